@@ -1,0 +1,132 @@
+# The pipeline. Targets are the files that stages write; a stage depends on its script, on the
+# sources it runs, on the variables it reads and on what the stage before wrote.
+
+COLLECTION ?= layout-xla-default
+FOLDS ?= 5
+VENV ?= .venv
+OUTPUTS ?= outputs
+PYTHON ?= python3
+# Folds train side by side, one thread each; the number of jobs never changes a result.
+JOBS ?= $(shell nproc)
+ifeq (,$(findstring j,$(filter-out --%,$(MAKEFLAGS))))
+MAKEFLAGS += -j$(JOBS)
+endif
+MAKEFLAGS += --no-print-directory
+
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.SUFFIXES:
+
+RUN := $(VENV)/bin/python
+OUT := $(OUTPUTS)/$(COLLECTION)
+FOLD_NUMBERS := $(shell seq 0 $$(($(FOLDS) - 1)))
+MODELS := $(FOLD_NUMBERS:%=$(OUT)/fold_%/metrics.json)
+SCORES := $(FOLD_NUMBERS:%=$(OUT)/scores/fold_%.parquet)
+
+# Flags: only what was given on the command line; everything else is the collection's own setting.
+flag = $(if $($(1)),--$(2) $($(1)))
+COMMON = --collection $(COLLECTION) --outputs $(OUTPUTS) $(call flag,DATA,data) \
+	$(call flag,SEED,seed) $(ARGS)
+PREPROCESS_FLAGS = $(COMMON) $(call flag,HOPS,hops)
+TRAIN_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model)
+INFER_FLAGS = $(COMMON) $(call flag,TTA,permutations) $(call flag,MODEL,model)
+ENSEMBLE_FLAGS = $(COMMON)
+
+# Sources each stage runs: its wing, and the ground floor that it stands on.
+py = $(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py')))
+FLOOR := errors.py artifacts.py settings.py tpugraphs cache
+PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
+LEARNING := batches.py scoring.py folds.py checkpoint.py model
+TRAIN_SOURCES := 02_train.py \
+	$(call py,$(FLOOR) $(LEARNING) metrics.py tracking.py provenance.py train)
+INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) infer)
+ENSEMBLE_SOURCES := 04_ensemble.py \
+	$(call py,$(FLOOR) metrics.py baseline.py provenance.py ensemble)
+
+# A file that changes exactly when its text does: how a stage depends on variables.
+# (Not under `make -n`, which must change nothing.)
+BUILDS := $(filter all preprocess train infer ensemble $(OUTPUTS)/%,$(MAKECMDGOALS))
+ifeq (,$(findstring n,$(firstword -$(MAKEFLAGS))))
+ifneq (,$(BUILDS))
+stamp = $(shell mkdir -p $(OUTPUTS)/.make && f=$(OUTPUTS)/.make/$(COLLECTION).$(1) && \
+	printf '%s\n' '$(2)' | cmp -s - $$f || printf '%s\n' '$(2)' > $$f)$(OUTPUTS)/.make/$(COLLECTION).$(1)
+PREPROCESS_STAMP := $(call stamp,preprocess,$(PREPROCESS_FLAGS))
+TRAIN_STAMP := $(call stamp,train,$(TRAIN_FLAGS))
+INFER_STAMP := $(call stamp,infer,$(INFER_FLAGS))
+ENSEMBLE_STAMP := $(call stamp,ensemble,$(ENSEMBLE_FLAGS) $(FOLDS))
+endif
+endif
+
+# The raw splits' folders: adding or removing a graph reruns stage 1.
+ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu)
+RAW := $(foreach r,$(ROOTS),$(wildcard $(r)/npz_all/npz/$(subst -,/,$(COLLECTION))/* \
+	$(r)/npz/$(subst -,/,$(COLLECTION))/*))
+
+READY := $(VENV)/.ready
+TEST_READY := $(VENV)/.ready-test
+COLLECT_VENV := $(VENV)-collect
+COLLECT_READY := $(COLLECT_VENV)/.ready
+
+.PHONY: help all preprocess train infer ensemble setup test lint collect clean
+
+help:  ## this list
+	@echo 'usage: make TARGET [COLLECTION=...] [FOLDS=5] [EPOCHS=] [TTA=] [SEED=] [HOPS=] [DATA=path] [ARGS="--flag value"]'
+	@echo
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+	@echo
+	@echo 'collections: layout-{xla,nlp}-{random,default}; every setting: .venv/bin/python 02_train.py --help'
+
+all: $(OUT)/submission.csv $(OUT)/metrics.json  ## all four stages of COLLECTION
+
+preprocess: $(OUT)/cache/manifest.json  ## stage 1: raw graphs to the cache
+train: $(MODELS)  ## stage 2: a network for each of the first FOLDS folds
+infer: $(SCORES)  ## stage 3: a score parquet a fold
+ensemble: all  ## stage 4: blend, submission, metrics
+
+$(OUT)/cache/manifest.json: $(RAW) $(PREPROCESS_SOURCES) $(PREPROCESS_STAMP) | $(READY)
+	$(RUN) 01_preprocess.py $(PREPROCESS_FLAGS)
+
+$(OUT)/fold_%/metrics.json: $(OUT)/cache/manifest.json $(TRAIN_SOURCES) $(TRAIN_STAMP) | $(READY)
+	$(RUN) 02_train.py $(TRAIN_FLAGS) --fold $*
+
+$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(INFER_STAMP) | $(READY)
+	$(RUN) 03_infer.py $(INFER_FLAGS) --fold $*
+
+$(OUT)/submission.csv $(OUT)/metrics.json &: $(SCORES) $(ENSEMBLE_SOURCES) $(ENSEMBLE_STAMP) | $(READY)
+	$(RUN) 04_ensemble.py $(ENSEMBLE_FLAGS) --folds $(FOLDS)
+
+setup: $(READY)  ## the environment, in VENV (make all and make test do it themselves)
+
+# torch-scatter has no wheel for most machines: it is compiled here, once, in about four minutes.
+$(READY): requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet $$(grep -E '^(setuptools|wheel|torch|numpy)==' $<)
+	@echo 'setup: compiling torch-scatter (about four minutes, once)'
+	$(RUN) -m pip install --quiet --no-build-isolation -r $<
+	touch $@
+
+$(TEST_READY): tests/requirements.txt $(READY)
+	$(RUN) -m pip install --quiet -r $<
+	touch $@
+
+test: lint  ## lint and all tests
+	$(RUN) -m pytest -q
+
+lint: $(TEST_READY)  ## ruff check and ruff format --check
+	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+$(COLLECT_READY): lib/collect/requirements.txt
+	$(PYTHON) -m venv $(COLLECT_VENV)
+	$(COLLECT_VENV)/bin/python -m pip install --quiet -r $<
+	touch $@
+
+CORES ?= 1
+ROUNDS ?= 5
+collect: $(COLLECT_READY) $(READY)  ## measure programs on this machine: [CORES=1] [ROUNDS=5] [PROGRAMS="bert.*"]
+	$(COLLECT_VENV)/bin/python -m lib.collect --resume --cores $(CORES) --rounds $(ROUNDS) \
+		--output $(OUTPUTS)/collect $(if $(PROGRAMS),--programs '$(PROGRAMS)')
+	$(RUN) -m lib.collect.export $(OUTPUTS)/collect $(or $(DATA),$(OUTPUTS)/xla-cpu)
+
+clean:  ## delete COLLECTION's outputs
+	rm -rf $(OUT) $(OUTPUTS)/.make/$(COLLECTION).*

@@ -1,0 +1,106 @@
+"""Files and folders that are whole or absent.
+
+A stage writes to a temporary name in the same folder and renames it when it is complete, so
+that a kill at any moment leaves either the old artifact or the new one, never a part of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+TEMPORARY = ".partial-"  # prefix of every unfinished file or folder; readers never match it
+
+
+@contextmanager
+def atomic_file(path: Path | str) -> Iterator[Path]:
+    """Yield a temporary path beside ``path``; rename it to ``path`` if the block succeeds.
+
+    The file is flushed to the disk before it is renamed, so that a power cut cannot leave a
+    final name on missing bytes. On an exception the temporary file is removed.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex[:12]}-{path.name}"
+    try:
+        yield temporary
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path | str) -> Iterator[Path]:
+    """Yield a temporary folder beside ``path``; it takes the place of ``path`` on success.
+
+    A folder cannot be renamed over a full one, so the old one is first moved aside; a kill
+    between the two renames leaves no ``path`` at all, which a rerun mends.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path)
+    token = uuid.uuid4().hex[:12]
+    temporary = path.parent / f"{TEMPORARY}{token}-{path.name}"
+    old = path.parent / f"{TEMPORARY}{token}-old-{path.name}"
+    temporary.mkdir()
+    try:
+        yield temporary
+        if path.exists():
+            os.replace(path, old)
+        os.replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def remove_leftovers(path: Path | str) -> None:
+    """Delete what killed runs left beside ``path`` under its temporary names."""
+    path = Path(path)
+    for leftover in path.parent.glob(f"{TEMPORARY}*-{path.name}"):
+        if leftover.is_dir():
+            shutil.rmtree(leftover, ignore_errors=True)
+        else:
+            leftover.unlink(missing_ok=True)
+
+
+def write_json(path: Path | str, value: Any) -> None:
+    """Write ``value`` as indented JSON with sorted keys, whole or not at all."""
+    with atomic_file(path) as temporary:
+        temporary.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n")
+
+
+def read_json(path: Path | str) -> Any:
+    """Read a JSON file; raises :class:`lib.errors.DataError` if it is not JSON."""
+    from lib.errors import DataError
+
+    try:
+        return json.loads(Path(path).read_text())
+    except (ValueError, UnicodeDecodeError) as error:
+        raise DataError(path, "JSON", str(error), "a JSON document") from None
+
+
+def fingerprint_files(paths: Iterable[Path | str], root: Path | str) -> str:
+    """SHA-256 over names (relative to ``root``) and contents of files, in sorted order.
+
+    Returns 64 hexadecimal digits; the same files give the same digits on every machine.
+    """
+    root, digest = Path(root), hashlib.sha256()
+    for path in sorted(Path(p) for p in paths):
+        digest.update(str(path.relative_to(root)).encode() + b"\0")
+        with open(path, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
+
+
+def fingerprint_value(value: Any) -> str:
+    """SHA-256 of a JSON-serializable value, 64 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,250 @@
+"""Zip archives of npy arrays, read without trusting them and written with the same bytes each time.
+
+Nothing is allocated before the npy header, the zip directory and the size of the file on disk
+agree on how much there is. Pickles and object arrays are refused from their header alone. Big
+arrays can be read in chunks of rows, so that no caller needs to hold one densely.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+import tokenize
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lib.artifacts import atomic_file
+from lib.errors import DataError
+
+MAX_MEMBER_BYTES = 2**36  # 64 GiB; the largest official array has a few GB
+MAX_DEFLATE_RATIO = 1032  # what deflate can reach at most; a bigger claim is a lie
+MAX_HEADER_BYTES = 10_000  # as in numpy
+MAX_DIMENSIONS = 8  # of an array; the official ones have at most 3
+CHUNK_BYTES = 2**24  # how much is decoded at a time
+
+# What zipfile, zlib and numpy.lib.format raise on bytes that are not what they say.
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    tokenize.TokenError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """An array of an open archive: where it is from, its key, and its entry in the directory."""
+
+    path: Path
+    key: str
+    archive: zipfile.ZipFile
+    info: zipfile.ZipInfo
+
+
+@dataclass(frozen=True)
+class Header:
+    """The header of an npy member, checked against the size of the member.
+
+    Attributes:
+        shape: non-negative lengths.
+        dtype: a boolean, integer, float or complex type; never an object type.
+        fortran_order: true if the first index varies fastest.
+        offset: bytes before the data.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    fortran_order: bool
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the data."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+@contextmanager
+def _believing(path: Path | str, field: str, expected: str) -> Iterator[None]:
+    try:
+        yield
+    except _BROKEN as error:
+        found = " ".join(f"{type(error).__name__} {error}".split())[:200]
+        raise DataError(path, field, found, expected) from None
+
+
+@contextmanager
+def open_members(path: Path | str) -> Iterator[dict[str, Member]]:
+    """Yield the members of an npz archive by key (the name without ``.npy``); none is read yet.
+
+    Raises:
+        DataError: not a zip archive, an entry twice, or an entry whose declared size cannot be.
+    """
+    path = Path(path)
+    with _believing(path, "file", "a readable npz archive"):
+        size = path.stat().st_size
+        archive = zipfile.ZipFile(path)
+    with archive:
+        members: dict[str, Member] = {}
+        for info in archive.infolist():
+            key = info.filename.removesuffix(".npy")
+            if key in members:
+                raise DataError(path, ascii(key)[1:-1], "two entries of this name", "one")
+            members[key] = Member(path, key, archive, info)
+            _check_declared_size(members[key], size)
+        yield members
+
+
+def _check_declared_size(member: Member, archive_size: int) -> None:
+    info, field = member.info, ascii(member.key)[1:-1]
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        found = f"compression method {info.compress_type}"
+        raise DataError(member.path, field, found, "stored or deflated")
+    if info.compress_size > archive_size:
+        found = f"{info.compress_size} compressed bytes"
+        raise DataError(member.path, field, found, f"at most the file's {archive_size}")
+    ratio = 1 if info.compress_type == zipfile.ZIP_STORED else MAX_DEFLATE_RATIO
+    limit = min(MAX_MEMBER_BYTES, ratio * info.compress_size)
+    if info.file_size > limit:
+        raise DataError(member.path, field, f"{info.file_size} bytes", f"at most {limit}")
+
+
+def read_header(member: Member) -> Header:
+    """Read the npy header of a member, and nothing else.
+
+    Raises:
+        DataError: not npy 1.0 or 2.0, an object or structured type, or a size other than the
+            member's.
+    """
+    with _believing(member.path, member.key, "an npy array"):
+        with member.archive.open(member.info) as file:
+            head = io.BytesIO(file.read(MAX_HEADER_BYTES + 16))
+        version = np.lib.format.read_magic(head)
+        if version not in ((1, 0), (2, 0)):
+            raise ValueError(f"npy version {version}")
+        minor = 1 if version == (1, 0) else 2
+        parse = getattr(np.lib.format, f"read_array_header_{minor}_0")
+        shape, fortran_order, dtype = parse(head, max_header_size=MAX_HEADER_BYTES)
+    if dtype.hasobject or dtype.kind not in "biufc":
+        raise DataError(member.path, member.key, f"dtype {dtype}", "numbers, no pickled objects")
+    if not _possible(shape, dtype):
+        found = f"shape {shape}"[:200]
+        raise DataError(member.path, member.key, found, f"at most {MAX_MEMBER_BYTES} bytes")
+    header = Header(shape, dtype, bool(fortran_order), head.tell())
+    if header.offset + header.nbytes != member.info.file_size:
+        found = f"a header for {header.nbytes} bytes (shape {shape}, {dtype})"
+        expected = f"{member.info.file_size - header.offset}, the member's size"
+        raise DataError(member.path, member.key, found, expected)
+    return header
+
+
+def _possible(shape: tuple[int, ...], dtype: np.dtype) -> bool:
+    """Whether numpy can hold such an array; it counts bytes as if no length were zero."""
+    if len(shape) > MAX_DIMENSIONS or not all(type(n) is int and n >= 0 for n in shape):
+        return False
+    return math.prod(max(n, 1) for n in shape) * dtype.itemsize <= MAX_MEMBER_BYTES
+
+
+def iter_chunks(member: Member, header: Header, rows: int) -> Iterator[np.ndarray]:
+    """Yield consecutive pieces of at most ``rows`` rows, in the stored type.
+
+    Only one piece is held at a time, unless the array is in Fortran order, which is read whole.
+
+    Raises:
+        DataError: the data end early, go on too long or fail their checksum.
+    """
+    if header.fortran_order and len(header.shape) > 1:
+        array = read_array(member, header)
+        yield from (array[i : i + rows] for i in range(0, len(array), rows))
+        return
+    row_shape = header.shape[1:]
+    row_bytes = math.prod(row_shape) * header.dtype.itemsize
+    with _opened(member) as file:
+        _read_exactly(member, file, header.offset)
+        for start in range(0, header.shape[0], rows):
+            count = min(rows, header.shape[0] - start)
+            data = _read_exactly(member, file, count * row_bytes)
+            yield np.frombuffer(data, header.dtype).reshape(count, *row_shape)
+        _expect_end(member, file)
+
+
+def read_array(member: Member, header: Header) -> np.ndarray:
+    """Read a whole array, in the stored type and order of elements.
+
+    Raises:
+        DataError: as for :func:`iter_chunks`.
+    """
+    with _opened(member) as file:
+        _read_exactly(member, file, header.offset)
+        data = _read_exactly(member, file, header.nbytes)
+        _expect_end(member, file)
+    order = "F" if header.fortran_order else "C"
+    return np.frombuffer(data, header.dtype).reshape(header.shape, order=order)
+
+
+@contextmanager
+def _opened(member: Member) -> Iterator[zipfile.ZipExtFile]:
+    with _believing(member.path, member.key, "a readable zip entry"):
+        file = member.archive.open(member.info)
+    with file:
+        yield file
+
+
+def _read_exactly(member: Member, file: zipfile.ZipExtFile, count: int) -> bytearray:
+    """``count`` bytes; the buffer grows with what is really there."""
+    data = bytearray()
+    with _believing(member.path, member.key, "intact data"):
+        while len(data) < count:
+            piece = file.read(min(CHUNK_BYTES, count - len(data)))
+            if not piece:
+                raise EOFError(f"the data end {count - len(data)} bytes early")
+            data += piece
+    return data
+
+
+def _expect_end(member: Member, file: zipfile.ZipExtFile) -> None:
+    with _believing(member.path, member.key, "intact data"):
+        if file.read(1):
+            raise ValueError("bytes after the end of the array")
+
+
+def write_members(path: Path | str, arrays: Mapping[str, tuple[str, np.ndarray]]) -> None:
+    """Write an npz archive, whole or not at all: the same arrays give the same bytes.
+
+    Args:
+        path: the file to write.
+        arrays: key -> (dtype string such as ``"<f4"``, array). The array is cast while it is
+            written, in chunks of rows.
+    """
+    with (
+        atomic_file(path) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive,
+    ):
+        for key, (dtype, array) in arrays.items():
+            # An entry opened by its name is dated 1980-01-01 and takes the archive's level.
+            with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
+                _write_array(file, array, dtype)
+
+
+def _write_array(file: io.IOBase, array: np.ndarray, dtype: str) -> None:
+    header = {"descr": dtype, "fortran_order": False, "shape": array.shape}
+    np.lib.format.write_array_header_1_0(file, header)
+    row_bytes = math.prod(array.shape[1:]) * np.dtype(dtype).itemsize
+    rows = max(1, CHUNK_BYTES // max(1, row_bytes))
+    starts = range(0, len(array), rows)
+    file.writelines(array[start : start + rows].astype(dtype).tobytes() for start in starts)

@@ -1,0 +1,151 @@
+"""What must hold for the arrays of a graph before they are believed or written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from lib.errors import DataError
+from lib.tpugraphs import opcodes
+
+NODE_FEATURES = 140
+LAYOUT_FEATURES = 18
+TILE_FEATURES = 24
+LAYOUT_RANGE = (-1, 5)  # -1 is padding, 0..5 is a dimension of a tensor of rank 6
+
+KINDS = {"float": "f", "integer": "iu", "number": "iuf"}
+
+# key -> (kind of numbers, shape). A letter is one length throughout a file: n nodes, m edges,
+# k configurable nodes, c configurations.
+Spec = Mapping[str, tuple[str, tuple[str | int, ...]]]
+GRAPH_SPEC: Spec = {
+    "node_feat": ("float", ("n", NODE_FEATURES)),
+    "node_opcode": ("integer", ("n",)),
+    "edge_index": ("integer", ("m", 2)),
+}
+LAYOUT_SPEC: Spec = {
+    **GRAPH_SPEC,
+    "node_config_ids": ("integer", ("k",)),
+    "node_config_feat": ("number", ("c", "k", LAYOUT_FEATURES)),
+    "config_runtime": ("integer", ("c",)),
+}
+TILE_SPEC: Spec = {
+    **GRAPH_SPEC,
+    "config_feat": ("float", ("c", TILE_FEATURES)),
+    "config_runtime": ("integer", ("c",)),
+    "config_runtime_normalizers": ("integer", ("c",)),
+}
+
+
+class Shaped(Protocol):
+    """An array, or the header of one."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+
+def check_shapes(path: Path | str, spec: Spec, arrays: Mapping[str, Shaped]) -> dict[str, int]:
+    """Check the kinds and shapes of arrays, or of their headers, against each other.
+
+    Returns:
+        The length that each letter of the spec stands for.
+
+    Raises:
+        DataError: an array has another kind or shape than the spec gives it.
+    """
+    lengths: dict[str, int] = {}
+    for key, (kind, shape) in spec.items():
+        array = arrays[key]
+        if array.dtype.kind not in KINDS[kind]:
+            raise DataError(path, key, f"dtype {array.dtype}", f"any {kind} dtype")
+        wanted = tuple(lengths.get(n, n) if isinstance(n, str) else n for n in shape)
+        fits = len(array.shape) == len(wanted) and all(
+            isinstance(want, str) or want == found
+            for want, found in zip(wanted, array.shape, strict=True)
+        )
+        if not fits:
+            pretty = f"({', '.join(map(str, wanted))})"
+            raise DataError(path, key, f"shape {tuple(array.shape)}", pretty)
+        lengths |= {n: x for n, x in zip(shape, array.shape, strict=True) if isinstance(n, str)}
+    if lengths["n"] == 0:
+        raise DataError(path, "node_feat", "no nodes", "at least one")
+    return lengths
+
+
+def finite(path: Path | str, key: str, array: np.ndarray) -> np.ndarray:
+    """The array as float32; raises DataError if a value is not finite, before or after."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = np.ascontiguousarray(array, np.float32)
+    if not np.isfinite(array).all():
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise DataError(path, key, f"{array[tuple(where)]} at {where}", "finite values")
+    return array
+
+
+def integers(
+    path: Path | str, key: str, array: np.ndarray, low: int, high: int, dtype: type = np.int64
+) -> np.ndarray:
+    """The array as ``dtype``; raises DataError if a value is outside ``low..high``."""
+    if array.size and (array.min() < low or array.max() > high):
+        bad = array.min() if array.min() < low else array.max()
+        raise DataError(path, key, bad, f"values in {low}..{high}")
+    return np.ascontiguousarray(array, dtype)
+
+
+def layout_codes(path: Path | str, array: np.ndarray) -> np.ndarray:
+    """Layout features as int8; raises DataError if one is not an integer in -1..5."""
+    low, high = LAYOUT_RANGE
+    expected = f"integers in {low}..{high}"
+    if not array.size:
+        return array.astype(np.int8)
+    smallest, largest = array.min(), array.max()  # NaN if one is NaN, which no comparison passes
+    if not (smallest >= low and largest <= high):
+        bad = largest if smallest >= low else smallest
+        raise DataError(path, "node_config_feat", bad, expected)
+    codes = array.astype(np.int8, copy=False)
+    if not np.array_equal(codes, array):
+        bad = array[codes != array][0]
+        raise DataError(path, "node_config_feat", bad, expected)
+    return codes
+
+
+def runtimes(path: Path | str, key: str, array: np.ndarray) -> np.ndarray:
+    """Runtimes as int64: all positive, or all zero where unlabelled; raises DataError else."""
+    array = integers(path, key, array, 0, np.iinfo(np.int64).max)
+    if (array == 0).any() and (array > 0).any():
+        at = int(np.flatnonzero(array == 0)[0])
+        raise DataError(path, key, f"0 at {at}", "all positive, or all zero (unlabelled)")
+    return array
+
+
+def splits(path: Path | str, array: np.ndarray, nodes: int) -> np.ndarray:
+    """Splits, (k,) or (1, k), as (k,) int64, non-decreasing in 0..nodes; raises DataError else."""
+    if array.dtype.kind not in KINDS["integer"]:
+        raise DataError(path, "node_splits", f"dtype {array.dtype}", "any integer dtype")
+    flat = integers(path, "node_splits", array.reshape(-1), 0, nodes)
+    if (np.diff(flat) < 0).any():
+        raise DataError(path, "node_splits", "a decrease", "non-decreasing positions")
+    return flat
+
+
+def graph_arrays(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Features, opcodes and edges in their canonical types; raises DataError on a bad value."""
+    nodes = len(arrays["node_feat"])
+    opcode = integers(path, "node_opcode", arrays["node_opcode"], 0, opcodes.MAX_ID, np.uint8)
+    return {
+        "node_feat": finite(path, "node_feat", arrays["node_feat"]),
+        "node_opcode": opcode,
+        "edge_index": integers(path, "edge_index", arrays["edge_index"], 0, nodes - 1),
+    }
+
+
+def config_ids(path: Path | str, array: np.ndarray, nodes: int) -> np.ndarray:
+    """Configurable nodes as int64; raises DataError if one is out of range or stands twice."""
+    array = integers(path, "node_config_ids", array, 0, nodes - 1)
+    values, counts = np.unique(array, return_counts=True)
+    if (counts > 1).any():
+        raise DataError(path, "node_config_ids", f"{values[counts > 1][0]} twice", "distinct nodes")
+    return array

@@ -1,0 +1,220 @@
+"""The official npz form: one file per layout graph or per tile kernel.
+
+Readers validate before they believe; what they return has canonical types. The README of the
+official dataset and its files differ in integer types, so any integer type is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lib.errors import DataError
+from lib.tpugraphs import archive, checks
+
+SUFFIXES = (".npz", ".pb")
+
+
+@dataclass(frozen=True, eq=False)
+class LayoutGraph:
+    """A graph and its layout configurations: n nodes, m edges, k configurable nodes, c runs.
+
+    Attributes:
+        name: the graph's name, its file's stem.
+        node_feat: (n, 140) float32.
+        node_opcode: (n,) uint8, 0 (unknown) to 120.
+        edge_index: (m, 2) int64, rows [user, operand].
+        node_config_ids: (k,) int64, distinct node positions.
+        node_splits: (s,) int64; [0, n] if the file has none.
+        node_config_feat: (c, k, 18) int8, values -1..5 (float32 on disk).
+        config_runtime: (c,) int64 nanoseconds; all zero if unlabelled.
+    """
+
+    name: str
+    node_feat: np.ndarray
+    node_opcode: np.ndarray
+    edge_index: np.ndarray
+    node_config_ids: np.ndarray
+    node_splits: np.ndarray
+    node_config_feat: np.ndarray
+    config_runtime: np.ndarray
+
+    @property
+    def labelled(self) -> bool:
+        """Whether there are configurations, with runtimes."""
+        return bool(len(self.config_runtime)) and bool(self.config_runtime[0] > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class TileKernel:
+    """A kernel and its tile configurations: n nodes, m edges, c runs.
+
+    Attributes:
+        name, node_feat, node_opcode, edge_index: as in :class:`LayoutGraph`.
+        config_feat: (c, 24) float32.
+        config_runtime: (c,) int64 nanoseconds; all zero if unlabelled.
+        config_runtime_normalizers: (c,) int64, positive (or all zero if unlabelled).
+    """
+
+    name: str
+    node_feat: np.ndarray
+    node_opcode: np.ndarray
+    edge_index: np.ndarray
+    config_feat: np.ndarray
+    config_runtime: np.ndarray
+    config_runtime_normalizers: np.ndarray
+
+    @property
+    def labelled(self) -> bool:
+        """Whether there are configurations, with runtimes."""
+        return bool(len(self.config_runtime)) and bool(self.config_runtime[0] > 0)
+
+
+def stem(path: Path | str) -> str:
+    """The graph's name: the file name without its last ``.npz`` (or ``.pb``); dots stay."""
+    name = Path(path).name
+    for suffix in SUFFIXES:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix)
+    return name
+
+
+def read_layout(path: Path | str) -> LayoutGraph:
+    """Read and validate a layout file; keys it does not know are ignored.
+
+    A file with no configurations (c = 0) is accepted: a graph that nobody has measured.
+    The configurations are decoded in chunks to int8, a quarter of their size on disk.
+
+    Raises:
+        DataError: anything about the file that cannot be believed.
+    """
+    with archive.open_members(path) as members:
+        headers = _headers(path, members, checks.LAYOUT_SPEC, ("node_splits",))
+        lengths = _layout_lengths(path, headers)
+        codes = np.empty(headers["node_config_feat"].shape, np.int8)
+        rows = _rows_per_chunk(codes.shape[1])
+        chunks = _config_chunks(members["node_config_feat"], headers["node_config_feat"], rows)
+        small = [key for key in headers if key != "node_config_feat"]
+        arrays = {key: archive.read_array(members[key], headers[key]) for key in small}
+        for index, chunk in enumerate(chunks):
+            codes[index * rows : index * rows + len(chunk)] = chunk
+    arrays.setdefault("node_splits", np.array([0, lengths["n"]]))
+    return LayoutGraph(stem(path), **_layout_values(path, {**arrays, "node_config_feat": codes}))
+
+
+def read_tile(path: Path | str) -> TileKernel:
+    """Read and validate a tile file; keys it does not know are ignored.
+
+    Raises:
+        DataError: anything about the file that cannot be believed.
+    """
+    with archive.open_members(path) as members:
+        headers = _headers(path, members, checks.TILE_SPEC)
+        _tile_lengths(path, headers)
+        arrays = {key: archive.read_array(members[key], headers[key]) for key in headers}
+    return TileKernel(stem(path), **_tile_values(path, arrays))
+
+
+def stream_config_feat(path: Path | str, chunk_rows: int) -> Iterator[np.ndarray]:
+    """Yield the layout configurations of a file as int8 (rows, k, 18), rows <= ``chunk_rows``.
+
+    One chunk is held at a time, unless the file is in Fortran order. Only this array is read.
+
+    Raises:
+        DataError: the array, or a chunk of it, cannot be believed.
+    """
+    with archive.open_members(path) as members:
+        headers = _headers(path, members, checks.LAYOUT_SPEC)
+        _layout_lengths(path, headers)
+        key = "node_config_feat"
+        yield from _config_chunks(members[key], headers[key], chunk_rows)
+
+
+def write_layout(path: Path | str, graph: LayoutGraph) -> None:
+    """Write a layout file in the official form, whole or not at all; the same graph, same bytes.
+
+    Raises:
+        DataError: the graph could not be read back.
+    """
+    arrays = {key: getattr(graph, key) for key in (*checks.LAYOUT_SPEC, "node_splits")}
+    _layout_lengths(path, arrays)
+    values = _layout_values(path, arrays)
+    dtypes = {"node_feat": "<f4", "node_opcode": "|u1", "node_config_feat": "<f4"}
+    archive.write_members(path, {k: (dtypes.get(k, "<i8"), v) for k, v in values.items()})
+
+
+def write_tile(path: Path | str, kernel: TileKernel) -> None:
+    """Write a tile file in the official form, whole or not at all; the same kernel, same bytes.
+
+    Raises:
+        DataError: the kernel could not be read back.
+    """
+    arrays = {key: getattr(kernel, key) for key in checks.TILE_SPEC}
+    _tile_lengths(path, arrays)
+    values = _tile_values(path, arrays)
+    dtypes = {"node_feat": "<f4", "node_opcode": "|u1", "config_feat": "<f4"}
+    archive.write_members(path, {k: (dtypes.get(k, "<i8"), v) for k, v in values.items()})
+
+
+def _headers(
+    path: Path | str,
+    members: Mapping[str, archive.Member],
+    spec: checks.Spec,
+    optional: tuple[str, ...] = (),
+) -> dict[str, archive.Header]:
+    for key in spec:
+        if key not in members:
+            found = f"no such key among {ascii(sorted(members)[:20])[:300]}"
+            raise DataError(path, key, found, f"the keys {', '.join(spec)}")
+    return {k: archive.read_header(members[k]) for k in (*spec, *optional) if k in members}
+
+
+def _rows_per_chunk(config_nodes: int) -> int:
+    return max(1, archive.CHUNK_BYTES // max(1, config_nodes * checks.LAYOUT_FEATURES * 4))
+
+
+def _config_chunks(
+    member: archive.Member, header: archive.Header, rows: int
+) -> Iterator[np.ndarray]:
+    for chunk in archive.iter_chunks(member, header, rows):
+        yield checks.layout_codes(member.path, chunk)
+
+
+def _layout_lengths(path: Path | str, arrays: Mapping[str, checks.Shaped]) -> dict[str, int]:
+    lengths = checks.check_shapes(path, checks.LAYOUT_SPEC, arrays)
+    if lengths["c"] and not lengths["k"]:
+        raise DataError(path, "node_config_ids", "no nodes", "a node for the configurations")
+    return lengths
+
+
+def _tile_lengths(path: Path | str, arrays: Mapping[str, checks.Shaped]) -> None:
+    if not checks.check_shapes(path, checks.TILE_SPEC, arrays)["c"]:
+        raise DataError(path, "config_feat", "no configurations", "at least one")
+
+
+def _layout_values(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    nodes = len(arrays["node_feat"])
+    return {
+        **checks.graph_arrays(path, arrays),
+        "node_config_ids": checks.config_ids(path, arrays["node_config_ids"], nodes),
+        "node_splits": checks.splits(path, arrays["node_splits"], nodes),
+        "node_config_feat": checks.layout_codes(path, arrays["node_config_feat"]),
+        "config_runtime": checks.runtimes(path, "config_runtime", arrays["config_runtime"]),
+    }
+
+
+def _tile_values(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    times = checks.runtimes(path, "config_runtime", arrays["config_runtime"])
+    key = "config_runtime_normalizers"
+    normalizers = checks.runtimes(path, key, arrays[key])
+    if not normalizers[0] and times[0]:
+        raise DataError(path, key, "zeros", "positive values, as the runtimes are")
+    return {
+        **checks.graph_arrays(path, arrays),
+        "config_feat": checks.finite(path, "config_feat", arrays["config_feat"]),
+        "config_runtime": times,
+        key: normalizers,
+    }

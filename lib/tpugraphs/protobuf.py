@@ -1,0 +1,276 @@
+"""Measured modules as protobuf files: layout, tile, or a bare HLO module.
+
+The rules of which modules and runs count are those of the official code (FORMAT.md, sections 6
+and 7; section numbers below refer to it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from lib.errors import DataError
+from lib.tpugraphs import checks
+from lib.tpugraphs.encoding import (
+    EncodedGraph,
+    aggregated,
+    configurable_positions,
+    encode_module,
+    leading,
+)
+from lib.tpugraphs.npz import LayoutGraph, TileKernel, stem
+from lib.tpugraphs.schema_pb2 import (
+    ConfigProfile,
+    HloModuleProto,
+    ModuleTuningData,
+    NodeLayoutConfig,
+    TileSizeConfig,
+    TuningData,
+)
+
+MESSAGES = {"layout": ModuleTuningData, "tile": TuningData, "hlo": HloModuleProto}
+KINDS = tuple(MESSAGES)
+M = TypeVar("M", bound=Message)
+
+TENSORS, TENSOR_DIMS = 3, 6  # of a node's layout configuration
+
+
+def read_protobuf(
+    path: Path | str, kind: str = "auto", pad: int = -1
+) -> LayoutGraph | list[TileKernel]:
+    """Read a protobuf file of any kind.
+
+    Args:
+        path: the file.
+        kind: ``layout`` (one ModuleTuningData), ``tile`` (one TuningData), ``hlo`` (one
+            HloModuleProto), or ``auto`` to tell by the content.
+        pad: fill of the "leading only" node features, 0 or -1.
+
+    Returns:
+        A graph for ``layout`` and ``hlo``, a list of kernels for ``tile``.
+
+    Raises:
+        DataError: the bytes are not such a message, or break a rule of the format.
+    """
+    readers = {"layout": read_layout_pb, "tile": read_tile_pb, "hlo": read_hlo_pb}
+    if kind == "auto":
+        kind = detect_kind(path)
+    return readers[kind](path, pad)
+
+
+def detect_kind(path: Path | str) -> str:
+    """Tell ``layout``, ``tile`` and ``hlo`` files apart by their content.
+
+    Protobuf parses almost anything, so a kind counts only if its modules have instructions and
+    every instruction has an opcode; the three put the instructions at different depths.
+
+    Raises:
+        DataError: the content is of none of these kinds.
+    """
+    data = _read(path)
+    for kind, message in MESSAGES.items():
+        try:
+            modules = _modules(kind, message.FromString(data))
+        except DecodeError:
+            continue
+        if modules and all(_plausible(module) for module in modules):
+            return kind
+    found = f"{len(data)} bytes with no HLO instructions"
+    raise DataError(path, "message", found, " or ".join(m.__name__ for m in MESSAGES.values()))
+
+
+def read_layout_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
+    """Read a ``ModuleTuningData`` file (section 6).
+
+    Runs that failed or were not profiled are dropped; without a default among the others, all
+    runs are, and the graph has no configurations. Its name is the module's, or the file's stem.
+
+    Raises:
+        DataError: the bytes or the values break a rule of the format.
+    """
+    tuning = _parse(path, ModuleTuningData)
+    if not tuning.HasField("module"):
+        raise DataError(path, "module", "none", "an HLO module")
+    kept = [
+        (index, run)
+        for index, run in enumerate(tuning.runs)
+        if run.HasField("module_config") and not run.error and run.HasField("profile")
+    ]
+    for index, run in kept:
+        if run.profile.compute_time_ns <= 0:
+            where = f"runs[{index}].profile.compute_time_ns"
+            raise DataError(path, where, run.profile.compute_time_ns, "a positive time")
+    if not any(run.is_default for _, run in kept):
+        kept = []
+    ids = np.array(tuning.config_index_to_node, np.uint64)
+    codes = np.empty((len(kept), len(ids), checks.LAYOUT_FEATURES), np.int8)
+    for row, (index, run) in zip(codes, kept, strict=True):
+        row[:] = _layout_row(path, index, run, len(ids))
+    return _layout_graph(path, tuning.module, pad, ids, codes, [run for _, run in kept])
+
+
+def read_hlo_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
+    """Read an ``HloModuleProto`` file as a graph without configurations (c = 0).
+
+    Its configurable nodes are its convolutions, dots and reshapes.
+
+    Raises:
+        DataError: the bytes or the values break a rule of the format.
+    """
+    module = _parse(path, HloModuleProto)
+    ids = configurable_positions(module)
+    codes = np.empty((0, len(ids), checks.LAYOUT_FEATURES), np.int8)
+    return _layout_graph(path, module, pad, ids, codes, [])
+
+
+def read_tile_pb(path: Path | str, pad: int = -1) -> list[TileKernel]:
+    """Read a ``TuningData`` file (section 7): its kernels, in file order.
+
+    Modules that were hardly run, or that have a run without tile sizes, are skipped. The
+    normalizer is looked up by the module's name, so that of two modules with one name the later
+    gives it to both, as in the official code.
+
+    Raises:
+        DataError: the bytes or the values break a rule of the format.
+    """
+    modules = [tuning for tuning in _parse(path, TuningData).modules if _has_tiles(tuning)]
+    kept = [[run for run in tuning.runs if _tile_run_counts(run)] for tuning in modules]
+    normalizers: dict[str, int] = {}
+    for tuning, runs in zip(modules, kept, strict=True):
+        name = tuning.module.name
+        default = next((run for run in runs if run.is_default), None)
+        if default is None:
+            found = "no default among the runs that count"
+            raise DataError(path, f"runs of module {name!r}", found, "one with is_default")
+        normalizers[name] = default.profile.compute_time_ns
+    return [
+        _tile_kernel(path, tuning.module, pad, runs, normalizers[tuning.module.name])
+        for tuning, runs in zip(modules, kept, strict=True)
+    ]
+
+
+def tile_features(config: TileSizeConfig) -> list[int]:
+    """The 24 tile features: three lists, each 6 leading values, sum, and product (0 if empty)."""
+    bounds = (config.kernel_bounds, config.output_bounds, config.input_bounds)
+    return [value for values in bounds for value in aggregated(values, 6, empty_product=0)]
+
+
+def layout_features(config: NodeLayoutConfig) -> list[int]:
+    """The 18 layout features of a node: up to three tensors of six dimensions, -1 elsewhere."""
+    row = [leading(tensor.dims, TENSOR_DIMS, fill=-1) for tensor in config.tensors[:TENSORS]]
+    row += [[-1] * TENSOR_DIMS] * (TENSORS - len(row))
+    return [value for tensor in row for value in tensor]
+
+
+def _read(path: Path | str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise DataError(path, "file", error.strerror, "a readable file") from None
+
+
+def _parse(path: Path | str, message: type[M]) -> M:
+    data = _read(path)
+    if not data:  # which protobuf would read as a message with every field unset
+        raise DataError(path, message.DESCRIPTOR.name, "no bytes", "a message")
+    try:
+        return message.FromString(data)
+    except DecodeError as error:
+        found = " ".join(str(error).split())[:200]
+        raise DataError(path, message.DESCRIPTOR.name, found, "intact bytes") from None
+
+
+def _modules(kind: str, message: Message) -> list[HloModuleProto]:
+    """The modules that must be there for a message to be of a kind."""
+    if kind == "hlo":
+        return [message]
+    tunings = [message] if kind == "layout" else message.modules
+    return [tuning.module for tuning in tunings if tuning.HasField("module")]
+
+
+def _plausible(module: HloModuleProto) -> bool:
+    instructions = [inst for comp in module.computations for inst in comp.instructions]
+    return bool(instructions) and all(inst.opcode for inst in instructions)
+
+
+def _layout_row(path: Path | str, index: int, run: ConfigProfile, count: int) -> np.ndarray:
+    """The features of a run's nodes, (k, 18) int8."""
+    nodes = run.module_config.layout_config.nodes
+    where = f"runs[{index}].module_config.layout_config.nodes"
+    if len(nodes) != count:
+        raise DataError(path, where, f"{len(nodes)} nodes", f"{count}, as config_index_to_node")
+    tensors = max((len(node.tensors) for node in nodes), default=0)
+    if tensors > TENSORS:
+        raise DataError(path, where, f"{tensors} tensors", f"at most {TENSORS}")
+    features = np.array([layout_features(node) for node in nodes], np.int32)
+    return checks.layout_codes(path, features.reshape(count, checks.LAYOUT_FEATURES))
+
+
+def _layout_graph(
+    path: Path | str,
+    module: HloModuleProto,
+    pad: int,
+    ids: np.ndarray,
+    codes: np.ndarray,
+    runs: Sequence[ConfigProfile],
+) -> LayoutGraph:
+    graph = _encode(path, module, pad)
+    if len(runs) and not len(ids):
+        raise DataError(path, "config_index_to_node", "no nodes", "a node for the configurations")
+    return LayoutGraph(
+        name=module.name or stem(path),
+        node_feat=graph.node_feat,
+        node_opcode=graph.node_opcode,
+        edge_index=graph.edge_index,
+        node_config_ids=checks.config_ids(path, ids, len(graph.node_feat)),
+        node_splits=graph.node_splits,
+        node_config_feat=codes,
+        config_runtime=_times(runs),
+    )
+
+
+def _has_tiles(tuning: ModuleTuningData) -> bool:
+    return (
+        tuning.HasField("module")
+        and len(tuning.runs) >= 2
+        and all(run.op_config.HasField("tile_size_config") for run in tuning.runs)
+    )
+
+
+def _tile_run_counts(run: ConfigProfile) -> bool:
+    return not run.error and run.profile.compute_time_ns > 1
+
+
+def _tile_kernel(
+    path: Path | str,
+    module: HloModuleProto,
+    pad: int,
+    runs: Sequence[ConfigProfile],
+    normalizer: int,
+) -> TileKernel:
+    graph = _encode(path, module, pad)
+    rows = [tile_features(run.op_config.tile_size_config) for run in runs]
+    return TileKernel(
+        name=module.name or stem(path),
+        node_feat=graph.node_feat,
+        node_opcode=graph.node_opcode,
+        edge_index=graph.edge_index,
+        config_feat=np.array(rows, np.int64).astype(np.float32),
+        config_runtime=_times(runs),
+        config_runtime_normalizers=np.full(len(runs), normalizer, np.int64),
+    )
+
+
+def _encode(path: Path | str, module: HloModuleProto, pad: int) -> EncodedGraph:
+    graph = encode_module(module, pad, path)
+    if not len(graph.node_opcode):
+        raise DataError(path, "module.computations", "no instructions", "at least one")
+    return graph
+
+
+def _times(runs: Iterable[ConfigProfile]) -> np.ndarray:
+    return np.array([run.profile.compute_time_ns for run in runs], np.int64)

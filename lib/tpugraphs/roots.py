@@ -1,0 +1,94 @@
+"""Where the raw data are: Kaggle's folder, the official archives' folder, or ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from lib.errors import DataError, UserError
+from lib.tpugraphs.npz import SUFFIXES
+
+SPLITS = ("train", "valid", "test")
+LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
+MEASUREMENTS = "measurements.parquet"
+
+
+@dataclass(frozen=True)
+class DataRoot:
+    """A folder of raw data.
+
+    Attributes:
+        path: the root, as given.
+        npz: the folder below it that holds ``layout`` and ``tile``.
+        bundled: whether these are the repository's own measurements.
+    """
+
+    path: Path
+    npz: Path
+    bundled: bool
+
+    def files(self, folder: Path, split: str) -> list[Path]:
+        """The raw files of one split of a collection, sorted by name.
+
+        Args:
+            folder: the collection's folder below ``npz``, such as ``layout/xla/default``.
+            split: ``train``, ``valid`` or ``test``.
+        """
+        return _raw_files(self.npz / folder / split)
+
+    def measurements(self, collection: str) -> pl.DataFrame | None:
+        """True runtimes and their rounds, kept apart from the npz files; ``None`` if not there.
+
+        Columns ``split, graph, config, runtime, rounds``: one row a configuration, in the order
+        of the source file, runtimes in nanoseconds, ``rounds`` a list of them.
+        """
+        path = self.path / MEASUREMENTS
+        if not path.exists():
+            return None
+        wanted = ["split", "graph", "config", "runtime", "rounds"]
+        try:
+            rows = pl.scan_parquet(path).filter(pl.col("collection") == collection)
+            return rows.select(wanted).sort("graph", "config").collect()
+        except pl.exceptions.PolarsError as error:
+            raise DataError(path, "parquet", error, f"columns collection, {wanted}") from None
+
+
+def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], bundled: Path) -> DataRoot:
+    """The data root of a collection.
+
+    Args:
+        data: a folder that the user named, or ``None`` for the first of ``defaults`` that has
+            the collection.
+        folder: the collection's folder below ``npz``.
+        defaults: roots to look in, most wanted first.
+        bundled: the root of the repository's own measurements.
+
+    Raises:
+        UserError: if no root has a single raw file of the collection's ``train`` split.
+    """
+    for root in [data] if data is not None else defaults:
+        for layout in LAYOUTS:
+            npz = root / layout
+            if _raw_files(npz / folder / "train"):
+                return DataRoot(root, npz, root.resolve() == bundled.resolve())
+    looked = data if data is not None else " or ".join(str(d) for d in defaults)
+    raise UserError(
+        f"{looked}: no {LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...) there; "
+        "name a folder that has it with DATA=path"
+    )
+
+
+def _raw_files(folder: Path) -> list[Path]:
+    """Raw files in ``folder``: every npz, and a protobuf where no npz has its name."""
+    by_name: dict[str, Path] = {}
+    for suffix in SUFFIXES:
+        for path in _visible(folder.glob(f"*{suffix}")):
+            by_name.setdefault(path.name.removesuffix(suffix), path)
+    return [by_name[name] for name in sorted(by_name)]
+
+
+def _visible(paths: Iterable[Path]) -> list[Path]:
+    return [path for path in paths if not path.name.startswith(".")]

@@ -1,0 +1,181 @@
+"""The npz form: what is written is read back, and good files of other writers are read too."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from lib.errors import DataError
+from lib.tpugraphs import archive
+from lib.tpugraphs.npz import (
+    read_layout,
+    read_tile,
+    stem,
+    stream_config_feat,
+    write_layout,
+    write_tile,
+)
+
+from .builders import layout_graph, members, npy, rezip, tile_kernel
+from .conftest import load, same_bits
+
+
+def assert_same(actual, expected):
+    for field in fields(expected):
+        if field.name != "name":
+            same = same_bits(getattr(actual, field.name), getattr(expected, field.name))
+            assert same, field.name
+
+
+def rewritten(tmp_path, **changed: np.ndarray):
+    """The small layout graph as a file, with some arrays replaced."""
+    write_layout(tmp_path / "good.npz", layout_graph())
+    parts = members(tmp_path / "good.npz")
+    return rezip(tmp_path / "g.npz", parts | {key: npy(value) for key, value in changed.items()})
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a/unet_3d.4x4.bf16.npz", "unet_3d.4x4.bf16"),
+        ("b.npz.npz", "b.npz"),
+        ("c.d.pb", "c.d"),
+        ("e.f", "e.f"),
+    ],
+)
+def test_stem_ends_at_the_last_suffix(path, name):
+    assert stem(path) == name
+
+
+def test_layout_round_trip(tmp_path):
+    path = tmp_path / "a.b.npz"
+    write_layout(path, layout_graph())
+    assert_same(read_layout(path), layout_graph())
+    assert read_layout(path).name == "a.b"
+    assert read_layout(path).labelled
+    assert [file.name for file in tmp_path.iterdir()] == ["a.b.npz"]
+
+
+def test_tile_round_trip(tmp_path):
+    path = tmp_path / "t.npz"
+    write_tile(path, tile_kernel())
+    assert_same(read_tile(path), tile_kernel())
+
+
+def test_written_types_are_the_official_ones(tmp_path):
+    write_layout(tmp_path / "a.npz", layout_graph())
+    types = {key: value.dtype.str for key, value in load(tmp_path / "a.npz").items()}
+    integers = ("edge_index", "node_config_ids", "node_splits", "config_runtime")
+    floats = ("node_feat", "node_config_feat")
+    expected = dict.fromkeys(integers, "<i8") | dict.fromkeys(floats, "<f4")
+    assert types == expected | {"node_opcode": "|u1"}
+
+
+def test_written_bytes_depend_on_the_graph_alone(tmp_path):
+    for name in ("a.npz", "b.npz"):
+        write_layout(tmp_path / name, layout_graph(name=name))
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    with zipfile.ZipFile(tmp_path / "a.npz") as file:
+        assert {info.date_time for info in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert {info.compress_type for info in file.infolist()} == {zipfile.ZIP_DEFLATED}
+
+
+def test_bad_graph_is_not_written(tmp_path):
+    graph = layout_graph()
+    bad = replace(graph, edge_index=np.array([[0, 5]]))
+    with pytest.raises(DataError, match="edge_index"):
+        write_layout(tmp_path / "a.npz", bad)
+    with pytest.raises(DataError, match="config_runtime_normalizers"):
+        write_tile(
+            tmp_path / "a.npz",
+            replace(tile_kernel(), config_runtime_normalizers=np.zeros(4, np.int64)),
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_layout_golden_is_readable_and_survives(shared, layout_golden, tmp_path):
+    graph = read_layout(shared / "golden" / "layout_golden.npz")
+    write_layout(tmp_path / "again.npz", graph)
+    again = load(tmp_path / "again.npz")
+    assert len(again) == 7
+    for key, value in again.items():
+        assert same_bits(value, layout_golden[key]), key
+
+
+def test_tile_golden_is_readable_and_survives(shared, tile_golden, tmp_path):
+    index, golden = tile_golden
+    (path,) = (shared / "golden").glob(f"tile_golden_{index}_*.npz")
+    write_tile(tmp_path / "again.npz", read_tile(path))
+    again = load(tmp_path / "again.npz")
+    assert len(again) == 6
+    for key, value in again.items():
+        assert same_bits(value, golden[key]), key
+
+
+@pytest.mark.parametrize("integer", ["u1", "i2", "<i4", ">i4", "<u8", ">i8"])
+def test_any_integer_type_is_read(tmp_path, integer):
+    graph = layout_graph()
+    times = np.arange(1, 7, dtype=np.int64)
+    keys = ("node_opcode", "edge_index", "node_config_ids", "node_splits")
+    changed = {key: getattr(graph, key).astype(integer) for key in keys}
+    path = rewritten(tmp_path, **changed, config_runtime=times.astype(integer))
+    assert_same(read_layout(path), replace(graph, config_runtime=times))
+
+
+@pytest.mark.parametrize("kind", ["<f2", "<f8", ">f4", "i1"])
+def test_other_number_types_of_features_are_read(tmp_path, kind):
+    graph = layout_graph()
+    node_feat = graph.node_feat.astype(kind if "f" in kind else "f4")
+    codes = graph.node_config_feat.astype(kind)
+    path = rewritten(tmp_path, node_feat=node_feat, node_config_feat=codes)
+    assert_same(read_layout(path), graph)
+
+
+def test_splits_may_be_a_row_or_absent(tmp_path):
+    path = rewritten(tmp_path, node_splits=np.array([[0, 3, 5]]))
+    assert_same(read_layout(path), layout_graph())
+    parts = members(path)
+    del parts["node_splits"]
+    expected = replace(layout_graph(), node_splits=np.array([0, 5]))
+    assert_same(read_layout(rezip(path, parts)), expected)
+
+
+def test_unlabelled_and_unmeasured_files(tmp_path):
+    path = rewritten(tmp_path, config_runtime=np.zeros(6, np.int64))
+    assert not read_layout(path).labelled
+    write_layout(path, layout_graph(configs=0))
+    graph = read_layout(path)
+    assert graph.node_config_feat.shape == (0, 2, 18)
+    assert not graph.labelled
+    zeros = np.zeros(4, np.int64)
+    for normalizers in (zeros, zeros + 5):
+        kernel = replace(
+            tile_kernel(), config_runtime=zeros, config_runtime_normalizers=normalizers
+        )
+        write_tile(path, kernel)
+        assert not read_tile(path).labelled
+
+
+@pytest.mark.parametrize("rows", [1, 4, 6, 100])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_streaming(tmp_path, rows, order, method):
+    codes = layout_graph().node_config_feat
+    stored = np.asarray(codes.astype(np.float32), order=order)
+    path = rezip(tmp_path / "s.npz", members(rewritten(tmp_path, node_config_feat=stored)), method)
+    chunks = list(stream_config_feat(path, rows))
+    assert [len(chunk) for chunk in chunks[:-1]] == [rows] * (len(chunks) - 1)
+    assert all(chunk.dtype == np.int8 for chunk in chunks)
+    assert np.array_equal(np.concatenate(chunks), codes)
+    assert_same(read_layout(path), layout_graph())
+
+
+def test_small_chunks_give_the_same_graph_and_bytes(tmp_path, monkeypatch):
+    write_layout(tmp_path / "a.npz", layout_graph())
+    monkeypatch.setattr(archive, "CHUNK_BYTES", 300)
+    write_layout(tmp_path / "b.npz", layout_graph())
+    assert members(tmp_path / "a.npz") == members(tmp_path / "b.npz")
+    assert_same(read_layout(tmp_path / "a.npz"), layout_graph())
