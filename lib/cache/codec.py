@@ -1,0 +1,97 @@
+"""Lossless compression of layout configurations (TGraph paper, section 2.2.3), and beyond it.
+
+A configurable node has three 6-digit layouts of values -1..5. Each is one base-7 integer, 0 to
+7^6 - 1. On top of that, the distinct triples of a graph form its *dictionary*, and a cell of the
+(configuration, node) table is an index into it, in the smallest unsigned type that holds it: one
+byte where the paper's form takes twelve and the raw form 72.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+DIGITS, TENSORS, BASE = 6, 3, 7
+LARGEST = BASE**DIGITS  # one more than the largest code of a layout
+_POWERS = BASE ** np.arange(DIGITS - 1, -1, -1, dtype=np.int64)
+CELL_TYPES = (np.uint8, np.uint16, np.uint32)
+
+
+def encode_layouts(features: np.ndarray) -> np.ndarray:
+    """Base-7 codes of layouts.
+
+    Args:
+        features: (..., 18) integers in -1..5: output, input and kernel layout of six digits.
+
+    Returns:
+        (..., 3) int32 in 0..7^6 - 1, the first digit the most significant.
+
+    Raises:
+        ValueError: for another last dimension, or a digit out of range.
+    """
+    features = np.asarray(features)
+    if features.shape[-1] != TENSORS * DIGITS:
+        raise ValueError(f"last dimension {features.shape[-1]}: expected {TENSORS * DIGITS}")
+    if features.size and (features.min() < -1 or features.max() > BASE - 2):
+        raise ValueError("layout digits must be in -1..5")
+    digits = features.reshape(*features.shape[:-1], TENSORS, DIGITS).astype(np.int64) + 1
+    return (digits @ _POWERS).astype(np.int32)
+
+
+def decode_layouts(codes: np.ndarray) -> np.ndarray:
+    """Inverse of :func:`encode_layouts`: (..., 3) codes to (..., 18) int8 digits in -1..5."""
+    digits = np.asarray(codes, np.int64)[..., None] // _POWERS % BASE - 1
+    return digits.astype(np.int8).reshape(*digits.shape[:-2], TENSORS * DIGITS)
+
+
+def smallest_type(count: int) -> type:
+    """The smallest unsigned type that holds indices 0..count-1."""
+    return next(t for t in CELL_TYPES if count - 1 <= np.iinfo(t).max)
+
+
+def build_dictionary(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct triples of a graph and each cell's index into them.
+
+    Args:
+        features: (c, k, 18) integers in -1..5.
+
+    Returns:
+        ``(dictionary, cells)``: (d, 3) int32 in ascending order and (c, k) of the smallest
+        unsigned type, such that ``decode_layouts(dictionary[cells])`` equals ``features``.
+    """
+    codes = encode_layouts(features)
+    keys = (codes.astype(np.int64) * [LARGEST**2, LARGEST, 1]).sum(-1)
+    distinct, cells = np.unique(keys, return_inverse=True)
+    dictionary = np.stack(
+        [distinct // LARGEST**2, distinct // LARGEST % LARGEST, distinct % LARGEST], axis=-1
+    )
+    shape = codes.shape[:2]
+    return dictionary.astype(np.int32), cells.reshape(shape).astype(smallest_type(len(distinct)))
+
+
+def deduplicate(cells: np.ndarray, runtimes: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Keep one configuration of each set of equal ones, with its smallest runtime.
+
+    Exact and linear: rows are compared as the bytes of their cells, through a hash table that
+    also compares for equality (TGraph paper, section 2.2.2).
+
+    Args:
+        cells: (c, k) indices into one dictionary.
+        runtimes: (c,) nanoseconds.
+
+    Returns:
+        ``(first, runtime, original)``: rows of ``cells`` to keep in order of first appearance,
+        (d,) int64; the smallest runtime of each, (d,) int64; and for each of the c original
+        configurations its position among the kept, (c,) int32.
+    """
+    rows = np.ascontiguousarray(cells)
+    width = rows.shape[1] * rows.itemsize
+    data, seen = rows.tobytes(), {}
+    original = np.empty(len(rows), np.int32)
+    for index in range(len(rows)):
+        key = data[index * width : (index + 1) * width]
+        original[index] = seen.setdefault(key, len(seen))
+    first = np.full(len(seen), len(rows), np.int64)
+    np.minimum.at(first, original, np.arange(len(rows)))
+    smallest = np.full(len(seen), np.iinfo(np.int64).max, np.int64)
+    np.minimum.at(smallest, original, np.asarray(runtimes, np.int64))
+    return first, smallest, original

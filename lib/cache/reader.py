@@ -1,0 +1,66 @@
+"""Reading a cache: the table in memory, the arrays mapped, a graph a few slices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from lib.artifacts import read_json
+from lib.cache.format import ARRAYS, MANIFEST, TABLE
+from lib.cache.graph import CachedGraph
+from lib.errors import DataError, UserError
+
+
+class Cache:
+    """A cache folder. Reading rows of a graph's configurations touches only those rows.
+
+    Raises:
+        UserError: if the folder is not there.
+        DataError: if its arrays do not have the sizes that its manifest declares.
+    """
+
+    def __init__(self, folder: Path):
+        if not (folder / MANIFEST).exists():
+            raise UserError(f"{folder}: no cache there; run 01_preprocess.py first")
+        self.folder = folder
+        self.manifest: dict[str, Any] = read_json(folder / MANIFEST)
+        self.table = pl.read_parquet(folder / TABLE)
+        self.arrays = {name: self._mapped(name) for name in ARRAYS}
+        self.rows = {row["graph"]: row for row in self.table.iter_rows(named=True)}
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of source files and preprocessing settings: equal caches, equal digits."""
+        return self.manifest["fingerprint"]
+
+    def names(self, *splits: str) -> list[str]:
+        """Names of the graphs of the given source splits, sorted."""
+        return sorted(self.table.filter(pl.col("split").is_in(splits))["graph"])
+
+    def graph(self, name: str) -> CachedGraph:
+        """One graph, its arrays read-only views of the mapped files."""
+        row = self.rows[name]
+        parts = {a: self._part(row, a) for a in ARRAYS}
+        shape = (row["configurations"], row["config_nodes"])
+        dtype = np.dtype(row["cell_type"])
+        cells = parts.pop("cells")[: shape[0] * shape[1] * dtype.itemsize]
+        return CachedGraph(name, row["split"], cells=cells.view(dtype).reshape(shape), **parts)
+
+    def _part(self, row: dict[str, Any], name: str) -> np.ndarray:
+        start = row[f"{name}_offset"]
+        return self.arrays[name][start : start + row[ARRAYS[name][2]]]
+
+    def _mapped(self, name: str) -> np.ndarray:
+        dtype, shape, _ = ARRAYS[name]
+        path = self.folder / f"{name}.bin"
+        entries = self.manifest["entries"][name]
+        size = entries * int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        if not path.exists() or path.stat().st_size != size:
+            found = f"{path.stat().st_size} bytes" if path.exists() else "no file"
+            raise DataError(path, name, found, f"{size} bytes; run 01_preprocess.py again")
+        if not entries:
+            return np.empty((0, *shape), dtype)
+        return np.memmap(path, dtype, "r", shape=(entries, *shape))

@@ -1,0 +1,45 @@
+"""Keep the part of a graph that a configuration can touch (TGraph paper, section 2.2.1).
+
+Nodes: the configurable ones and those within ``hops`` edges of one, in either direction; the
+paper has one hop. Edges: *every* edge with both ends kept. The paper speaks of nodes only;
+published code kept just the edges that touch a configurable node, so that two kept neighbours
+lost the edge between them although both ends were still in the graph. An edge whose ends are
+both known costs next to nothing and says which operand feeds which user, so it stays.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def kept_nodes(
+    node_count: int, edges: np.ndarray, config_nodes: np.ndarray, hops: int
+) -> np.ndarray:
+    """Positions of the nodes within ``hops`` of a configurable one, ascending, int64.
+
+    Args:
+        node_count: nodes of the whole graph.
+        edges: (m, 2) positions; direction does not matter here.
+        config_nodes: (k,) positions of the configurable nodes, all of which are kept.
+        hops: distance in edges, 0 for the configurable nodes alone.
+    """
+    kept = np.zeros(node_count, bool)
+    kept[config_nodes] = True
+    for _ in range(hops):
+        reached = kept[edges].any(axis=1)
+        if kept[edges[reached]].all():
+            break
+        kept[edges[reached]] = True
+    return np.flatnonzero(kept)
+
+
+def induced_edges(node_count: int, edges: np.ndarray, kept: np.ndarray) -> np.ndarray:
+    """Edges between kept nodes, in their order, renumbered to positions among ``kept``.
+
+    Returns:
+        (m', 2) int32.
+    """
+    position = np.full(node_count, -1, np.int32)
+    position[kept] = np.arange(len(kept), dtype=np.int32)
+    renumbered = position[edges].reshape(-1, 2)
+    return renumbered[(renumbered >= 0).all(axis=1)]

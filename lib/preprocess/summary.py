@@ -1,0 +1,39 @@
+"""The table at the end of stage 1: what went in, what came out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def summary_table(table: pl.DataFrame, cache: Path) -> str:
+    """Graphs, nodes, edges, configurations and bytes before and after, as aligned text.
+
+    Bytes before are the source's arrays as float32 and int64 in memory, bytes after the cache's
+    files on disk, which is also what they take in memory when all of them are mapped.
+    """
+    after_bytes = sum(file.stat().st_size for file in cache.iterdir())
+    rows = [
+        ("graphs", len(table), len(table)),
+        ("nodes", table["source_nodes"].sum(), table["nodes"].sum()),
+        ("edges", table["source_edges"].sum(), table["edges"].sum()),
+        ("configurations", table["source_configurations"].sum(), table["configurations"].sum()),
+        ("bytes", table["source_bytes"].sum(), after_bytes),
+    ]
+    lines = [f"{'':<16}{'before':>12}{'after':>12}{'ratio':>9}"]
+    for name, before, after in rows:
+        shown = [readable(v) if name == "bytes" else f"{v:,}" for v in (before, after)]
+        lines.append(f"{name:<16}{shown[0]:>12}{shown[1]:>12}{before / max(1, after):>8.1f}x")
+    return "\n".join(lines)
+
+
+def readable(count: float) -> str:
+    """Bytes with a unit, three significant digits."""
+    for unit in UNITS:
+        if count < 1000 or unit == UNITS[-1]:
+            break
+        count /= 1000
+    return f"{count:.3g} {unit}"

@@ -1,0 +1,31 @@
+"""What a result came from: code, data, settings, versions."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from lib.artifacts import fingerprint_files, fingerprint_value
+
+PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy")
+TRAINING_SOURCES = ("batches.py", "scoring.py", "metrics.py", "folds.py", "cache", "model", "train")
+
+
+def run_identity(about: Any) -> str:
+    """Fingerprint of a training run: its settings and data (``about``) and the code it runs.
+
+    A training state is resumed only by a run of the same identity.
+    """
+    library = Path(__file__).resolve().parent
+    files: list[Path] = []
+    for name in TRAINING_SOURCES:
+        path = library / name
+        files += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return fingerprint_value({"about": about, "code": fingerprint_files(files, library)})
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that results depend on."""
+    return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}

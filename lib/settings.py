@@ -1,0 +1,167 @@
+"""What a collection is, and every hyper-parameter of it, once.
+
+A setting has a value for official data (the paper's) and, where small data wants another, one
+for the bundled measurements. Every stage takes every setting as a flag of the same name, so that
+the dataclass below is also the command line's help.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lib.errors import UserError
+from lib.tpugraphs.roots import DataRoot, find_root
+
+ROOT = Path(__file__).resolve().parent.parent  # the repository
+BUNDLED = ROOT / "data" / "xla-cpu"
+DOWNLOADED = ROOT / "data" / "tpugraphs"
+
+
+def _setting(default: Any, help: str) -> Any:
+    return field(default=default, metadata={"help": help})
+
+
+@dataclass(frozen=True)
+class LayoutSettings:
+    """A layout collection: configurations set the layouts of convolutions, dots and reshapes.
+
+    Defaults are the paper's for official data; section numbers are those of the TGraph paper.
+    """
+
+    collection: str
+    model: str = _setting("tgraph", "network: the paper's `tgraph`")
+    seed: int = _setting(0, "seed of folds, initial weights, sampling and permutations")
+    threads: int = _setting(1, "torch threads of one fold; the same number gives the same bits")
+    # stage 1
+    hops: int = _setting(1, "keep nodes this far from a configurable one (2.2.1)")
+    # network (2.3)
+    channels: int = _setting(256, "width of the residual stream (2.3.3)")
+    blocks: int = _setting(2, "graph convolutional blocks (2.3.3)")
+    opcode_channels: int = _setting(16, "width of an opcode's embedding (2.2.5)")
+    layout_channels: int = _setting(4, "width of a layout digit's embedding (2.2.5)")
+    squeeze: int = _setting(8, "reduction of channel-wise self-attention (2.3.1)")
+    temperature: float = _setting(0.5, "initial temperature of cross-configuration attention")
+    # stage 2 (2.4)
+    epochs: int = _setting(750, "passes over the training graphs (2.4.2)")
+    configurations: int = _setting(128, "configurations sampled a step (2.2.5)")
+    learning_rate: float = _setting(1e-3, "peak of AdamW's learning rate (2.4.2)")
+    weight_decay: float = _setting(1e-5, "of parameters that are not biases (2.4.2)")
+    warmup: float = _setting(0.05, "share of the steps with rising learning rate (2.4.2)")
+    gradient_clip: float = _setting(1.0, "largest gradient norm (2.4.2)")
+    folds_total: int = _setting(20, "K: parts that the graphs are dealt to (2.4.3)")
+    validate_every: int = _setting(1, "epochs between validations")
+    # stage 3 (2.5.3)
+    inference_configurations: int = _setting(128, "configurations a batch of inference")
+    permutations: int = _setting(10, "groupings of a graph's configurations to average over")
+    score_training: bool = _setting(False, "score a fold's training graphs as well")
+    # stage 4 (2.4.3)
+    best_folds: int = _setting(4, "trained folds that are blended, best validation first")
+
+    @property
+    def source(self) -> str:
+        """``xla`` or ``nlp``."""
+        return self.collection.split("-")[1]
+
+    @property
+    def search(self) -> str:
+        """``random`` or ``default``."""
+        return self.collection.split("-")[2]
+
+    @property
+    def folder(self) -> Path:
+        """Where the raw files are, below a data root's ``npz``."""
+        return Path("layout") / self.source / self.search
+
+    @property
+    def identifier(self) -> str:
+        """What a submission's IDs start with, such as ``layout:xla:default``."""
+        return self.collection.replace("-", ":")
+
+
+# What differs from the defaults above, by collection: on official data (2.2.5, 2.4.2) ...
+OFFICIAL: dict[str, dict[str, Any]] = {
+    "layout-xla-random": {"epochs": 750, "configurations": 128},
+    "layout-xla-default": {"epochs": 750, "configurations": 64},
+    "layout-nlp-random": {"epochs": 1000, "configurations": 128},
+    "layout-nlp-default": {"epochs": 1000, "configurations": 64},
+}
+# ... and on the bundled measurements: a few dozen programs of a few dozen configurations each.
+SMALL: dict[str, Any] = {"folds_total": 5, "score_training": True}
+BUNDLED_VALUES: dict[str, dict[str, Any]] = {
+    "layout-xla-random": {**SMALL, "epochs": 30, "configurations": 128},
+    "layout-xla-default": {**SMALL, "epochs": 30, "configurations": 64},
+    "layout-nlp-random": {**SMALL, "epochs": 30, "configurations": 128},
+    "layout-nlp-default": {**SMALL, "epochs": 30, "configurations": 64},
+}
+KINDS: dict[str, type] = {name: LayoutSettings for name in OFFICIAL}
+
+
+def settings_for(collection: str, bundled: bool, overrides: dict[str, Any]) -> Any:
+    """The settings of one collection.
+
+    Args:
+        collection: its name, such as ``layout-xla-default``.
+        bundled: whether the data are the bundled measurements, not official ones.
+        overrides: values that take precedence, by field name.
+
+    Raises:
+        UserError: for an unknown name (with the nearest known one) or a value out of range.
+    """
+    check_collection(collection)
+    values = (BUNDLED_VALUES if bundled else OFFICIAL)[collection]
+    settings = KINDS[collection](collection=collection, **{**values, **overrides})
+    for name in ("epochs", "configurations", "permutations", "best_folds", "threads", "hops"):
+        if getattr(settings, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')} {getattr(settings, name)}: at least 1")
+    return settings
+
+
+def check_collection(name: str) -> None:
+    """Raise a :class:`UserError` that says what to type, unless ``name`` is a collection."""
+    if name not in KINDS:
+        near = difflib.get_close_matches(name, KINDS, n=1, cutoff=0.3)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UserError(f"collection {name!r}: not one of {', '.join(KINDS)}{hint}")
+
+
+def parser(description: str, kind: type = LayoutSettings) -> argparse.ArgumentParser:
+    """A stage's command line: what to work on, and a flag for each setting of ``kind``."""
+    made = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
+    )
+    made.add_argument("--collection", required=True, help=f"one of {', '.join(KINDS)}")
+    made.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
+    made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
+    group = made.add_argument_group("settings", "default: what fits the collection and the data")
+    for one in dataclasses.fields(kind):
+        if "help" in one.metadata:
+            flag = "--" + one.name.replace("_", "-")
+            known = {"help": one.metadata["help"], "default": argparse.SUPPRESS}
+            if isinstance(one.default, bool):
+                group.add_argument(flag, action=argparse.BooleanOptionalAction, **known)
+            else:
+                group.add_argument(flag, type=type(one.default), **known)
+    return made
+
+
+def overrides_in(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given on the command line."""
+    names = {one.name for one in dataclasses.fields(LayoutSettings) if "help" in one.metadata}
+    return {name: value for name, value in vars(args).items() if name in names}
+
+
+def resolve(args: argparse.Namespace) -> tuple[Any, DataRoot]:
+    """The settings and the data root that a parsed command line means.
+
+    Raises:
+        UserError: for an unknown collection, a missing root, or a value out of range.
+    """
+    check_collection(args.collection)
+    folder = KINDS[args.collection](collection=args.collection).folder
+    root = find_root(args.data, folder, (DOWNLOADED, BUNDLED), BUNDLED)
+    return settings_for(args.collection, root.bundled, overrides_in(args)), root
