@@ -1,0 +1,70 @@
+"""Stage 2: train the network of one fold.
+
+Reads   <outputs>/<collection>/cache/
+Writes  <outputs>/<collection>/fold_<k>/{model,last}.safetensors, history.parquet, metrics.json
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import polars as pl
+import torch
+from tqdm import tqdm
+
+from lib import checkpoint, settings
+from lib.artifacts import atomic_file, write_json
+from lib.cache.reader import Cache
+from lib.errors import one_line_errors
+from lib.model import build_network
+from lib.provenance import run_identity, versions
+from lib.tracking import Tracker
+from lib.train.data import load_fold
+from lib.train.loop import FoldTraining, new_network
+
+
+def main() -> None:
+    """Train one fold, or go on where a killed run of it stopped."""
+    parser = settings.parser(__doc__)
+    parser.add_argument("--fold", type=int, required=True, help="which fold to leave out, from 0")
+    args = parser.parse_args()
+    chosen, _ = settings.resolve(args)
+    torch.set_num_threads(chosen.threads)
+
+    folder = args.outputs / chosen.collection / f"fold_{args.fold}"
+    cache = Cache(args.outputs / chosen.collection / "cache")
+    data = load_fold(cache, args.fold, chosen.folds_total, chosen.seed)
+    network = new_network(lambda: build_network(chosen), data, chosen.seed, args.fold)
+    training = FoldTraining(network, data, chosen, args.fold)
+
+    about = {**dataclasses.asdict(chosen), "fold": args.fold, "data": cache.fingerprint}
+    identity = run_identity(about)
+    about |= {"identity": identity, "versions": versions()}
+    state = folder / "state.safetensors"
+    name = f"fold{args.fold}"
+    with Tracker("train", chosen.collection, name, identity, about, args.outputs) as tracker:
+        epochs = training.run(state, identity)
+        bar = tqdm(epochs, total=chosen.epochs, desc=name, unit="epoch", disable=None)
+        for row in bar:
+            tracker.log(row)
+            bar.set_postfix(loss=f"{row['loss']:.3f}", tau=f"{training.progress.best_tau:.3f}")
+        done = training.progress
+        result = {"tau": done.best_tau, "epoch": done.best_epoch, "graphs": done.best_graphs}
+        tracker.summarize({"best_tau": done.best_tau, "best_epoch": done.best_epoch})
+
+    checkpoint.save(folder / "model.safetensors", training.best, {**about, **result})
+    checkpoint.save(folder / "last.safetensors", network.state_dict(), about)
+    with atomic_file(folder / "history.parquet") as temporary:
+        pl.DataFrame(done.history).write_parquet(temporary)
+    write_json(folder / "metrics.json", {**about, "validation": result})
+    state.unlink(missing_ok=True)
+    print(
+        f"train: {chosen.collection} fold {args.fold}: validation tau {done.best_tau:.4f} at epoch "
+        f"{done.best_epoch} of {chosen.epochs}, {len(data.train)} + {len(data.valid)} graphs; "
+        f"wrote {folder}/"
+    )
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

@@ -1,0 +1,44 @@
+"""GraphSAGE on scatter primitives (TGraph paper, equation 2).
+
+Tensors are (nodes, configurations, channels): with nodes outermost, the sum over a node's
+neighbours is a sum over contiguous blocks of edges sorted by target.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch_scatter import segment_csr
+
+
+def neighbour_sum(messages: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
+    """Sum of the messages of each node's neighbours.
+
+    Args:
+        messages: (n, ...) one message a node.
+        sources: (e,) int64, neighbours of node 0, then of node 1, ...
+        pointers: (n + 1,) int64, where each node's neighbours start.
+
+    Returns:
+        (n, ...); zero for a node without neighbours.
+    """
+    return segment_csr(messages.index_select(0, sources), pointers, reduce="sum")
+
+
+class SageConvolution(nn.Module):
+    """S(x)_i = L2-normalized f2(concat(x_i, sum over neighbours j of f1(x_j))).
+
+    The paper calls f1 and f2 feed-forward layers and names no activation in them; the only one
+    is the block's GELU, so both are linear. Neighbours are users and operands alike, each once.
+    """
+
+    def __init__(self, channels: int, width: int):
+        super().__init__()
+        self.message = nn.Linear(channels, width)
+        self.update = nn.Linear(channels + width, width)
+
+    def forward(self, x: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
+        """(n, b, channels) to (n, b, width), every vector of unit length."""
+        gathered = neighbour_sum(self.message(x), sources, pointers)
+        updated = self.update(torch.cat([x, gathered], dim=-1))
+        return nn.functional.normalize(updated, dim=-1)

@@ -1,0 +1,92 @@
+"""TGraph: GraphSAGE blocks with channel and cross-configuration attention (paper, figure 3)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from lib.model.attention import ChannelSelfAttention, ConfigurationCrossAttention
+from lib.model.inputs import GraphBatch, RowInputs, spread
+from lib.model.sage import SageConvolution
+
+EPSILON = 1e-5  # under the root of instance normalization, torch's own default
+
+
+class TGraph(nn.Module):
+    """Scores of a graph's configurations: R(X) = f_out(Pool(B2(B1(f_in(X))))), equation 7.
+
+    f_in has a GELU after each of its two layers. The scores are comparable within one batch of
+    one graph only; lower means faster.
+    """
+
+    def __init__(
+        self,
+        channels: int = 256,
+        blocks: int = 2,
+        opcode_channels: int = 16,
+        layout_channels: int = 4,
+        squeeze: int = 8,
+        temperature: float = 0.5,
+    ):
+        super().__init__()
+        self.inputs = RowInputs(opcode_channels, layout_channels)
+        self.first = nn.Linear(self.inputs.width, channels)
+        self.second = nn.Linear(channels, channels)
+        self.blocks = nn.ModuleList(
+            GraphBlock(channels, squeeze, temperature) for _ in range(blocks)
+        )
+        self.out = nn.Linear(channels, 1)
+
+    @classmethod
+    def from_settings(cls, settings) -> TGraph:
+        """The network with the widths that the settings name."""
+        return cls(
+            settings.channels,
+            settings.blocks,
+            settings.opcode_channels,
+            settings.layout_channels,
+            settings.squeeze,
+            settings.temperature,
+        )
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Scores of the batch's configurations, (b,) float32."""
+        table = nn.functional.gelu(self.first(self.inputs(batch)))  # (r, c)
+        table = nn.functional.gelu(self.second(table))
+        x = spread(table, batch)  # (n, b, c)
+        for block in self.blocks:
+            x = block(x, batch.sources, batch.pointers)
+        return self.out(x.mean(dim=0)).squeeze(-1)  # pooled over nodes: (b, c), then (b,)
+
+
+class GraphBlock(nn.Module):
+    """B(x) = x + GELU(concat(eta, A_cross(eta))), eta = A_self(S(N_instance(x))); equations 3, 4.
+
+    The concatenation doubles the width, so eta has half the channels of the residual stream.
+    """
+
+    def __init__(self, channels: int, squeeze: int, temperature: float):
+        super().__init__()
+        self.sage = SageConvolution(channels, channels // 2)
+        self.channel_attention = ChannelSelfAttention(channels // 2, squeeze)
+        self.cross_attention = ConfigurationCrossAttention(temperature)
+
+    def forward(self, x: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
+        """(nodes, configurations, channels) to the same shape."""
+        eta = self.channel_attention(self.sage(instance_norm(x), sources, pointers))
+        return x + nn.functional.gelu(torch.cat([eta, self.cross_attention(eta)], dim=-1))
+
+
+def instance_norm(x: Tensor) -> Tensor:
+    """Zero mean and unit variance over the nodes, for each configuration and channel.
+
+    With nodes outermost this is what batch normalization in training mode does to a matrix of
+    (nodes, configurations * channels), in one fused pass: 4 to 8 times as fast as elementwise.
+
+    Args:
+        x: (nodes, configurations, channels). A single node gives zeros.
+    """
+    if len(x) == 1:
+        return x - x  # its own mean; batch_norm refuses a single value
+    flat = nn.functional.batch_norm(x.flatten(1), None, None, training=True, eps=EPSILON)
+    return flat.view_as(x)

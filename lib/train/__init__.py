@@ -1,0 +1,1 @@
+"""Stage 2's wing: the loss, the schedule and the loop of one fold."""

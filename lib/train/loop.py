@@ -1,0 +1,184 @@
+"""Training one fold: resumable at any epoch, and the same weights whether resumed or not."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from lib import checkpoint
+from lib.errors import DataError
+from lib.metrics import mean_metrics, ranking_metrics
+from lib.scoring import score_in_batches
+from lib.train.data import FoldData, LabelledGraph
+from lib.train.loss import pairwise_hinge
+from lib.train.schedule import learning_rate
+
+SAVE_SECONDS = 20.0  # at least, between two saves of the training state
+
+
+@dataclass
+class Progress:
+    """Where a run stands: epochs done, a row of history for each, and the best so far."""
+
+    epochs: int = 0
+    best_epoch: int = -1
+    best_tau: float = -2.0
+    best_graphs: dict[str, float] = field(default_factory=dict)
+    history: list[dict[str, float]] = field(default_factory=list)
+
+
+class FoldTraining:
+    """One fold's network, optimizer and progress.
+
+    Everything random is drawn from (seed, fold, epoch), so the state on disk needs no
+    generators, and a run that is killed and resumed ends with the same bits.
+
+    Args:
+        network: with fresh weights and fitted standardization.
+        data: the fold's graphs.
+        settings: of the collection.
+        fold: its number, part of every seed.
+    """
+
+    def __init__(self, network: nn.Module, data: FoldData, settings: Any, fold: int):
+        self.network, self.data, self.settings, self.fold = network, data, settings, fold
+        self.optimizer = _optimizer(network, settings)
+        self.progress = Progress()
+        self.best = _copy(network)
+        self.steps = settings.epochs * len(data.train)
+
+    def run(self, state: Path, identity: str) -> Iterator[dict[str, float]]:
+        """Train to the end, yielding a row of history an epoch.
+
+        Args:
+            state: file that the training state is saved to and resumed from.
+            identity: fingerprint of data, settings and code; a state of another is ignored.
+        """
+        self._resume(state, identity)
+        saved = time.monotonic()
+        yield from self.progress.history
+        while self.progress.epochs < self.settings.epochs:
+            yield self._epoch()
+            if time.monotonic() - saved > SAVE_SECONDS:
+                self._save(state, identity)
+                saved = time.monotonic()
+
+    def _epoch(self) -> dict[str, float]:
+        started, epoch = time.perf_counter(), self.progress.epochs
+        generator = np.random.default_rng([self.settings.seed, self.fold, epoch])
+        self.network.train()
+        steps = []
+        for place, index in enumerate(generator.permutation(len(self.data.train))):
+            rate = self._set_learning_rate(epoch * len(self.data.train) + place)
+            steps.append(self._step(self.data.train[index], generator))
+        row = {
+            "epoch": epoch + 1,
+            "loss": float(np.mean([loss for loss, _, _ in steps])),
+            "gradient_norm": float(np.mean([norm for _, norm, _ in steps])),
+            "learning_rate": rate,
+        }
+        trained = time.perf_counter()
+        row["configurations_per_second"] = sum(n for _, _, n in steps) / (trained - started)
+        row |= self._validate(epoch)
+        row["seconds"] = time.perf_counter() - started
+        self.progress.epochs += 1
+        self.progress.history.append(row)
+        return row
+
+    def _set_learning_rate(self, step: int) -> float:
+        s = self.settings
+        rate = learning_rate(step, self.steps, s.learning_rate, s.warmup)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        return rate
+
+    def _step(self, graph: LabelledGraph, generator: np.random.Generator) -> tuple:
+        """One graph, one batch of sampled configurations; returns (loss, norm, batch size)."""
+        count = len(graph.runtime)
+        size = min(count, self.settings.configurations)
+        rows = np.sort(generator.choice(count, size, replace=False))
+        scores = self.network(graph.tensors.batch(rows))
+        loss = pairwise_hinge(scores, torch.from_numpy(graph.runtime[rows]))
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_clip)
+        self.optimizer.step()
+        return loss.item(), norm.item(), size
+
+    def _validate(self, epoch: int) -> dict[str, float]:
+        """Mean metrics over the validation graphs, and the best weights if these are they."""
+        if (epoch + 1) % self.settings.validate_every and epoch + 1 < self.settings.epochs:
+            return {}
+        graphs = {g.name: self._metrics_of(g) for g in self.data.valid}
+        mean = mean_metrics(list(graphs.values()))
+        if mean["tau"] > self.progress.best_tau:
+            self.progress.best_tau, self.progress.best_epoch = mean["tau"], epoch + 1
+            self.progress.best_graphs = {name: m["tau"] for name, m in graphs.items()}
+            self.best = _copy(self.network)
+        return {f"validation_{name}": value for name, value in mean.items()}
+
+    def _metrics_of(self, graph: LabelledGraph) -> dict[str, float]:
+        self.network.eval()
+        order = np.arange(len(graph.runtime))
+        size = self.settings.inference_configurations
+        scores = score_in_batches(self.network, graph.tensors, order, size)
+        return ranking_metrics(scores, graph.runtime)
+
+    def _save(self, path: Path, identity: str) -> None:
+        tensors = {f"last.{k}": v for k, v in self.network.state_dict().items()}
+        tensors |= {f"best.{k}": v for k, v in self.best.items()}
+        for index, moments in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{k}": v for k, v in moments.items()}
+        checkpoint.save(path, tensors, {"identity": identity, "progress": vars(self.progress)})
+
+    def _resume(self, path: Path, identity: str) -> None:
+        if not path.exists():
+            return
+        try:
+            tensors, about = checkpoint.load(path)
+        except DataError:  # not ours, or of a format before: begin anew
+            return
+        if about.get("identity") != identity:
+            return
+        self.network.load_state_dict(_below(tensors, "last."))
+        self.best = _below(tensors, "best.")
+        moments: dict[int, dict[str, torch.Tensor]] = {}
+        for name, tensor in _below(tensors, "optimizer.").items():
+            index, key = name.split(".")
+            moments.setdefault(int(index), {})[key] = tensor
+        state = self.optimizer.state_dict()
+        self.optimizer.load_state_dict({**state, "state": moments})
+        self.progress = Progress(**about["progress"])
+
+
+def new_network(build: Callable[[], nn.Module], data: FoldData, seed: int, fold: int) -> nn.Module:
+    """A network with weights drawn from (seed, fold), standardized on the training graphs."""
+    torch.manual_seed(np.random.SeedSequence([seed, fold]).generate_state(1, np.uint64).item() >> 1)
+    network = build()
+    network.inputs.standardize.fit(data.numeric_features())
+    return network
+
+
+def _optimizer(network: nn.Module, settings: Any) -> torch.optim.AdamW:
+    """AdamW; weight decay on matrices only, not on biases and the temperatures (2.4.2)."""
+    parameters = list(network.parameters())
+    groups = [
+        {"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=settings.learning_rate)
+
+
+def _copy(network: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+
+
+def _below(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
