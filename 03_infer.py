@@ -1,0 +1,53 @@
+"""Stage 3: score every configuration with the network of one fold.
+
+Reads   <outputs>/<collection>/cache/ and fold_<k>/model.safetensors
+Writes  <outputs>/<collection>/scores/fold_<k>.parquet
+"""
+
+from __future__ import annotations
+
+import polars as pl
+import torch
+from tqdm import tqdm
+
+from lib import checkpoint, settings
+from lib.artifacts import atomic_file
+from lib.cache.reader import Cache
+from lib.errors import DataError, one_line_errors
+from lib.infer.scores import graphs_to_score, score_graphs
+from lib.model import build_network
+
+
+def main() -> None:
+    """Score the fold's validation graphs and the test graphs."""
+    parser = settings.parser(__doc__)
+    parser.add_argument("--fold", type=int, required=True, help="which fold's network to use")
+    args = parser.parse_args()
+    chosen, _ = settings.resolve(args)
+    torch.set_num_threads(chosen.threads)
+
+    folder = args.outputs / chosen.collection
+    cache = Cache(folder / "cache")
+    weights = folder / f"fold_{args.fold}" / "model.safetensors"
+    tensors, about = checkpoint.load(weights)
+    if about["data"] != cache.fingerprint:
+        raise DataError(weights, "data", "another cache's fingerprint", "this one's: train again")
+    network = build_network(chosen)
+    network.load_state_dict(tensors)
+
+    wanted = graphs_to_score(cache, args.fold, chosen)
+    frames = score_graphs(network, cache, wanted, chosen)
+    bar = tqdm(frames, total=len(wanted), desc=f"infer {args.fold}", unit="graph", disable=None)
+    scores = pl.concat(bar)
+    path = folder / "scores" / f"fold_{args.fold}.parquet"
+    with atomic_file(path) as temporary:
+        scores.write_parquet(temporary)
+    print(
+        f"infer: {chosen.collection} fold {args.fold}: {len(scores):,} scores of {len(wanted)} "
+        f"graphs; wrote {path}"
+    )
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

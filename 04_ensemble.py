@@ -1,0 +1,67 @@
+"""Stage 4: blend the best folds into a submission and measure it.
+
+Reads   <outputs>/<collection>/cache/, fold_<k>/metrics.json and scores/fold_<k>.parquet
+Writes  <outputs>/<collection>/submission.csv and metrics.json
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import polars as pl
+
+from lib import settings
+from lib.artifacts import read_json, write_json
+from lib.cache.reader import Cache
+from lib.ensemble import evaluation
+from lib.ensemble.blend import blend, choose_folds, fold_files, read_scores
+from lib.ensemble.submission import submission_rows, write_submission
+from lib.errors import one_line_errors
+from lib.provenance import versions
+
+
+def main() -> None:
+    """Choose folds by validation score, blend them, write the submission and the metrics."""
+    parser = settings.parser(__doc__)
+    parser.add_argument("--folds", type=int, help="use folds 0 to this minus 1 (default: all)")
+    args = parser.parse_args()
+    chosen, root = settings.resolve(args)
+    folder = args.outputs / chosen.collection
+    cache = Cache(folder / "cache")
+
+    files = fold_files(folder / "scores", args.folds)
+    metrics = {fold: read_json(folder / f"fold_{fold}" / "metrics.json") for fold in files}
+    validation = {fold: metrics[fold]["validation"]["tau"] for fold in files}
+    best = choose_folds(validation, chosen.best_folds)
+    scores = {fold: read_scores(path) for fold, path in files.items()}
+
+    def blended(split: str, folds: list[int]) -> pl.DataFrame:
+        return blend([scores[fold].filter(pl.col("split") == split) for fold in folds])
+
+    test = blended("test", best)
+    counts = {name: len(cache.graph(name).original) for name in cache.names("test")}
+    rows = submission_rows(test, chosen.identifier, counts)
+
+    measurements = root.measurements(chosen.collection)
+    truth = evaluation.true_runtimes(cache, measurements)
+    ceiling = evaluation.ceilings(measurements)
+    sections = {
+        "training": evaluation.evaluate(blended("train", best), cache, truth, ceiling),
+        "validation": evaluation.evaluate(blended("valid", list(files)), cache, truth, ceiling),
+        "test": evaluation.evaluate(test, cache, truth, ceiling),
+    }
+    about = {**dataclasses.asdict(chosen), "data": cache.fingerprint, "versions": versions()}
+    folds = {"validation_tau": validation, "blended": best}
+    write_submission(folder / "submission.csv", rows)
+    write_json(folder / "metrics.json", {**sections, "folds": folds, "settings": about})
+
+    print(evaluation.summary_table(sections.items()))
+    print(
+        f"ensemble: {chosen.collection}: folds {', '.join(map(str, best))} of {len(files)}, "
+        f"{len(rows)} test graphs; wrote {folder}/submission.csv and metrics.json"
+    )
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

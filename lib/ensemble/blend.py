@@ -1,0 +1,65 @@
+"""From the folds' scores to one score a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import polars as pl
+
+from lib.errors import DataError, UserError
+
+COLUMNS = ("split", "graph", "config", "permutation", "score")
+KEYS = ("graph", "config")
+
+
+def fold_files(folder: Path, count: int | None) -> dict[int, Path]:
+    """The scores parquet of each fold that has one, by fold.
+
+    Args:
+        folder: the collection's ``scores``.
+        count: use folds 0 to ``count`` - 1 only; ``None`` for all that are there.
+
+    Raises:
+        UserError: if there is none.
+    """
+    found = {int(p.stem.removeprefix("fold_")): p for p in folder.glob("fold_*.parquet")}
+    found = {fold: path for fold, path in found.items() if count is None or fold < count}
+    if not found:
+        raise UserError(f"{folder}: no fold_<k>.parquet there; run 03_infer.py first")
+    return dict(sorted(found.items()))
+
+
+def read_scores(path: Path) -> pl.DataFrame:
+    """One fold's scores, averaged over permutations: ``split, graph, config, score``.
+
+    Raises:
+        DataError: if the file is not a scores parquet or a score is not finite.
+    """
+    try:
+        scores = pl.read_parquet(path, columns=list(COLUMNS))
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(path, "parquet", error, f"columns {', '.join(COLUMNS)}") from None
+    if not scores["score"].is_finite().all():
+        raise DataError(path, "score", "a value that is not finite", "finite numbers")
+    mean = scores.group_by("split", *KEYS, maintain_order=True).agg(pl.col("score").mean())
+    return mean.sort("split", *KEYS)
+
+
+def choose_folds(validation: Mapping[int, float], count: int) -> list[int]:
+    """The ``count`` folds of highest validation score, best first (TGraph paper, section 2.4.3).
+
+    Training a fold fails now and then; leaving the worst one out is the cure. Ties go to the
+    lower number.
+    """
+    return sorted(validation, key=lambda fold: (-validation[fold], fold))[:count]
+
+
+def blend(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Mean score over folds of each configuration: ``graph, config, score``, sorted.
+
+    The networks' scores share the scale that the hinge loss sets, a margin of 1 between pairs,
+    so that their plain mean is what the paper takes.
+    """
+    rows = pl.concat([frame.select(*KEYS, "score") for frame in frames])
+    return rows.group_by(*KEYS).agg(pl.col("score").mean()).sort(*KEYS)

@@ -1,0 +1,41 @@
+"""The file that Kaggle scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from lib.artifacts import atomic_file
+from lib.errors import DataError
+
+
+def submission_rows(
+    scores: pl.DataFrame, identifier: str, counts: dict[str, int]
+) -> list[tuple[str, str]]:
+    """``(ID, TopConfigs)`` of each test graph, sorted by ID.
+
+    Args:
+        scores: ``graph, config, score`` of the test split, lower meaning faster.
+        identifier: what the collection's IDs start with, such as ``layout:xla:default``.
+        counts: how many configurations each test graph's source file has.
+
+    Raises:
+        DataError: unless each row is a permutation of all configurations of its graph.
+    """
+    rows = []
+    for graph, count in sorted(counts.items()):
+        own = scores.filter(pl.col("graph") == graph).sort("score", "config", maintain_order=True)
+        order = own["config"].to_list()
+        if sorted(order) != list(range(count)):
+            found = f"{len(order)} configurations"
+            raise DataError("scores", graph, found, f"each of 0..{count - 1} once")
+        rows.append((f"{identifier}:{graph}", ";".join(map(str, order))))
+    return rows
+
+
+def write_submission(path: Path, rows: list[tuple[str, str]]) -> None:
+    """Write ``ID,TopConfigs`` rows; a header alone if there is no test split."""
+    with atomic_file(path) as temporary:
+        lines = ["ID,TopConfigs", *(f"{name},{order}" for name, order in rows)]
+        temporary.write_text("\n".join(lines) + "\n")

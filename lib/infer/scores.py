@@ -1,0 +1,83 @@
+"""Scores of one fold, with test-time permutations (TGraph paper, section 2.5.3)."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+from torch import nn
+
+from lib.batches import graph_tensors
+from lib.cache.graph import CachedGraph
+from lib.cache.reader import Cache
+from lib.folds import assign_folds
+from lib.scoring import score_in_batches
+
+SCHEMA = {
+    "split": pl.String,
+    "graph": pl.String,
+    "config": pl.Int32,
+    "permutation": pl.Int16,
+    "score": pl.Float64,
+    "runtime": pl.Int64,
+}
+
+
+def graphs_to_score(cache: Cache, fold: int, settings: Any) -> list[tuple[str, str]]:
+    """``(split, graph)`` of everything that one fold scores.
+
+    Splits are the fold's: ``valid`` is what it was validated on, ``train`` (only if
+    ``settings.score_training``) what it learned from, ``test`` the source's test split.
+    """
+    assigned = assign_folds(cache.names("train", "valid"), settings.folds_total, settings.seed)
+    valid = [("valid", name) for name, k in sorted(assigned.items()) if k == fold]
+    train = [("train", name) for name, k in sorted(assigned.items()) if k != fold]
+    test = [("test", name) for name in cache.names("test")]
+    return valid + test + (train if settings.score_training else [])
+
+
+def score_graphs(
+    network: nn.Module, cache: Cache, wanted: Iterable[tuple[str, str]], settings: Any
+) -> Iterator[pl.DataFrame]:
+    """Score each graph; yields a frame of ``SCHEMA``, a row a configuration and permutation."""
+    network.eval()
+    for split, name in wanted:
+        graph = cache.graph(name)
+        yield _frame(split, graph, permuted_scores(network, graph, settings))
+
+
+def permuted_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> np.ndarray:
+    """Scores of a graph's distinct configurations under each permutation, (permutations, c).
+
+    A permutation changes which configurations share a batch, and nothing else: the network does
+    not see their order. Where one batch holds them all, further permutations would repeat the
+    first one's scores, so only one is computed.
+    """
+    count, size = len(graph.cells), settings.inference_configurations
+    tensors = graph_tensors(graph)
+    rounds = settings.permutations if count > size else 1
+    scores = np.empty((rounds, count), np.float64)
+    for index in range(rounds):
+        seed = [settings.seed, zlib.crc32(graph.name.encode()), index]
+        order = np.random.default_rng(seed).permutation(count)
+        scores[index] = score_in_batches(network, tensors, order, size)
+    return scores
+
+
+def _frame(split: str, graph: CachedGraph, scores: np.ndarray) -> pl.DataFrame:
+    rounds, count = len(scores), len(graph.original)
+    runtime = np.tile(graph.runtime[graph.original], rounds) if graph.labelled else None
+    return pl.DataFrame(
+        {
+            "split": pl.repeat(split, rounds * count, eager=True),
+            "graph": pl.repeat(graph.name, rounds * count, eager=True),
+            "config": np.tile(np.arange(count), rounds),
+            "permutation": np.repeat(np.arange(rounds), count),
+            "score": scores[:, graph.original].reshape(-1),
+            "runtime": runtime if runtime is not None else [None] * (rounds * count),
+        },
+        schema=SCHEMA,
+    )
