@@ -1,0 +1,95 @@
+"""The two searches that choose which configurations are measured, as in TpuGraphs.
+
+``random`` covers the whole range of runtimes: each configuration draws a density, and each slot
+(a tensor of a site) is constrained with that probability to a uniformly drawn layout.
+``default`` is a genetic algorithm on measured runtimes and crowds near the fastest; its whole
+history is the data (TGraph paper, section 1.2).
+
+A configuration is an int8 array (sites, 3, 6): minor-to-major, padded with -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+SLOTS, MAX_RANK = 3, 6
+Ranks = Sequence[tuple[int, int, int]]  # choices a site: rank of output, input, kernel, 0 if none
+
+
+def unconstrained(ranks: Ranks) -> np.ndarray:
+    """The compiler's own choice everywhere: all -1."""
+    return np.full((len(ranks), SLOTS, MAX_RANK), -1, np.int8)
+
+
+def random_configuration(ranks: Ranks, generator: np.random.Generator) -> np.ndarray:
+    """Constrain each slot with a random density, to a uniform layout.
+
+    The density is the square of a uniform draw: mean 1/3, so that sparse configurations, whose
+    compile is cheap and whose slow-downs can be told apart, are as well covered as dense ones.
+    """
+    return mutated(unconstrained(ranks), ranks, generator.random() ** 2, 1.0, generator)
+
+
+def mutated(
+    configuration: np.ndarray,
+    ranks: Ranks,
+    rate: float,
+    constrain: float,
+    generator: np.random.Generator,
+) -> np.ndarray:
+    """Draw each slot anew with probability ``rate``: a layout with probability ``constrain``,
+    else the compiler's choice."""
+    child = configuration.copy()
+    for site, choices in enumerate(ranks):
+        for slot, rank in enumerate(choices):
+            if rank and generator.random() < rate:
+                child[site, slot] = -1
+                if generator.random() < constrain:
+                    child[site, slot, :rank] = generator.permutation(rank)
+    return child
+
+
+def crossover(a: np.ndarray, b: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Uniform crossover: each site's three layouts come from one of the parents."""
+    return np.where(generator.random(len(a))[:, None, None] < 0.5, a, b)
+
+
+def next_generation(
+    population: Sequence[np.ndarray],
+    runtimes: Sequence[float],
+    size: int,
+    ranks: Ranks,
+    generator: np.random.Generator,
+) -> list[np.ndarray]:
+    """``size`` new configurations from all measured so far.
+
+    Selection is by tournament of three over the whole history, crossover is uniform over sites,
+    and about two slots a child are mutated, half of them back to the compiler's choice. With
+    nothing measured yet, children are mutants of the unconstrained configuration. Neither that one,
+    which every search measures first, nor any already measured is proposed again.
+    """
+    seen = {c.tobytes() for c in (unconstrained(ranks), *population)}
+    slots = max(1, sum(1 for choices in ranks for rank in choices if rank))
+    children: list[np.ndarray] = []
+    for _attempt in range(100 * size):
+        if len(children) == size:
+            break
+        if population:
+            parents = [_tournament(population, runtimes, generator) for _ in range(2)]
+            child = crossover(*parents, generator)
+            child = mutated(child, ranks, 2.0 / slots, 0.5, generator)
+        else:
+            child = mutated(unconstrained(ranks), ranks, 3.0 / slots, 1.0, generator)
+        if child.tobytes() not in seen:
+            seen.add(child.tobytes())
+            children.append(child)
+    return children
+
+
+def _tournament(
+    population: Sequence[np.ndarray], runtimes: Sequence[float], generator: np.random.Generator
+) -> np.ndarray:
+    entrants = generator.integers(len(population), size=3)
+    return population[min(entrants, key=lambda k: runtimes[k])]
