@@ -27,7 +27,10 @@ def main() -> None:
     total = layout.count_files(root, chosen.folder)
     graphs = tqdm(graphs, total=total, desc="preprocess", unit="graph", disable=None)
     cache = args.outputs / chosen.collection / "cache"
-    about = {"collection": chosen.collection, "hops": chosen.hops, }
+    about = {
+        "collection": chosen.collection,
+        "hops": chosen.hops,
+    }
     table = layout.write_cache(cache, graphs, about)
 
     print(summary_table(table, cache))

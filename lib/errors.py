@@ -27,8 +27,13 @@ class DataError(UserError):
     """
 
     def __init__(self, path: Path | str, field: str, found: object, expected: object):
-        super().__init__(f"{path}: {field}: found {found}, expected {expected}")
+        # Plain strings, which survive the way back from a worker process.
+        super().__init__(str(path), field, str(found), str(expected))
         self.path, self.field = Path(path), field
+
+    def __str__(self) -> str:
+        path, field, found, expected = self.args
+        return f"{path}: {field}: found {found}, expected {expected}"
 
 
 @contextmanager
