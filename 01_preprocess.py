@@ -7,34 +7,41 @@ Writes  <outputs>/<collection>/cache/
 from __future__ import annotations
 
 import os
+import sys
+from functools import partial
 
 from tqdm import tqdm
 
 from lib import settings
 from lib.errors import one_line_errors
-from lib.preprocess import layout
+from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.summary import summary_table
 
 
 def main() -> None:
     """Prune, de-duplicate, compress and pad every graph of one collection."""
     parser = settings.parser(__doc__)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="worker processes")
+    parser.add_argument(
+        "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="worker processes"
+    )
+    parser.add_argument("--keep-going", action="store_true", help="name bad files and skip them")
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
 
-    graphs = layout.process_all(root, chosen.folder, chosen.hops, args.jobs)
-    total = layout.count_files(root, chosen.folder)
-    graphs = tqdm(graphs, total=total, desc="preprocess", unit="graph", disable=None)
+    files = raw_files(root, chosen.folder)
+    bar = partial(tqdm, total=len(files), desc="preprocess", unit="graph", disable=None)
     cache = args.outputs / chosen.collection / "cache"
-    about = {
-        "collection": chosen.collection,
-        "hops": chosen.hops,
-    }
-    table = layout.write_cache(cache, graphs, about)
+    about = {"collection": chosen.collection, "hops": chosen.hops}
+    table, skipped = write_cache(cache, files, about, args.jobs, args.keep_going, bar)
 
+    for one in skipped:
+        print(f"skipped: {one}", file=sys.stderr)
     print(summary_table(table, cache))
-    print(f"preprocess: {chosen.collection} from {root.path}: {len(table)} graphs in {cache}/")
+    left_out = f", {len(skipped)} bad files skipped" if skipped else ""
+    print(
+        f"preprocess: {chosen.collection} from {root.path}: "
+        f"{len(table)} graphs in {cache}/{left_out}"
+    )
 
 
 if __name__ == "__main__":

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 
-import polars as pl
 import torch
 from tqdm import tqdm
 
 from lib import checkpoint, settings
 from lib.artifacts import atomic_file, write_json
 from lib.cache.reader import Cache
-from lib.errors import one_line_errors
+from lib.errors import UserError, one_line_errors
 from lib.model import build_network
 from lib.provenance import run_identity, versions
 from lib.tracking import Tracker
@@ -46,22 +45,25 @@ def main() -> None:
         epochs = training.run(state, identity)
         bar = tqdm(epochs, total=chosen.epochs, desc=name, unit="epoch", disable=None)
         for row in bar:
-            tracker.log(row)
-            bar.set_postfix(loss=f"{row['loss']:.3f}", tau=f"{training.progress.best_tau:.3f}")
-        done = training.progress
-        result = {"tau": done.best_tau, "epoch": done.best_epoch, "graphs": done.best_graphs}
-        tracker.summarize({"best_tau": done.best_tau, "best_epoch": done.best_epoch})
+            if row["epoch"] > training.resumed_at:
+                tracker.log(row)
+            bar.set_postfix(loss=f"{row['loss']:.3f}", tau=row.get("validation_tau"))
+        validation = {"best": training.progress.best, "last": training.progress.last}
+        used = validation[chosen.weights]
+        if not used:
+            raise UserError(f"fold {args.fold} diverged: lower --learning-rate, or --weights best")
+        tracker.summarize({f"{k}_tau": one.get("tau") for k, one in validation.items()})
 
-    checkpoint.save(folder / "model.safetensors", training.best, {**about, **result})
+    checkpoint.save(folder / "model.safetensors", training.best, {**about, **validation["best"]})
     checkpoint.save(folder / "last.safetensors", network.state_dict(), about)
     with atomic_file(folder / "history.parquet") as temporary:
-        pl.DataFrame(done.history).write_parquet(temporary)
-    write_json(folder / "metrics.json", {**about, "validation": result})
+        training.history().write_parquet(temporary)
+    write_json(folder / "metrics.json", {**about, "validation": used, **validation})
     state.unlink(missing_ok=True)
     print(
-        f"train: {chosen.collection} fold {args.fold}: validation tau {done.best_tau:.4f} at epoch "
-        f"{done.best_epoch} of {chosen.epochs}, {len(data.train)} + {len(data.valid)} graphs; "
-        f"wrote {folder}/"
+        f"train: {chosen.collection} fold {args.fold}: validation tau {used['tau']:.4f} "
+        f"({chosen.weights} of {chosen.epochs} epochs), {len(data.train)} + {len(data.valid)} "
+        f"graphs; wrote {folder}/"
     )
 
 

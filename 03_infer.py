@@ -1,6 +1,6 @@
 """Stage 3: score every configuration with the network of one fold.
 
-Reads   <outputs>/<collection>/cache/ and fold_<k>/model.safetensors
+Reads   <outputs>/<collection>/cache/ and fold_<k>/{last,model}.safetensors
 Writes  <outputs>/<collection>/scores/fold_<k>.parquet
 """
 
@@ -28,10 +28,11 @@ def main() -> None:
 
     folder = args.outputs / chosen.collection
     cache = Cache(folder / "cache")
-    weights = folder / f"fold_{args.fold}" / "model.safetensors"
+    weights = folder / f"fold_{args.fold}" / settings.WEIGHTS_FILES[chosen.weights]
     tensors, about = checkpoint.load(weights)
     if about["data"] != cache.fingerprint:
         raise DataError(weights, "data", "another cache's fingerprint", "this one's: train again")
+    settings.check_trained_with(weights, about, chosen)
     network = build_network(chosen)
     network.load_state_dict(tensors)
 

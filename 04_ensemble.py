@@ -11,10 +11,10 @@ import dataclasses
 import polars as pl
 
 from lib import settings
-from lib.artifacts import read_json, write_json
+from lib.artifacts import write_json
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
-from lib.ensemble.blend import blend, choose_folds, fold_files, read_scores
+from lib.ensemble.blend import blend, choose_folds, fold_files, read_scores, validation_tau
 from lib.ensemble.submission import submission_rows, write_submission
 from lib.errors import one_line_errors
 from lib.provenance import versions
@@ -30,8 +30,7 @@ def main() -> None:
     cache = Cache(folder / "cache")
 
     files = fold_files(folder / "scores", args.folds)
-    metrics = {fold: read_json(folder / f"fold_{fold}" / "metrics.json") for fold in files}
-    validation = {fold: metrics[fold]["validation"]["tau"] for fold in files}
+    validation = {fold: validation_tau(folder / f"fold_{fold}", cache) for fold in files}
     best = choose_folds(validation, chosen.best_folds)
     scores = {fold: read_scores(path) for fold, path in files.items()}
 

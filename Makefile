@@ -27,13 +27,14 @@ SCORES := $(FOLD_NUMBERS:%=$(OUT)/scores/fold_%.parquet)
 flag = $(if $($(1)),--$(2) $($(1)))
 COMMON = --collection $(COLLECTION) --outputs $(OUTPUTS) $(call flag,DATA,data) \
 	$(call flag,SEED,seed) $(ARGS)
-PREPROCESS_FLAGS = $(COMMON) $(call flag,HOPS,hops)
+PREPROCESS_FLAGS = $(COMMON) $(call flag,HOPS,hops) $(if $(KEEP_GOING),--keep-going)
 TRAIN_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model)
 INFER_FLAGS = $(COMMON) $(call flag,TTA,permutations) $(call flag,MODEL,model)
 ENSEMBLE_FLAGS = $(COMMON)
 
 # Sources each stage runs: its wing, and the ground floor that it stands on.
-py = $(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py')))
+# (Fetching data is no part of reading it.)
+py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py,$(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py'))))
 FLOOR := errors.py artifacts.py settings.py tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
 LEARNING := batches.py scoring.py folds.py checkpoint.py model
@@ -67,10 +68,10 @@ TEST_READY := $(VENV)/.ready-test
 COLLECT_VENV := $(VENV)-collect
 COLLECT_READY := $(COLLECT_VENV)/.ready
 
-.PHONY: help all preprocess train infer ensemble setup test lint collect clean
+.PHONY: help all preprocess train infer ensemble setup test lint collect download clean
 
 help:  ## this list
-	@echo 'usage: make TARGET [COLLECTION=...] [FOLDS=5] [EPOCHS=] [TTA=] [SEED=] [HOPS=] [DATA=path] [ARGS="--flag value"]'
+	@echo 'usage: make TARGET [COLLECTION=...] [FOLDS=5] [EPOCHS=] [TTA=] [SEED=] [HOPS=] [KEEP_GOING=1] [DATA=path] [ARGS="--flag value"]'
 	@echo
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 	@echo
@@ -127,6 +128,11 @@ collect: $(COLLECT_READY) $(READY)  ## measure programs on this machine: [CORES=
 	$(COLLECT_VENV)/bin/python -m lib.collect --resume --cores $(CORES) --rounds $(ROUNDS) \
 		--output $(OUTPUTS)/collect $(if $(PROGRAMS),--programs '$(PROGRAMS)')
 	$(RUN) -m lib.collect.export $(OUTPUTS)/collect $(or $(DATA),$(OUTPUTS)/xla-cpu)
+
+SPLITS ?= train,valid,test
+download: $(READY)  ## the official archives of COLLECTION into DATA: [BASE_URL=http://...] [SPLITS=train,valid,test]
+	$(RUN) -m lib.tpugraphs.download --collection $(COLLECTION) --splits $(SPLITS) \
+		--to $(or $(DATA),data/tpugraphs) $(call flag,BASE_URL,base-url) $(ARGS)
 
 clean:  ## delete COLLECTION's outputs
 	rm -rf $(OUT) $(OUTPUTS)/.make/$(COLLECTION).*

@@ -6,6 +6,7 @@ that a kill at any moment leaves either the old artifact or the new one, never a
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -16,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lib.errors import DataError
+
 TEMPORARY = ".partial-"  # prefix of every unfinished file or folder; readers never match it
 
 
@@ -24,15 +27,18 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; rename it to ``path`` if the block succeeds.
 
     The file is flushed to the disk before it is renamed, so that a power cut cannot leave a
-    final name on missing bytes. On an exception the temporary file is removed.
+    final name on missing bytes. On an exception the temporary file is removed; what a killed
+    writer of the same file left is removed too.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path)
     temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex[:12]}-{path.name}"
     try:
         yield temporary
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -65,11 +71,21 @@ def atomic_folder(path: Path | str) -> Iterator[Path]:
 def remove_leftovers(path: Path | str) -> None:
     """Delete what killed runs left beside ``path`` under its temporary names."""
     path = Path(path)
-    for leftover in path.parent.glob(f"{TEMPORARY}*-{path.name}"):
+    token = "[0-9a-f]" * 12
+    for leftover in path.parent.glob(f"{TEMPORARY}{token}*-{glob.escape(path.name)}"):
+        if leftover.name[len(TEMPORARY) + 12 :] not in (f"-{path.name}", f"-old-{path.name}"):
+            continue  # of a neighbour whose name ends like ours
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
         else:
             leftover.unlink(missing_ok=True)
+
+
+def _umask() -> int:
+    """The process's mask: some libraries make files that only their owner can read."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def write_json(path: Path | str, value: Any) -> None:
@@ -79,12 +95,10 @@ def write_json(path: Path | str, value: Any) -> None:
 
 
 def read_json(path: Path | str) -> Any:
-    """Read a JSON file; raises :class:`lib.errors.DataError` if it is not JSON."""
-    from lib.errors import DataError
-
+    """Read a JSON file; raises :class:`lib.errors.DataError` if it is missing or not JSON."""
     try:
         return json.loads(Path(path).read_text())
-    except (ValueError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise DataError(path, "JSON", str(error), "a JSON document") from None
 
 

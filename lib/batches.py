@@ -9,7 +9,11 @@ import torch
 
 from lib.cache.codec import decode_layouts
 from lib.cache.graph import CachedGraph
-from lib.model.inputs import NUMERIC, GraphBatch
+from lib.model.inputs import DIGIT_VALUES, NUMERIC, GraphBatch
+
+LARGEST_DIGIT = (
+    DIGIT_VALUES - 2
+)  # of a layout; a tensor of more than six dimensions has larger ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +66,9 @@ def graph_tensors(graph: CachedGraph) -> GraphTensors:
         digits=torch.from_numpy(decode_layouts(graph.dictionary).astype(np.int64) + 1),
         features=torch.from_numpy(features[:, :NUMERIC].copy()),
         opcode=torch.from_numpy(graph.node_opcode[order].astype(np.int64)),
-        layout=torch.from_numpy(features[:, NUMERIC:].astype(np.int64) + 1),
+        layout=torch.from_numpy(
+            np.clip(features[:, NUMERIC:], -1, LARGEST_DIGIT).astype(np.int64) + 1
+        ),
         sources=torch.from_numpy(sources),
         pointers=torch.from_numpy(pointers),
     )

@@ -69,8 +69,9 @@ def ranking_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float
 
 
 def mean_metrics(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each metric over graphs, every graph counting the same."""
-    return {key: float(np.mean([row[key] for row in rows])) for key in rows[0]} if rows else {}
+    """The mean of each metric over the graphs that have it, every graph counting the same."""
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return {key: float(np.mean([row[key] for row in rows if key in row])) for key in keys}
 
 
 def _best_of_top(scores: np.ndarray, runtimes: np.ndarray, k: int) -> float:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from lib.errors import UserError
+from lib.errors import DataError, UserError
 from lib.tpugraphs.roots import DataRoot, find_root
 
 ROOT = Path(__file__).resolve().parent.parent  # the repository
@@ -22,8 +23,10 @@ BUNDLED = ROOT / "data" / "xla-cpu"
 DOWNLOADED = ROOT / "data" / "tpugraphs"
 
 
-def _setting(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help})
+def _setting(default: Any, help: str, least: float = 1, most: float = math.inf) -> Any:
+    """A field with its help; ``least`` and ``most`` bound a number."""
+    bounds = {"least": least, "most": most} if type(default) in (int, float) else {}
+    return field(default=default, metadata={"help": help, **bounds})
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class LayoutSettings:
 
     collection: str
     model: str = _setting("tgraph", "network: the paper's `tgraph`")
-    seed: int = _setting(0, "seed of folds, initial weights, sampling and permutations")
+    seed: int = _setting(0, "seed of folds, initial weights, sampling and permutations", 0)
     threads: int = _setting(1, "torch threads of one fold; the same number gives the same bits")
     # stage 1
     hops: int = _setting(1, "keep nodes this far from a configurable one (2.2.1)")
@@ -45,17 +48,19 @@ class LayoutSettings:
     opcode_channels: int = _setting(16, "width of an opcode's embedding (2.2.5)")
     layout_channels: int = _setting(4, "width of a layout digit's embedding (2.2.5)")
     squeeze: int = _setting(8, "reduction of channel-wise self-attention (2.3.1)")
-    temperature: float = _setting(0.5, "initial temperature of cross-configuration attention")
+    temperature: float = _setting(0.5, "initial, of cross-configuration attention", 1e-3, 1e3)
+    score_gain: float = _setting(1.0, "factor on the last layer's initial weights", 1e-3, 1e3)
     # stage 2 (2.4)
     epochs: int = _setting(750, "passes over the training graphs (2.4.2)")
     configurations: int = _setting(128, "configurations sampled a step (2.2.5)")
-    learning_rate: float = _setting(1e-3, "peak of AdamW's learning rate (2.4.2)")
-    weight_decay: float = _setting(1e-5, "of parameters that are not biases (2.4.2)")
-    warmup: float = _setting(0.05, "share of the steps with rising learning rate (2.4.2)")
-    gradient_clip: float = _setting(1.0, "largest gradient norm (2.4.2)")
-    folds_total: int = _setting(20, "K: parts that the graphs are dealt to (2.4.3)")
+    learning_rate: float = _setting(1e-3, "peak of AdamW's (2.4.2)", 0, 1)
+    weight_decay: float = _setting(1e-5, "of parameters that are not biases (2.4.2)", 0, 1)
+    warmup: float = _setting(0.05, "share of the steps with rising rate (2.4.2)", 0, 1)
+    gradient_clip: float = _setting(1.0, "largest gradient norm (2.4.2)", 1e-6)
+    folds_total: int = _setting(20, "K: parts that the graphs are dealt to (2.4.3)", 2)
     validate_every: int = _setting(1, "epochs between validations")
     # stage 3 (2.5.3)
+    weights: str = _setting("last", "weights to score with: `last`, or `best` in validation")
     inference_configurations: int = _setting(128, "configurations a batch of inference")
     permutations: int = _setting(10, "groupings of a graph's configurations to average over")
     score_training: bool = _setting(False, "score a fold's training graphs as well")
@@ -90,14 +95,37 @@ OFFICIAL: dict[str, dict[str, Any]] = {
     "layout-nlp-random": {"epochs": 1000, "configurations": 128},
     "layout-nlp-default": {"epochs": 1000, "configurations": 64},
 }
-# ... and on the bundled measurements: a few dozen programs of a few dozen configurations each.
-SMALL: dict[str, Any] = {"folds_total": 5, "score_training": True}
-BUNDLED_VALUES: dict[str, dict[str, Any]] = {
-    "layout-xla-random": {**SMALL, "epochs": 30, "configurations": 128},
-    "layout-xla-default": {**SMALL, "epochs": 30, "configurations": 64},
-    "layout-nlp-random": {**SMALL, "epochs": 30, "configurations": 128},
-    "layout-nlp-default": {**SMALL, "epochs": 30, "configurations": 64},
+# ... and on the bundled measurements: a few dozen programs of a few dozen configurations each,
+# and minutes, not hours. Half the width, a higher rate and a start that already tells
+# configurations apart fit them in a hundred passes; the paper's own values need many times that.
+SMALL: dict[str, Any] = {
+    "folds_total": 5,
+    "score_training": True,
+    "epochs": 110,
+    "channels": 128,
+    "learning_rate": 5e-3,
+    "temperature": 0.01,
+    "score_gain": 16.0,
 }
+BUNDLED_VALUES: dict[str, dict[str, Any]] = {
+    "layout-xla-random": {**SMALL, "configurations": 128},
+    "layout-xla-default": {**SMALL, "configurations": 64},
+    "layout-nlp-random": {**SMALL, "configurations": 128},
+    "layout-nlp-default": {**SMALL, "configurations": 64},
+}
+WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
+# A network is of use only with the settings that it was trained with.
+WEIGHTS_DEPEND_ON = (
+    "collection",
+    "model",
+    "seed",
+    "folds_total",
+    "channels",
+    "blocks",
+    "opcode_channels",
+    "layout_channels",
+    "squeeze",
+)
 KINDS: dict[str, type] = {name: LayoutSettings for name in OFFICIAL}
 
 
@@ -115,10 +143,39 @@ def settings_for(collection: str, bundled: bool, overrides: dict[str, Any]) -> A
     check_collection(collection)
     values = (BUNDLED_VALUES if bundled else OFFICIAL)[collection]
     settings = KINDS[collection](collection=collection, **{**values, **overrides})
-    for name in ("epochs", "configurations", "permutations", "best_folds", "threads", "hops"):
-        if getattr(settings, name) < 1:
-            raise UserError(f"--{name.replace('_', '-')} {getattr(settings, name)}: at least 1")
+    for one in dataclasses.fields(settings):
+        value = getattr(settings, one.name)
+        least, most = (one.metadata.get(bound) for bound in ("least", "most"))
+        if least is not None and not least <= value <= most:
+            allowed = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
+            raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {allowed}")
+    if settings.weights not in WEIGHTS_FILES:
+        raise UserError(
+            f"--weights {settings.weights!r}: must be one of {', '.join(WEIGHTS_FILES)}"
+        )
+    if settings.channels % (2 * settings.squeeze):
+        raise UserError(
+            f"--channels {settings.channels}: must be a multiple of {2 * settings.squeeze}, twice "
+            f"the squeeze"
+        )
     return settings
+
+
+def check_trained_with(path: Path, about: dict[str, Any], settings: Any) -> None:
+    """Raise a :class:`DataError` unless weights were trained with the same network and folds.
+
+    Args:
+        path: the weights, for the message.
+        about: what :func:`lib.checkpoint.load` says of them.
+        settings: those of this run. With another seed or number of folds, graphs that the
+            network learned from would pass for validation.
+    """
+    for name in WEIGHTS_DEPEND_ON:
+        if about.get(name) != getattr(settings, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise DataError(
+                path, name, about.get(name), f"{getattr(settings, name)} as {flag} says"
+            )
 
 
 def check_collection(name: str) -> None:
@@ -129,11 +186,16 @@ def check_collection(name: str) -> None:
         raise UserError(f"collection {name!r}: not one of {', '.join(KINDS)}{hint}")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells what is wrong with a flag in one line, as every other error is told."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; {self.prog} --help names the flags")
+
+
 def parser(description: str, kind: type = LayoutSettings) -> argparse.ArgumentParser:
     """A stage's command line: what to work on, and a flag for each setting of ``kind``."""
-    made = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
+    made = _Parser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     made.add_argument("--collection", required=True, help=f"one of {', '.join(KINDS)}")
     made.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
     made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")

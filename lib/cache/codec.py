@@ -13,6 +13,8 @@ import numpy as np
 DIGITS, TENSORS, BASE = 6, 3, 7
 LARGEST = BASE**DIGITS  # one more than the largest code of a layout
 _POWERS = BASE ** np.arange(DIGITS - 1, -1, -1, dtype=np.int64)
+_JOIN = LARGEST ** np.arange(TENSORS - 1, -1, -1, dtype=np.int64)
+ROWS = 1 << 12  # configurations looked up at a time
 CELL_TYPES = (np.uint8, np.uint16, np.uint32)
 
 
@@ -31,10 +33,10 @@ def encode_layouts(features: np.ndarray) -> np.ndarray:
     features = np.asarray(features)
     if features.shape[-1] != TENSORS * DIGITS:
         raise ValueError(f"last dimension {features.shape[-1]}: expected {TENSORS * DIGITS}")
-    if features.size and (features.min() < -1 or features.max() > BASE - 2):
+    if features.size and not (features.min() >= -1 and features.max() <= BASE - 2):
         raise ValueError("layout digits must be in -1..5")
-    digits = features.reshape(*features.shape[:-1], TENSORS, DIGITS).astype(np.int64) + 1
-    return (digits @ _POWERS).astype(np.int32)
+    digits = features.reshape(*features.shape[:-1], TENSORS, DIGITS)
+    return ((digits.astype(np.int64) + 1) @ _POWERS).astype(np.int32)
 
 
 def decode_layouts(codes: np.ndarray) -> np.ndarray:
@@ -48,24 +50,14 @@ def smallest_type(count: int) -> type:
     return next(t for t in CELL_TYPES if count - 1 <= np.iinfo(t).max)
 
 
-def build_dictionary(features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct triples of a graph and each cell's index into them.
+def join_codes(codes: np.ndarray) -> np.ndarray:
+    """A triple of codes as one integer: (..., 3) in 0..7^6 - 1 to (...,) int64, order kept."""
+    return np.asarray(codes, np.int64) @ _JOIN
 
-    Args:
-        features: (c, k, 18) integers in -1..5.
 
-    Returns:
-        ``(dictionary, cells)``: (d, 3) int32 in ascending order and (c, k) of the smallest
-        unsigned type, such that ``decode_layouts(dictionary[cells])`` equals ``features``.
-    """
-    codes = encode_layouts(features)
-    keys = (codes.astype(np.int64) * [LARGEST**2, LARGEST, 1]).sum(-1)
-    distinct, cells = np.unique(keys, return_inverse=True)
-    dictionary = np.stack(
-        [distinct // LARGEST**2, distinct // LARGEST % LARGEST, distinct % LARGEST], axis=-1
-    )
-    shape = codes.shape[:2]
-    return dictionary.astype(np.int32), cells.reshape(shape).astype(smallest_type(len(distinct)))
+def split_codes(joined: np.ndarray) -> np.ndarray:
+    """Inverse of :func:`join_codes`: (...,) to (..., 3) int32."""
+    return (np.asarray(joined, np.int64)[..., None] // _JOIN % LARGEST).astype(np.int32)
 
 
 def deduplicate(cells: np.ndarray, runtimes: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -83,13 +75,13 @@ def deduplicate(cells: np.ndarray, runtimes: np.ndarray) -> tuple[np.ndarray, ..
         (d,) int64; the smallest runtime of each, (d,) int64; and for each of the c original
         configurations its position among the kept, (c,) int32.
     """
-    rows = np.ascontiguousarray(cells)
-    width = rows.shape[1] * rows.itemsize
-    data, seen = rows.tobytes(), {}
+    rows = np.ascontiguousarray(cells) if cells.shape[1] else np.zeros((len(cells), 1), np.uint8)
+    keys = rows.view((np.void, rows.shape[1] * rows.itemsize))[:, 0]  # (c,)
+    seen: dict[bytes, int] = {}
     original = np.empty(len(rows), np.int32)
-    for index in range(len(rows)):
-        key = data[index * width : (index + 1) * width]
-        original[index] = seen.setdefault(key, len(seen))
+    for start in range(0, len(rows), ROWS):
+        found = [seen.setdefault(key, len(seen)) for key in keys[start : start + ROWS].tolist()]
+        original[start : start + ROWS] = found
     first = np.full(len(seen), len(rows), np.int64)
     np.minimum.at(first, original, np.arange(len(rows)))
     smallest = np.full(len(seen), np.iinfo(np.int64).max, np.int64)

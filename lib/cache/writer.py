@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import numpy as np
 import polars as pl
 
 from lib.artifacts import write_json
-from lib.cache.codec import decode_layouts
 from lib.cache.format import ALIGNMENT, ARRAYS, MANIFEST, TABLE
 from lib.cache.graph import CachedGraph
+
+COPY_BYTES = 1 << 20  # how much of an array is copied at a time
 
 
 class CacheWriter:
@@ -45,27 +47,40 @@ class CacheWriter:
             self.offsets[name] += len(values)
         self.rows.append({**row, **about})
 
-    def finish(self, manifest: Mapping[str, Any]) -> None:
-        """Close the arrays and write the table and the manifest."""
+    def extend(self, folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Append the graphs that another writer, now closed, put into ``folder``.
+
+        Args:
+            folder: the other writer's; it has no table.
+            rows: the other writer's rows.
+        """
+        for row in rows:
+            moved = {
+                f"{name}_offset": row[f"{name}_offset"] + self.offsets[name] for name in ARRAYS
+            }
+            self.rows.append({**row, **moved})
+        for name, (dtype, shape, _) in ARRAYS.items():
+            size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            with open(folder / f"{name}.bin", "rb") as file:
+                shutil.copyfileobj(file, self.files[name], COPY_BYTES)
+                self.offsets[name] += file.tell() // size
+
+    def close(self) -> None:
+        """Close the arrays; nothing can be added any more."""
         for file in self.files.values():
             file.close()
+
+    def __enter__(self) -> CacheWriter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def finish(self, manifest: Mapping[str, Any]) -> None:
+        """Close the arrays and write the table and the manifest."""
+        self.close()
         pl.DataFrame(self.rows).write_parquet(self.folder / TABLE)
         write_json(self.folder / MANIFEST, {**manifest, "entries": self.offsets})
-
-
-def check_lossless(graph: CachedGraph, features: np.ndarray) -> None:
-    """Raise ``AssertionError`` unless the cells decode to the source's configurations exactly.
-
-    Args:
-        graph: the compressed graph.
-        features: (o, k, 18) the source file's configurations, in its order.
-    """
-    chunk = max(1, (1 << 24) // max(1, graph.cells.shape[1] * 18))
-    digits = decode_layouts(graph.dictionary)
-    for start in range(0, len(features), chunk):
-        rows = graph.original[start : start + chunk]
-        if not np.array_equal(digits[graph.cells[rows]], features[start : start + chunk]):
-            raise AssertionError(f"{graph.name}: configurations do not survive compression")
 
 
 def _aligned_bytes(cells: np.ndarray) -> np.ndarray:

@@ -24,7 +24,8 @@ from lib.tpugraphs.npz import LayoutGraph, write_layout
 
 SOURCES = ("xla", "nlp")
 FEWEST = {"random": 48, "default": 32}  # configurations that a program should have
-TEST_SHARE, VALID_SHARE, SPLIT_SEED = 0.2, 0.1, 0
+TEST_SHARE, VALID_SHARE = 0.2, 0.1
+SPLIT_SEED = 6  # chosen before any result was read: unseen families with no near kin in training
 
 
 def assign_splits(

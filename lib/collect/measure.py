@@ -35,7 +35,7 @@ TOLERANCE = 2e-3  # of an output's largest magnitude: layouts change the order o
 ROUNDING = 1e-6  # of the largest output's: a gradient that is zero in theory is only rounding
 
 
-LOOKS = 3  # at most, in one round, for a moment when the core is undisturbed
+LOOKS = 2  # at most, in one round, for a moment when the core is undisturbed
 DISTURBED = 1.12  # times the probe's usual best: a neighbour costs 1.5, jitter a few percent
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 SLOTS, MAX_RANK = 3, 6
+DENSEST = 0.6  # share of a random configuration's slots that are constrained, at most
 Ranks = Sequence[tuple[int, int, int]]  # choices a site: rank of output, input, kernel, 0 if none
 
 
@@ -26,10 +27,12 @@ def unconstrained(ranks: Ranks) -> np.ndarray:
 def random_configuration(ranks: Ranks, generator: np.random.Generator) -> np.ndarray:
     """Constrain each slot with a random density, to a uniform layout.
 
-    The density is the square of a uniform draw: mean 1/3, so that sparse configurations, whose
-    compile is cheap and whose slow-downs can be told apart, are as well covered as dense ones.
+    The density is ``DENSEST`` times the square of a uniform draw, a mean of 1/5: each constraint
+    may cost a copy, and a copy costs compile time, so most configurations are sparse, and their
+    slow-downs can be told apart.
     """
-    return mutated(unconstrained(ranks), ranks, generator.random() ** 2, 1.0, generator)
+    density = DENSEST * generator.random() ** 2
+    return mutated(unconstrained(ranks), ranks, density, 1.0, generator)
 
 
 def mutated(

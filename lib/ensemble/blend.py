@@ -7,6 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
+from lib.artifacts import read_json
+from lib.cache.reader import Cache
 from lib.errors import DataError, UserError
 
 COLUMNS = ("split", "graph", "config", "permutation", "score")
@@ -23,11 +25,29 @@ def fold_files(folder: Path, count: int | None) -> dict[int, Path]:
     Raises:
         UserError: if there is none.
     """
-    found = {int(p.stem.removeprefix("fold_")): p for p in folder.glob("fold_*.parquet")}
+    named = {path.stem.removeprefix("fold_"): path for path in folder.glob("fold_*.parquet")}
+    found = {int(name): path for name, path in named.items() if name.isdigit()}
     found = {fold: path for fold, path in found.items() if count is None or fold < count}
     if not found:
         raise UserError(f"{folder}: no fold_<k>.parquet there; run 03_infer.py first")
     return dict(sorted(found.items()))
+
+
+def validation_tau(folder: Path, cache: Cache) -> float:
+    """The validation score of a fold, from its ``metrics.json``.
+
+    Raises:
+        DataError: if the file is missing, is not what stage 2 writes, or is about another cache.
+    """
+    path = folder / "metrics.json"
+    metrics = read_json(path)
+    try:
+        data, tau = metrics["data"], float(metrics["validation"]["tau"])
+    except (KeyError, TypeError, ValueError):
+        raise DataError(path, "validation", "no tau", "what 02_train.py writes") from None
+    if data != cache.fingerprint:
+        raise DataError(path, "data", "another cache's fingerprint", "this one's: train again")
+    return tau
 
 
 def read_scores(path: Path) -> pl.DataFrame:

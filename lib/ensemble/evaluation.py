@@ -35,11 +35,13 @@ def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
 
     No predictor can be expected to agree with noisy labels better than the labels agree with
     themselves. (Each half has half the rounds, so labels from all of them are a little better.)
+    Graphs whose configurations have fewer than two rounds, or unequal numbers, have none.
     """
     found = {}
     for name, rounds in _by_graph(measurements, "rounds").items():
-        table = np.array(rounds.to_list())  # (configurations, rounds)
-        if table.ndim == 2 and table.shape[1] >= 2:
+        lengths = set(rounds.list.len())
+        if len(lengths) == 1 and lengths.pop() >= 2:
+            table = np.array(rounds.to_list())  # (configurations, rounds)
             found[name] = kendall_tau(table[:, ::2].min(axis=1), table[:, 1::2].min(axis=1))
     return found
 

@@ -79,8 +79,9 @@ def finite(path: Path | str, key: str, array: np.ndarray) -> np.ndarray:
     """The array as float32; raises DataError if a value is not finite, before or after."""
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.ascontiguousarray(array, np.float32)
-    if not np.isfinite(array).all():
-        where = np.argwhere(~np.isfinite(array))[0].tolist()
+    good = np.isfinite(array)
+    if not good.all():
+        where = [int(index) for index in np.unravel_index(good.argmin(), array.shape)]
         raise DataError(path, key, f"{array[tuple(where)]} at {where}", "finite values")
     return array
 
@@ -144,6 +145,8 @@ def graph_arrays(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[str
 
 def config_ids(path: Path | str, array: np.ndarray, nodes: int) -> np.ndarray:
     """Configurable nodes as int64; raises DataError if one is out of range or stands twice."""
+    if len(array) > nodes:
+        raise DataError(path, "node_config_ids", f"{len(array)} ids", f"at most {nodes} nodes")
     array = integers(path, "node_config_ids", array, 0, nodes - 1)
     values, counts = np.unique(array, return_counts=True)
     if (counts > 1).any():

@@ -6,8 +6,10 @@ official dataset and its files differ in integer types, so any integer type is r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -91,18 +93,37 @@ def read_layout(path: Path | str) -> LayoutGraph:
     Raises:
         DataError: anything about the file that cannot be believed.
     """
+    with open_layout(path) as (graph, chunks):
+        count, nodes = len(graph.config_runtime), len(graph.node_config_ids)
+        digits, done = np.empty((count, nodes, checks.LAYOUT_FEATURES), np.int8), 0
+        for chunk in chunks:
+            digits[done : done + len(chunk)] = checks.layout_codes(path, chunk)
+            done += len(chunk)
+    return replace(graph, node_config_feat=digits)
+
+
+@contextmanager
+def open_layout(path: Path | str) -> Iterator[tuple[LayoutGraph, Iterator[np.ndarray]]]:
+    """Open a layout file whose configurations may not fit in memory.
+
+    Yields:
+        The validated graph, its ``node_config_feat`` left empty, (0, k, 18); and an iterator
+        over the configurations in pieces (r, k, 18), as stored and *not* validated: their
+        reader passes them through :func:`lib.tpugraphs.checks.layout_codes`, or does as much.
+
+    Raises:
+        DataError: anything about the file that cannot be believed, also from the iterator.
+    """
     with archive.open_members(path) as members:
         headers = _headers(path, members, checks.LAYOUT_SPEC, ("node_splits",))
         lengths = _layout_lengths(path, headers)
-        codes = np.empty(headers["node_config_feat"].shape, np.int8)
-        rows = _rows_per_chunk(codes.shape[1])
-        chunks = _config_chunks(members["node_config_feat"], headers["node_config_feat"], rows)
-        small = [key for key in headers if key != "node_config_feat"]
-        arrays = {key: archive.read_array(members[key], headers[key]) for key in small}
-        for index, chunk in enumerate(chunks):
-            codes[index * rows : index * rows + len(chunk)] = chunk
-    arrays.setdefault("node_splits", np.array([0, lengths["n"]]))
-    return LayoutGraph(stem(path), **_layout_values(path, {**arrays, "node_config_feat": codes}))
+        header = headers.pop("node_config_feat")
+        arrays = archive.read_arrays(members, headers)
+        arrays.setdefault("node_splits", np.array([0, lengths["n"]]))
+        arrays["node_config_feat"] = np.empty((0, lengths["k"], checks.LAYOUT_FEATURES), np.int8)
+        graph = LayoutGraph(stem(path), **_layout_values(path, arrays))
+        rows = _rows_per_chunk(header)
+        yield graph, archive.iter_chunks(members["node_config_feat"], header, rows)
 
 
 def read_tile(path: Path | str) -> TileKernel:
@@ -114,23 +135,8 @@ def read_tile(path: Path | str) -> TileKernel:
     with archive.open_members(path) as members:
         headers = _headers(path, members, checks.TILE_SPEC)
         _tile_lengths(path, headers)
-        arrays = {key: archive.read_array(members[key], headers[key]) for key in headers}
+        arrays = archive.read_arrays(members, headers)
     return TileKernel(stem(path), **_tile_values(path, arrays))
-
-
-def stream_config_feat(path: Path | str, chunk_rows: int) -> Iterator[np.ndarray]:
-    """Yield the layout configurations of a file as int8 (rows, k, 18), rows <= ``chunk_rows``.
-
-    One chunk is held at a time, unless the file is in Fortran order. Only this array is read.
-
-    Raises:
-        DataError: the array, or a chunk of it, cannot be believed.
-    """
-    with archive.open_members(path) as members:
-        headers = _headers(path, members, checks.LAYOUT_SPEC)
-        _layout_lengths(path, headers)
-        key = "node_config_feat"
-        yield from _config_chunks(members[key], headers[key], chunk_rows)
 
 
 def write_layout(path: Path | str, graph: LayoutGraph) -> None:
@@ -172,15 +178,9 @@ def _headers(
     return {k: archive.read_header(members[k]) for k in (*spec, *optional) if k in members}
 
 
-def _rows_per_chunk(config_nodes: int) -> int:
-    return max(1, archive.CHUNK_BYTES // max(1, config_nodes * checks.LAYOUT_FEATURES * 4))
-
-
-def _config_chunks(
-    member: archive.Member, header: archive.Header, rows: int
-) -> Iterator[np.ndarray]:
-    for chunk in archive.iter_chunks(member, header, rows):
-        yield checks.layout_codes(member.path, chunk)
+def _rows_per_chunk(header: archive.Header) -> int:
+    row_bytes = math.prod(header.shape[1:]) * header.dtype.itemsize
+    return max(1, archive.CHUNK_BYTES // max(1, row_bytes))
 
 
 def _layout_lengths(path: Path | str, arrays: Mapping[str, checks.Shaped]) -> dict[str, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from torch import nn
 
@@ -25,12 +26,15 @@ SAVE_SECONDS = 20.0  # at least, between two saves of the training state
 
 @dataclass
 class Progress:
-    """Where a run stands: epochs done, a row of history for each, and the best so far."""
+    """Where a run stands: epochs done, a row of history for each, best and last validation.
+
+    A validation is ``{"epoch", "tau", "graphs"}``: the mean of Kendall's tau over the fold's
+    validation graphs, and each graph's; empty if there was none with finite scores.
+    """
 
     epochs: int = 0
-    best_epoch: int = -1
-    best_tau: float = -2.0
-    best_graphs: dict[str, float] = field(default_factory=dict)
+    best: dict[str, Any] = field(default_factory=dict)
+    last: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, float]] = field(default_factory=list)
 
 
@@ -52,10 +56,14 @@ class FoldTraining:
         self.optimizer = _optimizer(network, settings)
         self.progress = Progress()
         self.best = _copy(network)
+        self.resumed_at = 0
         self.steps = settings.epochs * len(data.train)
 
     def run(self, state: Path, identity: str) -> Iterator[dict[str, float]]:
-        """Train to the end, yielding a row of history an epoch.
+        """Train to the end, yielding a row of history an epoch, resumed ones first.
+
+        A run whose loss is no longer finite stops: nothing after that can be of use, and the best
+        weights so far stand (the paper drops such a fold by its validation score).
 
         Args:
             state: file that the training state is saved to and resumed from.
@@ -65,7 +73,10 @@ class FoldTraining:
         saved = time.monotonic()
         yield from self.progress.history
         while self.progress.epochs < self.settings.epochs:
-            yield self._epoch()
+            row = self._epoch()
+            yield row
+            if not np.isfinite(row["loss"]):
+                return
             if time.monotonic() - saved > SAVE_SECONDS:
                 self._save(state, identity)
                 saved = time.monotonic()
@@ -116,20 +127,29 @@ class FoldTraining:
         """Mean metrics over the validation graphs, and the best weights if these are they."""
         if (epoch + 1) % self.settings.validate_every and epoch + 1 < self.settings.epochs:
             return {}
-        graphs = {g.name: self._metrics_of(g) for g in self.data.valid}
+        scores = {g.name: self._scores_of(g) for g in self.data.valid}
+        if not all(np.isfinite(s).all() for s in scores.values()):
+            self.progress.last = {}
+            return {}
+        graphs = {g.name: ranking_metrics(scores[g.name], g.runtime) for g in self.data.valid}
         mean = mean_metrics(list(graphs.values()))
-        if mean["tau"] > self.progress.best_tau:
-            self.progress.best_tau, self.progress.best_epoch = mean["tau"], epoch + 1
-            self.progress.best_graphs = {name: m["tau"] for name, m in graphs.items()}
+        taus = {name: metrics["tau"] for name, metrics in graphs.items()}
+        self.progress.last = {"epoch": epoch + 1, "tau": mean["tau"], "graphs": taus}
+        if mean["tau"] > self.progress.best.get("tau", -2.0):
+            self.progress.best = self.progress.last
             self.best = _copy(self.network)
         return {f"validation_{name}": value for name, value in mean.items()}
 
-    def _metrics_of(self, graph: LabelledGraph) -> dict[str, float]:
+    def _scores_of(self, graph: LabelledGraph) -> np.ndarray:
         self.network.eval()
         order = np.arange(len(graph.runtime))
         size = self.settings.inference_configurations
-        scores = score_in_batches(self.network, graph.tensors, order, size)
-        return ranking_metrics(scores, graph.runtime)
+        return score_in_batches(self.network, graph.tensors, order, size)
+
+    def history(self) -> pl.DataFrame:
+        """A row an epoch; columns in the order of their names, ``epoch`` first."""
+        frame = pl.DataFrame(self.progress.history, infer_schema_length=None)
+        return frame.select("epoch", *sorted(set(frame.columns) - {"epoch"}))
 
     def _save(self, path: Path, identity: str) -> None:
         tensors = {f"last.{k}": v for k, v in self.network.state_dict().items()}
@@ -156,6 +176,7 @@ class FoldTraining:
         state = self.optimizer.state_dict()
         self.optimizer.load_state_dict({**state, "state": moments})
         self.progress = Progress(**about["progress"])
+        self.resumed_at = self.progress.epochs
 
 
 def new_network(build: Callable[[], nn.Module], data: FoldData, seed: int, fold: int) -> nn.Module:

@@ -112,7 +112,7 @@ def test_same_files_same_bytes_and_stale_programs_vanish(exported, tmp_path):
     (tmp_path / "data" / "notes.txt").write_text("mine")
     (tmp_path / "data" / "npz" / "tile").mkdir()
     (tmp_path / "data" / "npz" / "tile" / "other.npz").write_bytes(b"mine")
-    (tmp_path / "data" / ".partial-0123-README.md").write_text("of a killed run")
+    (tmp_path / "data" / ".partial-0123456789ab-README.md").write_text("of a killed run")
     export(raw, tmp_path / "data")
     found = files(tmp_path / "data")
     assert found.pop("notes.txt") == b"mine"
@@ -136,7 +136,7 @@ def test_an_error_leaves_the_old_dataset_alone(tmp_path, monkeypatch):
 
 def test_unfinished_raw_files_do_not_count(tmp_path):
     write_raw(tmp_path / "xla" / "a.program.npz")
-    (tmp_path / "xla" / ".partial-0123-b.program.npz").write_bytes(b"PK")
+    (tmp_path / "xla" / ".partial-0123456789ab-b.program.npz").write_bytes(b"PK")
     assert [p.name for p in raw_files(tmp_path)] == ["a.program.npz"]
 
 

@@ -11,10 +11,10 @@ import pytest
 from lib.errors import DataError
 from lib.tpugraphs import archive
 from lib.tpugraphs.npz import (
+    open_layout,
     read_layout,
     read_tile,
     stem,
-    stream_config_feat,
     write_layout,
     write_tile,
 )
@@ -162,13 +162,16 @@ def test_unlabelled_and_unmeasured_files(tmp_path):
 @pytest.mark.parametrize("rows", [1, 4, 6, 100])
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_streaming(tmp_path, rows, order, method):
+def test_streaming(tmp_path, monkeypatch, rows, order, method):
     codes = layout_graph().node_config_feat
     stored = np.asarray(codes.astype(np.float32), order=order)
     path = rezip(tmp_path / "s.npz", members(rewritten(tmp_path, node_config_feat=stored)), method)
-    chunks = list(stream_config_feat(path, rows))
+    monkeypatch.setattr(archive, "CHUNK_BYTES", rows * 144)
+    with open_layout(path) as (graph, stream):
+        chunks = list(stream)
+    assert graph.node_config_feat.shape == (0, 2, 18)
     assert [len(chunk) for chunk in chunks[:-1]] == [rows] * (len(chunks) - 1)
-    assert all(chunk.dtype == np.int8 for chunk in chunks)
+    assert all(chunk.dtype == np.float32 for chunk in chunks)
     assert np.array_equal(np.concatenate(chunks), codes)
     assert_same(read_layout(path), layout_graph())
 

@@ -1,0 +1,166 @@
+"""Every raw file of a collection into one cache: in parallel, a graph at a time in memory."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from joblib import Parallel, delayed
+
+from lib.artifacts import atomic_folder, fingerprint_files, fingerprint_value
+from lib.cache.format import TABLE
+from lib.cache.writer import CacheWriter
+from lib.errors import DataError, UserError
+from lib.preprocess.layout import compress, open_raw, source_sizes
+from lib.tpugraphs.npz import stem
+from lib.tpugraphs.roots import SPLITS, DataRoot
+
+PARTS = "parts"  # folder in the unfinished cache: a graph each, as the workers write them
+
+
+@dataclass(frozen=True)
+class RawFile:
+    """A file of a collection, and the split whose folder it is in."""
+
+    path: Path
+    split: str
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A bad file that was left out, and what is bad about it."""
+
+    file: RawFile
+    error: DataError
+
+    def __str__(self) -> str:
+        """One line: file, key, found, expected."""
+        return " ".join(str(self.error).split())
+
+    def entry(self) -> dict[str, str]:
+        """What the manifest says of it, the same wherever the data root is."""
+        _, key, found, expected = self.error.args
+        why = f"{key}: found {found}, expected {expected}"
+        return {"split": self.file.split, "file": self.file.path.name, "why": why}
+
+
+Row = dict[str, Any]  # a graph's row of the cache's table
+
+
+def raw_files(root: DataRoot, folder: Path) -> list[RawFile]:
+    """The raw files of a collection, in the order of split and name.
+
+    Args:
+        root: the data root.
+        folder: the collection's folder below ``npz``.
+
+    Raises:
+        UserError: if two splits have a graph of the same name.
+    """
+    files = [RawFile(path, split) for split in SPLITS for path in root.files(folder, split)]
+    seen: set[str] = set()
+    for name in (stem(file.path) for file in files):
+        if name in seen:
+            raise UserError(f"{root.npz / folder}: graph {name} is in two splits; remove one")
+        seen.add(name)
+    return files
+
+
+def write_cache(
+    path: Path,
+    files: list[RawFile],
+    settings: dict[str, Any],
+    jobs: int = 1,
+    keep_going: bool = False,
+    progress: Callable[[Iterable], Iterable] = iter,
+) -> tuple[pl.DataFrame, list[Skipped]]:
+    """Write the cache folder, whole or not at all.
+
+    Args:
+        path: the cache folder.
+        files: what to put there, in this order.
+        settings: what the cache depends on beside the files, ``hops`` among it.
+        jobs, keep_going: worker processes; whether to leave bad files out instead of raising.
+        progress: wraps the iterator over finished files, to show how far it is.
+
+    Returns:
+        The cache's table, and the files that were left out.
+
+    Raises:
+        UserError: if a worker was killed, or there cannot be so many.
+        DataError: if a file cannot be believed; with ``keep_going``, if none can.
+    """
+    skipped: list[Skipped] = []
+    with atomic_folder(path) as temporary, CacheWriter(temporary) as writer:
+        parts = temporary / PARTS
+        parts.mkdir()
+        results = _process_all(files, settings["hops"], parts, jobs, keep_going)
+        for index, (file, row) in enumerate(zip(files, progress(results), strict=True)):
+            if isinstance(row, DataError):
+                skipped.append(Skipped(file, row))
+            else:
+                writer.extend(parts / str(index), [row])
+            shutil.rmtree(parts / str(index))
+        if skipped and not writer.rows:
+            raise skipped[0].error
+        parts.rmdir()
+        writer.finish(_manifest(writer.rows, skipped, settings))
+    return pl.read_parquet(path / TABLE), skipped
+
+
+def _process_all(
+    files: list[RawFile], hops: int, parts: Path, jobs: int, keep_going: bool
+) -> Iterator[Row | DataError]:
+    """Yield each file's row, in order; its arrays are then in a numbered folder of ``parts``.
+
+    A worker writes them there and hands back the row only, so that no array is pickled.
+    """
+    if jobs < 1:
+        raise UserError(f"--jobs {jobs}: at least 1")
+    parallel = Parallel(n_jobs=jobs, return_as="generator", pre_dispatch="2*n_jobs")
+    work = delayed(_process)
+    try:
+        yield from parallel(
+            work(file, hops, parts / str(index), keep_going) for index, file in enumerate(files)
+        )
+    except BrokenProcessPool:
+        raise UserError(
+            "a worker was killed, most likely for want of memory; try fewer with --jobs"
+        ) from None
+
+
+def _process(file: RawFile, hops: int, part: Path, keep_going: bool) -> Row | DataError:
+    part.mkdir()  # fails if the run that wanted it is over
+    try:
+        with open_raw(file.path) as (raw, chunks):
+            graph = compress(raw, file.split, hops, chunks, file.path)
+        fingerprint = fingerprint_files([file.path], file.path.parent)
+    except MemoryError:
+        found = "more than fits in memory"
+        error = DataError(file.path, "file", found, "a smaller graph, or fewer --jobs")
+    except OSError as problem:
+        error = DataError(file.path, "file", problem.strerror, "a readable file")
+    except DataError as problem:
+        error = problem
+    else:
+        about = {"source": file.path.name, **source_sizes(raw), "fingerprint": fingerprint}
+        with CacheWriter(part) as writer:
+            writer.add(graph, about)
+        return writer.rows[0]
+    if keep_going:
+        return error
+    raise error
+
+
+def _manifest(rows: list[Row], skipped: list[Skipped], settings: dict[str, Any]) -> dict[str, Any]:
+    sources = {row["graph"]: [row["split"], row["fingerprint"]] for row in rows}
+    return {
+        "fingerprint": fingerprint_value({"sources": sources, "settings": settings}),
+        "settings": settings,
+        "skipped": [one.entry() for one in skipped],
+    }

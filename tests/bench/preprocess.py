@@ -1,0 +1,143 @@
+"""Stage 1 against a plain implementation of the published way, its growth and its memory.
+
+.venv/bin/python -m tests.bench.preprocess [--sizes 2000 10000 ...] [--nodes 150] [--repeat 3]
+
+Synthetic files are written first, which is not measured. A measurement is from the npz on disk
+to the finished cache, by one worker, in a process of its own; the best of ``--repeat`` counts.
+Peak memory includes the interpreter and its libraries, 70 MB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lib.preprocess.collection import RawFile, write_cache
+from tests.bench import published
+from tests.bench.rawfiles import write_raw
+
+
+@dataclass(frozen=True)
+class Case:
+    """A synthetic file: ``repeated`` is the share of configurations that repeat another."""
+
+    name: str
+    configurations: int
+    config_nodes: int
+    nodes: int
+    repeated: float = 0.0
+    level: int = 6  # of deflate; what numpy writes
+
+
+# Configurations: the averages of TpuGraphs' collections; nodes: typical, ours.
+COLLECTIONS = (
+    Case("layout-xla-random", 11_000, 150, 14_000, 0.05),
+    Case("layout-xla-default", 10_000, 150, 14_000, 0.2),
+    Case("layout-nlp-random", 66_000, 60, 5_700, 0.05),
+    Case("layout-nlp-default", 57_000, 60, 5_700, 0.2),
+)
+LARGEST = (
+    Case("100,000 x 300", 100_000, 300, 14_000, level=1),
+    Case("100,000 x 300, half repeated", 100_000, 300, 14_000, 0.5, level=1),
+)
+COLUMNS = ("case", "way", "wall s", "CPU s", "peak MB", "disk MB", "memory MB", "bytes a cell")
+Result = dict[str, float]
+
+
+def run_ours(source: Path, folder: Path) -> int:
+    """Stage 1; returns the bytes of the cache, which is mapped as it is."""
+    write_cache(folder / "cache", [RawFile(source, "train")], {"hops": 1}, jobs=1)
+    return sum(file.stat().st_size for file in (folder / "cache").iterdir())
+
+
+def run_published(source: Path, folder: Path) -> int:
+    """The rival; returns the bytes of the arrays that its file is loaded into."""
+    return published.preprocess(source, folder / "out.npz")
+
+
+WAYS = {"ours": run_ours, "published": run_published}
+
+
+def measure_here(way: str, source: Path) -> Result:
+    """Run one way in this process; seconds and bytes."""
+    with tempfile.TemporaryDirectory(dir=source.parent) as name:
+        wall, cpu = time.perf_counter(), time.process_time()
+        memory = WAYS[way](source, Path(name))
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        disk = sum(file.stat().st_size for file in Path(name).rglob("*") if file.is_file())
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"wall": wall, "CPU": cpu, "peak": peak, "disk": disk, "memory": memory}
+
+
+def measure(way: str, source: Path, repeat: int) -> Result:
+    """Run one way ``repeat`` times, each in a process of its own; the fastest by CPU time."""
+    command = [sys.executable, "-m", "tests.bench.preprocess", "--only", way, str(source)]
+    runs = [subprocess.run(command, check=True, stdout=subprocess.PIPE) for _ in range(repeat)]
+    return min((json.loads(run.stdout) for run in runs), key=lambda result: result["CPU"])
+
+
+def measure_case(
+    case: Case, folder: Path, ways: tuple[str, ...], repeat: int
+) -> Iterator[tuple[str, Result]]:
+    """Write a case's file, measure each way on it and print a line of the table for each."""
+    source = folder / "graph.npz"
+    write_raw(source, case.configurations, case.config_nodes, case.nodes, case.repeated, case.level)
+    cells = case.configurations * case.config_nodes
+    for way in ways:
+        result = measure(way, source, repeat)
+        values = [f"{result[key]:.2f}" for key in ("wall", "CPU")]
+        values += [f"{result[key] / 1e6:.1f}" for key in ("peak", "disk", "memory")]
+        row = (case.name, way, *values, f"{result['memory'] / cells:.2f}")
+        print(f"| {' | '.join(row)} |", flush=True)
+        yield way, result
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    sizes = [2_000, 10_000, 20_000, 50_000, 100_000]
+    parser.add_argument("--sizes", type=int, nargs="*", default=sizes, help="configurations")
+    parser.add_argument("--nodes", type=int, default=150, help="configurable nodes of --sizes")
+    parser.add_argument("--rival-limit", type=int, default=50_000, help="configurations it gets")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of a file below 30,000")
+    parser.add_argument("--only-sizes", action="store_true", help="neither collections nor 300")
+    parser.add_argument("--only", nargs=2, metavar=("WAY", "FILE"), help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure, and print a table and the lines ``ratio@N: X``."""
+    args = arguments()
+    if args.only:
+        print(json.dumps(measure_here(args.only[0], Path(args.only[1]))))
+        return
+    print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}")
+    found: dict[int, dict[str, Result]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        for size in args.sizes:
+            case = Case(f"{size:,} x {args.nodes}", size, args.nodes, 10_000)
+            ways = tuple(WAYS) if size <= args.rival_limit else ("ours",)
+            repeat = args.repeat if size < 30_000 else 1
+            found[size] = dict(measure_case(case, Path(name), ways, repeat))
+        for case in () if args.only_sizes else (*COLLECTIONS, *LARGEST):
+            list(measure_case(case, Path(name), ("ours",), 1))
+    print()
+    for size, results in found.items():
+        if "published" in results:
+            ratio = results["published"]["wall"] / results["ours"]["wall"]
+            print(f"ratio@{size}: {ratio:.1f}")
+    if {10_000, 100_000} <= found.keys():
+        growth = found[100_000]["ours"]["wall"] / found[10_000]["ours"]["wall"] / 10
+        print(f"growth@100000: {growth:.2f} of ten times the time at 10,000")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Graphs and settings for unit tests, without files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lib.cache.codec import LARGEST, smallest_type
+from lib.cache.graph import CachedGraph
+from lib.settings import LayoutSettings
+
+COLLECTION = "layout-xla-default"
+TINY = {"channels": 16, "epochs": 4, "configurations": 8, "inference_configurations": 8}
+
+
+def tiny_settings(**overrides: Any) -> LayoutSettings:
+    """Settings of a network and a run of milliseconds."""
+    return LayoutSettings(COLLECTION, **{**TINY, **overrides})
+
+
+def cached_graph(
+    seed: int = 0,
+    *,
+    name: str = "graph",
+    split: str = "train",
+    nodes: int = 12,
+    configurable: int = 4,
+    edges: int = 20,
+    configurations: int = 10,
+    triples: int = 5,
+    labelled: bool = True,
+) -> CachedGraph:
+    """A random cached graph: edges may repeat, run both ways or be loops; nodes in any order."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(0, 3, (nodes, 140)).astype(np.float32)
+    features[:, 134:] = rng.integers(-1, 6, (nodes, 6))
+    features[:, 7] = 5  # a constant feature
+    runtime = rng.integers(1000, 2000, configurations) if labelled else np.zeros(configurations)
+    return CachedGraph(
+        name=name,
+        split=split,
+        node_feat=features,
+        node_opcode=rng.integers(0, 121, nodes).astype(np.uint8),
+        edges=rng.integers(0, nodes, (edges, 2)).astype(np.int32),
+        config_nodes=rng.permutation(nodes)[:configurable].astype(np.int32),
+        dictionary=rng.integers(0, LARGEST, (triples, 3)).astype(np.int32),
+        cells=rng.integers(0, triples, (configurations, configurable)).astype(
+            smallest_type(triples)
+        ),
+        runtime=runtime.astype(np.int64),
+        original=rng.permutation(
+            np.concatenate([np.arange(configurations), rng.integers(0, configurations, 3)])
+        ).astype(np.int32),
+    )

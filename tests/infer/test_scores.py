@@ -1,0 +1,115 @@
+"""Scores under several groupings of a graph's configurations."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from lib.batches import graph_tensors
+from lib.cache.reader import Cache
+from lib.cache.writer import CacheWriter
+from lib.folds import assign_folds
+from lib.infer import scores as module
+from lib.infer.scores import SCHEMA, graphs_to_score, permuted_scores, score_graphs
+from lib.model import build_network
+
+from ..builders import cached_graph, tiny_settings
+
+SETTINGS = tiny_settings(folds_total=3, permutations=4, inference_configurations=4)
+
+
+@pytest.fixture(scope="module")
+def network():
+    torch.manual_seed(0)
+    return build_network(SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Cache:
+    folder = tmp_path_factory.mktemp("cache")
+    writer = CacheWriter(folder)
+    for index in range(6):
+        split = "valid" if index % 2 else "train"
+        writer.add(cached_graph(index, name=f"g{index}", split=split), {})
+    writer.add(cached_graph(7, name="few", split="test", configurations=4, labelled=False), {})
+    writer.add(cached_graph(8, name="many", split="test", labelled=False), {})
+    writer.finish({"fingerprint": "0", "settings": {}})
+    return Cache(folder)
+
+
+@pytest.mark.parametrize("fold", range(3))
+@pytest.mark.parametrize("training", [True, False])
+def test_what_a_fold_scores(cache, fold, training):
+    chosen = tiny_settings(folds_total=3, score_training=training)
+    wanted = graphs_to_score(cache, fold, chosen)
+    assigned = assign_folds([f"g{index}" for index in range(6)], 3, 0)
+    by_split = {s: [n for split, n in wanted if split == s] for s in ("train", "valid", "test")}
+    assert by_split["valid"] == sorted(name for name, k in assigned.items() if k == fold)
+    train = sorted(name for name, k in assigned.items() if k != fold)
+    assert by_split["train"] == (train if training else [])
+    assert by_split["test"] == ["few", "many"]
+
+
+def test_rows_cover_every_original_configuration(cache, network):
+    wanted = graphs_to_score(cache, 0, SETTINGS)
+    frames = list(score_graphs(network, cache, wanted, SETTINGS))
+    assert len(frames) == len(wanted)
+    for (split, name), frame in zip(wanted, frames, strict=True):
+        graph = cache.graph(name)
+        assert dict(frame.schema) == SCHEMA
+        assert set(frame["split"]) == {split}
+        assert set(frame["graph"]) == {name}
+        rounds = 1 if name == "few" else 4
+        pairs = [(p, c) for p in range(rounds) for c in range(len(graph.original))]
+        assert frame["permutation", "config"].rows() == pairs
+        if split == "test":
+            assert frame["runtime"].null_count() == len(frame)
+        else:
+            expected = np.tile(graph.runtime[graph.original], rounds)
+            assert np.array_equal(frame["runtime"], expected)
+
+
+def test_equal_configurations_get_equal_scores(cache, network):
+    (frame,) = score_graphs(network, cache, [("test", "many")], SETTINGS)
+    original = cache.graph("many").original
+    for permutation in range(4):
+        scores = frame.filter(pl.col("permutation") == permutation)["score"].to_numpy()
+        distinct = permuted_scores(network, cache.graph("many"), SETTINGS)[permutation]
+        assert np.array_equal(scores, distinct[original])
+
+
+def test_permutations_group_differently_and_repeat_themselves(cache, network):
+    graph = cache.graph("many")
+    first = permuted_scores(network, graph, SETTINGS)
+    assert first.shape == (4, len(graph.cells))
+    assert len({row.tobytes() for row in first}) == 4
+    assert np.array_equal(permuted_scores(network, graph, SETTINGS), first)
+    other = permuted_scores(network, graph, tiny_settings(inference_configurations=4, seed=1))
+    assert not np.array_equal(other[0], first[0])
+
+
+@pytest.mark.parametrize(("count", "rounds"), [(3, 1), (4, 1), (5, 4)])
+def test_one_permutation_where_one_batch_holds_all(network, count, rounds):
+    graph = cached_graph(configurations=count)
+    found = permuted_scores(network, graph, SETTINGS)
+    assert found.shape == (rounds, count)
+    if rounds == 1:
+        network.eval()
+        expected = network(graph_tensors(graph).batch(np.arange(count))).detach().numpy()
+        np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_graphs_of_one_size_are_grouped_differently(network, monkeypatch):
+    orders = []
+
+    def watched(network, tensors, order, size):
+        orders.append(order)
+        return np.zeros(len(order))
+
+    monkeypatch.setattr(module, "score_in_batches", watched)
+    for name in ("a", "b"):
+        permuted_scores(network, cached_graph(name=name), SETTINGS)
+    assert len({order.tobytes() for order in orders}) == 8
+    assert all(sorted(order) == list(range(10)) for order in orders)

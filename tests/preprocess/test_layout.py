@@ -1,0 +1,175 @@
+"""Stage 1 from raw files to a cache."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lib.cache.codec import decode_layouts
+from lib.cache.reader import Cache
+from lib.errors import DataError, UserError
+from lib.preprocess.collection import raw_files, write_cache
+from lib.preprocess.layout import compress
+from lib.preprocess.summary import readable, summary_table
+from lib.tpugraphs.npz import LayoutGraph
+from lib.tpugraphs.padding import pad_with_minus_one
+from lib.tpugraphs.roots import find_root
+
+from ..builders import COLLECTION
+from ..synthetic import layout_graph, write_collection
+
+FOLDER = Path("layout/xla/default")
+
+
+@pytest.fixture(scope="module")
+def raw() -> LayoutGraph:
+    return layout_graph("a.b", 1, configurations=40)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("root")
+    write_collection(folder, COLLECTION, train=3, valid=1, test=1)
+    return folder
+
+
+def open_root(path):
+    return find_root(path, FOLDER, (), path)
+
+
+def cache_at(path, root, hops=1, jobs=1):
+    files = raw_files(open_root(root), FOLDER)
+    table, _ = write_cache(path, files, {"collection": COLLECTION, "hops": hops}, jobs)
+    return table
+
+
+def test_every_configuration_and_its_smallest_runtime(raw):
+    graph = compress(raw, "train", hops=1)
+    digits = decode_layouts(graph.dictionary[graph.cells])
+    assert np.array_equal(digits[graph.original], raw.node_config_feat)
+    assert len({config.tobytes() for config in digits}) == len(digits) < 40
+    for place in range(len(graph.cells)):
+        assert graph.runtime[place] == raw.config_runtime[graph.original == place].min()
+
+
+def test_configurable_nodes_keep_their_features(raw):
+    graph = compress(raw, "train", hops=1)
+    padded = pad_with_minus_one(raw.node_feat, raw.node_opcode)
+    assert np.array_equal(graph.node_feat[graph.config_nodes], padded[raw.node_config_ids])
+    assert np.array_equal(
+        graph.node_opcode[graph.config_nodes], raw.node_opcode[raw.node_config_ids]
+    )
+    assert len(graph.node_opcode) < len(raw.node_opcode)
+
+
+def test_configurable_nodes_in_any_order(raw):
+    order = np.random.default_rng(0).permutation(len(raw.node_config_ids))
+    shuffled = {
+        "node_config_ids": raw.node_config_ids[order],
+        "node_config_feat": raw.node_config_feat[:, order],
+    }
+    graph = compress(LayoutGraph(**{**vars(raw), **shuffled}), "train", hops=1)
+    padded = pad_with_minus_one(raw.node_feat, raw.node_opcode)
+    assert np.array_equal(graph.node_feat[graph.config_nodes], padded[raw.node_config_ids[order]])
+    digits = decode_layouts(graph.dictionary[graph.cells])
+    assert np.array_equal(digits[graph.original], shuffled["node_config_feat"])
+
+
+def test_zero_padding_becomes_minus_one(raw):
+    features = raw.node_feat.copy()
+    features[features == -1] = 0
+    zeros = LayoutGraph(**{**vars(raw), "node_feat": features})
+    found = compress(zeros, "train", 1).node_feat[:, 134:]
+    assert np.array_equal(found, compress(raw, "train", 1).node_feat[:, 134:])
+    assert (found[:, 2:] == -1).all()
+
+
+def test_unlabelled(raw):
+    unlabelled = LayoutGraph(**{**vars(raw), "config_runtime": np.zeros(40, np.int64)})
+    assert not compress(unlabelled, "test", 1).labelled
+    assert compress(raw, "train", 1).labelled
+
+
+def test_a_graph_without_configurations(raw):
+    nothing = {
+        "node_config_feat": raw.node_config_feat[:0],
+        "config_runtime": raw.config_runtime[:0],
+    }
+    with pytest.raises(DataError, match="no configurations"):
+        compress(LayoutGraph(**{**vars(raw), **nothing}), "train", 1)
+
+
+def test_the_cache_of_a_root(root, tmp_path):
+    table = cache_at(tmp_path / "cache", root)
+    assert len(raw_files(open_root(root), FOLDER)) == len(table) == 5
+    assert table["graph"].to_list() == [
+        *("train_0.v1.0", "train_1.v1.0", "train_2.v1.0", "valid_0.v1.0", "test_0.v1.0")
+    ]
+    assert table["source_nodes"].to_list() == [30] * 5
+    assert table["source_configurations"].to_list() == [20] * 5
+    assert Cache(tmp_path / "cache").names("test") == ["test_0.v1.0"]
+
+
+def test_worker_processes_change_nothing(root, tmp_path):
+    for jobs in (1, 2):
+        cache_at(tmp_path / str(jobs), root, jobs=jobs)
+    names = sorted(path.name for path in (tmp_path / "1").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "2").iterdir())
+    for name in names:
+        one, two = ((tmp_path / jobs / name).read_bytes() for jobs in ("1", "2"))
+        assert one == two, name
+
+
+def test_the_fingerprint_follows_sources_and_settings(root, tmp_path):
+    def fingerprint(name, folder=root, hops=1):
+        cache_at(tmp_path / name, folder, hops)
+        return Cache(tmp_path / name).fingerprint
+
+    first = fingerprint("a")
+    assert fingerprint("b") == first
+    assert fingerprint("c", hops=2) != first
+    changed = shutil.copytree(root, tmp_path / "changed")
+    train, valid = (changed / "npz" / FOLDER / split for split in ("train", "valid"))
+    (train / "train_1.v1.0.npz").rename(valid / "train_1.v1.0.npz")
+    assert fingerprint("d", changed) != first
+    (valid / "train_1.v1.0.npz").unlink()
+    assert fingerprint("e", changed) != first
+
+
+def test_a_graph_in_two_splits(root, tmp_path):
+    changed = shutil.copytree(root, tmp_path / "changed") / "npz" / FOLDER
+    shutil.copy(changed / "train" / "train_1.v1.0.npz", changed / "test")
+    with pytest.raises(UserError, match=r"train_1\.v1\.0 is in two splits"):
+        raw_files(open_root(tmp_path / "changed"), FOLDER)
+
+
+def test_a_bad_file_leaves_the_old_cache(root, tmp_path):
+    changed = shutil.copytree(root, tmp_path / "changed")
+    cache_at(tmp_path / "cache", changed)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "cache").iterdir()}
+    (changed / "npz" / FOLDER / "valid" / "valid_0.v1.0.npz").write_bytes(b"not a zip")
+    with pytest.raises(DataError, match="valid_0"):
+        cache_at(tmp_path / "cache", changed)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "cache").iterdir()} == before
+    assert not list(tmp_path.glob(".partial*"))
+
+
+def test_the_summary_adds_up(root, tmp_path):
+    table = cache_at(tmp_path / "cache", root)
+    text = summary_table(table, tmp_path / "cache")
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines()[1:]}
+    assert rows["graphs"][:2] == ["5", "5"]
+    assert rows["nodes"][:2] == ["150", f"{table['nodes'].sum()}"]
+    assert rows["configurations"][:2] == ["100", f"{table['configurations'].sum()}"]
+    assert rows["bytes"][1] in ("kB", "MB")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_234_000, "1.23 MB"), (5e15, "5e+03 TB")],
+)
+def test_readable(count, text):
+    assert readable(count) == text

@@ -1,0 +1,77 @@
+"""Running the stage scripts and make as a user does, in a clean environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from .builders import COLLECTION
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+SCRIPTS = ("01_preprocess.py", "02_train.py", "03_infer.py", "04_ensemble.py")
+# What `make test` hands down to its children, and every variable of the Makefile.
+MAKE_VARIABLES = (
+    *("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "GNUMAKEFLAGS", "MAKEFILES"),
+    *("COLLECTION", "FOLDS", "VENV", "OUTPUTS", "PYTHON", "JOBS", "DATA", "SEED", "ARGS", "HOPS"),
+    *("EPOCHS", "MODEL", "TTA"),
+)
+# Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
+TINY_FLAGS = (
+    *("--folds-total", "2", "--channels", "32", "--score-training"),
+    *("--inference-configurations", "8"),
+)
+
+
+def environment() -> dict[str, str]:
+    """This process's environment without make's and W&B's variables, W&B switched off."""
+    dropped = ("WANDB_", "PYTHONSTARTUP")
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in MAKE_VARIABLES and not name.startswith(dropped)
+    }
+    return kept | {"WANDB_MODE": "disabled", "PYTHONPATH": str(REPOSITORY)}
+
+
+def make(*arguments: str, venv: Path | str = sys.prefix, **variables: object) -> str:
+    """Run make in the repository; returns standard output, raises if make fails.
+
+    ``-o`` keeps make from rebuilding the environment that the tests run in, whatever the age of
+    its stamp, or if it has none.
+    """
+    given = {"VENV": venv, "COLLECTION": COLLECTION, **variables}
+    words = [f"{name}={value}" for name, value in given.items()]
+    done = subprocess.run(
+        ["make", "-o", f"{venv}/.ready", *words, *arguments],
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def stages_in(output: str) -> list[str]:
+    """The stage scripts that make's output says were (or would be) run, in order, each once."""
+    return [script for script in SCRIPTS if f"bin/python {script} " in output]
+
+
+def command(script: str, *flags: object) -> list[str]:
+    """The command line of one stage."""
+    return [sys.executable, script, "--collection", COLLECTION, *map(str, flags)]
+
+
+def run_stage(script: str, *flags: object) -> subprocess.CompletedProcess:
+    """Run one stage of ``COLLECTION``, whatever comes of it."""
+    return subprocess.run(
+        command(script, *flags),
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )

@@ -1,0 +1,155 @@
+"""Whole or absent: exceptions, kills in the middle, leftovers, fingerprints."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from lib.artifacts import (
+    atomic_file,
+    atomic_folder,
+    fingerprint_files,
+    fingerprint_value,
+    read_json,
+    remove_leftovers,
+    write_json,
+)
+from lib.errors import DataError
+
+from .stages import REPOSITORY, environment
+
+
+def listing(folder) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "new" / "file.txt"
+    with atomic_file(path) as temporary:
+        temporary.write_text("whole")
+        assert temporary.parent == path.parent
+        assert not path.exists()
+    assert path.read_text() == "whole"
+    assert listing(path.parent) == ["file.txt"]
+
+
+def test_an_exception_leaves_the_old_file(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), atomic_file(path) as temporary:
+        temporary.write_text("ne")
+        raise RuntimeError
+    assert path.read_text() == "old"
+    assert listing(tmp_path) == ["file.txt"]
+
+
+def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
+    path = tmp_path / "cache"
+    for text in ("old", "new"):
+        with atomic_folder(path) as temporary:
+            (temporary / f"{text}.txt").write_text(text)
+    assert listing(path) == ["new.txt"]
+    assert listing(tmp_path) == ["cache"]
+
+
+def test_an_exception_leaves_the_old_folder(tmp_path):
+    path = tmp_path / "cache"
+    path.mkdir()
+    (path / "old.txt").write_text("old")
+    with pytest.raises(RuntimeError), atomic_folder(path) as temporary:
+        (temporary / "new.txt").write_text("ne")
+        raise RuntimeError
+    assert listing(path) == ["old.txt"]
+    assert listing(tmp_path) == ["cache"]
+
+
+KILLED = """
+import os, signal
+from lib.artifacts import atomic_file, atomic_folder
+with {function}({path!r}) as temporary:
+    {write}
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed(function, path, write):
+    program = KILLED.format(function=function, path=str(path), write=write)
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, env=environment())
+    assert done.returncode == -9
+
+
+def test_a_kill_in_the_middle_of_a_file(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    killed("atomic_file", path, "temporary.write_text('ne')")
+    assert path.read_text() == "old"
+    assert len(listing(tmp_path)) == 2  # the rest of it, under a temporary name
+    assert listing(tmp_path)[0].startswith(".partial-")
+    remove_leftovers(path)
+    assert listing(tmp_path) == ["file.txt"]
+
+
+def test_a_kill_in_the_middle_of_a_folder_is_cleared_by_the_next_run(tmp_path):
+    path = tmp_path / "cache"
+    with atomic_folder(path) as temporary:
+        (temporary / "a").write_text("old")
+    killed("atomic_folder", path, "(temporary / 'a').write_text('ne')")
+    assert (path / "a").read_text() == "old"
+    assert len(listing(tmp_path)) == 2
+    with atomic_folder(path) as temporary:
+        (temporary / "a").write_text("new")
+    assert (path / "a").read_text() == "new"
+    assert listing(tmp_path) == ["cache"]
+
+
+def test_leftovers_of_others_stay(tmp_path):
+    ours, others = "0123456789ab", "ba9876543210"
+    names = ["file.txt", "other.txt", f".partial-{others}-other.txt", ".partial-file.txt.keep"]
+    names += [f".partial-{others}-my-file.txt", ".partial-abc-file.txt"]
+    for name in (*names, f".partial-{ours}-file.txt", f".partial-{ours}-old-file.txt"):
+        (tmp_path / name).write_text("")
+    (tmp_path / f".partial-{others}-file.txt").mkdir()
+    remove_leftovers(tmp_path / "file.txt")
+    assert listing(tmp_path) == sorted(names)
+
+
+def test_json(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"b": [1, 2.5, None], "a": "ä"})
+    assert read_json(path) == {"a": "ä", "b": [1, 2.5, None]}
+    assert path.read_text().index('"a"') < path.read_text().index('"b"')
+    with pytest.raises(TypeError):
+        write_json(path, {"b": object()})
+    assert read_json(path)["a"] == "ä"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00"])
+def test_what_is_not_json(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.json"):
+        read_json(tmp_path / "a.json")
+
+
+def test_fingerprints_of_files(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "sub" / "two"
+    two.parent.mkdir()
+    one.write_text("1"), two.write_text("2")
+    first = fingerprint_files([one, two], tmp_path)
+    assert len(first) == 64
+    assert fingerprint_files([two, one], tmp_path) == first
+    assert fingerprint_files([one], tmp_path) != first
+    two.write_text("3")
+    assert fingerprint_files([one, two], tmp_path) != first
+    two.write_text("2")
+    assert fingerprint_files([one, two], tmp_path) == first
+    two.rename(tmp_path / "sub" / "three")
+    assert fingerprint_files([one, tmp_path / "sub" / "three"], tmp_path) != first
+
+
+def test_fingerprints_of_values():
+    first = fingerprint_value({"a": 1, "b": [1, 2]})
+    assert len(first) == 64
+    assert fingerprint_value({"b": [1, 2], "a": 1}) == first
+    assert fingerprint_value({"b": [2, 1], "a": 1}) != first

@@ -1,0 +1,208 @@
+"""Mistakes of a user: one line on standard error that says what is wrong, exit code 2."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import runpy
+import shutil
+import sys
+
+import pytest
+
+from lib.errors import DataError, UserError, one_line_errors
+
+from .builders import COLLECTION
+from .stages import REPOSITORY, TINY_FLAGS, run_stage
+from .synthetic import write_collection
+
+RAW = "npz/layout/xla/default"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with ``data`` and ``outputs`` of a run of all stages with one fold."""
+    root = tmp_path_factory.mktemp("finished")
+    write_collection(root / "data", COLLECTION, train=3, valid=1, test=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WANDB_MODE", "disabled")
+        for script in ("01_preprocess.py --jobs 1", "02_train.py --fold 0 --epochs 1"):
+            main(patch, root, *script.split())
+        main(patch, root, "03_infer.py", "--fold", "0")
+    return root
+
+
+def main(patch, root, script, *flags, collection=COLLECTION):
+    """Run a stage in this process, as ``python script`` would."""
+    folders = ("--outputs", str(root / "outputs"), "--data", str(root / "data"))
+    line = [script, "--collection", collection, *folders, *TINY_FLAGS, *flags]
+    patch.setattr(sys, "argv", line)
+    runpy.run_path(str(REPOSITORY / script), run_name="__main__")
+
+
+@pytest.fixture
+def root(finished, tmp_path):
+    """A copy of ``finished`` to spoil."""
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.fixture
+def error_of(root, monkeypatch, capfd):
+    """A function that runs a stage, expects it to fail in one line, and returns that line."""
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+
+    def error_of(line: str, **keywords: str) -> str:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main(monkeypatch, root, *line.split(), **keywords)
+        written = capfd.readouterr().err
+        assert stopped.value.code == 2
+        assert written.startswith("error: ")
+        assert written.count("\n") == 1, written
+        return written
+
+    return error_of
+
+
+@pytest.mark.parametrize("script", ["01_preprocess.py", "02_train.py --fold 0", "04_ensemble.py"])
+def test_an_unknown_collection(error_of, script):
+    found = error_of(script, collection="layout-xla-defualt")
+    assert "did you mean layout-xla-default?" in found
+
+
+def test_no_data_of_the_collection(error_of):
+    assert "layout/nlp/random" in error_of("01_preprocess.py", collection="layout-nlp-random")
+
+
+@pytest.mark.parametrize("line", ["02_train.py --fold 0", "03_infer.py --fold 0", "04_ensemble.py"])
+def test_no_cache(error_of, root, line):
+    shutil.rmtree(root / "outputs" / COLLECTION / "cache")
+    assert "run 01_preprocess.py" in error_of(line)
+
+
+@pytest.mark.parametrize("fold", ["-1", "2"])
+def test_no_such_fold(error_of, fold):
+    assert f"--fold {fold}" in error_of(f"02_train.py --fold {fold}")
+    assert f"fold_{fold}" in error_of(f"03_infer.py --fold {fold}")
+
+
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        ("--nonsense 1", "--nonsense"),
+        ("--epochs many", "--epochs"),
+        ("--epochs 0", "--epochs 0"),
+        ("--model transformer", "tgraph"),
+        ("--folds-total 5", "folds_total=5"),
+        ("--validate-every 0", "--validate-every 0"),
+        ("--channels 0", "--channels 0"),
+    ],
+)
+def test_a_bad_flag(error_of, flags, hint):
+    assert hint in error_of(f"02_train.py --fold 0 --epochs 1 {flags}")
+
+
+def test_a_missing_flag(error_of):
+    assert "--fold" in error_of("02_train.py")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_truncated_raw_file(error_of, root, jobs):
+    path = root / "data" / RAW / "train" / "train_1.v1.0.npz"
+    path.write_bytes(path.read_bytes()[:500])
+    before = (root / "outputs" / COLLECTION / "cache" / "manifest.json").read_bytes()
+    assert "train_1.v1.0.npz" in error_of(f"01_preprocess.py --jobs {jobs}")
+    cache = root / "outputs" / COLLECTION / "cache"
+    assert (cache / "manifest.json").read_bytes() == before  # the old one is whole
+    assert not list(cache.parent.glob(".partial*"))
+
+
+def test_a_graph_in_two_splits(error_of, root):
+    folder = root / "data" / RAW
+    shutil.copy(folder / "train" / "train_1.v1.0.npz", folder / "valid")
+    assert "train_1.v1.0" in error_of("01_preprocess.py --jobs 1")
+
+
+def test_a_truncated_cache(error_of, root):
+    path = root / "outputs" / COLLECTION / "cache" / "cells.bin"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "cells.bin" in error_of("02_train.py --fold 0")
+
+
+def test_weights_of_another_cache(error_of, root, monkeypatch):
+    main(monkeypatch, root, "01_preprocess.py", "--jobs", "1", "--hops", "2")
+    assert "train again" in error_of("03_infer.py --fold 0")
+
+
+def test_weights_of_another_network(error_of):
+    assert "last.safetensors" in error_of("03_infer.py --fold 0 --channels 16")
+
+
+@pytest.mark.parametrize("flags", ["--seed 5", "--folds-total 4"])
+def test_inference_with_other_folds_than_in_training(error_of, flags):
+    """Else training graphs would be scored as validation graphs."""
+    assert "last.safetensors" in error_of(f"03_infer.py --fold 0 {flags}")
+
+
+def test_no_scores(error_of, root):
+    shutil.rmtree(root / "outputs" / COLLECTION / "scores")
+    assert "run 03_infer.py" in error_of("04_ensemble.py")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PAR1 garbage"])
+def test_damaged_results_of_a_fold(error_of, root, content):
+    folder = root / "outputs" / COLLECTION
+    path = folder / "fold_0" / "metrics.json"
+    if content is None:
+        path.unlink()
+    else:
+        path = folder / "scores" / "fold_0.parquet"
+        path.write_bytes(content)
+    assert path.name in error_of("04_ensemble.py")
+
+
+def test_scores_of_a_fold_that_was_trained_on_another_cache(error_of, root):
+    path = root / "outputs" / COLLECTION / "fold_0" / "metrics.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "data": "0" * 64}))
+    assert "fold_0" in error_of("04_ensemble.py")
+
+
+def test_a_real_process_fails_in_one_line(tmp_path):
+    done = run_stage("01_preprocess.py", "--data", tmp_path, "--outputs", tmp_path / "outputs")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_a_message_of_many_lines_becomes_one(capsys):
+    with pytest.raises(SystemExit), one_line_errors():
+        raise UserError("first\n  second\n\nthird")
+    assert capsys.readouterr().err == "error: first second third\n"
+
+
+def test_an_interruption_is_one_line(capsys):
+    with pytest.raises(SystemExit) as stopped, one_line_errors():
+        raise KeyboardInterrupt
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_defect_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError), one_line_errors():
+        print(1 / 0)
+
+
+def test_a_data_error_says_where_and_what():
+    error = DataError("a.npz", "edges", -1, "positions")
+    assert str(error) == "a.npz: edges: found -1, expected positions"
+    assert isinstance(error, UserError)
+    assert (str(error.path), error.field) == ("a.npz", "edges")
+
+
+def test_a_data_error_comes_whole_out_of_another_process():
+    error = pickle.loads(pickle.dumps(DataError("a.npz", "edges", -1, "positions")))
+    assert str(error) == "a.npz: edges: found -1, expected positions"
+    assert error.field == "edges"

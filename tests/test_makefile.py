@@ -1,0 +1,166 @@
+"""What make reruns when something changes; Python is a stand-in that only creates the targets."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from .builders import COLLECTION
+from .stages import REPOSITORY, SCRIPTS, make
+from .stages import stages_in as stages
+from .synthetic import write_collection
+
+STAND_IN = """#!/bin/sh
+script=$1; shift
+while [ $# -gt 0 ]; do
+  case $1 in --outputs) outputs=$2;; --fold) fold=$2;; esac
+  shift
+done
+out=$outputs/%s
+mkdir -p $out/cache $out/fold_$fold $out/scores
+case $script in
+  01_*) touch $out/cache/manifest.json;;
+  02_*) touch $out/fold_$fold/metrics.json;;
+  03_*) touch $out/scores/fold_$fold.parquet;;
+  04_*) touch $out/submission.csv $out/metrics.json;;
+esac
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that makes with the stand-in; everything is made once already."""
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(STAND_IN % COLLECTION)
+    python.chmod(0o755)
+    write_collection(tmp_path / "data", COLLECTION, train=2, valid=1, test=0)
+
+    def run(*arguments: str, **variables: object) -> str:
+        given = {"OUTPUTS": tmp_path / "out", "DATA": tmp_path / "data", "FOLDS": 2, **variables}
+        return make(*(arguments or ("all",)), venv=tmp_path / "venv", **given)
+
+    assert stages(run()) == list(SCRIPTS)
+    return run
+
+
+def lib_imports(path: Path, seen: set[Path]) -> set[Path]:
+    """Every file of lib/ that ``path`` imports, directly or not."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in (name for name in names if name.split(".")[0] == "lib"):
+            file = REPOSITORY / Path(*name.split("."))
+            for found in (file.with_suffix(".py"), file / "__init__.py"):
+                if found.exists() and found not in seen:
+                    seen.add(found)
+                    lib_imports(found, seen)
+    return seen
+
+
+@pytest.mark.parametrize("first", range(4))
+def test_a_changed_source_reruns_the_stages_that_import_it(run, first):
+    script = SCRIPTS[first]
+    earlier = set().union(*(lib_imports(REPOSITORY / s, set()) for s in SCRIPTS[:first]))
+    own = lib_imports(REPOSITORY / script, set()) - earlier
+    own = {path for path in own if path.stat().st_size > 100}  # not packages' docstrings
+    assert own
+    for path in sorted(own | {REPOSITORY / script}):
+        name = str(path.relative_to(REPOSITORY))
+        assert script in stages(run("-n", "-W", name, "all")), f"{script} imports {name}"
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ("01_preprocess.py", SCRIPTS),
+        ("lib/preprocess/prune.py", SCRIPTS),
+        ("02_train.py", SCRIPTS[1:]),
+        ("lib/train/loss.py", SCRIPTS[1:]),
+        ("lib/model/sage.py", SCRIPTS[1:]),
+        ("03_infer.py", SCRIPTS[2:]),
+        ("lib/infer/scores.py", SCRIPTS[2:]),
+        ("04_ensemble.py", SCRIPTS[3:]),
+        ("lib/ensemble/blend.py", SCRIPTS[3:]),
+        ("lib/baseline.py", SCRIPTS[3:]),
+        ("README.md", ()),
+    ],
+)
+def test_a_changed_source_reruns_its_stage_and_later_ones_only(run, changed, expected):
+    assert stages(run("-n", "-W", changed, "all")) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({"EPOCHS": 3}, SCRIPTS[1:]),
+        ({"MODEL": "tgraph"}, SCRIPTS[1:]),
+        ({"TTA": 3}, SCRIPTS[2:]),
+        ({"HOPS": 2}, SCRIPTS),
+        ({"SEED": 0}, SCRIPTS),
+        ({"ARGS": "--channels 32"}, SCRIPTS),
+        ({"FOLDS": 3}, SCRIPTS[1:]),
+        ({"FOLDS": 1}, SCRIPTS[3:]),
+        ({"JOBS": 1}, ()),
+    ],
+)
+def test_a_changed_variable_reruns_the_stages_that_read_it(run, variables, expected):
+    assert stages(run()) == []
+    assert stages(run(**variables)) == list(expected)
+    assert stages(run(**variables)) == []
+
+
+def test_flags_reach_the_stages(run):
+    lines = run(EPOCHS=7, TTA=8, HOPS=2, SEED=9, ARGS="--channels 32").splitlines()
+    found = {script: [line for line in lines if f" {script} " in line] for script in SCRIPTS}
+    assert [len(found[script]) for script in SCRIPTS] == [1, 2, 2, 1]
+    for line in (line for script in SCRIPTS for line in found[script]):
+        assert f"--collection {COLLECTION} " in line
+        assert "--seed 9" in line
+        assert "--channels 32" in line
+        assert ("--hops 2" in line) == ("01_" in line)
+        assert ("--epochs 7" in line) == ("02_" in line)
+        assert ("--permutations 8" in line) == ("03_" in line)
+        assert ("--folds 2" in line) == ("04_" in line)
+
+
+def test_a_new_raw_file_reruns_everything(run, tmp_path):
+    folder = tmp_path / "data" / "npz" / "layout" / "xla" / "default" / "train"
+    (folder / "train_0.v1.0.npz").rename(folder / "renamed.npz")
+    assert stages(run()) == list(SCRIPTS)
+
+
+def test_a_dry_run_changes_nothing(run, tmp_path):
+    before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
+    run("-n", "all", EPOCHS=3)
+    assert sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*")) == before
+
+
+def test_a_failed_stage_leaves_no_target(run, tmp_path):
+    scores = tmp_path / "out" / COLLECTION / "scores"
+    python = tmp_path / "venv" / "bin" / "python"
+    python.write_text(python.read_text() + "case $script in 03_*) exit 1;; esac\n")
+    with pytest.raises(AssertionError, match="Error 1"):
+        run(TTA=5, JOBS=1)
+    assert not (scores / "fold_0.parquet").exists()
+    python.write_text(STAND_IN % COLLECTION)
+    assert stages(run(TTA=5)) == list(SCRIPTS[2:])
+
+
+def test_help_lists_every_target(run):
+    output = run("help")
+    for target in ("all", "preprocess", "train", "infer", "ensemble", "setup", "test", "clean"):
+        assert f"\n{target} " in output
+
+
+def test_clean_deletes_one_collections_outputs(run, tmp_path):
+    (tmp_path / "out" / "layout-nlp-default").mkdir()
+    run("clean")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [".make", "layout-nlp-default"]
+    assert not list((tmp_path / "out" / ".make").iterdir())

@@ -1,0 +1,200 @@
+"""All four stages through make, on synthetic data."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lib import checkpoint
+from lib.cache.reader import Cache
+from lib.tpugraphs.npz import read_layout
+
+from .builders import COLLECTION
+from .stages import REPOSITORY, SCRIPTS, TINY_FLAGS, command, environment, make, run_stage
+from .stages import stages_in as stages
+from .synthetic import write_collection
+
+VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, "ARGS": " ".join(TINY_FLAGS)}
+METRICS = {
+    *("tau", "ordered_pair_accuracy", "baseline_tau"),
+    *("top_1_slowdown", "top_5_slowdown", "top_10_slowdown"),
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished `make all`: its data root, the collection's folder, and what make said."""
+
+    data: Path
+    folder: Path
+    output: str
+
+    def make(self, *arguments: str, **variables: object) -> str:
+        given = {"DATA": self.data, "OUTPUTS": self.folder.parent, **VARIABLES, **variables}
+        return make(*arguments, **given)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Run:
+    root = tmp_path_factory.mktemp("pipeline")
+    write_collection(root / "data", COLLECTION, train=6, valid=2, test=2)
+    made = Run(root / "data", root / "outputs" / COLLECTION, "")
+    return Run(made.data, made.folder, made.make("all", JOBS=2))
+
+
+def test_every_stage_ran_and_said_what_it_wrote(run):
+    assert stages(run.output) == list(SCRIPTS)
+    for line in ("preprocess: ", "train: ", "infer: ", "ensemble: "):
+        assert f"\n{line}{COLLECTION}" in run.output
+
+
+def test_the_cache_holds_every_graph(run):
+    cache = Cache(run.folder / "cache")
+    assert len(cache.names("train")) == 6
+    assert len(cache.names("valid")) == len(cache.names("test")) == 2
+    for split in ("train", "valid", "test"):
+        for path in (run.data / "npz/layout/xla/default" / split).iterdir():
+            raw, graph = read_layout(path), cache.graph(path.name.removesuffix(".npz"))
+            assert graph.split == split
+            assert len(graph.original) == len(raw.config_runtime)
+            assert len(graph.cells) < len(raw.config_runtime)  # some are repeated
+            assert len(graph.node_opcode) < len(raw.node_opcode)  # some are pruned
+
+
+def test_scores_cover_every_configuration_and_permutation(run):
+    cache = Cache(run.folder / "cache")
+    validated = []
+    for fold in (0, 1):
+        scores = pl.read_parquet(run.folder / "scores" / f"fold_{fold}.parquet")
+        assert set(scores["graph"]) == set(cache.names("train", "valid", "test"))
+        rows = {(g, c, p) for g in set(scores["graph"]) for c in range(20) for p in range(2)}
+        assert set(scores["graph", "config", "permutation"].rows()) == rows
+        assert len(scores) == len(rows)
+        validated += scores.filter(pl.col("split") == "valid")["graph"].unique().to_list()
+    assert sorted(validated) == cache.names("train", "valid")  # each graph in one fold
+
+
+def test_submission_rows_are_permutations(run):
+    with open(run.folder / "submission.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["ID"] for row in rows] == [
+        f"layout:xla:default:test_{index}.v1.0" for index in (0, 1)
+    ]
+    for row in rows:
+        assert sorted(map(int, row["TopConfigs"].split(";"))) == list(range(20))
+    assert rows[0].keys() == {"ID", "TopConfigs"}
+
+
+def test_submission_is_the_order_of_the_mean_scores(run):
+    frames = [pl.read_parquet(run.folder / "scores" / f"fold_{k}.parquet") for k in (0, 1)]
+    scores = pl.concat(frames).filter(pl.col("graph") == "test_1.v1.0").to_dicts()
+    mean = [np.mean([row["score"] for row in scores if row["config"] == c]) for c in range(20)]
+    line = (run.folder / "submission.csv").read_text().splitlines()[2]
+    order = [int(c) for c in line.split(",")[1].split(";")]
+    ranked = [mean[c] for c in order]
+    assert all(a <= b + 1e-9 for a, b in pairwise(ranked))
+
+
+def test_metrics(run):
+    metrics = json.loads((run.folder / "metrics.json").read_text())
+    assert metrics.keys() == {"training", "validation", "test", "folds", "settings"}
+    assert metrics["test"] == {}  # nobody knows the truth of it
+    for section in ("training", "validation"):
+        assert metrics[section]["mean"].keys() == METRICS
+        assert len(metrics[section]["graphs"]) == 8
+        taus = [row["tau"] for row in metrics[section]["graphs"].values()]
+        assert metrics[section]["mean"]["tau"] == pytest.approx(np.mean(taus))
+    assert metrics["validation"]["mean"]["baseline_tau"] > 0.9  # the rule behind the data
+    assert sorted(metrics["folds"]["blended"]) == [0, 1]
+    assert metrics["settings"]["epochs"] == 750  # stage 4 itself was told nothing
+    assert metrics["settings"]["data"] == Cache(run.folder / "cache").fingerprint
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_a_folds_files(run, fold):
+    folder = run.folder / f"fold_{fold}"
+    assert {path.name for path in folder.iterdir()} == {
+        *("model.safetensors", "last.safetensors", "history.parquet", "metrics.json")
+    }
+    metrics = json.loads((folder / "metrics.json").read_text())
+    history = pl.read_parquet(folder / "history.parquet")
+    assert history["epoch"].to_list() == [1, 2, 3]
+    assert metrics["validation"]["tau"] == history["validation_tau"][-1]
+    assert metrics["best"]["tau"] == history["validation_tau"].max()
+    assert metrics["channels"] == 32
+    _, about = checkpoint.load(folder / "model.safetensors")
+    assert (about["fold"], about["epochs"], about["tau"]) == (
+        *(fold, 3),
+        metrics["validation"]["tau"],
+    )
+
+
+def test_a_second_make_does_nothing(run):
+    assert stages(run.make("all")) == []
+    assert "Nothing to be done" in run.make("all")
+
+
+def test_the_number_of_jobs_changes_nothing(run, tmp_path):
+    other = Run(run.data, tmp_path / COLLECTION, "")
+    other.make("infer", JOBS=1)
+    for path in sorted(run.folder.glob("cache/*.bin")):
+        assert path.read_bytes() == (other.folder / "cache" / path.name).read_bytes(), path.name
+    for fold in (0, 1):
+        for name in (f"fold_{fold}/model.safetensors", f"scores/fold_{fold}.parquet"):
+            assert (run.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
+
+
+def test_a_killed_training_ends_with_the_same_bytes(run, tmp_path):
+    """Saves after every epoch, is killed somewhere, and is run again."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(
+        "import runpy, sys\n"
+        "from lib.train import loop\n"
+        "loop.SAVE_SECONDS = -1.0\n"
+        "sys.argv = sys.argv[1:]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    folders = {}
+    for name in ("killed", "undisturbed"):
+        folders[name] = tmp_path / name / COLLECTION
+        folders[name].mkdir(parents=True)
+        (folders[name] / "cache").symlink_to(run.folder / "cache")
+    flags = ["--data", run.data, *TINY_FLAGS, "--fold", 0, "--epochs", 40]
+
+    line = command("02_train.py", *flags, "--outputs", tmp_path / "killed")
+    line.insert(1, str(driver))
+    state = folders["killed"] / "fold_0" / "state.safetensors"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(line, cwd=REPOSITORY, env=environment(), **quiet)
+    deadline = time.monotonic() + 120
+    while not state.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(random.uniform(0, 0.3))
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+    assert not (folders["killed"] / "fold_0" / "model.safetensors").exists()
+    _, about = checkpoint.load(state)  # whole, whenever the kill came
+    assert 1 <= about["progress"]["epochs"] < 40
+
+    for name in folders:
+        done = run_stage("02_train.py", *flags, "--outputs", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    for name in ("model.safetensors", "last.safetensors"):
+        one, other = (folder / "fold_0" / name for folder in folders.values())
+        assert one.read_bytes() == other.read_bytes(), name
+    histories = [pl.read_parquet(f / "fold_0" / "history.parquet") for f in folders.values()]
+    columns = sorted(set(histories[0].columns) - {"seconds", "configurations_per_second"})
+    assert histories[0].select(columns).equals(histories[1].select(columns))
+    assert not state.exists()
+    assert not list(state.parent.glob(".partial-*")), "left over by the killed run"

@@ -1,0 +1,143 @@
+"""Collections, the paper's values, overrides, and that nothing is set in vain."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from lib import settings
+from lib.errors import UserError
+from lib.settings import KINDS, LayoutSettings, settings_for
+
+from .stages import REPOSITORY
+from .synthetic import write_collection
+
+FIELDS = [field.name for field in dataclasses.fields(LayoutSettings)]
+
+
+@pytest.mark.parametrize(
+    ("collection", "epochs", "configurations"),
+    [
+        ("layout-xla-random", 750, 128),
+        ("layout-xla-default", 750, 64),
+        ("layout-nlp-random", 1000, 128),
+        ("layout-nlp-default", 1000, 64),
+    ],
+)
+def test_the_papers_values_for_official_data(collection, epochs, configurations):
+    found = settings_for(collection, bundled=False, overrides={})
+    paper = {
+        "epochs": epochs,
+        "configurations": configurations,
+        "hops": 1,
+        "channels": 256,
+        "blocks": 2,
+        "opcode_channels": 16,
+        "layout_channels": 4,
+        "squeeze": 8,
+        "learning_rate": 1e-3,
+        "weight_decay": 1e-5,
+        "warmup": 0.05,
+        "gradient_clip": 1.0,
+        "folds_total": 20,
+        "inference_configurations": 128,
+        "permutations": 10,
+        "best_folds": 4,
+    }
+    assert {name: getattr(found, name) for name in paper} == paper
+    assert found.identifier == collection.replace("-", ":")
+    assert found.folder == Path(collection.replace("-", "/"))
+
+
+@pytest.mark.parametrize("collection", KINDS)
+def test_bundled_data_want_fewer_folds(collection):
+    found = settings_for(collection, bundled=True, overrides={})
+    assert found.folds_total < 20
+    assert found.epochs < 750
+    assert found.score_training
+
+
+def test_overrides_take_precedence():
+    for bundled in (False, True):
+        found = settings_for("layout-nlp-random", bundled, {"epochs": 3, "squeeze": 2})
+        assert (found.epochs, found.squeeze) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [("layout-xla-defualt", "layout-xla-default"), ("nlp-random", "layout-nlp-random")],
+)
+def test_an_unknown_collection_suggests_the_nearest(wrong, near):
+    with pytest.raises(UserError, match=f"did you mean {near}"):
+        settings_for(wrong, False, {})
+
+
+def test_an_unknown_collection_like_none_lists_them_all():
+    with pytest.raises(UserError, match=", ".join(KINDS)) as error:
+        settings_for("0123456789", False, {})
+    assert "did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("threads", "hops", "epochs", "configurations", "permutations", "best_folds"),
+        *("channels", "opcode_channels", "layout_channels", "squeeze", "validate_every"),
+        *("inference_configurations", "temperature"),
+    ],
+)
+def test_what_must_be_positive(name):
+    with pytest.raises(UserError, match=f"--{name.replace('_', '-')} 0"):
+        settings_for("layout-xla-default", False, {name: 0})
+
+
+def test_a_negative_seed():
+    with pytest.raises(UserError, match="--seed -1"):
+        settings_for("layout-xla-default", False, {"seed": -1})
+
+
+def arguments(*flags: str):
+    return settings.parser("x").parse_args(["--collection", "layout-xla-default", *flags])
+
+
+def test_every_setting_is_a_flag():
+    types = {field.name: field.type for field in dataclasses.fields(LayoutSettings)}
+    samples = {"int": ("7", 7), "float": ("0.5", 0.5), "str": ("x", "x")}
+    for name in FIELDS:
+        if name == "collection":
+            continue
+        flag = "--" + name.replace("_", "-")
+        if types[name] == "bool":
+            assert settings.overrides_in(arguments(flag)) == {name: True}
+            assert settings.overrides_in(arguments(flag.replace("--", "--no-"))) == {name: False}
+        else:
+            text, value = samples[types[name]]
+            assert settings.overrides_in(arguments(flag, text)) == {name: value}
+    assert settings.overrides_in(arguments()) == {}
+
+
+def test_resolve_finds_the_root_and_its_settings(tmp_path):
+    write_collection(tmp_path, "layout-xla-default", train=1, valid=0, test=0)
+    chosen, root = settings.resolve(arguments("--data", str(tmp_path), "--epochs", "9"))
+    assert (chosen.epochs, chosen.folds_total) == (9, 20)  # not bundled: official values
+    assert (root.path, root.bundled) == (tmp_path, False)
+
+
+def test_every_setting_is_read_somewhere():
+    read = set()
+    for path in (*REPOSITORY.glob("0*.py"), *(REPOSITORY / "lib").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and _holds_settings(node.value, path):
+                read.add(node.attr)
+    assert set(FIELDS) - read == set()
+
+
+def _holds_settings(node: ast.expr, path: Path) -> bool:
+    """Whether an expression is called what settings are called: s, chosen, [self.]settings."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "settings"
+    names = {"settings", "chosen", "s"} | ({"self"} if path.name == "settings.py" else set())
+    return isinstance(node, ast.Name) and node.id in names

@@ -1,0 +1,74 @@
+"""Stage 1 on small files that unpack to large ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from lib.tpugraphs.npz import write_layout
+
+from .builders import COLLECTION
+from .stages import REPOSITORY, environment
+from .synthetic import layout_graph
+from .tpugraphs.builders import header, members, npy
+
+GIGABYTE = 10**9
+
+# A stage's own peak memory, and its exit code.
+DRIVER = """
+import resource, runpy, sys
+sys.argv = sys.argv[1:]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    print("peak", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "shape", "code"),
+    [
+        ("node_feat", (2**19, 140), 2),
+        ("edge_index", (2**25, 2), 2),
+        ("config_runtime", (2**26,), 2),
+        ("node_config_feat", (8, 2**20, 18), 2),
+        ("node_config_feat", (2**20, 3, 18), 0),
+        ("node_feat", (450_000, 140), 0),
+    ],
+)
+def test_bombs_stay_below_a_gigabyte(tmp_path, key, shape, code):
+    """Half a gigabyte of zeros in half a megabyte; a good graph if nothing else is wrong."""
+    bomb = tmp_path / "data" / "npz" / "layout/xla/default" / "train" / "bomb.npz"
+    write_layout(bomb, layout_graph("bomb", 2, nodes=12, configurable=3, configurations=8))
+    parts = {name: data for name, data in members(bomb).items() if name != key}
+    if (key, code) == ("node_config_feat", 0):
+        parts["config_runtime"] = npy(np.zeros(shape[0], np.int64))
+    if (key, code) == ("node_feat", 0):
+        parts["node_opcode"] = npy(np.full(shape[0], 26, np.uint8))
+    dtype = "<i8" if key in ("edge_index", "config_runtime") else "<f4"
+    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            archive.writestr(f"{name}.npy", data)
+        with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
+            file.write(header(shape, dtype))
+            left = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            for _ in range(left // 2**20):
+                file.write(bytes(2**20))
+            file.write(bytes(left % 2**20))
+    flags = ["--data", tmp_path / "data", "--outputs", tmp_path / "outputs", "--jobs", 1]
+    line = [sys.executable, "-c", DRIVER, "01_preprocess.py", "--collection", COLLECTION, *flags]
+    done = subprocess.run(
+        [str(word) for word in line],
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stderr.count("\n") == (code == 2)
+    assert int(done.stdout.split()[-1]) < GIGABYTE

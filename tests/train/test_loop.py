@@ -1,0 +1,209 @@
+"""Training: it learns, it repeats itself bit by bit, and an interruption changes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from lib import checkpoint
+from lib.batches import graph_tensors
+from lib.cache.codec import decode_layouts
+from lib.metrics import mean_metrics, ranking_metrics
+from lib.model import build_network
+from lib.scoring import score_in_batches
+from lib.train import loop
+from lib.train.data import FoldData, LabelledGraph
+from lib.train.loop import FoldTraining, new_network
+
+from ..builders import cached_graph, tiny_settings
+
+TIMES = ("seconds", "configurations_per_second")
+
+
+def labelled(seed: int) -> LabelledGraph:
+    """A graph whose runtime is, but for a constant, the sum of its cells' first digits."""
+    graph = cached_graph(seed, name=f"g{seed}", configurations=24)
+    digits = decode_layouts(graph.dictionary[graph.cells])[..., 0].astype(np.int64)
+    return LabelledGraph(graph.name, graph_tensors(graph), 1000 + digits.sum(axis=1))
+
+
+@pytest.fixture(scope="module")
+def data() -> FoldData:
+    return FoldData([labelled(i) for i in range(4)], [labelled(i) for i in (8, 9)])
+
+
+def training(data: FoldData, **overrides) -> FoldTraining:
+    settings = tiny_settings(**overrides)
+    network = new_network(lambda: build_network(settings), data, settings.seed, 1)
+    return FoldTraining(network, data, settings, 1)
+
+
+def finished(data: FoldData, state, identity="a", **overrides) -> FoldTraining:
+    made = training(data, **overrides)
+    list(made.run(state, identity))
+    return made
+
+
+def plain(history: list[dict]) -> list[dict]:
+    return [{k: v for k, v in row.items() if k not in TIMES} for row in history]
+
+
+def assert_same_bits(one: FoldTraining, other: FoldTraining) -> None:
+    for a, b in (
+        (one.network.state_dict(), other.network.state_dict()),
+        (one.best, other.best),
+    ):
+        assert a.keys() == b.keys()
+        for name in a:
+            assert a[name].dtype == b[name].dtype
+            assert torch.equal(a[name], b[name]), name
+    assert plain(one.progress.history) == plain(other.progress.history)
+    for key in ("epochs", "best", "last"):
+        assert getattr(one.progress, key) == getattr(other.progress, key)
+
+
+@pytest.fixture
+def undisturbed(data, tmp_path) -> FoldTraining:
+    return finished(data, tmp_path / "undisturbed.safetensors")
+
+
+@pytest.fixture
+def save_each_epoch(monkeypatch):
+    monkeypatch.setattr(loop, "SAVE_SECONDS", -1.0)
+
+
+def test_two_runs_give_the_same_bits(data, tmp_path, undisturbed):
+    torch.manual_seed(123)  # what others did to the global generator does not matter
+    assert_same_bits(finished(data, tmp_path / "state"), undisturbed)
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"learning_rate": 2e-3}, {"configurations": 5}])
+def test_another_setting_gives_other_weights(data, tmp_path, undisturbed, change):
+    other = finished(data, tmp_path / "state", **change)
+    assert not torch.equal(other.network.out.weight, undisturbed.network.out.weight)
+
+
+def test_another_fold_starts_from_other_weights(data):
+    one, other = (new_network(lambda: build_network(tiny_settings()), data, 0, k) for k in (0, 1))
+    assert not torch.equal(one.first.weight, other.first.weight)
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3])
+def test_interrupted_and_resumed(data, tmp_path, undisturbed, save_each_epoch, epochs, monkeypatch):
+    state = tmp_path / "state.safetensors"
+    first = training(data)
+    run = first.run(state, "a")
+    for _ in range(epochs + 1):  # the state of an epoch is saved when the next one is asked for
+        next(run)
+    run.close()
+
+    trained = []
+    real = FoldTraining._epoch
+    monkeypatch.setattr(FoldTraining, "_epoch", lambda self: trained.append(1) or real(self))
+    second = training(data)
+    rows = list(second.run(state, "a"))
+    assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
+    assert len(trained) == 4 - epochs
+    assert_same_bits(second, undisturbed)
+
+
+def test_a_finished_state_is_not_trained_again(data, tmp_path, undisturbed, save_each_epoch):
+    state = tmp_path / "state.safetensors"
+    finished(data, state)
+    again = training(data)
+    again._epoch = lambda: pytest.fail("trained again")
+    assert len(list(again.run(state, "a"))) == 4
+    assert_same_bits(again, undisturbed)
+
+
+@pytest.mark.parametrize("content", ["other identity", "garbage", "empty", "other checkpoint"])
+def test_a_state_that_is_not_this_runs_is_ignored(
+    data, tmp_path, undisturbed, save_each_epoch, content
+):
+    state = tmp_path / "state.safetensors"
+    if content == "other identity":
+        finished(data, state, identity="b", seed=5)
+    elif content == "other checkpoint":
+        checkpoint.save(state, {"x": torch.ones(1)}, {"fold": 3})
+    else:
+        state.write_bytes(b"\x80\x04garbage" if content == "garbage" else b"")
+    assert_same_bits(finished(data, state), undisturbed)
+
+
+def test_saving_waits_for_its_interval(data, tmp_path):
+    finished(data, tmp_path / "state.safetensors")
+    assert loop.SAVE_SECONDS > 1
+    assert not (tmp_path / "state.safetensors").exists()
+
+
+def test_it_learns(data, tmp_path):
+    history = finished(data, tmp_path / "state", epochs=40, learning_rate=5e-3).progress.history
+    assert history[-1]["loss"] < 0.5 * history[0]["loss"]
+
+
+def test_rows_of_history(data, tmp_path):
+    progress = finished(data, tmp_path / "state", validate_every=3).progress
+    validated = [row["epoch"] for row in progress.history if "validation_tau" in row]
+    assert validated == [3, 4]  # every third and the last
+    for row in progress.history:
+        assert row["gradient_norm"] > 0
+        assert row["configurations_per_second"] > 0
+    assert progress.history[-1]["learning_rate"] < progress.history[1]["learning_rate"]
+
+
+def test_the_best_epochs_weights_are_kept(data, tmp_path):
+    done = finished(data, tmp_path / "state", epochs=6)
+    taus = [row["validation_tau"] for row in done.progress.history]
+    best = done.progress.best
+    assert best["tau"] == max(taus)
+    assert best["epoch"] == 1 + taus.index(max(taus))
+    assert done.progress.last["tau"] == taus[-1]
+    assert done.progress.last["epoch"] == 6
+    done.network.load_state_dict(done.best)
+    done.network.eval()
+    rows = {}
+    for graph in data.valid:
+        order = np.arange(len(graph.runtime))
+        scores = score_in_batches(done.network, graph.tensors, order, 8)
+        rows[graph.name] = ranking_metrics(scores, graph.runtime)
+    assert mean_metrics(list(rows.values()))["tau"] == best["tau"]
+    assert best["graphs"] == {name: row["tau"] for name, row in rows.items()}
+
+
+def test_every_epoch_samples_anew(data, tmp_path, monkeypatch):
+    sampled = []
+    real = loop.pairwise_hinge
+    monkeypatch.setattr(
+        loop, "pairwise_hinge", lambda s, r: sampled.append(tuple(r.tolist())) or real(s, r)
+    )
+    finished(data, tmp_path / "state", epochs=3)
+    assert len(set(sampled)) == len(sampled) == 3 * len(data.train)
+
+
+def test_weight_decay_spares_biases_and_temperatures(data):
+    made = training(data)
+    decayed, spared = made.optimizer.param_groups
+    names = {id(p): name for name, p in made.network.named_parameters()}
+    assert decayed["weight_decay"] == 1e-5
+    assert spared["weight_decay"] == 0
+    assert all(names[id(p)].endswith("weight") for p in decayed["params"])
+    assert all(names[id(p)].endswith(("bias", "temperature")) for p in spared["params"])
+    assert len(decayed["params"]) + len(spared["params"]) == len(names)
+
+
+def test_gradients_are_clipped(data, tmp_path, monkeypatch):
+    limits = []
+    real = torch.nn.utils.clip_grad_norm_
+
+    def watched(parameters, limit):
+        parameters = list(parameters)
+        norm = real(parameters, limit)
+        after = torch.stack([p.grad.norm() for p in parameters if p.grad is not None]).norm()
+        assert after <= limit * 1.001
+        limits.append(limit)
+        return norm
+
+    monkeypatch.setattr(loop.nn.utils, "clip_grad_norm_", watched)
+    finished(data, tmp_path / "state", epochs=1, gradient_clip=0.01)
+    assert limits == [0.01] * 4

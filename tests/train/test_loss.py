@@ -1,0 +1,56 @@
+"""The loss against a double loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.train.loss import pairwise_hinge
+
+ROWS = st.lists(
+    st.tuples(st.floats(-5, 5), st.integers(1, 4)), min_size=1, max_size=9
+)  # few runtimes: many ties
+
+
+def slow_hinge(scores: list[float], runtimes: list[int]) -> float:
+    terms = []
+    for i in range(len(scores)):
+        for j in range(len(scores)):
+            if runtimes[i] > runtimes[j]:
+                terms.append(max(0.0, 1 - (scores[i] - scores[j])))
+    return sum(terms) / len(terms) if terms else 0.0
+
+
+@given(ROWS)
+@settings(max_examples=80, deadline=None)
+def test_equals_a_double_loop(rows):
+    scores, runtimes = zip(*rows, strict=True)
+    found = pairwise_hinge(torch.tensor(scores, dtype=torch.float64), torch.tensor(runtimes))
+    assert found.item() == pytest.approx(slow_hinge(scores, runtimes), abs=1e-12)
+
+
+def test_gradient():
+    scores = torch.tensor([0.3, -0.1, 2.5, 0.9, -3.0], dtype=torch.float64, requires_grad=True)
+    runtimes = torch.tensor([5, 7, 7, 1, 3])
+    assert torch.autograd.gradcheck(lambda s: pairwise_hinge(s, runtimes), scores)
+
+
+def test_a_ranking_with_margins_costs_nothing():
+    assert pairwise_hinge(torch.tensor([0.0, 1.0, 2.5]), torch.tensor([10, 20, 30])) == 0
+    assert pairwise_hinge(torch.tensor([0.0, -1.0]), torch.tensor([10, 20])) == 2
+
+
+def test_equal_runtimes_cost_nothing_and_move_nothing():
+    scores = torch.tensor([1.0, 5.0, -3.0], requires_grad=True)
+    loss = pairwise_hinge(scores, torch.tensor([4, 4, 4]))
+    loss.backward()
+    assert loss == 0
+    assert torch.equal(scores.grad, torch.zeros(3))
+
+
+def test_nanoseconds_that_floats_cannot_tell_apart():
+    runtimes = torch.from_numpy(np.array([2**60, 2**60 + 1]))
+    assert pairwise_hinge(torch.tensor([3.0, 0.0]), runtimes) == 4
