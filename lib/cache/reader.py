@@ -27,7 +27,7 @@ class Cache:
             raise UserError(f"{folder}: no cache there; run 01_preprocess.py first")
         self.folder = folder
         self.manifest: dict[str, Any] = read_json(folder / MANIFEST)
-        self.table = pl.read_parquet(folder / TABLE)
+        self.table = _read_table(folder / TABLE)
         self.arrays = {name: self._mapped(name) for name in ARRAYS}
         self.rows = {row["graph"]: row for row in self.table.iter_rows(named=True)}
 
@@ -56,7 +56,7 @@ class Cache:
     def _mapped(self, name: str) -> np.ndarray:
         dtype, shape, _ = ARRAYS[name]
         path = self.folder / f"{name}.bin"
-        entries = self.manifest["entries"][name]
+        entries = self.manifest.get("entries", {}).get(name, 0)
         size = entries * int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         if not path.exists() or path.stat().st_size != size:
             found = f"{path.stat().st_size} bytes" if path.exists() else "no file"
@@ -64,3 +64,10 @@ class Cache:
         if not entries:
             return np.empty((0, *shape), dtype)
         return np.memmap(path, dtype, "r", shape=(entries, *shape))
+
+
+def _read_table(path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(path, "parquet", error, "a table; run 01_preprocess.py again") from None

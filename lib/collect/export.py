@@ -136,7 +136,8 @@ def export(collected: Path, root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
             remove_leftovers(root / name)
             table.write_parquet(stack.enter_context(atomic_file(root / name)))
         remove_leftovers(root / "README.md")
-        text = readme(measured, results[1])
+        notes = root / "NOTES.md"
+        text = readme(measured, results[1], notes.read_text() if notes.exists() else "")
         stack.enter_context(atomic_file(root / "README.md")).write_text(text)
     return results
 
@@ -213,8 +214,8 @@ two names, such as two kinds of ResNet, may stand on both sides.
   processor, still less on a TPU, and the official graphs are far bigger.
 - Wall-clock time on a shared machine: caches, clock rates and neighbours are in the labels, and
   the ceiling shows how much. Only times within a program compare.
-- {duplicates:.1%} of the configurations compiled to a program that their graph had already; the
-  order among those is noise.
+- {duplicates:.1%} of the configurations compiled to a machine program that their graph had
+  already; the order among those is noise.
 - The compiler's own layouts took {headroom:.2f} times the fastest reading (median over graphs), in
   part by the luck of the best of many. This data ranks slow-downs; it promises no speed-up.
 
@@ -225,15 +226,19 @@ COLUMNS = ("nodes", "sites", "configurations", "base_ms", "spread", "ceiling")
 FORMATS = ("{:.0f}", "{:.0f}", "{:.0f}", "{:.2f}", "{:.2f}", "{:.2f}")
 
 
-def readme(measured: Sequence[Measurements], programs: pl.DataFrame) -> str:
-    """The dataset's README in Markdown, from what the raw files say about themselves."""
+def readme(measured: Sequence[Measurements], programs: pl.DataFrame, notes: str = "") -> str:
+    """The dataset's README in Markdown, from what the raw files say about themselves.
+
+    ``notes`` is what they do not say: Markdown that the measurer keeps in ``NOTES.md``.
+    """
 
     def said(key: str) -> str:
         return "; ".join(sorted({str(one.about.get(key, "unknown")) for one in measured}))
 
     dates = sorted(one.about["measured_at"] for one in measured)
-    used = [(one.search, k) for one in measured for k in set((one.rounds > 0).sum(1).tolist())]
-    rounds = [f"{k} each in `{search}`" for search, k in sorted(set(used), reverse=True)]
+    rounds = {one.search: set() for one in measured}
+    for one in measured:
+        rounds[one.search] |= set((one.rounds > 0).sum(1).tolist())
     counts = [len(one.rounds) for one in measured]
     copies = [len(one.optimized_hash) - len(set(one.optimized_hash)) for one in measured]
     headroom = [
@@ -247,13 +252,21 @@ def readme(measured: Sequence[Measurements], programs: pl.DataFrame) -> str:
         configurations=sum(counts),
         first=dates[0],
         last=dates[-1],
-        rounds=", ".join(rounds),
+        rounds=", ".join(f"{_span(k)} each in `{search}`" for search, k in rounds.items()),
         duplicates=sum(copies) / sum(counts),
         headroom=np.median(headroom),
         **{key: said(key) for key in SAID},
     )
     groups = programs.partition_by("collection", maintain_order=True)
+    notes = f"\n## About this measurement\n\n{notes.strip()}\n\n## Programs\n" if notes else ""
+    text = text.replace("\n## Programs\n", notes) if notes else text
     return text + "".join(map(_markdown, groups))
+
+
+def _span(numbers: set[int]) -> str:
+    """``5``, or ``5 to 8``."""
+    low, high = min(numbers), max(numbers)
+    return str(low) if low == high else f"{low} to {high}"
 
 
 def _markdown(programs: pl.DataFrame) -> str:

@@ -38,7 +38,15 @@ class SageConvolution(nn.Module):
         self.update = nn.Linear(channels + width, width)
 
     def forward(self, x: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
-        """(n, b, channels) to (n, b, width), every vector of unit length."""
-        gathered = neighbour_sum(self.message(x), sources, pointers)
-        updated = self.update(torch.cat([x, gathered], dim=-1))
+        """(n, b, channels) to (n, b, width), every vector of unit length.
+
+        Both layers read x: their weights for it are joined into one product, and f2 is applied
+        to the two parts of its input apart, which spares writing out the concatenation.
+        """
+        channels, width = self.message.in_features, self.message.out_features
+        own, gathered = self.update.weight.split([channels, width], dim=1)
+        joined = nn.functional.linear(x, torch.cat([self.message.weight, own]))
+        messages, updated = joined.split(width, dim=-1)  # (n, b, width) each
+        gathered_messages = neighbour_sum(messages + self.message.bias, sources, pointers)
+        updated = updated + nn.functional.linear(gathered_messages, gathered, self.update.bias)
         return nn.functional.normalize(updated, dim=-1)
