@@ -1,0 +1,73 @@
+"""The bundled measurements are what their README says, and what a user may rely on."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lib.settings import BUNDLED, KINDS
+from lib.tpugraphs.npz import read_layout, stem
+from lib.tpugraphs.padding import detect_padding
+from lib.tpugraphs.roots import SPLITS, DataRoot
+
+ROOT = DataRoot(BUNDLED, BUNDLED, True)
+FEWEST = {"random": 48, "default": 32}
+
+
+def graphs(collection: str, split: str) -> list:
+    folder = KINDS[collection](collection=collection).folder
+    return [read_layout(path) for path in ROOT.files("npz" / folder, split)]
+
+
+def test_it_is_small():
+    assert sum(path.stat().st_size for path in BUNDLED.rglob("*")) < 20e6
+
+
+@pytest.mark.parametrize("collection", KINDS)
+def test_enough_programs_and_configurations(collection):
+    found = {split: graphs(collection, split) for split in SPLITS}
+    everything = [graph for split in SPLITS for graph in found[split]]
+    assert len(everything) >= 32
+    assert 0.15 <= len(found["test"]) / len(everything) <= 0.25
+    for graph in everything:
+        assert len(graph.node_config_feat) >= FEWEST[collection.split("-")[2]], graph.name
+        assert detect_padding(graph.node_feat, graph.node_opcode) == -1
+        assert (graph.node_config_feat == -1).all(axis=(1, 2)).any()  # the compiler's own layouts
+
+
+@pytest.mark.parametrize("collection", KINDS)
+def test_truth_lies_apart(collection):
+    measured = ROOT.measurements(collection)
+    for split in SPLITS:
+        for graph in graphs(collection, split):
+            own = measured.filter(pl.col("graph") == graph.name)
+            assert own["split"].unique().to_list() == [split]
+            assert own["config"].to_list() == list(range(len(graph.config_runtime)))
+            assert (own["runtime"] == own["rounds"].list.min()).all()
+            assert own["rounds"].list.len().min() >= 4
+            expected = own["runtime"].to_numpy() if split != "test" else 0
+            assert np.array_equal(graph.config_runtime, np.broadcast_to(expected, len(own)))
+
+
+@pytest.mark.parametrize("source", ["xla", "nlp"])
+def test_families(source):
+    programs = pl.read_parquet(BUNDLED / "programs.parquet")
+    own = programs.filter(pl.col("collection") == f"layout-{source}-random")
+    assert own["family"].n_unique() >= 10
+    assert own["base_ms"].is_between(1, 15).all()
+    assert {"forward", "train"} == {name.rsplit(".", 1)[1] for name in own["graph"]}
+    test = own.filter(pl.col("split") == "test")
+    assert set(test["family_in_training"]) == {True, False}
+    assert own.filter(pl.col("split") != "test")["family_in_training"].all()
+
+
+def test_both_searches_split_alike():
+    for source in ("xla", "nlp"):
+        for split in SPLITS:
+            names = [
+                {stem(path) for path in (BUNDLED / "npz/layout" / source / s / split).glob("*.npz")}
+                for s in FEWEST
+            ]
+            assert names[0] == names[1]
+            assert names[0]
