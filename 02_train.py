@@ -55,7 +55,8 @@ def main() -> None:
         tracker.summarize({f"{k}_tau": one.get("tau") for k, one in validation.items()})
 
     checkpoint.save(folder / "model.safetensors", training.best, {**about, **validation["best"]})
-    checkpoint.save(folder / "last.safetensors", network.state_dict(), about)
+    last = network.state_dict()
+    checkpoint.save(folder / "last.safetensors", last, {**about, **validation["last"]})
     with atomic_file(folder / "history.parquet") as temporary:
         training.history().write_parquet(temporary)
     write_json(folder / "metrics.json", {**about, "validation": used, **validation})

@@ -133,11 +133,10 @@ def test_a_folds_files(run, fold):
     assert metrics["validation"]["tau"] == history["validation_tau"][-1]
     assert metrics["best"]["tau"] == history["validation_tau"].max()
     assert metrics["channels"] == 32
-    _, about = checkpoint.load(folder / "model.safetensors")
-    assert (about["fold"], about["epochs"], about["tau"]) == (
-        *(fold, 3),
-        metrics["validation"]["tau"],
-    )
+    for file, validation in (("model", metrics["best"]), ("last", metrics["validation"])):
+        _, about = checkpoint.load(folder / f"{file}.safetensors")
+        assert (about["fold"], about["epochs"]) == (fold, 3)
+        assert (about["epoch"], about["tau"]) == (validation["epoch"], validation["tau"])
 
 
 def test_a_second_make_does_nothing(run):
