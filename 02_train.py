@@ -12,7 +12,7 @@ import torch
 from tqdm import tqdm
 
 from lib import checkpoint, settings
-from lib.artifacts import atomic_file, write_json
+from lib.artifacts import atomic_file, remove_leftovers, write_json
 from lib.cache.reader import Cache
 from lib.errors import UserError, one_line_errors
 from lib.model import build_network
@@ -61,6 +61,7 @@ def main() -> None:
         training.history().write_parquet(temporary)
     write_json(folder / "metrics.json", {**about, "validation": used, **validation})
     state.unlink(missing_ok=True)
+    remove_leftovers(state)
     print(
         f"train: {chosen.collection} fold {args.fold}: validation tau {used['tau']:.4f} "
         f"({chosen.weights} of {chosen.epochs} epochs), {len(data.train)} + {len(data.valid)} "
