@@ -219,7 +219,7 @@ two names, such as two kinds of ResNet, may stand on both sides.
 - The compiler's own layouts took {headroom:.2f} times the fastest reading (median over graphs), in
   part by the luck of the best of many. This data ranks slow-downs; it promises no speed-up.
 
-## Programs
+{notes}## Programs
 """
 SAID = ("processor", "jax", "xla_flags", "round_seconds", "quiet_lock")
 COLUMNS = ("nodes", "sites", "configurations", "base_ms", "spread", "ceiling")
@@ -255,11 +255,10 @@ def readme(measured: Sequence[Measurements], programs: pl.DataFrame, notes: str 
         rounds=", ".join(f"{_span(k)} each in `{search}`" for search, k in rounds.items()),
         duplicates=sum(copies) / sum(counts),
         headroom=np.median(headroom),
+        notes=f"## About this measurement\n\n{notes.strip()}\n\n" if notes else "",
         **{key: said(key) for key in SAID},
     )
     groups = programs.partition_by("collection", maintain_order=True)
-    notes = f"\n## About this measurement\n\n{notes.strip()}\n\n## Programs\n" if notes else ""
-    text = text.replace("\n## Programs\n", notes) if notes else text
     return text + "".join(map(_markdown, groups))
 
 

@@ -17,6 +17,8 @@ import numpy as np
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.extend import core
 
+from lib.collect.search import MAX_RANK, SLOTS
+
 SITE_OPCODES = {"conv_general_dilated": "convolution", "dot_general": "dot", "reshape": "reshape"}
 INLINED = (
     "jit",
@@ -28,8 +30,6 @@ INLINED = (
     "remat",
     "checkpoint",
 )
-MAX_RANK = 6  # a configuration has six digits a tensor (FORMAT.md section 6)
-SLOTS = 3  # output, input, kernel
 
 
 @dataclass(frozen=True)

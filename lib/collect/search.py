@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-SLOTS, MAX_RANK = 3, 6
+SLOTS = 3  # output, input, kernel
+MAX_RANK = 6  # a configuration has six digits a tensor (FORMAT.md section 6)
 DENSEST = 0.6  # share of a random configuration's slots that are constrained, at most
 Ranks = Sequence[tuple[int, int, int]]  # choices a site: rank of output, input, kernel, 0 if none
 

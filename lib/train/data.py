@@ -11,7 +11,6 @@ from lib.batches import GraphTensors, graph_tensors
 from lib.cache.reader import Cache
 from lib.errors import UserError
 from lib.folds import assign_folds
-from lib.model.inputs import NUMERIC
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +31,7 @@ class FoldData:
 
     def numeric_features(self) -> torch.Tensor:
         """(nodes of all training graphs, 134): what the standardization is fitted on."""
-        return torch.cat([graph.tensors.features[:, :NUMERIC] for graph in self.train])
+        return torch.cat([graph.tensors.features for graph in self.train])
 
 
 def load_fold(cache: Cache, fold: int, folds_total: int, seed: int) -> FoldData:
