@@ -1,6 +1,6 @@
 """Stage 1: raw graphs to a pruned, de-duplicated, compressed cache.
 
-Reads   <data root>/npz/layout/<source>/<search>/{train,valid,test}/*.npz (or *.pb)
+Reads   <data root>/npz/<collection, a folder a word>/{train,valid,test}/*.npz (or *.pb)
 Writes  <outputs>/<collection>/cache/
 """
 
@@ -31,8 +31,9 @@ def main() -> None:
     files = raw_files(root, chosen.folder)
     bar = partial(tqdm, total=len(files), desc="preprocess", unit="graph", disable=None)
     cache = args.outputs / chosen.collection / "cache"
-    about = {"collection": chosen.collection, "hops": chosen.hops}
-    table, skipped = write_cache(cache, files, about, args.jobs, args.keep_going, bar)
+    about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
+    given = (args.jobs, args.keep_going, bar, chosen.kind)
+    table, skipped = write_cache(cache, files, about, *given)
 
     for one in skipped:
         print(f"skipped: {one}", file=sys.stderr)

@@ -7,6 +7,7 @@ Writes  <outputs>/<collection>/fold_<k>/{model,last}.safetensors, history.parque
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import torch
 from tqdm import tqdm
@@ -18,7 +19,7 @@ from lib.errors import UserError, one_line_errors
 from lib.model import build_network
 from lib.provenance import run_identity, versions
 from lib.tracking import Tracker
-from lib.train.data import load_fold
+from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 
 
@@ -32,7 +33,7 @@ def main() -> None:
 
     folder = args.outputs / chosen.collection / f"fold_{args.fold}"
     cache = Cache(args.outputs / chosen.collection / "cache")
-    data = load_fold(cache, args.fold, chosen.folds_total, chosen.seed)
+    data = load_fold(cache, args.fold, chosen)
     network = new_network(lambda: build_network(chosen), data, chosen.seed, args.fold)
     training = FoldTraining(network, data, chosen, args.fold)
 
@@ -43,16 +44,18 @@ def main() -> None:
     name = f"fold{args.fold}"
     with Tracker("train", chosen.collection, name, identity, about, args.outputs) as tracker:
         epochs = training.run(state, identity)
-        bar = tqdm(epochs, total=chosen.epochs, desc=name, unit="epoch", disable=None)
+        total, metric = math.ceil(chosen.epochs), chosen.metric
+        bar = tqdm(epochs, total=total, desc=name, unit="epoch", disable=None)
         for row in bar:
             if row["epoch"] > training.resumed_at:
                 tracker.log(row)
-            bar.set_postfix(loss=f"{row['loss']:.3f}", tau=row.get("validation_tau"))
+            shown = {metric: row.get(f"validation_{metric}")}
+            bar.set_postfix(loss=f"{row['loss']:.3f}", **shown)
         validation = {"best": training.progress.best, "last": training.progress.last}
         used = validation[chosen.weights]
         if not used:
             raise UserError(f"fold {args.fold} diverged: lower --learning-rate, or --weights best")
-        tracker.summarize({f"{k}_tau": one.get("tau") for k, one in validation.items()})
+        tracker.summarize({f"{k}_{metric}": one.get(metric) for k, one in validation.items()})
 
     checkpoint.save(folder / "model.safetensors", training.best, {**about, **validation["best"]})
     last = network.state_dict()
@@ -63,7 +66,7 @@ def main() -> None:
     state.unlink(missing_ok=True)
     remove_leftovers(state)
     print(
-        f"train: {chosen.collection} fold {args.fold}: validation tau {used['tau']:.4f} "
+        f"train: {chosen.collection} fold {args.fold}: validation {metric} {used[metric]:.4f} "
         f"({chosen.weights} of {chosen.epochs} epochs), {len(data.train)} + {len(data.valid)} "
         f"graphs; wrote {folder}/"
     )

@@ -14,7 +14,8 @@ from lib import settings
 from lib.artifacts import write_json
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
-from lib.ensemble.blend import blend, choose_folds, fold_files, read_scores, validation_tau
+from lib.ensemble.blend import blend, choose_folds, fold_files, read_scores, validation_score
+from lib.ensemble.kinds import KINDS
 from lib.ensemble.submission import submission_rows, write_submission
 from lib.errors import one_line_errors
 from lib.provenance import versions
@@ -28,9 +29,10 @@ def main() -> None:
     chosen, root = settings.resolve(args)
     folder = args.outputs / chosen.collection
     cache = Cache(folder / "cache")
+    kind, metric = KINDS[chosen.kind], chosen.metric
 
     files = fold_files(folder / "scores", args.folds)
-    validation = {fold: validation_tau(folder / f"fold_{fold}", cache) for fold in files}
+    validation = {k: validation_score(folder / f"fold_{k}", cache, metric) for k in files}
     best = choose_folds(validation, chosen.best_folds)
     scores = {fold: read_scores(path) for fold, path in files.items()}
 
@@ -39,22 +41,22 @@ def main() -> None:
 
     test = blended("test", best)
     counts = {name: len(cache.graph(name).original) for name in cache.names("test")}
-    rows = submission_rows(test, chosen.identifier, counts)
+    rows = submission_rows(test, chosen.identifier, counts, kind.listed)
 
     measurements = root.measurements(chosen.collection)
-    truth = evaluation.true_runtimes(cache, measurements)
+    truth = evaluation.true_runtimes(cache, measurements, kind)
     ceiling = evaluation.ceilings(measurements)
+    parts = {"training": blended("train", best), "validation": blended("valid", list(files))}
     sections = {
-        "training": evaluation.evaluate(blended("train", best), cache, truth, ceiling),
-        "validation": evaluation.evaluate(blended("valid", list(files)), cache, truth, ceiling),
-        "test": evaluation.evaluate(test, cache, truth, ceiling),
+        name: evaluation.evaluate(part, cache, truth, ceiling, kind)
+        for name, part in {**parts, "test": test}.items()
     }
     about = {**dataclasses.asdict(chosen), "data": cache.fingerprint, "versions": versions()}
-    folds = {"validation_tau": validation, "blended": best}
+    folds = {f"validation_{metric}": validation, "blended": best}
     write_submission(folder / "submission.csv", rows)
     write_json(folder / "metrics.json", {**sections, "folds": folds, "settings": about})
 
-    print(evaluation.summary_table(sections.items()))
+    print(evaluation.summary_table(sections.items(), kind.columns))
     print(
         f"ensemble: {chosen.collection}: folds {', '.join(map(str, best))} of {len(files)}, "
         f"{len(rows)} test graphs; wrote {folder}/submission.csv and metrics.json"

@@ -2,7 +2,7 @@
 
 A setting has a value for official data (the paper's) and, where small data wants another, one
 for the bundled measurements. Every stage takes every setting as a flag of the same name, so that
-the dataclass below is also the command line's help.
+the dataclass of the collection's kind below is also the command line's help.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import difflib
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from lib.errors import DataError, UserError
 from lib.tpugraphs.roots import DataRoot, find_root
@@ -30,62 +30,99 @@ def _setting(default: Any, help: str, least: float = 1, most: float = math.inf) 
 
 
 @dataclass(frozen=True)
-class LayoutSettings:
-    """A layout collection: configurations set the layouts of convolutions, dots and reshapes.
+class Settings:
+    """What every kind of collection has; defaults are the paper's for official data.
 
-    Defaults are the paper's for official data; section numbers are those of the TGraph paper.
+    Section numbers are those of the TGraph paper. The wings look up what they need for a
+    collection by its ``kind``.
     """
 
+    kind: ClassVar[str]
+    metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
+    # A cache is of use only with the settings that it was made with ...
+    cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)
+    # ... and a network only with those that it was trained with.
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *("collection", "model", "seed", "folds_total", "channels", "blocks"),
+        *("opcode_channels", "layout_channels", "squeeze"),
+    )
+
     collection: str
-    model: str = _setting("tgraph", "network: the paper's `tgraph`")
+    model: str = _setting("", "network, one of those in lib/model")
     seed: int = _setting(0, "seed of folds, initial weights, sampling and permutations", 0)
     threads: int = _setting(1, "torch threads of one fold; the same number gives the same bits")
-    # stage 1
-    hops: int = _setting(1, "keep nodes this far from a configurable one (2.2.1)")
     # network (2.3)
     channels: int = _setting(256, "width of the residual stream (2.3.3)")
     blocks: int = _setting(2, "graph convolutional blocks (2.3.3)")
     opcode_channels: int = _setting(16, "width of an opcode's embedding (2.2.5)")
     layout_channels: int = _setting(4, "width of a layout digit's embedding (2.2.5)")
     squeeze: int = _setting(8, "reduction of channel-wise self-attention (2.3.1)")
-    temperature: float = _setting(0.5, "initial, of cross-configuration attention", 1e-3, 1e3)
-    score_gain: float = _setting(1.0, "factor on the last layer's initial weights", 1e-3, 1e3)
     # stage 2 (2.4)
-    epochs: int = _setting(750, "passes over the training graphs (2.4.2)")
-    configurations: int = _setting(128, "configurations sampled a step (2.2.5)")
+    epochs: float = _setting(1.0, "passes over the training graphs (2.4.2)")
     learning_rate: float = _setting(1e-3, "peak of AdamW's (2.4.2)", 0, 1)
     weight_decay: float = _setting(1e-5, "of parameters that are not biases (2.4.2)", 0, 1)
     warmup: float = _setting(0.05, "share of the steps with rising rate (2.4.2)", 0, 1)
     gradient_clip: float = _setting(1.0, "largest gradient norm (2.4.2)", 1e-6)
     folds_total: int = _setting(20, "K: parts that the graphs are dealt to (2.4.3)", 2)
     validate_every: int = _setting(1, "epochs between validations")
-    # stage 3 (2.5.3)
+    # stage 3
     weights: str = _setting("last", "weights to score with: `last`, or `best` in validation")
-    inference_configurations: int = _setting(128, "configurations a batch of inference")
-    permutations: int = _setting(10, "groupings of a graph's configurations to average over")
     score_training: bool = _setting(False, "score a fold's training graphs as well")
     # stage 4 (2.4.3)
     best_folds: int = _setting(4, "trained folds that are blended, best validation first")
 
     @property
-    def source(self) -> str:
-        """``xla`` or ``nlp``."""
-        return self.collection.split("-")[1]
-
-    @property
-    def search(self) -> str:
-        """``random`` or ``default``."""
-        return self.collection.split("-")[2]
-
-    @property
     def folder(self) -> Path:
         """Where the raw files are, below a data root's ``npz``."""
-        return Path("layout") / self.source / self.search
+        return Path(*self.collection.split("-"))
 
     @property
     def identifier(self) -> str:
         """What a submission's IDs start with, such as ``layout:xla:default``."""
         return self.collection.replace("-", ":")
+
+    def check(self) -> None:
+        """Raise a :class:`UserError` if a value is out of range, or does not go with another."""
+        for one in dataclasses.fields(self):
+            value = getattr(self, one.name)
+            least, most = (one.metadata.get(bound) for bound in ("least", "most"))
+            if least is not None and not least <= value <= most:
+                top = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
+                raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {top}")
+        if self.weights not in WEIGHTS_FILES:
+            names = ", ".join(WEIGHTS_FILES)
+            raise UserError(f"--weights {self.weights!r}: must be one of {names}")
+
+
+@dataclass(frozen=True)
+class LayoutSettings(Settings):
+    """A layout collection: configurations set the layouts of convolutions, dots and reshapes."""
+
+    kind: ClassVar[str] = "layout"
+    metric: ClassVar[str] = "tau"
+    cache_depends_on: ClassVar[tuple[str, ...]] = ("collection", "hops")
+
+    model: str = _setting("tgraph", "network: the paper's `tgraph`")
+    # stage 1
+    hops: int = _setting(1, "keep nodes this far from a configurable one (2.2.1)")
+    # network (2.3)
+    temperature: float = _setting(0.5, "initial, of cross-configuration attention", 1e-3, 1e3)
+    score_gain: float = _setting(1.0, "factor on the last layer's initial weights", 1e-3, 1e3)
+    # stage 2
+    epochs: int = _setting(750, "passes over the training graphs (2.4.2)")
+    configurations: int = _setting(128, "configurations sampled a step (2.2.5)")
+    # stage 3 (2.5.3)
+    inference_configurations: int = _setting(128, "configurations a batch of inference")
+    permutations: int = _setting(10, "groupings of a graph's configurations to average over")
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        if self.channels % (2 * self.squeeze):
+            raise UserError(
+                f"--channels {self.channels}: must be a multiple of {2 * self.squeeze}, twice "
+                f"the squeeze"
+            )
 
 
 # What differs from the defaults above, by collection: on official data (2.2.5, 2.4.2) ...
@@ -113,22 +150,10 @@ BUNDLED_VALUES: dict[str, dict[str, Any]] = {
     "layout-nlp-default": {**SMALL, "epochs": 110, "configurations": 64},
 }
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
-# A network is of use only with the settings that it was trained with.
-WEIGHTS_DEPEND_ON = (
-    "collection",
-    "model",
-    "seed",
-    "folds_total",
-    "channels",
-    "blocks",
-    "opcode_channels",
-    "layout_channels",
-    "squeeze",
-)
-KINDS: dict[str, type] = {name: LayoutSettings for name in OFFICIAL}
+KINDS: dict[str, type[Settings]] = {name: LayoutSettings for name in OFFICIAL}
 
 
-def settings_for(collection: str, bundled: bool, overrides: dict[str, Any]) -> Any:
+def settings_for(collection: str, bundled: bool, overrides: dict[str, Any]) -> Settings:
     """The settings of one collection.
 
     Args:
@@ -142,25 +167,11 @@ def settings_for(collection: str, bundled: bool, overrides: dict[str, Any]) -> A
     check_collection(collection)
     values = (BUNDLED_VALUES if bundled else OFFICIAL)[collection]
     settings = KINDS[collection](collection=collection, **{**values, **overrides})
-    for one in dataclasses.fields(settings):
-        value = getattr(settings, one.name)
-        least, most = (one.metadata.get(bound) for bound in ("least", "most"))
-        if least is not None and not least <= value <= most:
-            allowed = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
-            raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {allowed}")
-    if settings.weights not in WEIGHTS_FILES:
-        raise UserError(
-            f"--weights {settings.weights!r}: must be one of {', '.join(WEIGHTS_FILES)}"
-        )
-    if settings.channels % (2 * settings.squeeze):
-        raise UserError(
-            f"--channels {settings.channels}: must be a multiple of {2 * settings.squeeze}, twice "
-            f"the squeeze"
-        )
+    settings.check()
     return settings
 
 
-def check_trained_with(path: Path, about: dict[str, Any], settings: Any) -> None:
+def check_trained_with(path: Path, about: dict[str, Any], settings: Settings) -> None:
     """Raise a :class:`DataError` unless weights were trained with the same network and folds.
 
     Args:
@@ -169,7 +180,7 @@ def check_trained_with(path: Path, about: dict[str, Any], settings: Any) -> None
         settings: those of this run. With another seed or number of folds, graphs that the
             network learned from would pass for validation.
     """
-    for name in WEIGHTS_DEPEND_ON:
+    for name in settings.weights_depend_on:
         if about.get(name) != getattr(settings, name):
             flag = f"--{name.replace('_', '-')}"
             raise DataError(
@@ -185,38 +196,62 @@ def check_collection(name: str) -> None:
         raise UserError(f"collection {name!r}: not one of {', '.join(KINDS)}{hint}")
 
 
-class _Parser(argparse.ArgumentParser):
+class _Flags(argparse.ArgumentParser):
     """Tells what is wrong with a flag in one line, as every other error is told."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; {self.prog} --help names the flags")
 
 
-def parser(description: str, kind: type = LayoutSettings) -> argparse.ArgumentParser:
-    """A stage's command line: what to work on, and a flag for each setting of ``kind``."""
-    made = _Parser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+class _StageFlags(_Flags):
+    """A stage's command line, whose settings are those of the named collection's kind."""
+
+    def parse_known_args(self, args=None, namespace=None):  # what parse_args calls
+        first = _Flags(prog=self.prog, add_help=False)
+        first.add_argument("--collection")
+        kind = KINDS.get(first.parse_known_args(args)[0].collection)
+        known: set[str] = set()
+        for one in [kind] if kind else dict.fromkeys(KINDS.values()):
+            _add_settings(self, one, known)
+        return super().parse_known_args(args, namespace)
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """A stage's command line: what to work on, and a flag for each setting of its kind.
+
+    Which kind that is, ``--collection`` says; without one, ``--help`` shows every kind's flags.
+    """
+    form = argparse.ArgumentDefaultsHelpFormatter
+    made = _StageFlags(description=description, formatter_class=form)
     made.add_argument("--collection", required=True, help=f"one of {', '.join(KINDS)}")
     made.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
     made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
-    group = made.add_argument_group("settings", "default: what fits the collection and the data")
-    for one in dataclasses.fields(kind):
-        if "help" in one.metadata:
-            flag = "--" + one.name.replace("_", "-")
-            known = {"help": one.metadata["help"], "default": argparse.SUPPRESS}
-            if isinstance(one.default, bool):
-                group.add_argument(flag, action=argparse.BooleanOptionalAction, **known)
-            else:
-                group.add_argument(flag, type=type(one.default), **known)
     return made
+
+
+def _add_settings(made: argparse.ArgumentParser, kind: type[Settings], known: set[str]) -> None:
+    """Add a group with the flags of a kind, without those in ``known``, which grows by them."""
+    title = f"settings of {kind.kind} collections" + (" alone" if known else "")
+    group = made.add_argument_group(title, "default: what fits the collection and the data")
+    for one in dataclasses.fields(kind):
+        if "help" in one.metadata and one.name not in known:
+            known.add(one.name)
+            flag = "--" + one.name.replace("_", "-")
+            about = {"help": one.metadata["help"], "default": argparse.SUPPRESS}
+            if isinstance(one.default, bool):
+                group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
+            else:
+                group.add_argument(flag, type=type(one.default), **about)
 
 
 def overrides_in(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given on the command line."""
-    names = {one.name for one in dataclasses.fields(LayoutSettings) if "help" in one.metadata}
+    fields = dataclasses.fields(KINDS[args.collection])
+    names = {one.name for one in fields if "help" in one.metadata}
     return {name: value for name, value in vars(args).items() if name in names}
 
 
-def resolve(args: argparse.Namespace) -> tuple[Any, DataRoot]:
+def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
     """The settings and the data root that a parsed command line means.
 
     Raises:

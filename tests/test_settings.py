@@ -15,7 +15,7 @@ from lib.settings import KINDS, LayoutSettings, settings_for
 from .stages import REPOSITORY
 from .synthetic import write_collection
 
-FIELDS = [field.name for field in dataclasses.fields(LayoutSettings)]
+FIELDS = {field.name for kind in KINDS.values() for field in dataclasses.fields(kind)}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def arguments(*flags: str):
 def test_every_setting_is_a_flag():
     types = {field.name: field.type for field in dataclasses.fields(LayoutSettings)}
     samples = {"int": ("7", 7), "float": ("0.5", 0.5), "str": ("x", "x")}
-    for name in FIELDS:
+    for name in types:
         if name == "collection":
             continue
         flag = "--" + name.replace("_", "-")
@@ -117,6 +117,21 @@ def test_every_setting_is_a_flag():
             text, value = samples[types[name]]
             assert settings.overrides_in(arguments(flag, text)) == {name: value}
     assert settings.overrides_in(arguments()) == {}
+
+
+def test_help_without_a_collection_shows_the_flags_of_every_kind(capsys):
+    with pytest.raises(SystemExit):
+        settings.parser("x").parse_args(["--help"])
+    shown = capsys.readouterr().out
+    for name in FIELDS:
+        assert f"--{name.replace('_', '-')}" in shown
+
+
+def test_a_flag_is_told_wrong_in_one_line():
+    with pytest.raises(UserError, match=r"unrecognized arguments: --no-such .*--help names"):
+        arguments("--no-such", "3")
+    with pytest.raises(UserError, match="--collection"):
+        settings.parser("x").parse_args(["--collection"])
 
 
 def test_resolve_finds_the_root_and_its_settings(tmp_path):
@@ -132,7 +147,9 @@ def test_every_setting_is_read_somewhere():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Attribute) and _holds_settings(node.value, path):
                 read.add(node.attr)
-    assert set(FIELDS) - read == set()
+            elif isinstance(node, ast.Subscript) and _holds_settings(node.value, path):
+                read.add(getattr(node.slice, "value", None))  # stage 1 has them as a dictionary
+    assert FIELDS - read == set()
 
 
 def _holds_settings(node: ast.expr, path: Path) -> bool:

@@ -1,24 +1,55 @@
 """Names and columns of the cache, in one place for the writer and the reader.
 
 ``graphs.parquet`` has a row per graph; all else are flat arrays that it points into. An offset
-counts entries along the flat array's first axis; ``cells`` is bytes, its offset a multiple of 8.
+counts entries along the flat array's first axis. Which arrays there are depends on the kind of
+collection; the manifest lists them, and so tells the kind.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
+
+from lib.cache.graph import CachedGraph
 
 TABLE, MANIFEST = "graphs.parquet", "manifest.json"
 
 # array: (dtype, shape of one entry, column that counts a graph's entries)
-ARRAYS: dict[str, tuple[type, tuple[int, ...], str]] = {
+Arrays = dict[str, tuple[type, tuple[int, ...], str]]
+NODES_AND_EDGES: Arrays = {
     "node_feat": (np.float32, (140,), "nodes"),
     "node_opcode": (np.uint8, (), "nodes"),
     "edges": (np.int32, (2,), "edges"),
+}
+# ``cells`` is bytes, its offset a multiple of 8.
+LAYOUT: Arrays = {
+    **NODES_AND_EDGES,
     "config_nodes": (np.int32, (), "config_nodes"),
     "dictionary": (np.int32, (3,), "dictionary"),
     "cells": (np.uint8, (), "cell_bytes"),
     "runtime": (np.int64, (), "configurations"),
     "original": (np.int32, (), "original_configurations"),
 }
-ALIGNMENT = 8  # of each graph's cells, so that a view as a wider type is aligned
+
+
+@dataclass(frozen=True)
+class Form:
+    """How graphs of one kind are kept: their arrays, and the class that knows them.
+
+    The class has ``packed()``, which returns the arrays of a graph and further columns of its
+    row, and ``unpacked(row, arrays)``, the way back.
+    """
+
+    arrays: Arrays
+    graph: Any
+
+
+FORMS: dict[str, Form] = {"layout": Form(LAYOUT, CachedGraph)}
+
+
+def form_of(entries: Any) -> Form:
+    """The form whose arrays a manifest lists; the first one if it lists those of none."""
+    fitting = (form for form in FORMS.values() if form.arrays.keys() == set(entries))
+    return next(fitting, FORMS["layout"])

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+ALIGNMENT = 8  # of each graph's cells, so that a view as a wider type is aligned
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,3 +43,17 @@ class CachedGraph:
     def labelled(self) -> bool:
         """Whether the runtimes are known."""
         return bool(len(self.runtime)) and bool(self.runtime[0] > 0)
+
+    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The graph's arrays, cells as bytes, and what its row of the table says of them."""
+        data = np.ascontiguousarray(self.cells).reshape(-1).view(np.uint8)
+        cells = np.pad(data, (0, -len(data) % ALIGNMENT))
+        return {**vars(self), "cells": cells}, {"cell_type": self.cells.dtype.name}
+
+    @classmethod
+    def unpacked(cls, row: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> CachedGraph:
+        """The graph of a row of the table and its slices of the flat arrays."""
+        shape = (row["configurations"], row["config_nodes"])
+        dtype = np.dtype(row["cell_type"])
+        cells = arrays.pop("cells")[: shape[0] * shape[1] * dtype.itemsize]
+        return cls(row["graph"], row["split"], cells=cells.view(dtype).reshape(shape), **arrays)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from lib.artifacts import read_json
-from lib.cache.format import ARRAYS, MANIFEST, TABLE
+from lib.cache.format import MANIFEST, TABLE, form_of
 from lib.cache.graph import CachedGraph
 from lib.errors import DataError, UserError
 
@@ -28,7 +28,8 @@ class Cache:
         self.folder = folder
         self.manifest: dict[str, Any] = read_json(folder / MANIFEST)
         self.table = _read_table(folder / TABLE)
-        self.arrays = {name: self._mapped(name) for name in ARRAYS}
+        self.form = form_of(self.manifest.get("entries", ()))
+        self.arrays = {name: self._mapped(name) for name in self.form.arrays}
         self.rows = {row["graph"]: row for row in self.table.iter_rows(named=True)}
 
     @property
@@ -43,18 +44,14 @@ class Cache:
     def graph(self, name: str) -> CachedGraph:
         """One graph, its arrays read-only views of the mapped files."""
         row = self.rows[name]
-        parts = {a: self._part(row, a) for a in ARRAYS}
-        shape = (row["configurations"], row["config_nodes"])
-        dtype = np.dtype(row["cell_type"])
-        cells = parts.pop("cells")[: shape[0] * shape[1] * dtype.itemsize]
-        return CachedGraph(name, row["split"], cells=cells.view(dtype).reshape(shape), **parts)
+        return self.form.graph.unpacked(row, {a: self._part(row, a) for a in self.form.arrays})
 
     def _part(self, row: dict[str, Any], name: str) -> np.ndarray:
         start = row[f"{name}_offset"]
-        return self.arrays[name][start : start + row[ARRAYS[name][2]]]
+        return self.arrays[name][start : start + row[self.form.arrays[name][2]]]
 
     def _mapped(self, name: str) -> np.ndarray:
-        dtype, shape, _ = ARRAYS[name]
+        dtype, shape, _ = self.form.arrays[name]
         path = self.folder / f"{name}.bin"
         entries = self.manifest.get("entries", {}).get(name, 0)
         size = entries * int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize

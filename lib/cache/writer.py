@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from lib.artifacts import write_json
-from lib.cache.format import ALIGNMENT, ARRAYS, MANIFEST, TABLE
+from lib.cache.format import FORMS, MANIFEST, TABLE
 from lib.cache.graph import CachedGraph
 
 COPY_BYTES = 1 << 20  # how much of an array is copied at a time
@@ -22,21 +22,24 @@ class CacheWriter:
 
     The folder should be a temporary one (:func:`lib.artifacts.atomic_folder`): nothing can be
     read from it before :meth:`finish`.
+
+    Args:
+        folder: an empty folder.
+        kind: of the graphs, one of :data:`lib.cache.format.FORMS`.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, kind: str = "layout"):
         self.folder = folder
-        self.files = {name: open(folder / f"{name}.bin", "wb") for name in ARRAYS}
+        self.arrays = FORMS[kind].arrays
+        self.files = {name: open(folder / f"{name}.bin", "wb") for name in self.arrays}
         self.rows: list[dict[str, Any]] = []
-        self.offsets = dict.fromkeys(ARRAYS, 0)
+        self.offsets = dict.fromkeys(self.arrays, 0)
 
     def add(self, graph: CachedGraph, about: Mapping[str, Any]) -> None:
         """Append ``graph``; ``about`` adds columns to its row (sizes before, fingerprint)."""
-        arrays = {name: np.asarray(getattr(graph, name)) for name in ARRAYS}
-        arrays["cells"] = _aligned_bytes(graph.cells)
-        row: dict[str, Any] = {"graph": graph.name, "split": graph.split}
-        row["cell_type"] = graph.cells.dtype.name
-        for name, (dtype, shape, count) in ARRAYS.items():
+        arrays, columns = graph.packed()
+        row: dict[str, Any] = {"graph": graph.name, "split": graph.split, **columns}
+        for name, (dtype, shape, count) in self.arrays.items():
             values = np.ascontiguousarray(arrays[name], dtype)
             if values.shape[1:] != shape:
                 raise ValueError(
@@ -56,10 +59,11 @@ class CacheWriter:
         """
         for row in rows:
             moved = {
-                f"{name}_offset": row[f"{name}_offset"] + self.offsets[name] for name in ARRAYS
+                f"{name}_offset": row[f"{name}_offset"] + start
+                for name, start in self.offsets.items()
             }
             self.rows.append({**row, **moved})
-        for name, (dtype, shape, _) in ARRAYS.items():
+        for name, (dtype, shape, _) in self.arrays.items():
             size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
             with open(folder / f"{name}.bin", "rb") as file:
                 shutil.copyfileobj(file, self.files[name], COPY_BYTES)
@@ -81,8 +85,3 @@ class CacheWriter:
         self.close()
         pl.DataFrame(self.rows).write_parquet(self.folder / TABLE)
         write_json(self.folder / MANIFEST, {**manifest, "entries": self.offsets})
-
-
-def _aligned_bytes(cells: np.ndarray) -> np.ndarray:
-    data = np.ascontiguousarray(cells).reshape(-1).view(np.uint8)
-    return np.pad(data, (0, -len(data) % ALIGNMENT))

@@ -33,8 +33,8 @@ def fold_files(folder: Path, count: int | None) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def validation_tau(folder: Path, cache: Cache) -> float:
-    """The validation score of a fold, from its ``metrics.json``.
+def validation_score(folder: Path, cache: Cache, metric: str) -> float:
+    """The validation score of a fold, such as its ``tau``, from its ``metrics.json``.
 
     Raises:
         DataError: if the file is missing, is not what stage 2 writes, or is about another cache.
@@ -42,12 +42,12 @@ def validation_tau(folder: Path, cache: Cache) -> float:
     path = folder / "metrics.json"
     metrics = read_json(path)
     try:
-        data, tau = metrics["data"], float(metrics["validation"]["tau"])
+        data, score = metrics["data"], float(metrics["validation"][metric])
     except (KeyError, TypeError, ValueError):
-        raise DataError(path, "validation", "no tau", "what 02_train.py writes") from None
+        raise DataError(path, "validation", f"no {metric}", "what 02_train.py writes") from None
     if data != cache.fingerprint:
         raise DataError(path, "data", "another cache's fingerprint", "this one's: train again")
-    return tau
+    return score
 
 
 def read_scores(path: Path) -> pl.DataFrame:

@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.baseline import moved_bytes
 from lib.cache.reader import Cache
-from lib.metrics import kendall_tau, mean_metrics, ranking_metrics
+from lib.ensemble.kinds import LAYOUT, Columns, Kind
+from lib.metrics import kendall_tau, mean_metrics
 
 
-def true_runtimes(cache: Cache, measurements: pl.DataFrame | None) -> dict[str, np.ndarray]:
-    """Runtimes (ns) of each graph's configurations in the source's order.
+def true_runtimes(
+    cache: Cache, measurements: pl.DataFrame | None, kind: Kind = LAYOUT
+) -> dict[str, np.ndarray]:
+    """Runtimes of each graph's configurations in the source's order, as ``kind.truth`` has them.
 
     Those of the npz files, and for graphs that have none there (the test split of our own
     measurements) those that lie apart. Graphs that nobody knows the truth of are absent.
@@ -24,7 +26,7 @@ def true_runtimes(cache: Cache, measurements: pl.DataFrame | None) -> dict[str, 
     for name in cache.names("train", "valid", "test"):
         graph = cache.graph(name)
         if graph.labelled:
-            known[name] = np.asarray(graph.runtime)[graph.original]
+            known[name] = kind.truth(graph)
         elif name in apart and len(apart[name]) == len(graph.original):
             known[name] = apart[name].to_numpy()
     return known
@@ -47,7 +49,11 @@ def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
 
 
 def evaluate(
-    scores: pl.DataFrame, cache: Cache, truth: dict[str, np.ndarray], ceiling: dict[str, float]
+    scores: pl.DataFrame,
+    cache: Cache,
+    truth: dict[str, np.ndarray],
+    ceiling: dict[str, float],
+    kind: Kind = LAYOUT,
 ) -> dict[str, Any]:
     """Metrics of each graph and their means.
 
@@ -56,34 +62,26 @@ def evaluate(
         cache: for the baseline.
         truth: runtimes by graph; graphs without are left out.
         ceiling: by graph, may be empty.
+        kind: of the collection.
 
     Returns:
-        ``{"mean": {...}, "graphs": {name: {...}}}``: ``tau``, ``ordered_pair_accuracy``,
-        ``top_<k>_slowdown``, ``baseline_tau`` and, where known, ``ceiling``; empty without truth.
+        ``{"mean": {...}, "graphs": {name: {...}}}`` with the kind's metrics and, where known, the
+        ``ceiling``; empty without truth.
     """
     graphs = {}
     for name in sorted(set(scores["graph"]) & set(truth)):
         own = scores.filter(pl.col("graph") == name).sort("config")["score"].to_numpy()
-        graph = cache.graph(name)
-        row = ranking_metrics(own, truth[name])
-        row["baseline_tau"] = kendall_tau(moved_bytes(graph)[graph.original], truth[name])
+        row = kind.metrics(own, truth[name], cache.graph(name))
         if name in ceiling:
             row["ceiling"] = ceiling[name]
         graphs[name] = row
     return {"mean": mean_metrics(list(graphs.values())), "graphs": graphs} if graphs else {}
 
 
-def summary_table(sections: Iterable[tuple[str, dict[str, Any]]]) -> str:
+def summary_table(
+    sections: Iterable[tuple[str, dict[str, Any]]], columns: Columns = LAYOUT.columns
+) -> str:
     """The means of several evaluations as aligned text."""
-    columns = (
-        ("tau", "tau", "{:.3f}"),
-        ("baseline", "baseline_tau", "{:.3f}"),
-        ("ceiling", "ceiling", "{:.3f}"),
-        ("pairs", "ordered_pair_accuracy", "{:.3f}"),
-        ("top-1", "top_1_slowdown", "{:.1%}"),
-        ("top-5", "top_5_slowdown", "{:.1%}"),
-        ("top-10", "top_10_slowdown", "{:.1%}"),
-    )
     lines = [f"{'':<18}{'graphs':>7}" + "".join(f"{title:>10}" for title, _, _ in columns)]
     for title, section in sections:
         if section:

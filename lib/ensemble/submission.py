@@ -11,7 +11,7 @@ from lib.errors import DataError
 
 
 def submission_rows(
-    scores: pl.DataFrame, identifier: str, counts: dict[str, int]
+    scores: pl.DataFrame, identifier: str, counts: dict[str, int], listed: int | None = None
 ) -> list[tuple[str, str]]:
     """``(ID, TopConfigs)`` of each test graph, sorted by ID.
 
@@ -19,9 +19,10 @@ def submission_rows(
         scores: ``graph, config, score`` of the test split, lower meaning faster.
         identifier: what the collection's IDs start with, such as ``layout:xla:default``.
         counts: how many configurations each test graph's source file has.
+        listed: how many configurations a row names at most, the fastest; ``None`` for all.
 
     Raises:
-        DataError: unless each row is a permutation of all configurations of its graph.
+        DataError: unless the scores cover all configurations of each graph, once.
     """
     rows = []
     for graph, count in sorted(counts.items()):
@@ -30,7 +31,7 @@ def submission_rows(
         if sorted(order) != list(range(count)):
             found = f"{len(order)} configurations"
             raise DataError("scores", graph, found, f"each of 0..{count - 1} once")
-        rows.append((f"{identifier}:{graph}", ";".join(map(str, order))))
+        rows.append((f"{identifier}:{graph}", ";".join(map(str, order[:listed]))))
     return rows
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,11 @@ def score_graphs(
     network: nn.Module, cache: Cache, wanted: Iterable[tuple[str, str]], settings: Any
 ) -> Iterator[pl.DataFrame]:
     """Score each graph; yields a frame of ``SCHEMA``, a row a configuration and permutation."""
+    scores_of = SCORERS[settings.kind]
     network.eval()
     for split, name in wanted:
         graph = cache.graph(name)
-        yield _frame(split, graph, permuted_scores(network, graph, settings))
+        yield _frame(split, graph, scores_of(network, graph, settings))
 
 
 def permuted_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> np.ndarray:
@@ -65,6 +66,10 @@ def permuted_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> np
         order = np.random.default_rng(seed).permutation(count)
         scores[index] = score_in_batches(network, tensors, order, size)
     return scores
+
+
+# How each kind of collection is scored: (network, graph, settings) -> (permutations, c).
+SCORERS: dict[str, Callable[[nn.Module, Any, Any], np.ndarray]] = {"layout": permuted_scores}
 
 
 def _frame(split: str, graph: CachedGraph, scores: np.ndarray) -> pl.DataFrame:

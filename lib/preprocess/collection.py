@@ -16,7 +16,7 @@ from lib.artifacts import atomic_folder, fingerprint_files, fingerprint_value
 from lib.cache.format import TABLE
 from lib.cache.writer import CacheWriter
 from lib.errors import DataError, UserError
-from lib.preprocess.layout import compress, open_raw, source_sizes
+from lib.preprocess.kinds import READERS
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
@@ -78,15 +78,17 @@ def write_cache(
     jobs: int = 1,
     keep_going: bool = False,
     progress: Callable[[Iterable], Iterable] = iter,
+    kind: str = "layout",
 ) -> tuple[pl.DataFrame, list[Skipped]]:
     """Write the cache folder, whole or not at all.
 
     Args:
         path: the cache folder.
         files: what to put there, in this order.
-        settings: what the cache depends on beside the files, ``hops`` among it.
+        settings: what the cache depends on beside the files.
         jobs, keep_going: worker processes; whether to leave bad files out instead of raising.
         progress: wraps the iterator over finished files, to show how far it is.
+        kind: of the graphs, one of :data:`lib.preprocess.kinds.READERS`.
 
     Returns:
         The cache's table, and the files that were left out.
@@ -96,15 +98,15 @@ def write_cache(
         DataError: if a file cannot be believed; with ``keep_going``, if none can.
     """
     skipped: list[Skipped] = []
-    with atomic_folder(path) as temporary, CacheWriter(temporary) as writer:
+    with atomic_folder(path) as temporary, CacheWriter(temporary, kind) as writer:
         parts = temporary / PARTS
         parts.mkdir()
-        results = _process_all(files, settings["hops"], parts, jobs, keep_going)
-        for index, (file, row) in enumerate(zip(files, progress(results), strict=True)):
-            if isinstance(row, DataError):
-                skipped.append(Skipped(file, row))
+        results = _process_all(files, kind, settings, parts, jobs, keep_going)
+        for index, (file, rows) in enumerate(zip(files, progress(results), strict=True)):
+            if isinstance(rows, DataError):
+                skipped.append(Skipped(file, rows))
             else:
-                writer.extend(parts / str(index), [row])
+                writer.extend(parts / str(index), rows)
             shutil.rmtree(parts / str(index))
         if skipped and not writer.rows:
             raise skipped[0].error
@@ -114,11 +116,16 @@ def write_cache(
 
 
 def _process_all(
-    files: list[RawFile], hops: int, parts: Path, jobs: int, keep_going: bool
-) -> Iterator[Row | DataError]:
-    """Yield each file's row, in order; its arrays are then in a numbered folder of ``parts``.
+    files: list[RawFile],
+    kind: str,
+    settings: dict[str, Any],
+    parts: Path,
+    jobs: int,
+    keep_going: bool,
+) -> Iterator[list[Row] | DataError]:
+    """Yield each file's rows, in order; its arrays are then in a numbered folder of ``parts``.
 
-    A worker writes them there and hands back the row only, so that no array is pickled.
+    A worker writes them there and hands back the rows only, so that no array is pickled.
     """
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: at least 1")
@@ -126,7 +133,8 @@ def _process_all(
     work = delayed(_process)
     try:
         yield from parallel(
-            work(file, hops, parts / str(index), keep_going) for index, file in enumerate(files)
+            work(file, kind, settings, parts / str(index), keep_going)
+            for index, file in enumerate(files)
         )
     except BrokenProcessPool:
         raise UserError(
@@ -134,11 +142,14 @@ def _process_all(
         ) from None
 
 
-def _process(file: RawFile, hops: int, part: Path, keep_going: bool) -> Row | DataError:
+def _process(
+    file: RawFile, kind: str, settings: dict[str, Any], part: Path, keep_going: bool
+) -> list[Row] | DataError:
     part.mkdir()  # fails if the run that wanted it is over
     try:
-        with open_raw(file.path) as (raw, chunks):
-            graph = compress(raw, file.split, hops, chunks, file.path)
+        with CacheWriter(part, kind) as writer:
+            for graph, before in READERS[kind](file.path, file.split, settings):
+                writer.add(graph, {"source": file.path.name, **before})
         fingerprint = fingerprint_files([file.path], file.path.parent)
     except MemoryError:
         found = "more than fits in memory"
@@ -148,10 +159,7 @@ def _process(file: RawFile, hops: int, part: Path, keep_going: bool) -> Row | Da
     except DataError as problem:
         error = problem
     else:
-        about = {"source": file.path.name, **source_sizes(raw), "fingerprint": fingerprint}
-        with CacheWriter(part) as writer:
-            writer.add(graph, about)
-        return writer.rows[0]
+        return [{**row, "fingerprint": fingerprint} for row in writer.rows]
     if keep_going:
         return error
     raise error

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +21,23 @@ from lib.tpugraphs.protobuf import read_layout_pb
 
 CELL_BYTES_RAW = 18 * 4  # float32 digits of one (configuration, node) cell in the source
 ROWS = 1 << 12  # configurations compared at a time
+
+
+def read_graphs(
+    path: Path, split: str, settings: Mapping[str, Any]
+) -> Iterator[tuple[CachedGraph, dict[str, int]]]:
+    """The one graph of a raw file, compressed, and its :func:`source_sizes`.
+
+    Args:
+        path, split: the file, and the split whose folder it is in.
+        settings: ``hops`` among them, see :func:`lib.preprocess.prune.kept_nodes`.
+
+    Raises:
+        DataError: anything about the file that cannot be believed.
+    """
+    with open_raw(path) as (raw, chunks):
+        graph = compress(raw, split, settings["hops"], chunks, path)
+    yield graph, source_sizes(raw)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -15,10 +16,8 @@ from torch import nn
 
 from lib import checkpoint
 from lib.errors import DataError
-from lib.metrics import mean_metrics, ranking_metrics
-from lib.scoring import score_in_batches
-from lib.train.data import FoldData, LabelledGraph
-from lib.train.loss import pairwise_hinge
+from lib.metrics import mean_metrics
+from lib.train.kinds import Fold, Sample
 from lib.train.schedule import learning_rate
 
 SAVE_SECONDS = 20.0  # at least, between two saves of the training state
@@ -28,7 +27,7 @@ SAVE_SECONDS = 20.0  # at least, between two saves of the training state
 class Progress:
     """Where a run stands: epochs done, a row of history for each, best and last validation.
 
-    A validation is ``{"epoch", "tau", "graphs"}``: the mean of Kendall's tau over the fold's
+    A validation is ``{"epoch", metric, "graphs"}``, such as ``tau``: its mean over the fold's
     validation graphs, and each graph's; empty if there was none with finite scores.
     """
 
@@ -42,7 +41,8 @@ class FoldTraining:
     """One fold's network, optimizer and progress.
 
     Everything random is drawn from (seed, fold, epoch), so the state on disk needs no
-    generators, and a run that is killed and resumed ends with the same bits.
+    generators, and a run that is killed and resumed ends with the same bits. Epochs need not be
+    whole: of 17.5, the last one is half a pass.
 
     Args:
         network: with fresh weights and fitted standardization.
@@ -51,13 +51,14 @@ class FoldTraining:
         fold: its number, part of every seed.
     """
 
-    def __init__(self, network: nn.Module, data: FoldData, settings: Any, fold: int):
+    def __init__(self, network: nn.Module, data: Fold, settings: Any, fold: int):
         self.network, self.data, self.settings, self.fold = network, data, settings, fold
         self.optimizer = _optimizer(network, settings)
         self.progress = Progress()
         self.best = _copy(network)
         self.resumed_at = 0
-        self.steps = settings.epochs * len(data.train)
+        self.steps_per_epoch = data.steps(settings)
+        self.steps = max(1, round(settings.epochs * self.steps_per_epoch))
 
     def run(self, state: Path, identity: str) -> Iterator[dict[str, float]]:
         """Train to the end, yielding a row of history an epoch, resumed ones first.
@@ -72,7 +73,7 @@ class FoldTraining:
         self._resume(state, identity)
         saved = time.monotonic()
         yield from self.progress.history
-        while self.progress.epochs < self.settings.epochs:
+        while self._steps_done(self.progress.epochs) < self.steps:
             row = self._epoch()
             yield row
             if not np.isfinite(row["loss"]):
@@ -86,11 +87,13 @@ class FoldTraining:
         generator = np.random.default_rng([self.settings.seed, self.fold, epoch])
         self.network.train()
         steps = []
-        for place, index in enumerate(generator.permutation(len(self.data.train))):
-            rate = self._set_learning_rate(epoch * len(self.data.train) + place)
-            steps.append(self._step(self.data.train[index], generator))
+        samples = self.data.samples(self.settings, generator)
+        left = range(self._steps_done(epoch), self.steps)
+        for step, sample in zip(left, samples, strict=False):
+            rate = self._set_learning_rate(step)
+            steps.append(self._step(sample))
         row = {
-            "epoch": epoch + 1,
+            "epoch": self._passes(epoch + 1),
             "loss": float(np.mean([loss for loss, _, _ in steps])),
             "gradient_norm": float(np.mean([norm for _, norm, _ in steps])),
             "learning_rate": rate,
@@ -110,41 +113,40 @@ class FoldTraining:
             group["lr"] = rate
         return rate
 
-    def _step(self, graph: LabelledGraph, generator: np.random.Generator) -> tuple:
-        """One graph, one batch of sampled configurations; returns (loss, norm, batch size)."""
-        count = len(graph.runtime)
-        size = min(count, self.settings.configurations)
-        rows = np.sort(generator.choice(count, size, replace=False))
-        scores = self.network(graph.tensors.batch(rows))
-        loss = pairwise_hinge(scores, torch.from_numpy(graph.runtime[rows]))
+    def _steps_done(self, epochs: int) -> int:
+        return min(epochs * self.steps_per_epoch, self.steps)
+
+    def _passes(self, epochs: int) -> float:
+        """Passes over the training graphs at the end of an epoch, in the setting's own type."""
+        return type(self.settings.epochs)(min(epochs, self.settings.epochs))
+
+    def _step(self, sample: Sample) -> tuple:
+        """One optimizer step; returns (loss, gradient norm, configurations)."""
+        loss = sample.loss(self.network(sample.inputs))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_clip)
         self.optimizer.step()
-        return loss.item(), norm.item(), size
+        return loss.item(), norm.item(), sample.size
 
     def _validate(self, epoch: int) -> dict[str, float]:
         """Mean metrics over the validation graphs, and the best weights if these are they."""
-        if (epoch + 1) % self.settings.validate_every and epoch + 1 < self.settings.epochs:
+        last = self._steps_done(epoch + 1) == self.steps
+        if (epoch + 1) % self.settings.validate_every and not last:
             return {}
-        scores = {g.name: self._scores_of(g) for g in self.data.valid}
-        if not all(np.isfinite(s).all() for s in scores.values()):
+        self.network.eval()
+        graphs = self.data.validate(self.network, self.settings)
+        if not graphs:
             self.progress.last = {}
             return {}
-        graphs = {g.name: ranking_metrics(scores[g.name], g.runtime) for g in self.data.valid}
-        mean = mean_metrics(list(graphs.values()))
-        taus = {name: metrics["tau"] for name, metrics in graphs.items()}
-        self.progress.last = {"epoch": epoch + 1, "tau": mean["tau"], "graphs": taus}
-        if mean["tau"] > self.progress.best.get("tau", -2.0):
+        mean, metric = mean_metrics(list(graphs.values())), self.settings.metric
+        each = {name: metrics[metric] for name, metrics in graphs.items()}
+        passes = self._passes(epoch + 1)
+        self.progress.last = {"epoch": passes, metric: mean[metric], "graphs": each}
+        if mean[metric] > self.progress.best.get(metric, -math.inf):
             self.progress.best = self.progress.last
             self.best = _copy(self.network)
         return {f"validation_{name}": value for name, value in mean.items()}
-
-    def _scores_of(self, graph: LabelledGraph) -> np.ndarray:
-        self.network.eval()
-        order = np.arange(len(graph.runtime))
-        size = self.settings.inference_configurations
-        return score_in_batches(self.network, graph.tensors, order, size)
 
     def history(self) -> pl.DataFrame:
         """A row an epoch; columns in the order of their names, ``epoch`` first."""
@@ -179,11 +181,11 @@ class FoldTraining:
         self.resumed_at = self.progress.epochs
 
 
-def new_network(build: Callable[[], nn.Module], data: FoldData, seed: int, fold: int) -> nn.Module:
+def new_network(build: Callable[[], nn.Module], data: Fold, seed: int, fold: int) -> nn.Module:
     """A network with weights drawn from (seed, fold), standardized on the training graphs."""
     torch.manual_seed(np.random.SeedSequence([seed, fold]).generate_state(1, np.uint64).item() >> 1)
     network = build()
-    network.inputs.standardize.fit(data.numeric_features())
+    data.standardize(network)
     return network
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.cache.format import ARRAYS
+from lib.cache.format import FORMS
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
@@ -44,7 +44,7 @@ def test_round_trip_of_mixed_graphs(tmp_path):
         found = cache.graph(graph.name)
         assert (found.name, found.split) == (graph.name, graph.split)
         assert found.labelled == (graph.name != "wide")
-        for name in ARRAYS:
+        for name in FORMS["layout"].arrays:
             expected, actual = getattr(graph, name), getattr(found, name)
             assert actual.dtype == expected.dtype, name
             assert np.array_equal(actual, expected), name
@@ -74,7 +74,7 @@ def test_a_few_rows_of_a_graph(tmp_path):
     assert np.array_equal(cache.graph("words").cells[rows], graphs[1].cells[rows])
 
 
-@pytest.mark.parametrize("name", ARRAYS)
+@pytest.mark.parametrize("name", FORMS["layout"].arrays)
 @pytest.mark.parametrize("change", ["shorter", "longer", "gone"])
 def test_an_array_of_another_size_is_not_believed(tmp_path, name, change):
     write(tmp_path / "cache", mixed_graphs())

@@ -12,6 +12,7 @@ from lib.cache.codec import decode_layouts
 from lib.metrics import mean_metrics, ranking_metrics
 from lib.model import build_network
 from lib.scoring import score_in_batches
+from lib.train import data as data_module
 from lib.train import loop
 from lib.train.data import FoldData, LabelledGraph
 from lib.train.loop import FoldTraining, new_network
@@ -173,9 +174,9 @@ def test_the_best_epochs_weights_are_kept(data, tmp_path):
 
 def test_every_epoch_samples_anew(data, tmp_path, monkeypatch):
     sampled = []
-    real = loop.pairwise_hinge
+    real = data_module.pairwise_hinge
     monkeypatch.setattr(
-        loop, "pairwise_hinge", lambda s, r: sampled.append(tuple(r.tolist())) or real(s, r)
+        data_module, "pairwise_hinge", lambda s, r: sampled.append(tuple(r.tolist())) or real(s, r)
     )
     finished(data, tmp_path / "state", epochs=3)
     assert len(set(sampled)) == len(sampled) == 3 * len(data.train)

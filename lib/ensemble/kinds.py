@@ -1,0 +1,62 @@
+"""How stage 4 measures and shows each kind of collection, and what it submits of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lib.baseline import moved_bytes
+from lib.cache.graph import CachedGraph
+from lib.metrics import kendall_tau, ranking_metrics
+
+# Columns of the table at the end: title, metric, format.
+Columns = tuple[tuple[str, str, str], ...]
+SLOWDOWNS: Columns = tuple((f"top-{k}", f"top_{k}_slowdown", "{:.1%}") for k in (1, 5, 10))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of collection.
+
+    Attributes:
+        truth: true runtimes of a labelled graph's configurations, in the source's order.
+        metrics: of a graph, from (scores, runtimes, graph), the baselines' among them.
+        columns: of the table at the end.
+        listed: how many configurations a submission names at most; ``None`` for all.
+    """
+
+    truth: Callable[[Any], np.ndarray]
+    metrics: Callable[[np.ndarray, np.ndarray, Any], dict[str, float]]
+    columns: Columns
+    listed: int | None
+
+
+def layout_runtimes(graph: CachedGraph) -> np.ndarray:
+    """Nanoseconds; equal configurations have the smallest of theirs."""
+    return np.asarray(graph.runtime)[graph.original]
+
+
+def layout_metrics(
+    scores: np.ndarray, runtimes: np.ndarray, graph: CachedGraph
+) -> dict[str, float]:
+    """Every layout metric, and the tau of the ranking that needs no learning."""
+    baseline = kendall_tau(moved_bytes(graph)[graph.original], runtimes)
+    return {**ranking_metrics(scores, runtimes), "baseline_tau": baseline}
+
+
+LAYOUT = Kind(
+    truth=layout_runtimes,
+    metrics=layout_metrics,
+    columns=(
+        ("tau", "tau", "{:.3f}"),
+        ("baseline", "baseline_tau", "{:.3f}"),
+        ("ceiling", "ceiling", "{:.3f}"),
+        ("pairs", "ordered_pair_accuracy", "{:.3f}"),
+        *SLOWDOWNS,
+    ),
+    listed=None,
+)
+KINDS: dict[str, Kind] = {"layout": LAYOUT}
