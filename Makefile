@@ -37,7 +37,7 @@ ENSEMBLE_FLAGS = $(COMMON)
 py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py,$(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py'))))
 FLOOR := errors.py artifacts.py settings.py tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
-LEARNING := batches.py scoring.py folds.py checkpoint.py model
+LEARNING := batches.py scoring.py folds.py checkpoint.py native model
 TRAIN_SOURCES := 02_train.py \
 	$(call py,$(FLOOR) $(LEARNING) metrics.py tracking.py provenance.py train)
 INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) infer)
@@ -64,6 +64,8 @@ RAW := $(foreach r,$(ROOTS),$(wildcard $(r)/npz_all/npz/$(subst -,/,$(COLLECTION
 	$(r)/npz/$(subst -,/,$(COLLECTION))/*))
 
 READY := $(VENV)/.ready
+NATIVE_READY := $(VENV)/.ready-native
+NATIVE := lib/native/__init__.py $(wildcard lib/native/*.cpp lib/native/*.h)
 TEST_READY := $(VENV)/.ready-test
 COLLECT_VENV := $(VENV)-collect
 COLLECT_READY := $(COLLECT_VENV)/.ready
@@ -87,23 +89,28 @@ ensemble: all  ## stage 4: blend, submission, metrics
 $(OUT)/cache/manifest.json: $(RAW) $(PREPROCESS_SOURCES) $(PREPROCESS_STAMP) | $(READY)
 	$(RUN) 01_preprocess.py $(PREPROCESS_FLAGS)
 
-$(OUT)/fold_%/metrics.json: $(OUT)/cache/manifest.json $(TRAIN_SOURCES) $(TRAIN_STAMP) | $(READY)
+$(OUT)/fold_%/metrics.json: $(OUT)/cache/manifest.json $(TRAIN_SOURCES) $(TRAIN_STAMP) $(NATIVE) | $(NATIVE_READY)
 	$(RUN) 02_train.py $(TRAIN_FLAGS) --fold $*
 
-$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(INFER_STAMP) | $(READY)
+$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(INFER_STAMP) $(NATIVE) | $(NATIVE_READY)
 	$(RUN) 03_infer.py $(INFER_FLAGS) --fold $*
 
 $(OUT)/submission.csv $(OUT)/metrics.json &: $(SCORES) $(ENSEMBLE_SOURCES) $(ENSEMBLE_STAMP) | $(READY)
 	$(RUN) 04_ensemble.py $(ENSEMBLE_FLAGS) --folds $(FOLDS)
 
-setup: $(READY)  ## the environment, in VENV (make all and make test do it themselves)
+setup: $(NATIVE_READY)  ## the environment, in VENV (make all and make test do it themselves)
 
 # torch-scatter has no wheel for most machines: it is compiled here, once, in about four minutes.
 $(READY): requirements.txt
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet $$(grep -E '^(setuptools|wheel|torch|numpy)==' $<)
+	$(RUN) -m pip install --quiet $$(grep -E '^(setuptools|wheel|ninja|torch|numpy)==' $<)
 	@echo 'setup: compiling torch-scatter (about four minutes, once)'
 	$(RUN) -m pip install --quiet --no-build-isolation -r $<
+	touch $@
+
+# The loops of lib/native, compiled for this processor. Without a compiler torch alone is used.
+$(NATIVE_READY): $(NATIVE) $(READY)
+	$(RUN) -c 'from lib import native; native.available()'
 	touch $@
 
 $(TEST_READY): tests/requirements.txt $(READY)
@@ -113,7 +120,7 @@ $(TEST_READY): tests/requirements.txt $(READY)
 test: lint  ## lint and all tests
 	$(RUN) -m pytest -q
 
-lint: $(TEST_READY)  ## ruff check and ruff format --check
+lint: $(TEST_READY) $(NATIVE_READY)  ## ruff check and ruff format --check
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 

@@ -10,7 +10,17 @@ from typing import Any
 from lib.artifacts import fingerprint_files, fingerprint_value
 
 PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy")
-TRAINING_SOURCES = ("batches.py", "scoring.py", "metrics.py", "folds.py", "cache", "model", "train")
+TRAINING_SOURCES = (
+    "batches.py",
+    "scoring.py",
+    "metrics.py",
+    "folds.py",
+    "cache",
+    "model",
+    "train",
+    "native",
+)
+SUFFIXES = (".py", ".cpp", ".h")
 
 
 def run_identity(about: Any) -> str:
@@ -22,7 +32,7 @@ def run_identity(about: Any) -> str:
     files: list[Path] = []
     for name in TRAINING_SOURCES:
         path = library / name
-        files += sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        files += sorted(p for p in path.rglob("*.*") if p.suffix in SUFFIXES) or [path]
     return fingerprint_value({"about": about, "code": fingerprint_files(files, library)})
 
 

@@ -51,6 +51,8 @@ class Settings:
     model: str = _setting("", "network, one of those in lib/model")
     seed: int = _setting(0, "seed of folds, initial weights, sampling and permutations", 0)
     threads: int = _setting(1, "torch threads of one fold; the same number gives the same bits")
+    device: str = _setting("auto", "`cpu`, `cuda`, or `auto`: a GPU where there is one")
+    precision: str = _setting("auto", "of matrix products: `float32`, `bfloat16`, or `auto`")
     # network (2.3)
     channels: int = _setting(256, "width of the residual stream (2.3.3)")
     blocks: int = _setting(2, "graph convolutional blocks (2.3.3)")

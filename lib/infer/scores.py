@@ -14,7 +14,7 @@ from lib.batches import graph_tensors
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.folds import assign_folds
-from lib.scoring import score_in_batches
+from lib.scoring import score_groupings
 
 SCHEMA = {
     "split": pl.String,
@@ -58,14 +58,10 @@ def permuted_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> np
     first one's scores, so only one is computed.
     """
     count, size = len(graph.cells), settings.inference_configurations
-    tensors = graph_tensors(graph)
     rounds = settings.permutations if count > size else 1
-    scores = np.empty((rounds, count), np.float64)
-    for index in range(rounds):
-        seed = [settings.seed, zlib.crc32(graph.name.encode()), index]
-        order = np.random.default_rng(seed).permutation(count)
-        scores[index] = score_in_batches(network, tensors, order, size)
-    return scores
+    seed = [settings.seed, zlib.crc32(graph.name.encode())]
+    orders = [np.random.default_rng([*seed, index]).permutation(count) for index in range(rounds)]
+    return score_groupings(network, graph_tensors(graph), np.stack(orders), size)
 
 
 # How each kind of collection is scored: (network, graph, settings) -> (permutations, c).

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from lib.errors import UserError
+from lib.model.precision import resolve_device, resolve_precision
 from lib.model.tgraph import TGraph
 
 NETWORKS: dict[str, type[nn.Module]] = {"tgraph": TGraph}
@@ -13,9 +14,16 @@ NETWORKS: dict[str, type[nn.Module]] = {"tgraph": TGraph}
 def build_network(settings) -> nn.Module:
     """The network that ``settings.model`` names, with fresh weights from torch's generator.
 
+    The weights are drawn on the CPU and moved to ``settings.device``, so that they do not depend
+    on it.
+
     Raises:
-        UserError: for a name that is not in ``NETWORKS``.
+        UserError: for a name that is not in ``NETWORKS``, or a device that is not there.
     """
     if settings.model not in NETWORKS:
         raise UserError(f"--model {settings.model!r}: not one of {', '.join(NETWORKS)}")
-    return NETWORKS[settings.model].from_settings(settings)
+    device = resolve_device(settings.device)
+    precision = resolve_precision(settings.precision, device)
+    network = NETWORKS[settings.model].from_settings(settings)
+    network.precision = precision
+    return network.to(device)

@@ -8,21 +8,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch_scatter import segment_csr
 
-
-def neighbour_sum(messages: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
-    """Sum of the messages of each node's neighbours.
-
-    Args:
-        messages: (n, ...) one message a node.
-        sources: (e,) int64, neighbours of node 0, then of node 1, ...
-        pointers: (n + 1,) int64, where each node's neighbours start.
-
-    Returns:
-        (n, ...); zero for a node without neighbours.
-    """
-    return segment_csr(messages.index_select(0, sources), pointers, reduce="sum")
+from lib.model.scatter import neighbour_sum
 
 
 class SageConvolution(nn.Module):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from lib import native
+from lib.model import fused
 from lib.model.attention import ChannelSelfAttention, ConfigurationCrossAttention
 from lib.model.inputs import GraphBatch, RowInputs, spread
 from lib.model.sage import SageConvolution
@@ -17,7 +19,17 @@ class TGraph(nn.Module):
 
     f_in has a GELU after each of its two layers. The scores are comparable within one batch of
     one graph only; lower means faster.
+
+    On the CPU the blocks run in the compiled loops of ``lib.native`` (see ``lib.model.fused``);
+    elsewhere, in other types than float32, or with other widths, on torch alone.
+
+    Attributes:
+        precision: of matrix products: float32, or bfloat16 (with torch alone by autocast).
+        uses_native: whether the compiled loops may be used.
     """
+
+    precision = torch.float32
+    uses_native = True
 
     def __init__(
         self,
@@ -56,12 +68,57 @@ class TGraph(nn.Module):
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Scores of the batch's configurations, (b,) float32."""
-        table = nn.functional.gelu(self.first(self.inputs(batch)))  # (r, c)
-        table = nn.functional.gelu(self.second(table))
-        x = spread(table, batch)  # (n, b, c)
-        for block in self.blocks:
-            x = block(x, batch.sources, batch.pointers)
-        return self.out(x.mean(dim=0)).squeeze(-1)  # pooled over nodes: (b, c), then (b,)
+        table = self.table(batch)
+        if self.runs_native(table):
+            x = fused.pooled(self.blocks, table, fused.cells_of(batch), self.precision)
+        else:
+            with self._autocast(table):
+                x = spread(table, batch)  # (n, b, c)
+                for block in self.blocks:
+                    x = block(x, batch.sources, batch.pointers)
+                x = x.mean(dim=0)  # pooled over nodes: (b, c)
+        return self.out(x).squeeze(-1)
+
+    def table(self, batch: GraphBatch) -> Tensor:
+        """f_in of the batch's rows, (r, channels), of the parameters' type."""
+        inputs = self.inputs(batch)
+        with self._autocast(inputs):
+            rows = nn.functional.gelu(self.first(inputs))
+            rows = nn.functional.gelu(self.second(rows))
+        return rows.to(inputs.dtype)
+
+    def shares(self) -> bool:
+        """Whether :meth:`share` has anything to offer: with the compiled loops only."""
+        return self.runs_native(self.first.weight)
+
+    def share(self, batch: GraphBatch) -> fused.Shared:
+        """What all groupings of the batch's configurations have in common."""
+        cells = fused.cells_of(batch)
+        return fused.share(self.blocks, self.table(batch), cells, self.precision)
+
+    def score_group(self, shared: fused.Shared, group: Tensor) -> Tensor:
+        """Scores, (b,), of the configurations at ``group``, (b,) int64, as one batch."""
+        return self.out(fused.pooled_group(shared, group)).squeeze(-1)
+
+    def bytes_shared(self, nodes: int) -> int:
+        """Memory that :meth:`share` needs for each configuration of a graph."""
+        return fused.Shared.bytes_of_configuration(nodes, self.out.in_features, self.precision)
+
+    def runs_native(self, like: Tensor) -> bool:
+        """Whether the compiled loops do for rows of this tensor's type and device."""
+        attention = self.blocks[0].channel_attention if len(self.blocks) else None
+        return (
+            self.uses_native
+            and attention is not None
+            and like.device.type == "cpu"
+            and like.dtype == torch.float32
+            and fused.supported(self.out.in_features, attention.excitation.out_features)
+            and native.available()
+        )
+
+    def _autocast(self, like: Tensor) -> torch.autocast:
+        enabled = self.precision != torch.float32
+        return torch.autocast(like.device.type, self.precision, enabled=enabled)
 
 
 class GraphBlock(nn.Module):

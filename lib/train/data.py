@@ -41,6 +41,10 @@ class Sample:
         """Number of configurations."""
         return len(self.runtimes)
 
+    def to(self, device: torch.device) -> Sample:
+        """The same sample on another device."""
+        return Sample(self.inputs.to(device), self.runtimes.to(device, non_blocking=True))
+
     def loss(self, scores: torch.Tensor) -> torch.Tensor:
         """What the network's scores of ``inputs`` cost."""
         return pairwise_hinge(scores, self.runtimes)

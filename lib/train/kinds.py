@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sized
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from lib.cache.reader import Cache
@@ -17,6 +18,9 @@ class Sample(Protocol):
 
     inputs: Any  # of the network
     size: int  # configurations
+
+    def to(self, device: torch.device) -> Sample:
+        """The same sample on another device."""
 
     def loss(self, scores: Tensor) -> Tensor:
         """What the network's scores of ``inputs`` cost."""

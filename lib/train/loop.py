@@ -55,6 +55,7 @@ class FoldTraining:
         self.network, self.data, self.settings, self.fold = network, data, settings, fold
         self.optimizer = _optimizer(network, settings)
         self.progress = Progress()
+        self.device = next(network.parameters()).device
         self.best = _copy(network)
         self.resumed_at = 0
         self.steps_per_epoch = data.steps(settings)
@@ -86,20 +87,23 @@ class FoldTraining:
         started, epoch = time.perf_counter(), self.progress.epochs
         generator = np.random.default_rng([self.settings.seed, self.fold, epoch])
         self.network.train()
-        steps = []
+        losses, norms, configurations = [], [], 0
         samples = self.data.samples(self.settings, generator)
         left = range(self._steps_done(epoch), self.steps)
         for step, sample in zip(left, samples, strict=False):
             rate = self._set_learning_rate(step)
-            steps.append(self._step(sample))
+            loss, norm = self._step(sample)
+            losses.append(loss)
+            norms.append(norm)
+            configurations += sample.size
         row = {
             "epoch": self._passes(epoch + 1),
-            "loss": float(np.mean([loss for loss, _, _ in steps])),
-            "gradient_norm": float(np.mean([norm for _, norm, _ in steps])),
+            "loss": float(np.mean(torch.stack(losses).tolist())),  # the epoch's only read-back
+            "gradient_norm": float(np.mean(torch.stack(norms).tolist())),
             "learning_rate": rate,
         }
         trained = time.perf_counter()
-        row["configurations_per_second"] = sum(n for _, _, n in steps) / (trained - started)
+        row["configurations_per_second"] = configurations / (trained - started)
         row |= self._validate(epoch)
         row["seconds"] = time.perf_counter() - started
         self.progress.epochs += 1
@@ -120,14 +124,18 @@ class FoldTraining:
         """Passes over the training graphs at the end of an epoch, in the setting's own type."""
         return type(self.settings.epochs)(min(epochs, self.settings.epochs))
 
-    def _step(self, sample: Sample) -> tuple:
-        """One optimizer step; returns (loss, gradient norm, configurations)."""
+    def _step(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
+        """One optimizer step; returns (loss, gradient norm), on the network's device.
+
+        Nothing is read back here, so that a GPU is never waited for.
+        """
+        sample = sample.to(self.device)
         loss = sample.loss(self.network(sample.inputs))
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_clip)
         self.optimizer.step()
-        return loss.item(), norm.item(), sample.size
+        return loss.detach(), norm
 
     def _validate(self, epoch: int) -> dict[str, float]:
         """Mean metrics over the validation graphs, and the best weights if these are they."""
@@ -196,11 +204,11 @@ def _optimizer(network: nn.Module, settings: Any) -> torch.optim.AdamW:
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate)
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
 
 
 def _copy(network: nn.Module) -> dict[str, torch.Tensor]:
-    return {name: tensor.detach().clone() for name, tensor in network.state_dict().items()}
+    return {name: tensor.detach().cpu().clone() for name, tensor in network.state_dict().items()}
 
 
 def _below(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:

@@ -1,0 +1,89 @@
+// What the kernels share: where a cell's input lies, buffers, and how work is split.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "memory.h"
+#include "vector.h"
+
+namespace tgraph {
+
+using at::Tensor;
+
+constexpr float EPSILON = 1e-5f;         // under the root of instance normalization
+constexpr float SMALLEST_NORM = 1e-12f;  // torch.nn.functional.normalize's own
+constexpr int64_t ROWS = 1024;           // cells of a matrix product, so that they stay in cache
+
+template <class T>
+T* data(const Tensor& t) {
+  return reinterpret_cast<T*>(t.data_ptr());
+}
+template <class T>
+at::ScalarType scalar_type();
+template <>
+inline at::ScalarType scalar_type<float>() {
+  return at::kFloat;
+}
+template <>
+inline at::ScalarType scalar_type<bfloat16>() {
+  return at::kBFloat16;
+}
+
+// Vectors of the cells (configuration, node): of a table by an index, or one for each cell.
+template <class T>
+struct Cells {
+  const float* table = nullptr;  // (rows, channels)
+  const int32_t* index = nullptr;  // (configurations, nodes) into the table
+  const T* dense = nullptr;      // (configurations, nodes, channels)
+  int64_t nodes = 0, channels = 0;
+
+  Cells() = default;
+  Cells(const T* x, int64_t node_count, int64_t width)
+      : dense(x), nodes(node_count), channels(width) {}
+  Cells(const Tensor& x, const std::optional<Tensor>& rows, int64_t node_count)
+      : nodes(node_count), channels(x.size(-1)) {
+    if (rows) {
+      table = data<float>(x);
+      index = data<int32_t>(*rows);
+    } else {
+      dense = data<T>(x);
+    }
+  }
+  INLINE vec at(int64_t configuration, int64_t node, int64_t channel) const {
+    int64_t cell = configuration * nodes + node;
+    if (table) return load(table + index[cell] * channels + channel);
+    return load(dense + cell * channels + channel);
+  }
+};
+
+// Calls work(thread, begin, end) with one contiguous part of [0, count) a thread. The parts
+// depend on the number of threads only, so that sums over them are the same in every run.
+template <class Work>
+void split(int64_t count, const Work& work) {
+  int64_t threads = std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), count));
+  at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    for (int64_t thread = first; thread < last; thread++)
+      work(thread, thread * count / threads, (thread + 1) * count / threads);
+  });
+}
+
+inline int64_t thread_count(int64_t count) {
+  return std::max<int64_t>(1, std::min<int64_t>(at::get_num_threads(), count));
+}
+
+// Adds the parts of all threads, in their order.
+inline Tensor total(const Tensor& parts) { return parts.size(0) == 1 ? parts[0] : parts.sum(0); }
+
+template <class Call>
+auto with_type(const Tensor& t, const Call& call) {
+  if (t.scalar_type() == at::kBFloat16) return call(bfloat16{});
+  return call(float{});
+}
+
+}  // namespace tgraph
