@@ -37,7 +37,7 @@ ENSEMBLE_FLAGS = $(COMMON)
 py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py,$(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py'))))
 FLOOR := errors.py artifacts.py settings.py tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
-LEARNING := batches.py scoring.py folds.py checkpoint.py model
+LEARNING := batches.py scoring.py tiles.py folds.py checkpoint.py model
 TRAIN_SOURCES := 02_train.py \
 	$(call py,$(FLOOR) $(LEARNING) metrics.py tracking.py provenance.py train)
 INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) infer)

@@ -10,7 +10,10 @@ from typing import Any
 from lib.artifacts import fingerprint_files, fingerprint_value
 
 PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy")
-TRAINING_SOURCES = ("batches.py", "scoring.py", "metrics.py", "folds.py", "cache", "model", "train")
+TRAINING_SOURCES = (
+    *("batches.py", "scoring.py", "tiles.py", "metrics.py", "folds.py"),
+    *("cache", "model", "train"),
+)
 
 
 def run_identity(about: Any) -> str:

@@ -6,8 +6,9 @@ from torch import nn
 
 from lib.errors import UserError
 from lib.model.tgraph import TGraph
+from lib.model.tile import TileNetwork
 
-NETWORKS: dict[str, type[nn.Module]] = {"tgraph": TGraph}
+NETWORKS: dict[str, type[nn.Module]] = {"tgraph": TGraph, "tile": TileNetwork}
 
 
 def build_network(settings) -> nn.Module:

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from lib.cache.reader import Cache
-from lib.train import data
+from lib.train import data, tile
 
 
 class Sample(Protocol):
@@ -43,7 +43,10 @@ class Fold(Protocol):
 
 
 # (cache, fold, folds in all, seed) -> the fold
-LOADERS: dict[str, Callable[[Cache, int, int, int], Fold]] = {"layout": data.load_fold}
+LOADERS: dict[str, Callable[[Cache, int, int, int], Fold]] = {
+    "layout": data.load_fold,
+    "tile": tile.load_fold,
+}
 
 
 def load_fold(cache: Cache, fold: int, settings: Any) -> Fold:
