@@ -75,6 +75,7 @@ def tile_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
     """Every tile metric of one kernel, by name."""
     return {
         "tile_score": tile_score(scores, runtimes),
+        "tau": kendall_tau(scores, runtimes),
         **{f"top_{k}_slowdown": top_k_slowdown(scores, runtimes, k) for k in (1, 5, 10)},
     }
 
