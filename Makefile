@@ -75,7 +75,8 @@ help:  ## this list
 	@echo
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 	@echo
-	@echo 'collections: layout-{xla,nlp}-{random,default}; every setting: .venv/bin/python 02_train.py --help'
+	@echo 'collections: layout-{xla,nlp}-{random,default}, tile-xla (HOPS and TTA are for layout only)'
+	@echo 'every setting of a collection: .venv/bin/python 02_train.py --collection NAME --help'
 
 all: $(OUT)/submission.csv $(OUT)/metrics.json  ## all four stages of COLLECTION
 
