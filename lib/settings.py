@@ -142,7 +142,7 @@ class TileSettings(Settings):
 
     model: str = _setting("tile", "network: `tile`, late fusion (2.2.5)")
     # stage 2
-    epochs: float = _setting(17.5, "passes over the training kernels, parts of one too (2.4.2)", 0)
+    epochs: float = _setting(17.5, "passes over the training kernels, also parts of one", 1e-3)
     kernels: int = _setting(8, "kernels a step")
     configurations: int = _setting(128, "configurations sampled of each kernel of a step", 2)
     # stage 3

@@ -62,6 +62,14 @@ def test_the_papers_values_for_tiles():
     assert settings_for("tile-xla", True, {}) == found  # no measurements of tiles are bundled
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("epochs", 0.0), ("kernels", 0), ("configurations", 1), ("channels", 20)]
+)
+def test_values_that_a_tile_collection_cannot_have(name, value):
+    with pytest.raises(UserError, match=f"--{name} {value}"):
+        settings_for("tile-xla", False, {name: value})
+
+
 @pytest.mark.parametrize("collection", BUNDLED_VALUES)
 def test_bundled_data_want_fewer_folds(collection):
     found = settings_for(collection, bundled=True, overrides={})

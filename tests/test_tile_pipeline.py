@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,7 +118,8 @@ def test_half_an_epoch_is_half_a_pass(run):
 
 
 def test_without_data_one_line_says_how_to_get_some(tmp_path):
-    words = ["make", "-o", ".venv/.ready", "VENV=.venv", "all", f"COLLECTION={COLLECTION}"]
+    words = ["make", "-o", f"{sys.prefix}/.ready", f"VENV={sys.prefix}", "all"]
+    words += [f"COLLECTION={COLLECTION}"]
     words += [f"OUTPUTS={tmp_path / 'out'}", f"DATA={tmp_path / 'none'}"]
     done = subprocess.run(
         words, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=120

@@ -8,15 +8,20 @@ from lib.errors import UserError
 from lib.model.tgraph import TGraph
 from lib.model.tile import TileNetwork
 
-NETWORKS: dict[str, type[nn.Module]] = {"tgraph": TGraph, "tile": TileNetwork}
+# kind of collection: its networks by name
+NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
+    "layout": {"tgraph": TGraph},
+    "tile": {"tile": TileNetwork},
+}
 
 
 def build_network(settings) -> nn.Module:
     """The network that ``settings.model`` names, with fresh weights from torch's generator.
 
     Raises:
-        UserError: for a name that is not in ``NETWORKS``.
+        UserError: for a name that is not one of its kind's in ``NETWORKS``.
     """
-    if settings.model not in NETWORKS:
-        raise UserError(f"--model {settings.model!r}: not one of {', '.join(NETWORKS)}")
-    return NETWORKS[settings.model].from_settings(settings)
+    networks = NETWORKS[settings.kind]
+    if settings.model not in networks:
+        raise UserError(f"--model {settings.model!r}: not one of {', '.join(networks)}")
+    return networks[settings.model].from_settings(settings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -9,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from lib.errors import UserError
+from lib.model import build_network
 from lib.model.inputs import Standardize
 from lib.model.tile import LogStandardize, TileNetwork, signed_log
 from lib.tiles import kernel_scores, tile_batch
 
-from ..kernels import cached_kernel
+from ..builders import tiny_settings as tiny_layout_settings
+from ..kernels import cached_kernel, tiny_settings
 
 SIZES = ((1, 1), (2, 3), (9, 40), (5, 2))  # nodes, configurations
 
@@ -90,6 +95,15 @@ def test_equal_rows_get_equal_scores(kernels, network):
     repeated = np.repeat(kernel.config_feat[:1], 40, axis=0)
     same = type(kernel)(**{**vars(kernel), "config_feat": repeated})
     assert np.ptp(kernel_scores(network, same, 64)) == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "model", "known"),
+    [(tiny_settings(), "tgraph", "tile"), (tiny_layout_settings(), "tile", "tgraph")],
+)
+def test_a_network_of_another_kind_is_refused(settings, model, known):
+    with pytest.raises(UserError, match=f"--model '{model}': not one of {known}$"):
+        build_network(replace(settings, model=model))
 
 
 def test_every_parameter_learns(kernels):
