@@ -37,7 +37,7 @@ ENSEMBLE_FLAGS = $(COMMON)
 py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py,$(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py'))))
 FLOOR := errors.py artifacts.py settings.py tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
-LEARNING := batches.py scoring.py folds.py checkpoint.py native model
+LEARNING := batches.py scoring.py tiles.py folds.py checkpoint.py native model
 TRAIN_SOURCES := 02_train.py \
 	$(call py,$(FLOOR) $(LEARNING) metrics.py tracking.py provenance.py train)
 INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) infer)
@@ -77,7 +77,8 @@ help:  ## this list
 	@echo
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
 	@echo
-	@echo 'collections: layout-{xla,nlp}-{random,default}; every setting: .venv/bin/python 02_train.py --help'
+	@echo 'collections: layout-{xla,nlp}-{random,default}, tile-xla (HOPS and TTA are for layout only)'
+	@echo 'every setting of a collection: .venv/bin/python 02_train.py --collection NAME --help'
 
 all: $(OUT)/submission.csv $(OUT)/metrics.json  ## all four stages of COLLECTION
 

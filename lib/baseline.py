@@ -12,11 +12,13 @@ import numpy as np
 
 from lib.cache.codec import decode_layouts
 from lib.cache.graph import CachedGraph
+from lib.cache.kernel import CachedKernel
 from lib.tpugraphs.encoding import FEATURE_NAMES
 
 RANK_COLUMNS = slice(21, 27)  # shape_dimensions_0..5 (FORMAT.md, section 4)
 PRODUCT_COLUMN = FEATURE_NAMES.index("shape_dimensions_product")
 LAYOUT_COLUMN = FEATURE_NAMES.index("layout_minor_to_major_0")
+OUTPUT_TILE_COLUMN = 15  # of a tile configuration: product of output_bounds (section 7)
 TYPE_BYTES = {  # element type: bytes; types without a size (tuple, token ...) count nothing
     "pred": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "f16": 2, "bf16": 2, "s32": 4, "u32": 4,
     "f32": 4, "s64": 8, "u64": 8, "f64": 8, "c64": 8, "c128": 16,
@@ -37,6 +39,15 @@ def moved_bytes(graph: CachedGraph) -> np.ndarray:
     for place, costs in enumerate(table):  # one column at a time: c may be 100,000
         scores += costs[graph.cells[:, place]]
     return scores
+
+
+def output_tile(kernel: CachedKernel) -> np.ndarray:
+    """ "The largest output tile first", (c,) float64; lower means faster.
+
+    The tile baseline: the fewer tiles, the less is fetched twice. Configurations without output
+    bounds are all alike.
+    """
+    return -kernel.config_feat[:, OUTPUT_TILE_COLUMN].astype(np.float64)
 
 
 def tensor_bytes(node_feat: np.ndarray) -> np.ndarray:

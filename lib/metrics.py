@@ -59,6 +59,27 @@ def tile_score(scores: np.ndarray, runtimes: np.ndarray, k: int = 5) -> float:
     return 2.0 - _best_of_top(scores, runtimes, k)
 
 
+def random_best(runtimes: np.ndarray, k: int) -> float:
+    """The best runtime to expect of ``k`` configurations drawn at random, over the best of all.
+
+    The i-th fastest of n is the best of a draw with probability C(n - i - 1, k - 1) / C(n, k).
+    """
+    ordered = np.sort(runtimes)
+    count, k = len(ordered), min(k, len(ordered))
+    place = np.arange(1, count - k + 1)
+    ratios = np.concatenate([[k / count], (count - k - place + 1) / (count - place)])
+    return float(np.cumprod(ratios) @ ordered[: count - k + 1] / ordered[0])
+
+
+def tile_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
+    """Every tile metric of one kernel, by name."""
+    return {
+        "tile_score": tile_score(scores, runtimes),
+        "tau": kendall_tau(scores, runtimes),
+        **{f"top_{k}_slowdown": top_k_slowdown(scores, runtimes, k) for k in (1, 5, 10)},
+    }
+
+
 def ranking_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
     """Every layout metric of one graph, by name."""
     return {

@@ -11,14 +11,8 @@ from lib.artifacts import fingerprint_files, fingerprint_value
 
 PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy")
 TRAINING_SOURCES = (
-    "batches.py",
-    "scoring.py",
-    "metrics.py",
-    "folds.py",
-    "cache",
-    "model",
-    "train",
-    "native",
+    *("batches.py", "scoring.py", "tiles.py", "metrics.py", "folds.py"),
+    *("cache", "model", "native", "train"),
 )
 SUFFIXES = (".py", ".cpp", ".h")
 

@@ -41,6 +41,7 @@ class Settings:
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)
+    how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *("collection", "model", "seed", "folds_total", "channels", "blocks"),
@@ -52,7 +53,6 @@ class Settings:
     seed: int = _setting(0, "seed of folds, initial weights, sampling and permutations", 0)
     threads: int = _setting(1, "torch threads of one fold; the same number gives the same bits")
     device: str = _setting("auto", "`cpu`, `cuda`, or `auto`: a GPU where there is one")
-    precision: str = _setting("auto", "of matrix products: `float32`, `bfloat16`, or `auto`")
     # network (2.3)
     channels: int = _setting(256, "width of the residual stream (2.3.3)")
     blocks: int = _setting(2, "graph convolutional blocks (2.3.3)")
@@ -110,6 +110,7 @@ class LayoutSettings(Settings):
     # network (2.3)
     temperature: float = _setting(0.5, "initial, of cross-configuration attention", 1e-3, 1e3)
     score_gain: float = _setting(1.0, "factor on the last layer's initial weights", 1e-3, 1e3)
+    precision: str = _setting("auto", "of matrix products: `float32`, `bfloat16`, or `auto`")
     # stage 2
     epochs: int = _setting(750, "passes over the training graphs (2.4.2)")
     configurations: int = _setting(128, "configurations sampled a step (2.2.5)")
@@ -127,12 +128,44 @@ class LayoutSettings(Settings):
             )
 
 
+@dataclass(frozen=True)
+class TileSettings(Settings):
+    """A tile collection: configurations set the bounds of a fused kernel's tiles.
+
+    Where no section is named the paper says nothing, and the value is ours.
+    """
+
+    kind: ClassVar[str] = "tile"
+    metric: ClassVar[str] = "tile_score"
+    how_to_get: ClassVar[str] = (
+        "`make download COLLECTION={collection}` fetches it, and `.venv/bin/python -m "
+        "lib.tpugraphs.convert FILE.pb {folder}` converts a tuning protobuf"
+    )
+
+    model: str = _setting("tile", "network: `tile`, late fusion (2.2.5)")
+    # stage 2
+    epochs: float = _setting(17.5, "passes over the training kernels, also parts of one", 1e-3)
+    kernels: int = _setting(8, "kernels a step")
+    configurations: int = _setting(128, "configurations sampled of each kernel of a step", 2)
+    # stage 3
+    inference_configurations: int = _setting(8192, "configurations held at a time")
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        if self.channels % self.squeeze:
+            raise UserError(
+                f"--channels {self.channels}: must be a multiple of {self.squeeze}, the squeeze"
+            )
+
+
 # What differs from the defaults above, by collection: on official data (2.2.5, 2.4.2) ...
 OFFICIAL: dict[str, dict[str, Any]] = {
     "layout-xla-random": {"epochs": 750, "configurations": 128},
     "layout-xla-default": {"epochs": 750, "configurations": 64},
     "layout-nlp-random": {"epochs": 1000, "configurations": 128},
     "layout-nlp-default": {"epochs": 1000, "configurations": 64},
+    "tile-xla": {},
 }
 # ... and on the bundled measurements: a few dozen programs of a few dozen configurations each,
 # and minutes, not hours. Half the width, a higher rate and a start that already tells
@@ -152,7 +185,10 @@ BUNDLED_VALUES: dict[str, dict[str, Any]] = {
     "layout-nlp-default": {**SMALL, "epochs": 110, "configurations": 64},
 }
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
-KINDS: dict[str, type[Settings]] = {name: LayoutSettings for name in OFFICIAL}
+KINDS: dict[str, type[Settings]] = {
+    **dict.fromkeys(BUNDLED_VALUES, LayoutSettings),
+    "tile-xla": TileSettings,
+}
 
 
 def settings_for(collection: str, bundled: bool, overrides: dict[str, Any]) -> Settings:
@@ -167,7 +203,8 @@ def settings_for(collection: str, bundled: bool, overrides: dict[str, Any]) -> S
         UserError: for an unknown name (with the nearest known one) or a value out of range.
     """
     check_collection(collection)
-    values = (BUNDLED_VALUES if bundled else OFFICIAL)[collection]
+    official = OFFICIAL[collection]
+    values = BUNDLED_VALUES.get(collection, official) if bundled else official
     settings = KINDS[collection](collection=collection, **{**values, **overrides})
     settings.check()
     return settings
@@ -260,6 +297,8 @@ def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
         UserError: for an unknown collection, a missing root, or a value out of range.
     """
     check_collection(args.collection)
-    folder = KINDS[args.collection](collection=args.collection).folder
-    root = find_root(args.data, folder, (DOWNLOADED, BUNDLED), BUNDLED)
+    plain = KINDS[args.collection](collection=args.collection)
+    to = (args.data or DOWNLOADED.relative_to(ROOT)) / "npz" / plain.folder / "train"
+    hint = plain.how_to_get.format(collection=plain.collection, folder=to)
+    root = find_root(args.data, plain.folder, (DOWNLOADED, BUNDLED), BUNDLED, hint)
     return settings_for(args.collection, root.bundled, overrides_in(args)), root

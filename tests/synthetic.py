@@ -48,9 +48,9 @@ def layout_graph(
     runtime = (BASE_RUNTIME + moved) * rng.normal(1, NOISE, configurations)
     return LayoutGraph(
         name=name,
-        node_feat=_matrix_features(shapes),
+        node_feat=matrix_features(shapes),
         node_opcode=opcode,
-        edge_index=_operands(rng, nodes),
+        edge_index=operands(rng, nodes),
         node_config_ids=ids,
         node_splits=np.array([0, nodes]),
         node_config_feat=config,
@@ -77,7 +77,7 @@ def write_collection(root: Path, collection: str, train: int, valid: int, test: 
             write_layout(folder / split / f"{graph.name}.npz", graph)
 
 
-def _matrix_features(shapes: np.ndarray) -> np.ndarray:
+def matrix_features(shapes: np.ndarray) -> np.ndarray:
     """(n, 140) features of float32 matrices of the given (n, 2) shapes, row-major, -1 padded."""
     features = np.zeros((len(shapes), len(FEATURE_NAMES)), np.float32)
     features[:, COLUMN["shape_element_type_is_f32"]] = 1
@@ -92,7 +92,7 @@ def _matrix_features(shapes: np.ndarray) -> np.ndarray:
     return features
 
 
-def _operands(rng: np.random.Generator, nodes: int) -> np.ndarray:
+def operands(rng: np.random.Generator, nodes: int) -> np.ndarray:
     """(m, 2) edges [user, operand]: every node but the first uses one or two earlier ones."""
     users = np.repeat(np.arange(1, nodes), 2)
     return np.unique(np.stack([users, rng.integers(0, users)], 1), axis=0)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lib import settings
 from lib.errors import UserError
-from lib.settings import KINDS, LayoutSettings, settings_for
+from lib.settings import BUNDLED_VALUES, KINDS, LayoutSettings, TileSettings, settings_for
 
 from .stages import REPOSITORY
 from .synthetic import write_collection
@@ -52,7 +54,23 @@ def test_the_papers_values_for_official_data(collection, epochs, configurations)
     assert found.folder == Path(collection.replace("-", "/"))
 
 
-@pytest.mark.parametrize("collection", KINDS)
+def test_the_papers_values_for_tiles():
+    found = settings_for("tile-xla", bundled=False, overrides={})
+    paper = {"epochs": 17.5, "learning_rate": 1e-3, "weight_decay": 1e-5, "folds_total": 20}
+    assert {name: getattr(found, name) for name in paper} == paper
+    assert (found.identifier, found.folder) == ("tile:xla", Path("tile/xla"))
+    assert settings_for("tile-xla", True, {}) == found  # no measurements of tiles are bundled
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("epochs", 0.0), ("kernels", 0), ("configurations", 1), ("channels", 20)]
+)
+def test_values_that_a_tile_collection_cannot_have(name, value):
+    with pytest.raises(UserError, match=f"--{name} {value}"):
+        settings_for("tile-xla", False, {name: value})
+
+
+@pytest.mark.parametrize("collection", BUNDLED_VALUES)
 def test_bundled_data_want_fewer_folds(collection):
     found = settings_for(collection, bundled=True, overrides={})
     assert found.folds_total < 20
@@ -99,24 +117,52 @@ def test_a_negative_seed():
         settings_for("layout-xla-default", False, {"seed": -1})
 
 
-def arguments(*flags: str):
-    return settings.parser("x").parse_args(["--collection", "layout-xla-default", *flags])
+def arguments(*flags: str, collection: str = "layout-xla-default"):
+    return settings.parser("x").parse_args(["--collection", collection, *flags])
 
 
-def test_every_setting_is_a_flag():
-    types = {field.name: field.type for field in dataclasses.fields(LayoutSettings)}
+@pytest.mark.parametrize("collection", ["layout-xla-default", "tile-xla"])
+def test_every_setting_is_a_flag(collection):
+    parse = partial(arguments, collection=collection)
+    types = {field.name: field.type for field in dataclasses.fields(KINDS[collection])}
     samples = {"int": ("7", 7), "float": ("0.5", 0.5), "str": ("x", "x")}
     for name in types:
         if name == "collection":
             continue
         flag = "--" + name.replace("_", "-")
         if types[name] == "bool":
-            assert settings.overrides_in(arguments(flag)) == {name: True}
-            assert settings.overrides_in(arguments(flag.replace("--", "--no-"))) == {name: False}
+            assert settings.overrides_in(parse(flag)) == {name: True}
+            assert settings.overrides_in(parse(flag.replace("--", "--no-"))) == {name: False}
         else:
             text, value = samples[types[name]]
-            assert settings.overrides_in(arguments(flag, text)) == {name: value}
-    assert settings.overrides_in(arguments()) == {}
+            assert settings.overrides_in(parse(flag, text)) == {name: value}
+    assert settings.overrides_in(parse()) == {}
+
+
+@pytest.mark.parametrize(
+    ("collection", "flag"), [("tile-xla", "--hops"), ("layout-xla-default", "--kernels")]
+)
+def test_flags_of_another_kind_are_refused(collection, flag):
+    with pytest.raises(UserError, match=f"unrecognized arguments: {flag} 2"):
+        arguments(flag, "2", collection=collection)
+
+
+def test_help_shows_the_flags_of_the_collections_kind(capsys):
+    for collection, kind in (("tile-xla", TileSettings), ("layout-nlp-random", LayoutSettings)):
+        with pytest.raises(SystemExit):
+            arguments("--help", collection=collection)
+        shown = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+        own = {f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(kind)}
+        every = {f"--{name.replace('_', '-')}" for name in FIELDS}
+        assert shown & every == own
+
+
+def test_without_tile_data_it_says_how_to_get_some(tmp_path):
+    with pytest.raises(UserError) as error:
+        settings.resolve(arguments("--data", str(tmp_path), collection="tile-xla"))
+    assert "make download COLLECTION=tile-xla" in str(error.value)
+    assert f"lib.tpugraphs.convert FILE.pb {tmp_path}/npz/tile/xla/train" in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_help_without_a_collection_shows_the_flags_of_every_kind(capsys):

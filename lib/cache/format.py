@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lib.cache.graph import CachedGraph
+from lib.cache.kernel import CachedKernel
 
 TABLE, MANIFEST = "graphs.parquet", "manifest.json"
 
@@ -32,6 +33,12 @@ LAYOUT: Arrays = {
     "runtime": (np.int64, (), "configurations"),
     "original": (np.int32, (), "original_configurations"),
 }
+TILE: Arrays = {
+    **NODES_AND_EDGES,
+    "config_feat": (np.float32, (24,), "configurations"),
+    "runtime": (np.int64, (), "configurations"),
+    "normalizer": (np.int64, (), "configurations"),
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class Form:
     graph: Any
 
 
-FORMS: dict[str, Form] = {"layout": Form(LAYOUT, CachedGraph)}
+FORMS: dict[str, Form] = {"layout": Form(LAYOUT, CachedGraph), "tile": Form(TILE, CachedKernel)}
 
 
 def form_of(entries: Any) -> Form:

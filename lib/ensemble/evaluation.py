@@ -69,9 +69,10 @@ def evaluate(
         ``ceiling``; empty without truth.
     """
     graphs = {}
-    for name in sorted(set(scores["graph"]) & set(truth)):
-        own = scores.filter(pl.col("graph") == name).sort("config")["score"].to_numpy()
-        row = kind.metrics(own, truth[name], cache.graph(name))
+    for name, own in sorted(_by_graph(scores, "score").items()):
+        if name not in truth:
+            continue
+        row = kind.metrics(own.to_numpy(), truth[name], cache.graph(name))
         if name in ceiling:
             row["ceiling"] = ceiling[name]
         graphs[name] = row

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lib.baseline import moved_bytes
+from lib.baseline import moved_bytes, output_tile
 from lib.cache.graph import CachedGraph
-from lib.metrics import kendall_tau, ranking_metrics
+from lib.cache.kernel import CachedKernel
+from lib.metrics import kendall_tau, random_best, ranking_metrics, tile_metrics
 
 # Columns of the table at the end: title, metric, format.
 Columns = tuple[tuple[str, str, str], ...]
@@ -47,6 +48,20 @@ def layout_metrics(
     return {**ranking_metrics(scores, runtimes), "baseline_tau": baseline}
 
 
+def tile_metrics_beside_baselines(
+    scores: np.ndarray, runtimes: np.ndarray, kernel: CachedKernel
+) -> dict[str, float]:
+    """Every tile metric, and what the largest output tile first and drawing at random get."""
+    baseline = tile_metrics(output_tile(kernel), runtimes)
+    drawn = {f"random_top_{k}_slowdown": random_best(runtimes, k) - 1 for k in (1, 5, 10)}
+    return {
+        **tile_metrics(scores, runtimes),
+        "random_tile_score": 2 - random_best(runtimes, 5),
+        **drawn,
+        **{f"baseline_{name}": value for name, value in baseline.items()},
+    }
+
+
 LAYOUT = Kind(
     truth=layout_runtimes,
     metrics=layout_metrics,
@@ -59,4 +74,15 @@ LAYOUT = Kind(
     ),
     listed=None,
 )
-KINDS: dict[str, Kind] = {"layout": LAYOUT}
+TILE = Kind(
+    truth=lambda kernel: kernel.target,
+    metrics=tile_metrics_beside_baselines,
+    columns=(
+        ("M_tile", "tile_score", "{:.3f}"),
+        ("random", "random_tile_score", "{:.3f}"),
+        ("baseline", "baseline_tile_score", "{:.3f}"),
+        *SLOWDOWNS,
+    ),
+    listed=5,
+)
+KINDS: dict[str, Kind] = {"layout": LAYOUT, "tile": TILE}

@@ -25,9 +25,9 @@ def submission_rows(
         DataError: unless the scores cover all configurations of each graph, once.
     """
     rows = []
+    ranked = scores.sort("score", "config").partition_by("graph", as_dict=True)
     for graph, count in sorted(counts.items()):
-        own = scores.filter(pl.col("graph") == graph).sort("score", "config", maintain_order=True)
-        order = own["config"].to_list()
+        order = ranked[graph,]["config"].to_list() if (graph,) in ranked else []
         if sorted(order) != list(range(count)):
             found = f"{len(order)} configurations"
             raise DataError("scores", graph, found, f"each of 0..{count - 1} once")

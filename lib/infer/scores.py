@@ -14,6 +14,7 @@ from lib.batches import graph_tensors
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.folds import assign_folds
+from lib.infer.tile import tile_scores
 from lib.scoring import score_groupings
 
 SCHEMA = {
@@ -65,7 +66,10 @@ def permuted_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> np
 
 
 # How each kind of collection is scored: (network, graph, settings) -> (permutations, c).
-SCORERS: dict[str, Callable[[nn.Module, Any, Any], np.ndarray]] = {"layout": permuted_scores}
+SCORERS: dict[str, Callable[[nn.Module, Any, Any], np.ndarray]] = {
+    "layout": permuted_scores,
+    "tile": tile_scores,
+}
 
 
 def _frame(split: str, graph: CachedGraph, scores: np.ndarray) -> pl.DataFrame:

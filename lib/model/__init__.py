@@ -7,8 +7,13 @@ from torch import nn
 from lib.errors import UserError
 from lib.model.precision import resolve_device, resolve_precision
 from lib.model.tgraph import TGraph
+from lib.model.tile import TileNetwork
 
-NETWORKS: dict[str, type[nn.Module]] = {"tgraph": TGraph}
+# kind of collection: its networks by name
+NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
+    "layout": {"tgraph": TGraph},
+    "tile": {"tile": TileNetwork},
+}
 
 
 def build_network(settings) -> nn.Module:
@@ -18,12 +23,14 @@ def build_network(settings) -> nn.Module:
     on it.
 
     Raises:
-        UserError: for a name that is not in ``NETWORKS``, or a device that is not there.
+        UserError: for a name that is not one of its kind's in ``NETWORKS``, or a device that is
+            not there.
     """
-    if settings.model not in NETWORKS:
-        raise UserError(f"--model {settings.model!r}: not one of {', '.join(NETWORKS)}")
+    networks = NETWORKS[settings.kind]
+    if settings.model not in networks:
+        raise UserError(f"--model {settings.model!r}: not one of {', '.join(networks)}")
     device = resolve_device(settings.device)
-    precision = resolve_precision(settings.precision, device)
-    network = NETWORKS[settings.model].from_settings(settings)
-    network.precision = precision
+    network = networks[settings.model].from_settings(settings)
+    if hasattr(network, "precision"):
+        network.precision = resolve_precision(settings.precision, device)
     return network.to(device)

@@ -36,14 +36,28 @@ def neighbour_sum(messages: Tensor, sources: Tensor, pointers: Tensor) -> Tensor
     Returns:
         (n, ...); zero for a node without neighbours.
     """
-    gathered = messages.index_select(0, sources)
-    if has_torch_scatter(messages.device.type):
-        return torch_scatter.segment_csr(gathered, pointers, reduce="sum")
-    return native_segment_sum(gathered, pointers)
+    return segment(messages.index_select(0, sources), pointers, "sum")
 
 
-def native_segment_sum(gathered: Tensor, pointers: Tensor) -> Tensor:
-    """``torch_scatter.segment_csr(..., reduce="sum")`` by torch alone."""
-    flat = gathered.flatten(1) if gathered.ndim > 1 else gathered[:, None]
-    sums = torch.segment_reduce(flat, "sum", offsets=pointers, axis=0, unsafe=True, initial=0)
-    return sums.view(len(pointers) - 1, *gathered.shape[1:])
+def segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
+    """One value for each run of rows.
+
+    Args:
+        values: (e, ...).
+        pointers: (n + 1,) int64, where each run starts.
+        reduce: ``sum``, ``mean`` or ``max``.
+
+    Returns:
+        (n, ...); zero for an empty run.
+    """
+    if has_torch_scatter(values.device.type):
+        return torch_scatter.segment_csr(values, pointers, reduce=reduce)
+    return torch_segment(values, pointers, reduce)
+
+
+def torch_segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
+    """:func:`segment` by torch alone."""
+    flat = values.flatten(1) if values.ndim > 1 else values[:, None]
+    found = torch.segment_reduce(flat, reduce, offsets=pointers, axis=0, unsafe=True)
+    empty = (pointers.diff() == 0)[:, None]
+    return found.masked_fill(empty, 0).view(len(pointers) - 1, *values.shape[1:])

@@ -98,6 +98,7 @@ def write_cache(
         DataError: if a file cannot be believed; with ``keep_going``, if none can.
     """
     skipped: list[Skipped] = []
+    seen: set[str] = set()
     with atomic_folder(path) as temporary, CacheWriter(temporary, kind) as writer:
         parts = temporary / PARTS
         parts.mkdir()
@@ -106,6 +107,7 @@ def write_cache(
             if isinstance(rows, DataError):
                 skipped.append(Skipped(file, rows))
             else:
+                _check_new(file, rows, seen)
                 writer.extend(parts / str(index), rows)
             shutil.rmtree(parts / str(index))
         if skipped and not writer.rows:
@@ -113,6 +115,14 @@ def write_cache(
         parts.rmdir()
         writer.finish(_manifest(writer.rows, skipped, settings))
     return pl.read_parquet(path / TABLE), skipped
+
+
+def _check_new(file: RawFile, rows: list[Row], seen: set[str]) -> None:
+    """Raise a UserError if a graph of these rows was in a file before; add them to ``seen``."""
+    for name in (row["graph"] for row in rows):
+        if name in seen:
+            raise UserError(f"{file.path}: graph {name} is in another file too; remove one")
+        seen.add(name)
 
 
 def _process_all(

@@ -36,8 +36,8 @@ TILE_SPEC: Spec = {
     **GRAPH_SPEC,
     "config_feat": ("float", ("c", TILE_FEATURES)),
     "config_runtime": ("integer", ("c",)),
-    "config_runtime_normalizers": ("integer", ("c",)),
 }
+NORMALIZER_SPEC: Spec = {"config_runtime_normalizers": ("integer", ("c",))}
 
 
 class Shaped(Protocol):
@@ -120,6 +120,18 @@ def runtimes(path: Path | str, key: str, array: np.ndarray) -> np.ndarray:
         at = int(np.flatnonzero(array == 0)[0])
         raise DataError(path, key, f"0 at {at}", "all positive, or all zero (unlabelled)")
     return array
+
+
+def normalizers(path: Path | str, key: str, array: np.ndarray) -> np.ndarray:
+    """Normalizers as int64: all positive, or all zero where one of them is missing.
+
+    Runtimes over some normalizers and not over others could not be compared.
+
+    Raises:
+        DataError: a negative one.
+    """
+    array = integers(path, key, array, 0, np.iinfo(np.int64).max)
+    return array if (array > 0).all() else np.zeros_like(array)
 
 
 def splits(path: Path | str, array: np.ndarray, nodes: int) -> np.ndarray:

@@ -28,7 +28,7 @@ from lib.tpugraphs.transfer import complete, discard, fetch
 from lib.tpugraphs.untar import extract
 
 BASE_URL = "http://download.tensorflow.org/data/tpu_graphs/v0"
-COLLECTIONS = tuple(dict.fromkeys((*KINDS, "tile-xla")))
+COLLECTIONS = tuple(KINDS)
 DISK_FACTOR = 2.1  # the archive and what is in it are there at the same time
 DISK_MARGIN = 2**28  # bytes that stay free
 

@@ -18,6 +18,7 @@ from lib.errors import DataError
 from lib.tpugraphs import archive, checks
 
 SUFFIXES = (".npz", ".pb")
+NORMALIZERS = "config_runtime_normalizers"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class TileKernel:
         name, node_feat, node_opcode, edge_index: as in :class:`LayoutGraph`.
         config_feat: (c, 24) float32.
         config_runtime: (c,) int64 nanoseconds; all zero if unlabelled.
-        config_runtime_normalizers: (c,) int64, positive (or all zero if unlabelled).
+        config_runtime_normalizers: (c,) int64, all positive, or all zero if there are none.
     """
 
     name: str
@@ -133,9 +134,10 @@ def read_tile(path: Path | str) -> TileKernel:
         DataError: anything about the file that cannot be believed.
     """
     with archive.open_members(path) as members:
-        headers = _headers(path, members, checks.TILE_SPEC)
+        headers = _headers(path, members, checks.TILE_SPEC, (NORMALIZERS,))
         _tile_lengths(path, headers)
         arrays = archive.read_arrays(members, headers)
+    arrays.setdefault(NORMALIZERS, np.zeros(len(arrays["config_runtime"]), np.int64))
     return TileKernel(stem(path), **_tile_values(path, arrays))
 
 
@@ -158,7 +160,7 @@ def write_tile(path: Path | str, kernel: TileKernel) -> None:
     Raises:
         DataError: the kernel could not be read back.
     """
-    arrays = {key: getattr(kernel, key) for key in checks.TILE_SPEC}
+    arrays = {key: getattr(kernel, key) for key in (*checks.TILE_SPEC, NORMALIZERS)}
     _tile_lengths(path, arrays)
     values = _tile_values(path, arrays)
     dtypes = {"node_feat": "<f4", "node_opcode": "|u1", "config_feat": "<f4"}
@@ -191,7 +193,9 @@ def _layout_lengths(path: Path | str, arrays: Mapping[str, checks.Shaped]) -> di
 
 
 def _tile_lengths(path: Path | str, arrays: Mapping[str, checks.Shaped]) -> None:
-    if not checks.check_shapes(path, checks.TILE_SPEC, arrays)["c"]:
+    spec = {**checks.TILE_SPEC, **checks.NORMALIZER_SPEC}
+    given = {key: kind for key, kind in spec.items() if key in arrays}
+    if not checks.check_shapes(path, given, arrays)["c"]:
         raise DataError(path, "config_feat", "no configurations", "at least one")
 
 
@@ -207,14 +211,9 @@ def _layout_values(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[s
 
 
 def _tile_values(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    times = checks.runtimes(path, "config_runtime", arrays["config_runtime"])
-    key = "config_runtime_normalizers"
-    normalizers = checks.runtimes(path, key, arrays[key])
-    if not normalizers[0] and times[0]:
-        raise DataError(path, key, "zeros", "positive values, as the runtimes are")
     return {
         **checks.graph_arrays(path, arrays),
         "config_feat": checks.finite(path, "config_feat", arrays["config_feat"]),
-        "config_runtime": times,
-        key: normalizers,
+        "config_runtime": checks.runtimes(path, "config_runtime", arrays["config_runtime"]),
+        NORMALIZERS: checks.normalizers(path, NORMALIZERS, arrays[NORMALIZERS]),
     }

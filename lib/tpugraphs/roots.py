@@ -56,7 +56,9 @@ class DataRoot:
             raise DataError(path, "parquet", error, f"columns collection, {wanted}") from None
 
 
-def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], bundled: Path) -> DataRoot:
+def find_root(
+    data: Path | None, folder: Path, defaults: Sequence[Path], bundled: Path, hint: str
+) -> DataRoot:
     """The data root of a collection.
 
     Args:
@@ -65,6 +67,7 @@ def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], bundled
         folder: the collection's folder below ``npz``.
         defaults: roots to look in, most wanted first.
         bundled: the root of the repository's own measurements.
+        hint: what to do if there is none, the end of a sentence.
 
     Raises:
         UserError: if no root has a single raw file of the collection's ``train`` split.
@@ -76,8 +79,7 @@ def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], bundled
                 return DataRoot(root, npz, root.resolve() == bundled.resolve())
     looked = data if data is not None else " or ".join(str(d) for d in defaults)
     raise UserError(
-        f"{looked}: no {LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...) there; "
-        "name a folder that has it with DATA=path"
+        f"{looked}: no {LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...) there; {hint}"
     )
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.cache.reader import Cache
-from lib.train import data
+from lib.train import data, tile
 
 
 class Sample(Protocol):
@@ -47,7 +47,10 @@ class Fold(Protocol):
 
 
 # (cache, fold, folds in all, seed) -> the fold
-LOADERS: dict[str, Callable[[Cache, int, int, int], Fold]] = {"layout": data.load_fold}
+LOADERS: dict[str, Callable[[Cache, int, int, int], Fold]] = {
+    "layout": data.load_fold,
+    "tile": tile.load_fold,
+}
 
 
 def load_fold(cache: Cache, fold: int, settings: Any) -> Fold:

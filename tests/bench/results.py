@@ -9,14 +9,14 @@ import sys
 from pathlib import Path
 
 from lib.artifacts import read_json
-from lib.settings import KINDS
+from lib.settings import BUNDLED_VALUES
 
 
 def rows(outputs: Path) -> list[list[str]]:
     """A row a collection that has metrics: tau on training, validation and test graphs, and the
     baseline's tau and the ceiling on the latter two."""
     found = []
-    for collection in KINDS:
+    for collection in BUNDLED_VALUES:
         path = outputs / collection / "metrics.json"
         if not path.exists():
             continue

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from lib import native
 from lib.batches import graph_tensors
-from lib.model import scatter
 from lib.model.tgraph import TGraph
 
 from ..builders import cached_graph
@@ -128,26 +127,3 @@ def test_a_second_backward_pass_is_refused():
     total.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="second backward"):
         total.backward()
-
-
-@given(
-    degrees=st.lists(st.integers(0, 4), min_size=1, max_size=20),
-    width=st.integers(1, 5),
-    seed=st.integers(0, 99),
-)
-@settings(max_examples=40, deadline=None)
-def test_both_segment_sums_are_equal(degrees, width, seed):
-    if not scatter.has_torch_scatter("cpu"):
-        pytest.skip("torch_scatter is not installed")
-    generator = torch.Generator().manual_seed(seed)
-    pointers = torch.tensor([0, *np.cumsum(degrees)])
-    messages = torch.randn(len(degrees), 3, width, generator=generator).double().requires_grad_()
-    sources = torch.randint(len(degrees), (int(pointers[-1]),), generator=generator)
-    one = scatter.neighbour_sum(messages, sources, pointers)
-    other = scatter.native_segment_sum(messages.index_select(0, sources), pointers)
-    torch.testing.assert_close(one, other)
-    weights = torch.randn(one.shape, generator=generator).double()
-    torch.testing.assert_close(
-        torch.autograd.grad((one * weights).sum(), messages),
-        torch.autograd.grad((other * weights).sum(), messages),
-    )

@@ -37,7 +37,7 @@ def root(tmp_path_factory):
 
 
 def open_root(path):
-    return find_root(path, FOLDER, (), path)
+    return find_root(path, FOLDER, (), path, "go on")
 
 
 def cache_at(path, root, hops=1, jobs=1):

@@ -106,8 +106,8 @@ BAD_TILE = {
     "config_feat: width": ("config_feat", npy(np.zeros((4, 18), "f4"))),
     "config_feat: nan": ("config_feat", npy(np.full((4, 24), np.nan, "f4"))),
     "config_runtime: mix": ("config_runtime", npy(np.arange(4))),
-    "config_runtime_normalizers: zero": ("config_runtime_normalizers", npy(np.zeros(4, int))),
-    "config_runtime_normalizers: mix": ("config_runtime_normalizers", npy(np.arange(4))),
+    "config_runtime_normalizers: negative": ("config_runtime_normalizers", npy(np.arange(4) - 1)),
+    "config_runtime_normalizers: float": ("config_runtime_normalizers", npy(np.ones(4))),
     "config_runtime_normalizers: length": ("config_runtime_normalizers", npy(np.ones(3, int))),
 }
 
@@ -125,7 +125,7 @@ def test_bad_tile_array_is_named(folder, case):
 def test_missing_key_is_named(folder, kind):
     read = {"layout": read_layout, "tile": read_tile}[kind]
     parts = members(folder / f"{kind}.npz")
-    for key in set(parts) - {"node_splits"}:
+    for key in set(parts) - {"node_splits", "config_runtime_normalizers"}:
         rest = {name: data for name, data in parts.items() if name != key}
         with pytest.raises(DataError, match=rf"bad\.npz: {key}: found no such key"):
             read(rezip(folder / "bad.npz", rest))

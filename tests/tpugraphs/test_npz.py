@@ -91,7 +91,7 @@ def test_bad_graph_is_not_written(tmp_path):
     with pytest.raises(DataError, match="config_runtime_normalizers"):
         write_tile(
             tmp_path / "a.npz",
-            replace(tile_kernel(), config_runtime_normalizers=np.zeros(4, np.int64)),
+            replace(tile_kernel(), config_runtime_normalizers=np.full(4, -1)),
         )
     assert not list(tmp_path.iterdir())
 
@@ -157,6 +157,20 @@ def test_unlabelled_and_unmeasured_files(tmp_path):
         )
         write_tile(path, kernel)
         assert not read_tile(path).labelled
+
+
+@pytest.mark.parametrize("found", ["absent", "all zero", "one zero"])
+def test_a_kernel_without_normalizers(tmp_path, found):
+    write_tile(tmp_path / "t.npz", tile_kernel())
+    parts = members(tmp_path / "t.npz")
+    del parts["config_runtime_normalizers"]
+    if found != "absent":
+        values = np.zeros(4, np.int64) if found == "all zero" else np.array([5, 5, 0, 5])
+        parts["config_runtime_normalizers"] = npy(values)
+    kernel = read_tile(rezip(tmp_path / "u.npz", parts))
+    assert_same(kernel, replace(tile_kernel(), config_runtime_normalizers=np.zeros(4, np.int64)))
+    write_tile(tmp_path / "v.npz", kernel)
+    assert_same(read_tile(tmp_path / "v.npz"), kernel)
 
 
 @pytest.mark.parametrize("rows", [1, 4, 6, 100])

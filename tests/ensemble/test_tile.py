@@ -1,0 +1,105 @@
+"""Measuring and submitting tile collections."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.cache.reader import Cache
+from lib.cache.writer import CacheWriter
+from lib.ensemble.evaluation import evaluate, summary_table, true_runtimes
+from lib.ensemble.kinds import KINDS
+from lib.ensemble.submission import submission_rows
+from lib.errors import DataError
+from lib.metrics import random_best, tile_metrics, tile_score, top_k_slowdown
+
+from ..kernels import cached_kernel
+
+TILE = KINDS["tile"]
+
+
+def frame(scores: dict[str, list[float]]) -> pl.DataFrame:
+    rows = [(g, c, float(s)) for g, column in scores.items() for c, s in enumerate(column)]
+    return pl.DataFrame(rows, schema=["graph", "config", "score"], orient="row")
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.integers(1, 10))
+def test_random_best_is_the_mean_over_all_draws(runtimes, k):
+    values = np.array(runtimes)
+    draws = [min(draw) for draw in combinations(runtimes, min(k, len(runtimes)))]
+    assert random_best(values, k) == pytest.approx(np.mean(draws) / values.min())
+
+
+def test_random_best_of_many():
+    values = np.random.default_rng(0).permutation(np.arange(1, 100_001))
+    assert random_best(values, 5) == pytest.approx(100_001 / 6)  # mean of the least of five
+    assert random_best(values, 100_000) == 1
+
+
+def test_tile_metrics():
+    scores, runtimes = np.array([3.0, 1, 2, 4, 5, 6, 7]), np.array([60, 70, 80, 90, 50, 40, 10])
+    found = tile_metrics(scores, runtimes)
+    assert found["tile_score"] == tile_score(scores, runtimes) == 2 - 50 / 10
+    assert found["top_1_slowdown"] == top_k_slowdown(scores, runtimes, 1) == 6
+    assert found["top_10_slowdown"] == 0
+
+
+@pytest.mark.parametrize(
+    ("scores", "row"),
+    [
+        ([6, 5, 4, 3, 2, 1, 0], "6;5;4;3;2"),
+        ([1, 1, 1, 1, 1, 1, 1], "0;1;2;3;4"),  # equal rows: still distinct configurations
+        ([2, 1, 3], "1;0;2"),
+        ([7], "0"),
+    ],
+)
+def test_a_row_lists_the_best_five(scores, row):
+    found = submission_rows(frame({"k.1": scores}), "tile:xla", {"k.1": len(scores)}, TILE.listed)
+    assert found == [("tile:xla:k.1", row)]
+
+
+@pytest.mark.parametrize("counts", [{"k": 4}, {"k": 2}, {"k": 3, "missing": 1}])
+def test_scores_must_cover_the_kernel(counts):
+    with pytest.raises(DataError, match="scores"):
+        submission_rows(frame({"k": [1, 2, 3]}), "tile:xla", counts, TILE.listed)
+
+
+@pytest.fixture
+def cache(tmp_path) -> Cache:
+    bare = cached_kernel("bare", 1, configurations=9)
+    with CacheWriter(tmp_path, "tile") as writer:
+        writer.add(cached_kernel("a", 0), {})
+        writer.add(replace(bare, normalizer=np.zeros(9, np.int64)), {})
+        writer.add(replace(bare, name="test", split="test", runtime=np.zeros(9, np.int64)), {})
+        writer.finish({"fingerprint": "0", "settings": {}})
+    return Cache(tmp_path)
+
+
+def test_evaluate(cache):
+    truth = true_runtimes(cache, None, TILE)
+    assert set(truth) == {"a", "bare"}
+    assert np.array_equal(truth["a"], cache.graph("a").target)
+    rng = np.random.default_rng(0)
+    columns = {"a": rng.random(40), "bare": rng.random(9), "test": rng.random(9)}
+    found = evaluate(frame(columns), cache, truth, {}, TILE)
+    assert set(found["graphs"]) == {"a", "bare"}
+    for name, row in found["graphs"].items():
+        area = cache.graph(name).config_feat[:, 15]
+        assert row["tile_score"] == tile_score(columns[name], truth[name])
+        assert row["baseline_tile_score"] == tile_score(-area, truth[name])
+        assert row["random_tile_score"] == 2 - random_best(truth[name], 5)
+        assert row["random_top_1_slowdown"] == random_best(truth[name], 1) - 1
+    mean = np.mean([row["tile_score"] for row in found["graphs"].values()])
+    assert found["mean"]["tile_score"] == pytest.approx(mean)
+    text = summary_table([("validation", found)], TILE.columns)
+    header, line = text.splitlines()
+    assert header.split() == [
+        *("graphs", "M_tile", "random", "baseline", "top-1", "top-5", "top-10")
+    ]
+    assert line.split()[:3] == ["validation", "2", f"{mean:.3f}"]

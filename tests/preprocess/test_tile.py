@@ -1,0 +1,106 @@
+"""Stage 1 on tile files: npz and tuning protobufs, and what the cache gives back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lib.cache.kernel import CachedKernel
+from lib.cache.reader import Cache
+from lib.errors import DataError, UserError
+from lib.preprocess.collection import RawFile, write_cache
+from lib.preprocess.tile import compress
+from lib.tpugraphs.npz import write_tile
+from lib.tpugraphs.schema_pb2 import TuningData
+
+from ..kernels import COLLECTION, tile_kernel, write_kernels
+from ..tpugraphs.builders import chain, tile_run
+
+SETTINGS = {"collection": COLLECTION}
+
+
+def cached(tmp_path: Path, *files: Path, **options) -> Cache:
+    raw = [RawFile(path, "train") for path in files]
+    write_cache(tmp_path / "cache", raw, SETTINGS, kind="tile", **options)
+    return Cache(tmp_path / "cache")
+
+
+def tuning(path: Path, *names: str, runs: int = 2) -> Path:
+    """A tuning protobuf with a kernel of each name, of ``runs`` configurations."""
+    data = TuningData()
+    for name in names:
+        module = data.modules.add(module=chain(name))
+        module.runs.append(tile_run(7, default=True, output_bounds=[2, 3]))
+        module.runs.extend(tile_run(9, output_bounds=[1, 1]) for _ in range(runs - 1))
+    path.write_bytes(data.SerializeToString())
+    return path
+
+
+def test_kernels_survive_the_cache(tmp_path):
+    kernels = [tile_kernel(f"k.{n}.v1", n, nodes=n, configurations=c) for n, c in ((2, 1), (9, 70))]
+    write_kernels(tmp_path / "raw", kernels)
+    cache = cached(tmp_path, *sorted((tmp_path / "raw").iterdir()), jobs=2)
+    assert cache.names("train") == ["k.2.v1", "k.9.v1"]
+    for kernel in kernels:
+        found = cache.graph(kernel.name)
+        assert isinstance(found, CachedKernel)
+        assert found.labelled
+        expected = compress(kernel, "train")
+        for name in ("node_feat", "node_opcode", "edges", "config_feat", "runtime", "normalizer"):
+            ours, theirs = getattr(found, name), getattr(expected, name)
+            assert ours.dtype == theirs.dtype, name
+            assert np.array_equal(ours, theirs), name
+        assert np.array_equal(found.config_feat, kernel.config_feat)
+        assert np.array_equal(found.original, np.arange(len(kernel.config_runtime)))
+
+
+def test_zero_padded_features_are_padded_again(tmp_path):
+    kernel = tile_kernel("k", 0)
+    stock = np.where(kernel.node_feat < 0, 0, kernel.node_feat)
+    found = compress(replace(kernel, node_feat=stock), "train").node_feat
+    assert np.array_equal(found[:, 134:], kernel.node_feat[:, 134:])
+
+
+def test_all_kernels_of_a_protobuf(tmp_path):
+    path = tuning(tmp_path / "many.pb", "fusion.1", "copy/2", "fusion.1")
+    cache = cached(tmp_path, path)
+    assert cache.names("train") == ["copy_2", "fusion.1", "fusion.1-2"]
+    assert cache.graph("copy_2").target.tolist() == [1, 9 / 7]
+    assert cache.table["source"].unique().to_list() == ["many.pb"]
+    assert cache.table["source_configurations"].to_list() == [2, 2, 2]
+
+
+def test_a_kernel_that_is_in_two_files(tmp_path):
+    paths = [tuning(tmp_path / name, "fusion.1") for name in ("a.pb", "b.pb")]
+    with pytest.raises(UserError, match=r"b\.pb: graph fusion\.1 is in another file too"):
+        cached(tmp_path, *paths)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_protobuf_without_kernels(tmp_path):
+    with pytest.raises(DataError, match=r"none\.pb: modules: found no measured kernel"):
+        cached(tmp_path, tuning(tmp_path / "none.pb", "fusion.1", runs=1))
+
+
+def test_bad_files_are_left_out_when_asked(tmp_path):
+    write_kernels(tmp_path / "raw", [tile_kernel("good", 1)])
+    (tmp_path / "raw" / "bad.npz").write_bytes(b"PK")
+    files = [RawFile(path, "train") for path in sorted((tmp_path / "raw").iterdir())]
+    table, skipped = write_cache(tmp_path / "cache", files, SETTINGS, keep_going=True, kind="tile")
+    assert table["graph"].to_list() == ["good"]
+    assert [one.file.path.name for one in skipped] == ["bad.npz"]
+
+
+def test_the_cache_depends_on_the_files_alone(tmp_path):
+    write_kernels(tmp_path / "raw", [tile_kernel(f"k{i}", i) for i in range(4)])
+    files = sorted((tmp_path / "raw").iterdir())
+    one = cached(tmp_path / "one", *files)
+    two = cached(tmp_path / "two", *files, jobs=2)
+    assert one.fingerprint == two.fingerprint
+    for path in one.folder.glob("*.bin"):
+        assert path.read_bytes() == (two.folder / path.name).read_bytes(), path.name
+    write_tile(files[0], tile_kernel("k0", 9))
+    assert cached(tmp_path / "three", *files).fingerprint != one.fingerprint

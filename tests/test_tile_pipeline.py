@@ -1,0 +1,131 @@
+"""tile-xla through make and the real stage scripts, on generated kernels."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lib.cache.reader import Cache
+from lib.infer.scores import SCHEMA
+
+from .kernels import COLLECTION, tile_kernel, write_kernels
+from .stages import REPOSITORY, SCRIPTS, environment, make, stages_in
+from .tpugraphs.builders import members, rezip
+
+COUNTS = (10, 12, 25, 40, 80, 300, 1200, 5000)
+TEST_COUNTS = {"test_few": 3, "test_five": 5, "test_same": 9, "test_many": 600}
+FLAGS = "--folds-total 2 --channels 16 --score-training --kernels 2"
+
+
+def write_collection(root: Path) -> None:
+    """Kernels of 10 to 5,000 configurations, and every oddity that a kernel may have."""
+    folder = root / "npz" / "tile" / "xla"
+    kernels = [tile_kernel(f"k{i}.v1", i, configurations=c) for i, c in enumerate(COUNTS)]
+    kernels.append(tile_kernel("few", 20, configurations=2))
+    same = tile_kernel("same", 21, configurations=9)
+    kernels.append(replace(same, config_feat=np.zeros_like(same.config_feat)))
+    bare = tile_kernel("no_normalizers", 22)
+    kernels.append(replace(bare, config_runtime_normalizers=np.zeros(40, np.int64)))
+    write_kernels(folder / "train", kernels[::2])
+    write_kernels(folder / "valid", kernels[1::2])
+    tests = [
+        tile_kernel(n, 30 + i, configurations=c) for i, (n, c) in enumerate(TEST_COUNTS.items())
+    ]
+    tests[2].config_feat[:] = 0
+    write_kernels(folder / "test", tests, labelled=False)
+    path = folder / "test" / "test_few.npz"
+    parts = members(path)
+    del parts["config_runtime_normalizers"]
+    rezip(path, parts)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The collection's folder, what make said, and a function that makes again."""
+    root = tmp_path_factory.mktemp("tile")
+    write_collection(root / "data")
+    given = {"COLLECTION": COLLECTION, "DATA": root / "data", "OUTPUTS": root / "out"}
+    given |= {"FOLDS": 2, "EPOCHS": 2.5, "ARGS": FLAGS}
+
+    def again() -> str:
+        return make("all", **given)
+
+    return root / "out" / COLLECTION, again(), again
+
+
+def test_every_stage_ran_once(run):
+    _, output, again = run
+    assert stages_in(output) == list(SCRIPTS)
+    for line in ("preprocess: ", "train: ", "infer: ", "ensemble: "):
+        assert f"\n{line}{COLLECTION}" in output
+    assert "validation tile_score" in output
+    assert "M_tile" in output
+    assert stages_in(again()) == []
+
+
+def test_scores_cover_every_configuration(run):
+    folder, _, _ = run
+    cache = Cache(folder / "cache")
+    names = cache.names("train", "valid", "test")
+    assert len(names) == len(COUNTS) + 3 + len(TEST_COUNTS)
+    for fold in (0, 1):
+        scores = pl.read_parquet(folder / "scores" / f"fold_{fold}.parquet")
+        assert dict(scores.schema) == SCHEMA
+        assert scores["score"].is_finite().all()
+        found = scores.group_by("graph").agg(pl.col("config").sort())
+        configs = dict(found.rows())
+        assert set(configs) == set(names)
+        for name in names:
+            assert configs[name] == list(range(len(cache.graph(name).runtime)))
+
+
+def test_the_submission_names_five_distinct_configurations(run):
+    folder, _, _ = run
+    with open(folder / "submission.csv", newline="") as file:
+        rows = {row["ID"]: row["TopConfigs"].split(";") for row in csv.DictReader(file)}
+    assert list(rows) == [f"tile:xla:{name}" for name in sorted(TEST_COUNTS)]
+    for name, count in TEST_COUNTS.items():
+        chosen = [int(c) for c in rows[f"tile:xla:{name}"]]
+        assert len(chosen) == len(set(chosen)) == min(5, count)
+        assert set(chosen) <= set(range(count))
+
+
+def test_metrics_are_beside_both_baselines(run):
+    folder, _, _ = run
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["test"] == {}  # nobody knows the truth of it
+    mean = metrics["validation"]["mean"]
+    for prefix in ("", "random_", "baseline_"):
+        assert mean[f"{prefix}tile_score"] <= 1
+        assert mean[f"{prefix}top_1_slowdown"] >= mean[f"{prefix}top_5_slowdown"] >= 0
+    assert len(metrics["validation"]["graphs"]) == len(COUNTS) + 3
+    assert metrics["validation"]["graphs"]["few"]["tile_score"] == 1
+    assert set(metrics["folds"]["validation_tile_score"]) == {"0", "1"}
+
+
+def test_half_an_epoch_is_half_a_pass(run):
+    folder, _, _ = run
+    history = pl.read_parquet(folder / "fold_0" / "history.parquet")
+    assert history["epoch"].to_list() == [1.0, 2.0, 2.5]
+
+
+def test_without_data_one_line_says_how_to_get_some(tmp_path):
+    words = ["make", "-o", f"{sys.prefix}/.ready", f"VENV={sys.prefix}", "all"]
+    words += [f"COLLECTION={COLLECTION}"]
+    words += [f"OUTPUTS={tmp_path / 'out'}", f"DATA={tmp_path / 'none'}"]
+    done = subprocess.run(
+        words, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode != 0
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
+    assert len(lines) == 1
+    assert "make download COLLECTION=tile-xla" in lines[0]
+    assert "lib.tpugraphs.convert" in lines[0]

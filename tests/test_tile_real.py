@@ -1,0 +1,74 @@
+"""15 kernels of a real TPU: what is learned from 14 of them ranks the one left out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from lib.cache.reader import Cache
+from lib.ensemble.kinds import KINDS
+from lib.metrics import mean_metrics
+from lib.model import build_network
+from lib.preprocess.collection import RawFile, write_cache
+from lib.settings import settings_for
+from lib.tiles import kernel_scores
+from lib.train.loop import FoldTraining, new_network
+from lib.train.tile import TileFold
+
+from .kernels import COLLECTION
+
+SOURCE = Path(__file__).resolve().parents[2] / "shared" / "tpugraphs" / "op_tuning_data.pb"
+# One step a pass over the 14 kernels, so passes are steps; few kernels want a narrow network.
+CHOSEN = {"channels": 64, "kernels": 16, "epochs": 150.0, "learning_rate": 3e-3}
+TOO_FEW_TO_MISS = 5  # with so many configurations, five choices have the best among them
+
+pytestmark = pytest.mark.skipif(
+    not SOURCE.exists(), reason=f"{SOURCE} is not on this machine (real TPU measurements)"
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Cache:
+    folder = tmp_path_factory.mktemp("tpu") / "cache"
+    write_cache(folder, [RawFile(SOURCE, "train")], {"collection": COLLECTION}, kind="tile")
+    return Cache(folder)
+
+
+@pytest.fixture(scope="module")
+def held_out(cache, tmp_path_factory) -> list[dict[str, float]]:
+    """Metrics of each kernel that has something to choose, by a network that never saw it."""
+    torch.set_num_threads(1)
+    settings = settings_for(COLLECTION, False, {**CHOSEN, "validate_every": 1000})
+    state, rows = tmp_path_factory.mktemp("state"), []
+    names = cache.names("train")
+    learnable = [n for n in names if np.ptp(cache.graph(n).config_feat, axis=0).any()]
+    for index, name in enumerate(names):
+        kernel = cache.graph(name)
+        if len(kernel.runtime) <= TOO_FEW_TO_MISS:
+            continue
+        data = TileFold(cache, [other for other in learnable if other != name], [name])
+        network = new_network(lambda: build_network(settings), data, 0, index)
+        training = FoldTraining(network, data, settings, index)
+        assert len(list(training.run(state / name, name))) == 150
+        network.eval()
+        scores = kernel_scores(network, kernel, settings.inference_configurations)
+        rows.append(KINDS["tile"].metrics(scores, kernel.target, kernel))
+    return rows
+
+
+def test_the_kernels_are_those_of_the_format_description(cache):
+    counts = [len(cache.graph(name).runtime) for name in cache.names("train")]
+    assert len(counts) == 15
+    assert (min(counts), max(counts), sum(counts)) == (2, 579, 752)
+
+
+def test_it_beats_both_baselines_on_kernels_left_out(held_out):
+    assert len(held_out) == 8
+    mean = mean_metrics(held_out)
+    assert mean["tile_score"] > mean["baseline_tile_score"] > mean["random_tile_score"]
+    assert mean["tile_score"] > mean["random_tile_score"] + 0.05
+    assert mean["top_1_slowdown"] < mean["baseline_top_1_slowdown"]
+    assert mean["top_1_slowdown"] < mean["random_top_1_slowdown"]
