@@ -68,7 +68,8 @@ TEST_READY := $(VENV)/.ready-test
 COLLECT_VENV := $(VENV)-collect
 COLLECT_READY := $(COLLECT_VENV)/.ready
 
-.PHONY: help all preprocess train infer ensemble setup test lint collect download clean
+.PHONY: help all everything preprocess train infer ensemble study submission score setup test lint \
+	collect download clean
 
 help:  ## this list
 	@echo 'usage: make TARGET [COLLECTION=...] [FOLDS=5] [EPOCHS=] [TTA=] [SEED=] [HOPS=] [KEEP_GOING=1] [DATA=path] [ARGS="--flag value"]'
@@ -78,6 +79,11 @@ help:  ## this list
 	@echo 'collections: layout-{xla,nlp}-{random,default}; every setting: .venv/bin/python 02_train.py --help'
 
 all: $(OUT)/submission.csv $(OUT)/metrics.json  ## all four stages of COLLECTION
+
+# A make of its own for each collection: one that fails does not stop the others.
+everything: $(READY)  ## make all for every collection that has data, and an account of them
+	$(RUN) -m lib.everything --make '$(or $(SUBMAKE),$(MAKE)) JOBS=$(JOBS)' --outputs $(OUTPUTS) \
+		$(call flag,DATA,data) $(MAKEOVERRIDES)
 
 preprocess: $(OUT)/cache/manifest.json  ## stage 1: raw graphs to the cache
 train: $(MODELS)  ## stage 2: a network for each of the first FOLDS folds
@@ -95,6 +101,19 @@ $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(INFE
 
 $(OUT)/submission.csv $(OUT)/metrics.json &: $(SCORES) $(ENSEMBLE_SOURCES) $(ENSEMBLE_STAMP) | $(READY)
 	$(RUN) 04_ensemble.py $(ENSEMBLE_FLAGS) --folds $(FOLDS)
+
+study: $(OUT)/study/study.parquet  ## what permutations, batch, blending and folds buy COLLECTION: [PARTS=3]
+
+$(OUT)/study/study.parquet: $(MODELS) $(INFER_SOURCES) $(ENSEMBLE_SOURCES) $(ENSEMBLE_STAMP) | $(READY)
+	$(RUN) 04_ensemble.py $(ENSEMBLE_FLAGS) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model) \
+		--folds $(FOLDS) --study --jobs $(JOBS) $(call flag,PARTS,parts)
+
+submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
+	$(RUN) -m lib.ensemble.merge --outputs $(OUTPUTS) $(call flag,DATA,data) \
+		$(call flag,SAMPLE,sample) $(if $(PARTIAL),--partial)
+
+score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
+	$(RUN) -m lib.ensemble.leaderboard --outputs $(OUTPUTS) $(call flag,DATA,data) $(SUBMISSION)
 
 setup: $(READY)  ## the environment, in VENV (make all and make test do it themselves)
 
