@@ -80,9 +80,11 @@ help:  ## this list
 
 all: $(OUT)/submission.csv $(OUT)/metrics.json  ## all four stages of COLLECTION
 
-# A make of its own for each collection: one that fails does not stop the others.
+# A make of its own for each collection: one that fails does not stop the others. (Not $(MAKE)
+# itself in the recipe, for then `make -n` would run it.)
+SUBMAKE ?= $(MAKE)
 everything: $(READY)  ## make all for every collection that has data, and an account of them
-	$(RUN) -m lib.everything --make '$(or $(SUBMAKE),$(MAKE)) JOBS=$(JOBS)' --outputs $(OUTPUTS) \
+	$(RUN) -m lib.everything --make '$(SUBMAKE) JOBS=$(JOBS)' --outputs $(OUTPUTS) \
 		$(call flag,DATA,data) $(MAKEOVERRIDES)
 
 preprocess: $(OUT)/cache/manifest.json  ## stage 1: raw graphs to the cache

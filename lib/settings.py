@@ -70,6 +70,9 @@ class Settings:
     score_training: bool = _setting(False, "score a fold's training graphs as well")
     # stage 4 (2.4.3)
     best_folds: int = _setting(4, "trained folds that are blended, best validation first")
+    blending: str = _setting(
+        "mean", "scale of the blended scores: mean, standardized, min-max, rank"
+    )
 
     @property
     def folder(self) -> Path:
@@ -92,6 +95,9 @@ class Settings:
         if self.weights not in WEIGHTS_FILES:
             names = ", ".join(WEIGHTS_FILES)
             raise UserError(f"--weights {self.weights!r}: must be one of {names}")
+        if self.blending not in BLENDINGS:
+            names = ", ".join(BLENDINGS)
+            raise UserError(f"--blending {self.blending!r}: must be one of {names}")
 
 
 @dataclass(frozen=True)
@@ -150,6 +156,7 @@ BUNDLED_VALUES: dict[str, dict[str, Any]] = {
     "layout-nlp-default": {**SMALL, "epochs": 110, "configurations": 64},
 }
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
+BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/ensemble/scales.py
 KINDS: dict[str, type[Settings]] = {name: LayoutSettings for name in OFFICIAL}
 
 

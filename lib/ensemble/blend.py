@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from lib.artifacts import read_json
 from lib.cache.reader import Cache
+from lib.ensemble.scales import METHODS
 from lib.errors import DataError, UserError
 
 COLUMNS = ("split", "graph", "config", "permutation", "score")
@@ -75,11 +77,22 @@ def choose_folds(validation: Mapping[int, float], count: int) -> list[int]:
     return sorted(validation, key=lambda fold: (-validation[fold], fold))[:count]
 
 
-def blend(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Mean score over folds of each configuration: ``graph, config, score``, sorted.
+def blend(frames: Sequence[pl.DataFrame], method: str = "mean") -> pl.DataFrame:
+    """Mean over folds of each configuration's score: ``graph, config, score``, sorted.
 
-    The networks' scores share the scale that the hinge loss sets, a margin of 1 between pairs,
-    so that their plain mean is what the paper takes.
+    Args:
+        frames: ``graph, config, score`` of each fold.
+        method: how a graph's scores come to one scale first, a key of
+            :data:`lib.ensemble.scales.METHODS`; the paper takes the plain ``mean``.
     """
-    rows = pl.concat([frame.select(*KEYS, "score") for frame in frames])
+    scale = METHODS[method]
+    rows = pl.concat([_scaled(frame.select(*KEYS, "score"), scale) for frame in frames])
     return rows.group_by(*KEYS).agg(pl.col("score").mean()).sort(*KEYS)
+
+
+def _scaled(frame: pl.DataFrame, scale: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:
+    """Each graph's scores on the method's scale."""
+    parts = frame.partition_by("graph")
+    return pl.concat(
+        [frame.clear(), *(p.with_columns(score=scale(p["score"].to_numpy())) for p in parts)]
+    )
