@@ -35,7 +35,7 @@ class Outcome:
         status: ``done``, ``failed`` or ``left out``.
         note: why it failed or was left out, or whose data were read.
         seconds: wall time.
-        scores: the mean of the collection's first metric, by section of its metrics.json.
+        scores: the mean of the collection's metric, by section of its metrics.json.
     """
 
     collection: str
@@ -58,19 +58,15 @@ def run_collection(name: str, make: list[str], outputs: Path, data: Path | None)
     seconds = time.monotonic() - started
     if done.returncode:
         return Outcome(name, "failed", f"make all COLLECTION={name} says why above", seconds)
-    return Outcome(name, "done", str(root.path), seconds, scores_of(outputs / name))
+    return Outcome(name, "done", str(root.path), seconds, scores_of(name, outputs))
 
 
-def scores_of(folder: Path) -> dict[str, float]:
-    """The mean of the first metric, by section of a collection's metrics.json that has it."""
-    metrics = read_json(folder / "metrics.json")
-    found = {}
-    for section in SECTIONS:
-        mean = metrics.get(section, {}).get("mean", {})
-        name = next((key for key in ("tau", "tile_score") if key in mean), None)
-        if name:
-            found[section] = mean[name]
-    return found
+def scores_of(name: str, outputs: Path) -> dict[str, float]:
+    """A collection's mean score (its kind's metric), by section of its metrics.json."""
+    metrics = read_json(outputs / name / "metrics.json")
+    means = {section: metrics.get(section, {}).get("mean", {}) for section in SECTIONS}
+    metric = settings.KINDS[name].metric
+    return {section: mean[metric] for section, mean in means.items() if metric in mean}
 
 
 def account(outcomes: list[Outcome]) -> str:

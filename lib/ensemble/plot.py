@@ -10,6 +10,12 @@ import polars as pl
 
 from lib.artifacts import atomic_file
 
+# study, horizontal axis, line, and what a line is called
+PANELS = (
+    ("inference", "permutations", "batch", lambda value: f"batch {value or 'all'}"),
+    ("blending", "folds", "method", str),
+)
+
 
 def plot_study(path: Path, table: pl.DataFrame) -> None:
     """Draw :func:`lib.ensemble.study.run_study`'s table as SVG, a panel a study.
@@ -22,9 +28,9 @@ def plot_study(path: Path, table: pl.DataFrame) -> None:
 
     matplotlib.rcParams["svg.hashsalt"] = "tgraph"  # the same table, the same bytes
     figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    _panel(left, table, "inference", "permutations", "batch", lambda v: f"batch {v or 'all'}")
-    _panel(right, table, "blending", "folds", "method", str)
+    shown = [one for one in PANELS if one[0] in table["study"]]
+    for axes, panel in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        _panel(axes, table, *panel)
     figure.suptitle(f"{table['collection'][0]}: out-of-fold score against the default's")
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})

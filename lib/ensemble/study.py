@@ -37,7 +37,7 @@ import polars as pl
 
 from lib.artifacts import atomic_file
 from lib.cache.reader import Cache
-from lib.ensemble.blend import choose_folds, validation_tau
+from lib.ensemble.blend import choose_folds, validation_score
 from lib.ensemble.plot import plot_study
 from lib.ensemble.protocol import PERMUTATIONS, inference_runs, nested_runs
 from lib.ensemble.rows import kind_of
@@ -53,6 +53,9 @@ CHOICES = {
     "method": pl.String,
     "folds": pl.Int64,
 }
+# What scores a collection's validation graphs in other batches, where batches matter.
+STUDIES = {"layout": inference_runs, "tile": None}
+AXES = {"inference": ("batch", "permutations"), "blending": ("method", "folds")}
 GRAPHS_SCHEMA = {**CHOICES, "graph": pl.String, "score": pl.Float64}
 
 
@@ -72,13 +75,14 @@ def run_study(
     """
     cache = Cache(folder / "cache")
     folds = trained_folds(folder, settings.weights, count)
-    at_hand = inference_runs(folder, cache, settings, data, folds)
+    studied = STUDIES[settings.kind]
+    at_hand = studied(folder, cache, settings, data, folds) if studied else {}
     nested = nested_runs(folder, cache, settings, data, len(folds), parts)
     every = [run for runs in (*at_hand.values(), *nested) for run in runs]
     execute_all(list({run.scores: run for run in every}.values()), jobs)
 
     score = kind_of(settings.identifier).score
-    rows = [*inference_rows(at_hand, score), *blending_rows(nested, score)]
+    rows = [*inference_rows(at_hand, score), *blending_rows(nested, settings.metric, score)]
     graphs = pl.DataFrame(rows, schema=GRAPHS_SCHEMA, orient="row")
     table = summarize(graphs, default_choices(settings, at_hand, len(folds)))
     table = table.with_columns(collection=pl.lit(settings.collection)).select(
@@ -125,15 +129,16 @@ def _by_permutations(scores: pl.DataFrame, score: Any) -> Iterable[tuple[int, st
             yield count, graph, float(np.mean(values))
 
 
-def blending_rows(nested: Sequence[Sequence[Run]], score: Any) -> Iterable[tuple]:
+def blending_rows(nested: Sequence[Sequence[Run]], metric: str, score: Any) -> Iterable[tuple]:
     """A row a method, number of folds and graph of any part.
 
     Args:
         nested: the runs of each part.
+        metric: of validation, which chooses the folds.
         score: of (scores, runtimes).
     """
     for runs in nested:
-        validation = {run.fold: _validation(run) for run in runs}
+        validation = {run.fold: _validation(run, metric) for run in runs}
         tables = {run.fold: score_tables(read_run(run.scores, "test")) for run in runs}
         for count in range(1, len(runs) + 1):
             best = choose_folds(validation, count)
@@ -156,9 +161,9 @@ def score_tables(scores: pl.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray
     return found
 
 
-def _validation(run: Run) -> float:
+def _validation(run: Run, metric: str) -> float:
     """The validation score that stage 4 would choose the fold by."""
-    return validation_tau(run.folder / f"fold_{run.fold}", Cache(run.folder / "cache"))
+    return validation_score(run.folder / f"fold_{run.fold}", Cache(run.folder / "cache"), metric)
 
 
 def default_choices(
@@ -169,13 +174,15 @@ def default_choices(
     Raises:
         UserError: if a setting is not among those that are studied.
     """
+    blending = {"method": settings.blending, "folds": min(settings.best_folds, folds)}
+    if not at_hand:
+        return {"blending": blending}
     batch, permutations = settings.inference_configurations, settings.permutations
     if batch not in at_hand or permutations not in PERMUTATIONS:
         raise UserError(
             f"--inference-configurations {batch} --permutations {permutations}: the study compares "
             f"with one of {[b for b in at_hand if b]} and one of {list(PERMUTATIONS)}"
         )
-    blending = {"method": settings.blending, "folds": min(settings.best_folds, folds)}
     return {"inference": {"batch": batch, "permutations": permutations}, "blending": blending}
 
 
@@ -206,34 +213,29 @@ def summarize(graphs: pl.DataFrame, defaults: Mapping[str, Mapping[str, Any]]) -
 
 def study_text(table: pl.DataFrame) -> str:
     """The table as two grids: mean score, the default marked with a star."""
-    inference = table.filter(pl.col("study") == "inference")
-    blending = table.filter(pl.col("study") == "blending")
-    return "\n".join(
-        [
-            *_grid(inference, "batch", "permutations", lambda v: "all" if v == 0 else str(v)),
-            *_grid(blending, "method", "folds", str),
-            *(_best(table, study) for study in ("inference", "blending")),
-        ]
-    )
+    lines = []
+    for study, (down, across) in AXES.items():
+        own = table.filter(pl.col("study") == study)
+        if len(own):
+            lines += [*_grid(own, down, across), _best(own, study)]
+    return "\n".join(lines)
 
 
-def _grid(table: pl.DataFrame, down: str, across: str, name: Any) -> list[str]:
+def _grid(table: pl.DataFrame, down: str, across: str) -> list[str]:
     columns = table[across].unique().sort().to_list()
     lines = [f"{down + ' / ' + across:<24}" + "".join(f"{value:>9}" for value in columns)]
     for value in table[down].unique(maintain_order=True):
         row = {r[across]: r for r in table.filter(pl.col(down) == value).iter_rows(named=True)}
         cells = [f"{row[c]['score']:.4f}" + ("*" if row[c]["default"] else " ") for c in columns]
-        lines.append(f"{name(value):<24}" + "".join(f"{cell:>9}" for cell in cells))
+        lines.append(f"{value or 'all':<24}" + "".join(f"{cell:>9}" for cell in cells))
     return lines
 
 
-def _best(table: pl.DataFrame, study: str) -> str:
+def _best(own: pl.DataFrame, study: str) -> str:
     """The best choice of a study, beside the default; the first of equal ones."""
-    own = table.filter(pl.col("study") == study)
     best = own.sort("score", descending=True, maintain_order=True).row(0, named=True)
     used = own.filter("default").row(0, named=True)
-    keys = ("batch", "permutations") if study == "inference" else ("method", "folds")
-    told = ", ".join(f"{key} {best[key] or 'all'}" for key in keys)
+    told = ", ".join(f"{key} {best[key] or 'all'}" for key in AXES[study])
     return (
         f"{study}: best {told}: {best['score']:.4f}, {best['difference']:+.4f} +- "
         f"{best['difference_standard_error']:.4f} against the default's {used['score']:.4f} (*)"
