@@ -13,9 +13,10 @@ import polars as pl
 
 from lib import settings
 from lib.artifacts import write_json
+from lib.blending import choose_folds
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
-from lib.ensemble.blend import blend, choose_folds, fold_files, read_scores, validation_score
+from lib.ensemble.blend import blend, fold_files, read_scores, validation_score
 from lib.ensemble.kinds import KINDS
 from lib.ensemble.study import run_study, study_text
 from lib.ensemble.submission import submission_rows, write_submission

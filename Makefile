@@ -40,9 +40,9 @@ PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
 LEARNING := batches.py scoring.py folds.py checkpoint.py model
 TRAIN_SOURCES := 02_train.py \
 	$(call py,$(FLOOR) $(LEARNING) metrics.py tracking.py provenance.py train)
-INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) infer)
+INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) blending.py infer)
 ENSEMBLE_SOURCES := 04_ensemble.py \
-	$(call py,$(FLOOR) metrics.py baseline.py provenance.py ensemble)
+	$(call py,$(FLOOR) metrics.py baseline.py blending.py folds.py provenance.py ensemble)
 
 # A file that changes exactly when its text does: how a stage depends on variables.
 # (Not under `make -n`, which must change nothing.)

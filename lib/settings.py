@@ -156,7 +156,7 @@ BUNDLED_VALUES: dict[str, dict[str, Any]] = {
     "layout-nlp-default": {**SMALL, "epochs": 110, "configurations": 64},
 }
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
-BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/ensemble/scales.py
+BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/blending.py
 KINDS: dict[str, type[Settings]] = {name: LayoutSettings for name in OFFICIAL}
 
 

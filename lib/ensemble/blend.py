@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from lib.artifacts import read_json
+from lib.blending import METHODS
 from lib.cache.reader import Cache
-from lib.ensemble.scales import METHODS
 from lib.errors import DataError, UserError
 
 COLUMNS = ("split", "graph", "config", "permutation", "score")
@@ -68,22 +68,13 @@ def read_scores(path: Path) -> pl.DataFrame:
     return mean.sort("split", *KEYS)
 
 
-def choose_folds(validation: Mapping[int, float], count: int) -> list[int]:
-    """The ``count`` folds of highest validation score, best first (TGraph paper, section 2.4.3).
-
-    Training a fold fails now and then; leaving the worst one out is the cure. Ties go to the
-    lower number.
-    """
-    return sorted(validation, key=lambda fold: (-validation[fold], fold))[:count]
-
-
 def blend(frames: Sequence[pl.DataFrame], method: str = "mean") -> pl.DataFrame:
     """Mean over folds of each configuration's score: ``graph, config, score``, sorted.
 
     Args:
         frames: ``graph, config, score`` of each fold.
         method: how a graph's scores come to one scale first, a key of
-            :data:`lib.ensemble.scales.METHODS`; the paper takes the plain ``mean``.
+            :data:`lib.blending.METHODS`; the paper takes the plain ``mean``.
     """
     scale = METHODS[method]
     rows = pl.concat([_scaled(frame.select(*KEYS, "score"), scale) for frame in frames])

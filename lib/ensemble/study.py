@@ -12,7 +12,7 @@ column                         meaning
 ``study``                      ``inference`` or ``blending``
 ``batch``                      configurations a batch; 0 for all of a graph's (``inference``)
 ``permutations``               averaged over (``inference``)
-``method``                     key of :data:`lib.ensemble.scales.METHODS` (``blending``)
+``method``                     key of :data:`lib.blending.METHODS` (``blending``)
 ``folds``                      best ones by validation, that are blended (``blending``)
 ``graphs``                     number of graphs scored
 ``score``                      mean over graphs of Kendall's tau (layout) or M_tile (tile)
@@ -36,13 +36,13 @@ import numpy as np
 import polars as pl
 
 from lib.artifacts import atomic_file
+from lib.blending import METHODS, choose_folds
 from lib.cache.reader import Cache
-from lib.ensemble.blend import choose_folds, validation_score
+from lib.ensemble.blend import validation_score
 from lib.ensemble.plot import plot_study
 from lib.ensemble.protocol import PERMUTATIONS, inference_runs, nested_runs
 from lib.ensemble.rows import kind_of
 from lib.ensemble.runs import Run, execute_all, read_run
-from lib.ensemble.scales import METHODS
 from lib.errors import UserError
 from lib.settings import WEIGHTS_FILES
 
