@@ -87,14 +87,14 @@ def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run them all, print the account, and exit with 1 if one failed."""
     parser = argparse.ArgumentParser("lib.everything", description=__doc__.partition("\n")[0])
     parser.add_argument("--make", default="make", help="the command, in shell words")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
     parser.add_argument("variables", nargs="*", help="of make, as NAME=VALUE")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     variables = [v for v in args.variables if not v.startswith("COLLECTION=")]
     make = [*shlex.split(args.make), *variables]
     names = list(settings.KINDS)

@@ -122,7 +122,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Score each submission, write the table of all, and rank them if they are several."""
     description, _, _ = __doc__.partition("\n\n    python")
     form = argparse.RawDescriptionHelpFormatter
@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("submissions", type=Path, nargs="*", help="default: that of --outputs")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
 
     frames, board = [], []
     for path in args.submissions or [args.outputs / "submission.csv"]:

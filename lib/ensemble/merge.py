@@ -121,7 +121,7 @@ def _missing(
     return found
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Merge, or say in one line what is missing."""
     description, _, _ = __doc__.partition("\n\n    python")
     form = argparse.RawDescriptionHelpFormatter
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")
     parser.add_argument("--partial", action="store_true", help="write what there is")
     parser.add_argument("--official", action="store_true", help="check the official 894 rows")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
 
     wanted = check_sample(args.sample) if args.sample else None
     collections = [find_collection(name, args.outputs, args.data) for name in identifiers()]

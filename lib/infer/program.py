@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from lib.tpugraphs.opcodes import NAME_OF_ID
 from lib.tpugraphs.program import Program, layouts, read_program, with_candidates
 
 CHOICE = "-"  # of the compiler, in the printed form
+PERMUTATIONS = 2  # unless another number is asked for: one program is to be ranked while one waits
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ def rank_program(
             :func:`lib.tpugraphs.program.with_candidates`.
         folder: the collection's outputs, with trained folds.
         collection: its name.
-        overrides: settings that take precedence over those that the networks were trained with.
+        overrides: settings that take precedence over those that the networks were trained with,
+            and over ``PERMUTATIONS``.
 
     Raises:
         UserError: if there is nothing to rank, or nothing to rank it with.
@@ -78,7 +81,7 @@ def rank_program(
         program = with_candidates(program, candidates)
     if not len(program.graph.config_runtime):
         raise UserError(f"{path}: no configurations in it; name some with --candidates FILE")
-    ensemble = load_ensemble(folder, collection, overrides)
+    ensemble = load_ensemble(folder, collection, {"permutations": PERMUTATIONS, **overrides})
     return Ranking(program, ensemble, score_program(ensemble, program))
 
 
@@ -128,7 +131,7 @@ def _check_alike(path: Path, about: Mapping[str, Any], chosen: Any, first: Any) 
 def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
     """Mean over folds of each configuration's score, (c,), blended as stage 4 does.
 
-    Folds run side by side: torch lets go of Python's lock, and each has its own thread.
+    Folds run side by side, a core each: torch lets go of Python's lock.
     """
     chosen = ensemble.settings
     graph = compress(program.graph, "test", chosen.hops, path=program.path)
@@ -137,7 +140,7 @@ def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
     def of_fold(network: nn.Module) -> np.ndarray:
         return scale(scores_of(network, graph, chosen).mean(axis=0)[graph.original])
 
-    with ThreadPoolExecutor(len(ensemble.networks)) as pool:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return np.mean(list(pool.map(of_fold, ensemble.networks.values())), axis=0)
 
 
