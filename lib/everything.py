@@ -20,7 +20,6 @@ from pathlib import Path
 from lib import settings
 from lib.artifacts import read_json
 from lib.errors import UserError, one_line_errors
-from lib.tpugraphs.roots import find_root
 
 SECTIONS = ("training", "validation", "test")
 MAKE_INTERNALS = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
@@ -47,9 +46,8 @@ class Outcome:
 
 def run_collection(name: str, make: list[str], outputs: Path, data: Path | None) -> Outcome:
     """Make one collection if it has data; what it prints goes where ours does."""
-    folder = settings.KINDS[name](collection=name).folder
     try:
-        root = find_root(data, folder, (settings.DOWNLOADED, settings.BUNDLED), settings.BUNDLED)
+        _, root = settings.resolve(argparse.Namespace(collection=name, data=data))
     except UserError as error:
         return Outcome(name, "left out", str(error).partition(";")[0])
     environment = {k: v for k, v in os.environ.items() if k not in MAKE_INTERNALS}

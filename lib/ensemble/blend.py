@@ -83,7 +83,7 @@ def blend(frames: Sequence[pl.DataFrame], method: str = "mean") -> pl.DataFrame:
 
 def _scaled(frame: pl.DataFrame, scale: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:
     """Each graph's scores on the method's scale."""
+    frame = frame.with_columns(pl.col("score").cast(pl.Float64))
     parts = frame.partition_by("graph")
-    return pl.concat(
-        [frame.clear(), *(p.with_columns(score=scale(p["score"].to_numpy())) for p in parts)]
-    )
+    scaled = (part.with_columns(score=scale(part["score"].to_numpy())) for part in parts)
+    return pl.concat([frame.clear(), *scaled])

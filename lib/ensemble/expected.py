@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from lib.cache.format import TABLE
 from lib.errors import DataError, UserError
 from lib.tpugraphs.labels import count_configurations
 from lib.tpugraphs.npz import stem
-from lib.tpugraphs.roots import DataRoot, find_root
+from lib.tpugraphs.roots import DataRoot
 
 # Graphs of the official test splits; 894 together.
 OFFICIAL_TEST = {
@@ -61,9 +62,10 @@ def raw_folder(name: str) -> Path:
 
 def data_root(name: str, data: Path | None) -> DataRoot | None:
     """The data root of a collection, ``None`` if there is none."""
-    defaults = (settings.DOWNLOADED, settings.BUNDLED)
+    if name not in settings.KINDS:
+        return None
     try:
-        return find_root(data, raw_folder(name), defaults, settings.BUNDLED)
+        return settings.resolve(Namespace(collection=name, data=data))[1]
     except UserError:
         return None
 
@@ -87,12 +89,14 @@ def find_collection(name: str, outputs: Path, data: Path | None) -> Collection:
 
 
 def _cached_counts(table: Path) -> dict[str, int]:
-    columns = ["graph", "split", "original_configurations"]
     try:
-        rows = pl.read_parquet(table, columns=columns).filter(pl.col("split") == "test")
-    except (OSError, pl.exceptions.PolarsError) as error:
+        rows = pl.read_parquet(table)
+        # Kernels keep every configuration, so that their table has one number of them.
+        count = next(c for c in ("original_configurations", "configurations") if c in rows.columns)
+        rows = rows.filter(pl.col("split") == "test").select("graph", count)
+    except (OSError, StopIteration, pl.exceptions.PolarsError) as error:
         raise DataError(table, "parquet", error, "a table; run 01_preprocess.py again") from None
-    return dict(rows.select("graph", "original_configurations").iter_rows())
+    return dict(rows.iter_rows())
 
 
 def _check_same_graphs(table: Path, counts: dict[str, int], files: list[Path]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from lib.errors import DataError
 from lib.tpugraphs import archive, checks
+from lib.tpugraphs.convert import safe_stems
 from lib.tpugraphs.npz import TileKernel, stem
 from lib.tpugraphs.protobuf import read_protobuf
 
@@ -39,7 +40,9 @@ def read_runtimes(path: Path) -> dict[str, np.ndarray]:
         return {stem(path): _npz_runtimes(path)}
     found = read_protobuf(path)
     if isinstance(found, list):
-        return {kernel.name: _normalized(kernel) for kernel in found}
+        kernels = [kernel for kernel in found if len(kernel.config_runtime)]
+        names = safe_stems([kernel.name for kernel in kernels])
+        return {n: _normalized(kernel) for n, kernel in zip(names, kernels, strict=True)}
     return {stem(path): found.config_runtime}
 
 

@@ -112,7 +112,7 @@ def test_what_a_run_depends_on(cache, tmp_path):
 def test_a_run_is_executed_once(tmp_path):
     (tmp_path / "scores").mkdir()
     run = Run("x", tmp_path, 0, "key", (("-c", "pass"),))
-    failing = Run("y", tmp_path, 1, "key", (("03_infer.py", "--collection", "nonsense"),))
+    failing = Run("y", tmp_path, 1, "key", (("nonsense.py", "--fold=1"),))
     assert not run.done
     write_json(tmp_path / "fold_0.key.json", "key")
     assert not run.done  # no scores
@@ -120,7 +120,7 @@ def test_a_run_is_executed_once(tmp_path):
     assert run.done
     assert not Run("x", tmp_path, 0, "another", ()).done
     execute_all([run], 1)
-    with pytest.raises(UserError, match=r"y: 03_infer\.py failed: "):
+    with pytest.raises(UserError, match=r"y: nonsense\.py failed: "):
         execute_all([run, failing], 2)
 
 
@@ -193,7 +193,12 @@ def test_differences_are_paired_by_graph(tmp_path):
     rows = [
         ("blending", None, None, method, folds, graph, base + gain)
         for graph, base in (("a", 0.1), ("b", 0.5), ("c", 0.9))
-        for method, folds, gain in (("mean", 4, 0), ("mean", 5, 0.02), ("rank", 4, base / 10))
+        for method, folds, gain in (
+            ("mean", 4, 0),
+            ("mean", 5, 0.02),
+            ("rank", 4, base / 10),
+            ("rank", 5, 0),
+        )
     ]
     rows += [
         ("inference", b, p, None, None, g, 0.5) for b in (32, 0) for p in (1, 10) for g in "ab"
