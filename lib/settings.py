@@ -21,6 +21,7 @@ from lib.tpugraphs.roots import DataRoot, find_root
 ROOT = Path(__file__).resolve().parent.parent  # the repository
 BUNDLED = ROOT / "data" / "xla-cpu"
 DOWNLOADED = ROOT / "data" / "tpugraphs"
+BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/blending.py
 
 
 def _setting(default: Any, help: str, least: float = 1, most: float = math.inf) -> Any:
@@ -156,7 +157,6 @@ BUNDLED_VALUES: dict[str, dict[str, Any]] = {
     "layout-nlp-default": {**SMALL, "epochs": 110, "configurations": 64},
 }
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
-BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/blending.py
 KINDS: dict[str, type[Settings]] = {name: LayoutSettings for name in OFFICIAL}
 
 
