@@ -31,6 +31,7 @@ PREPROCESS_FLAGS = $(COMMON) $(call flag,HOPS,hops) $(if $(KEEP_GOING),--keep-go
 TRAIN_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model)
 INFER_FLAGS = $(COMMON) $(call flag,TTA,permutations) $(call flag,MODEL,model)
 ENSEMBLE_FLAGS = $(COMMON)
+STUDY_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model) $(call flag,PARTS,parts)
 
 # Sources each stage runs: its wing, and the ground floor that it stands on.
 # (Fetching data is no part of reading it.)
@@ -46,7 +47,7 @@ ENSEMBLE_SOURCES := 04_ensemble.py \
 
 # A file that changes exactly when its text does: how a stage depends on variables.
 # (Not under `make -n`, which must change nothing.)
-BUILDS := $(filter all preprocess train infer ensemble $(OUTPUTS)/%,$(MAKECMDGOALS))
+BUILDS := $(filter all preprocess train infer ensemble study $(OUTPUTS)/%,$(MAKECMDGOALS))
 ifeq (,$(findstring n,$(firstword -$(MAKEFLAGS))))
 ifneq (,$(BUILDS))
 stamp = $(shell mkdir -p $(OUTPUTS)/.make && f=$(OUTPUTS)/.make/$(COLLECTION).$(1) && \
@@ -55,6 +56,7 @@ PREPROCESS_STAMP := $(call stamp,preprocess,$(PREPROCESS_FLAGS))
 TRAIN_STAMP := $(call stamp,train,$(TRAIN_FLAGS))
 INFER_STAMP := $(call stamp,infer,$(INFER_FLAGS))
 ENSEMBLE_STAMP := $(call stamp,ensemble,$(ENSEMBLE_FLAGS) $(FOLDS))
+STUDY_STAMP := $(call stamp,study,$(STUDY_FLAGS) $(FOLDS))
 endif
 endif
 
@@ -106,9 +108,8 @@ $(OUT)/submission.csv $(OUT)/metrics.json &: $(SCORES) $(ENSEMBLE_SOURCES) $(ENS
 
 study: $(OUT)/study/study.parquet  ## what permutations, batch, blending and folds buy COLLECTION: [PARTS=3]
 
-$(OUT)/study/study.parquet: $(MODELS) $(INFER_SOURCES) $(ENSEMBLE_SOURCES) $(ENSEMBLE_STAMP) | $(READY)
-	$(RUN) 04_ensemble.py $(ENSEMBLE_FLAGS) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model) \
-		--folds $(FOLDS) --study --jobs $(JOBS) $(call flag,PARTS,parts)
+$(OUT)/study/study.parquet: $(MODELS) $(INFER_SOURCES) $(ENSEMBLE_SOURCES) $(STUDY_STAMP) | $(READY)
+	$(RUN) 04_ensemble.py $(STUDY_FLAGS) --folds $(FOLDS) --study --jobs $(JOBS)
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.ensemble.merge --outputs $(OUTPUTS) $(call flag,DATA,data) \
