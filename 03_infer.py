@@ -1,10 +1,15 @@
 """Stage 3: score every configuration with the network of one fold.
 
+With --program FILE instead of --fold: rank the configurations of one program with all folds.
+
 Reads   <outputs>/<collection>/cache/ and fold_<k>/{last,model}.safetensors
 Writes  <outputs>/<collection>/scores/fold_<k>.parquet
 """
 
 from __future__ import annotations
+
+import argparse
+from pathlib import Path
 
 import polars as pl
 import torch
@@ -14,6 +19,7 @@ from lib import checkpoint, settings
 from lib.artifacts import atomic_file
 from lib.cache.reader import Cache
 from lib.errors import DataError, one_line_errors
+from lib.infer.program import as_json, as_text, rank_program
 from lib.infer.scores import graphs_to_score, score_graphs
 from lib.model import build_network
 
@@ -21,8 +27,16 @@ from lib.model import build_network
 def main() -> None:
     """Score the fold's validation graphs and the test graphs."""
     parser = settings.parser(__doc__)
-    parser.add_argument("--fold", type=int, required=True, help="which fold's network to use")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--fold", type=int, help="which fold's network to use")
+    what.add_argument("--program", type=Path, help="an npz, tuning protobuf or HLO to rank")
+    parser.add_argument("--candidates", type=Path, help="to rank instead of the program's own")
+    parser.add_argument("--top", type=int, default=10, help="best configurations to print")
+    parser.add_argument("--json", action="store_true", help="print them for machines")
     args = parser.parse_args()
+    if args.program:
+        print(rank(args))
+        return
     chosen, _ = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
 
@@ -47,6 +61,15 @@ def main() -> None:
         f"infer: {chosen.collection} fold {args.fold}: {len(scores):,} scores of {len(wanted)} "
         f"graphs; wrote {path}"
     )
+
+
+def rank(args: argparse.Namespace) -> str:
+    """The best configurations of one program, as text."""
+    torch.set_num_threads(1)  # of each fold; the folds run side by side
+    folder = args.outputs / args.collection
+    overrides = settings.overrides_in(args)
+    ranking = rank_program(args.program, args.candidates, folder, args.collection, overrides)
+    return (as_json if args.json else as_text)(ranking, args.top)
 
 
 if __name__ == "__main__":

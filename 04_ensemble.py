@@ -1,7 +1,8 @@
 """Stage 4: blend the best folds into a submission and measure it.
 
 Reads   <outputs>/<collection>/cache/, fold_<k>/metrics.json and scores/fold_<k>.parquet
-Writes  <outputs>/<collection>/submission.csv and metrics.json
+Writes  <outputs>/<collection>/submission.csv and metrics.json; with --study instead
+        study/{study,graphs}.parquet and study.svg, from out-of-fold scores of other networks
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import polars as pl
 
 from lib import settings
 from lib.artifacts import write_json
+from lib.blending import choose_folds
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
-from lib.ensemble.blend import blend, choose_folds, fold_files, read_scores, validation_score
+from lib.ensemble.blend import blend, fold_files, read_scores, validation_score
 from lib.ensemble.kinds import KINDS
+from lib.ensemble.study import run_study, study_text
 from lib.ensemble.submission import submission_rows, write_submission
 from lib.errors import one_line_errors
 from lib.provenance import versions
@@ -25,11 +28,20 @@ def main() -> None:
     """Choose folds by validation score, blend them, write the submission and the metrics."""
     parser = settings.parser(__doc__)
     parser.add_argument("--folds", type=int, help="use folds 0 to this minus 1 (default: all)")
+    parser.add_argument("--study", action="store_true", help="what do the settings buy?")
+    parser.add_argument("--parts", type=int, default=3, help="of a study's nested folds")
+    parser.add_argument("--jobs", type=int, default=1, help="networks of a study side by side")
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
     folder = args.outputs / chosen.collection
     cache = Cache(folder / "cache")
     kind, metric = KINDS[chosen.kind], chosen.metric
+
+    if args.study:
+        table = run_study(folder, chosen, root.path, args.folds, args.parts, args.jobs)
+        print(study_text(table))
+        print(f"study: {chosen.collection}: {len(table)} choices; wrote {folder}/study/")
+        return
 
     files = fold_files(folder / "scores", args.folds)
     validation = {k: validation_score(folder / f"fold_{k}", cache, metric) for k in files}
@@ -37,7 +49,9 @@ def main() -> None:
     scores = {fold: read_scores(path) for fold, path in files.items()}
 
     def blended(split: str, folds: list[int]) -> pl.DataFrame:
-        return blend([scores[fold].filter(pl.col("split") == split) for fold in folds])
+        return blend(
+            [scores[fold].filter(pl.col("split") == split) for fold in folds], chosen.blending
+        )
 
     test = blended("test", best)
     counts = {name: len(cache.graph(name).original) for name in cache.names("test")}

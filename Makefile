@@ -31,6 +31,7 @@ PREPROCESS_FLAGS = $(COMMON) $(call flag,HOPS,hops) $(if $(KEEP_GOING),--keep-go
 TRAIN_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model)
 INFER_FLAGS = $(COMMON) $(call flag,TTA,permutations) $(call flag,MODEL,model)
 ENSEMBLE_FLAGS = $(COMMON)
+STUDY_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model) $(call flag,PARTS,parts)
 
 # Sources each stage runs: its wing, and the ground floor that it stands on.
 # (Fetching data is no part of reading it.)
@@ -40,13 +41,13 @@ PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
 LEARNING := batches.py scoring.py tiles.py folds.py checkpoint.py native model
 TRAIN_SOURCES := 02_train.py \
 	$(call py,$(FLOOR) $(LEARNING) metrics.py tracking.py provenance.py train)
-INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) infer)
+INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) blending.py infer)
 ENSEMBLE_SOURCES := 04_ensemble.py \
-	$(call py,$(FLOOR) metrics.py baseline.py provenance.py ensemble)
+	$(call py,$(FLOOR) metrics.py baseline.py blending.py folds.py provenance.py ensemble)
 
 # A file that changes exactly when its text does: how a stage depends on variables.
 # (Not under `make -n`, which must change nothing.)
-BUILDS := $(filter all preprocess train infer ensemble $(OUTPUTS)/%,$(MAKECMDGOALS))
+BUILDS := $(filter all preprocess train infer ensemble study $(OUTPUTS)/%,$(MAKECMDGOALS))
 ifeq (,$(findstring n,$(firstword -$(MAKEFLAGS))))
 ifneq (,$(BUILDS))
 stamp = $(shell mkdir -p $(OUTPUTS)/.make && f=$(OUTPUTS)/.make/$(COLLECTION).$(1) && \
@@ -55,6 +56,7 @@ PREPROCESS_STAMP := $(call stamp,preprocess,$(PREPROCESS_FLAGS))
 TRAIN_STAMP := $(call stamp,train,$(TRAIN_FLAGS))
 INFER_STAMP := $(call stamp,infer,$(INFER_FLAGS))
 ENSEMBLE_STAMP := $(call stamp,ensemble,$(ENSEMBLE_FLAGS) $(FOLDS))
+STUDY_STAMP := $(call stamp,study,$(STUDY_FLAGS) $(FOLDS))
 endif
 endif
 
@@ -70,7 +72,8 @@ TEST_READY := $(VENV)/.ready-test
 COLLECT_VENV := $(VENV)-collect
 COLLECT_READY := $(COLLECT_VENV)/.ready
 
-.PHONY: help all preprocess train infer ensemble setup test lint collect download clean
+.PHONY: help all everything preprocess train infer ensemble study submission score setup test lint \
+	collect download clean
 
 help:  ## this list
 	@echo 'usage: make TARGET [COLLECTION=...] [FOLDS=5] [EPOCHS=] [TTA=] [SEED=] [HOPS=] [KEEP_GOING=1] [DATA=path] [ARGS="--flag value"]'
@@ -81,6 +84,13 @@ help:  ## this list
 	@echo 'every setting of a collection: .venv/bin/python 02_train.py --collection NAME --help'
 
 all: $(OUT)/submission.csv $(OUT)/metrics.json  ## all four stages of COLLECTION
+
+# A make of its own for each collection: one that fails does not stop the others. (Not $(MAKE)
+# itself in the recipe, for then `make -n` would run it.)
+SUBMAKE ?= $(MAKE)
+everything: $(READY)  ## make all for every collection that has data, and an account of them
+	$(RUN) -m lib.everything --make '$(SUBMAKE) JOBS=$(JOBS)' --outputs $(OUTPUTS) \
+		$(call flag,DATA,data) $(MAKEOVERRIDES)
 
 preprocess: $(OUT)/cache/manifest.json  ## stage 1: raw graphs to the cache
 train: $(MODELS)  ## stage 2: a network for each of the first FOLDS folds
@@ -98,6 +108,18 @@ $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(INFE
 
 $(OUT)/submission.csv $(OUT)/metrics.json &: $(SCORES) $(ENSEMBLE_SOURCES) $(ENSEMBLE_STAMP) | $(READY)
 	$(RUN) 04_ensemble.py $(ENSEMBLE_FLAGS) --folds $(FOLDS)
+
+study: $(OUT)/study/study.parquet  ## what permutations, batch, blending and folds buy COLLECTION: [PARTS=3]
+
+$(OUT)/study/study.parquet: $(MODELS) $(INFER_SOURCES) $(ENSEMBLE_SOURCES) $(STUDY_STAMP) | $(READY)
+	$(RUN) 04_ensemble.py $(STUDY_FLAGS) --folds $(FOLDS) --study --jobs $(JOBS)
+
+submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
+	$(RUN) -m lib.ensemble.merge --outputs $(OUTPUTS) $(call flag,DATA,data) \
+		$(call flag,SAMPLE,sample) $(if $(PARTIAL),--partial)
+
+score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
+	$(RUN) -m lib.ensemble.leaderboard --outputs $(OUTPUTS) $(call flag,DATA,data) $(SUBMISSION)
 
 setup: $(NATIVE_READY)  ## the environment, in VENV (make all and make test do it themselves)
 

@@ -21,6 +21,7 @@ from lib.tpugraphs.roots import DataRoot, find_root
 ROOT = Path(__file__).resolve().parent.parent  # the repository
 BUNDLED = ROOT / "data" / "xla-cpu"
 DOWNLOADED = ROOT / "data" / "tpugraphs"
+BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/blending.py
 
 
 def _setting(default: Any, help: str, least: float = 1, most: float = math.inf) -> Any:
@@ -72,6 +73,9 @@ class Settings:
     score_training: bool = _setting(False, "score a fold's training graphs as well")
     # stage 4 (2.4.3)
     best_folds: int = _setting(4, "trained folds that are blended, best validation first")
+    blending: str = _setting(
+        "mean", "scale of the blended scores: mean, standardized, min-max, rank"
+    )
 
     @property
     def folder(self) -> Path:
@@ -94,6 +98,9 @@ class Settings:
         if self.weights not in WEIGHTS_FILES:
             names = ", ".join(WEIGHTS_FILES)
             raise UserError(f"--weights {self.weights!r}: must be one of {names}")
+        if self.blending not in BLENDINGS:
+            names = ", ".join(BLENDINGS)
+            raise UserError(f"--blending {self.blending!r}: must be one of {names}")
 
 
 @dataclass(frozen=True)

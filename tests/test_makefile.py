@@ -80,7 +80,7 @@ def test_a_changed_source_reruns_the_stages_that_import_it(run, first):
     ("changed", "expected"),
     [
         ("01_preprocess.py", SCRIPTS),
-        ("lib/preprocess/prune.py", SCRIPTS),
+        ("lib/preprocess/layout.py", SCRIPTS),
         ("02_train.py", SCRIPTS[1:]),
         ("lib/train/loss.py", SCRIPTS[1:]),
         ("lib/model/sage.py", SCRIPTS[1:]),

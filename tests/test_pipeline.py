@@ -197,3 +197,59 @@ def test_a_killed_training_ends_with_the_same_bytes(run, tmp_path):
     assert histories[0].select(columns).equals(histories[1].select(columns))
     assert not state.exists()
     assert not list(state.parent.glob(".partial-*")), "left over by the killed run"
+
+
+def ranked(run: Run, *flags: object) -> subprocess.CompletedProcess:
+    path = run.data / "npz/layout/xla/default/test/test_0.v1.0.npz"
+    given = ["--outputs", run.folder.parent, "--program", path, "--permutations", 2]
+    return run_stage("03_infer.py", *given, *flags)
+
+
+def test_one_program_is_ranked_as_in_the_submission(run):
+    done = ranked(run, "--top", 20, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    order = ";".join(str(one["config"]) for one in found["top"])
+    lines = (run.folder / "submission.csv").read_text().splitlines()
+    assert lines[1] == f"layout:xla:default:test_0.v1.0,{order}"
+    assert sorted(found["folds"]) == [0, 1]
+    raw = read_layout(run.data / "npz/layout/xla/default/test/test_0.v1.0.npz")
+    best = found["top"][0]
+    for site, features in zip(best["sites"], raw.node_config_feat[best["config"]], strict=True):
+        assert site["output"] == ([int(d) for d in features[:2]] if features[0] >= 0 else None)
+        assert site["opcode"] in ("convolution", "dot", "reshape")
+
+
+def test_one_programs_best_configurations_in_words(run, tmp_path):
+    raw = read_layout(run.data / "npz/layout/xla/default/test/test_0.v1.0.npz")
+    node = raw.node_config_ids[0]
+    candidates = tmp_path / "candidates.jsonl"
+    candidates.write_text(f'{{"{node}": {{"output": "{{0,1}}"}}}}\n{{}}\n')
+    done = ranked(run, "--candidates", candidates)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len([line for line in lines if line.startswith("#")]) == 2
+    assert [line.split()[:2] for line in lines if "output {0,1}" in line] == [["node", str(node)]]
+    assert "2 configurations scored by folds" in lines[-1]
+
+
+def test_a_study_trains_what_it_needs_and_is_not_repeated(run, tmp_path):
+    folder = tmp_path / COLLECTION
+    folder.mkdir()
+    for name in ("cache", "fold_0"):
+        (folder / name).symlink_to(run.folder / name)
+    flags = ["--data", run.data, "--outputs", tmp_path, *TINY_FLAGS[:-2], "--epochs", 2]
+    flags += ["--folds", 1, "--study", "--parts", 2, "--jobs", 2]
+    done = run_stage("04_ensemble.py", *flags)
+    assert done.returncode == 0, done.stderr
+    table = pl.read_parquet(folder / "study" / "study.parquet")
+    assert set(table["study"]) == {"inference", "blending"}
+    blending = table.filter(pl.col("study") == "blending")
+    assert blending["graphs"].unique().to_list() == [8]  # every training graph, held out once
+    assert blending["score"].n_unique() == 1  # one fold: every method ranks alike
+    assert table["default"].sum() == 2
+    assert (folder / "study" / "study.svg").stat().st_size > 1000
+    weights = folder / f"study/part_0_of_2/{COLLECTION}/fold_0/last.safetensors"
+    before = weights.stat().st_mtime_ns
+    assert run_stage("04_ensemble.py", *flags).returncode == 0
+    assert weights.stat().st_mtime_ns == before

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from lib.artifacts import read_json
+from lib.blending import METHODS
 from lib.cache.reader import Cache
 from lib.errors import DataError, UserError
 
@@ -66,20 +68,22 @@ def read_scores(path: Path) -> pl.DataFrame:
     return mean.sort("split", *KEYS)
 
 
-def choose_folds(validation: Mapping[int, float], count: int) -> list[int]:
-    """The ``count`` folds of highest validation score, best first (TGraph paper, section 2.4.3).
+def blend(frames: Sequence[pl.DataFrame], method: str = "mean") -> pl.DataFrame:
+    """Mean over folds of each configuration's score: ``graph, config, score``, sorted.
 
-    Training a fold fails now and then; leaving the worst one out is the cure. Ties go to the
-    lower number.
+    Args:
+        frames: ``graph, config, score`` of each fold.
+        method: how a graph's scores come to one scale first, a key of
+            :data:`lib.blending.METHODS`; the paper takes the plain ``mean``.
     """
-    return sorted(validation, key=lambda fold: (-validation[fold], fold))[:count]
-
-
-def blend(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Mean score over folds of each configuration: ``graph, config, score``, sorted.
-
-    The networks' scores share the scale that the hinge loss sets, a margin of 1 between pairs,
-    so that their plain mean is what the paper takes.
-    """
-    rows = pl.concat([frame.select(*KEYS, "score") for frame in frames])
+    scale = METHODS[method]
+    rows = pl.concat([_scaled(frame.select(*KEYS, "score"), scale) for frame in frames])
     return rows.group_by(*KEYS).agg(pl.col("score").mean()).sort(*KEYS)
+
+
+def _scaled(frame: pl.DataFrame, scale: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:
+    """Each graph's scores on the method's scale."""
+    frame = frame.with_columns(pl.col("score").cast(pl.Float64))
+    parts = frame.partition_by("graph")
+    scaled = (part.with_columns(score=scale(part["score"].to_numpy())) for part in parts)
+    return pl.concat([frame.clear(), *scaled])

@@ -10,17 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from lib.cache.codec import deduplicate
-from lib.cache.encoder import build_dictionary
+from lib.cache.compress import check_measured, compress
 from lib.cache.graph import CachedGraph
-from lib.errors import DataError
-from lib.preprocess.prune import induced_edges, kept_nodes
 from lib.tpugraphs.npz import LayoutGraph, open_layout, stem
-from lib.tpugraphs.padding import detect_padding, pad_with_minus_one
 from lib.tpugraphs.protobuf import read_layout_pb
 
 CELL_BYTES_RAW = 18 * 4  # float32 digits of one (configuration, node) cell in the source
-ROWS = 1 << 12  # configurations compared at a time
 
 
 def read_graphs(
@@ -30,7 +25,7 @@ def read_graphs(
 
     Args:
         path, split: the file, and the split whose folder it is in.
-        settings: ``hops`` among them, see :func:`lib.preprocess.prune.kept_nodes`.
+        settings: ``hops`` among them, see :func:`lib.cache.prune.kept_nodes`.
 
     Raises:
         DataError: anything about the file that cannot be believed.
@@ -52,52 +47,10 @@ def open_raw(path: Path) -> Iterator[tuple[LayoutGraph, Iterable[np.ndarray]]]:
     """
     if path.suffix == ".npz":
         with open_layout(path) as (graph, chunks):
-            yield _measured(path, graph), chunks
+            yield check_measured(path, graph), chunks
     else:
-        graph = _measured(path, read_layout_pb(path))
+        graph = check_measured(path, read_layout_pb(path))
         yield replace(graph, name=stem(path)), [graph.node_config_feat]
-
-
-def compress(
-    raw: LayoutGraph,
-    split: str,
-    hops: int,
-    chunks: Iterable[np.ndarray] | None = None,
-    path: Path | str | None = None,
-) -> CachedGraph:
-    """Prune, pad, de-duplicate and compress one graph (sections 2.2.1 to 2.2.4).
-
-    Args:
-        raw, split: the graph, and the split that it is in.
-        hops: see :func:`lib.preprocess.prune.kept_nodes`.
-        chunks: its configurations (r, k, 18), if they are not in ``raw``.
-        path: its file, to name in an error instead of the graph.
-
-    Raises:
-        DataError: if the graph has no configurations, or one of them cannot be believed.
-        AssertionError: if the configurations could not be recovered exactly (a defect).
-    """
-    _measured(path or raw.name, raw)
-    shape = len(raw.config_runtime), len(raw.node_config_ids)
-    chunks = [raw.node_config_feat] if chunks is None else chunks
-    dictionary, cells = build_dictionary(path or raw.name, chunks, *shape)
-    first, runtime, original = deduplicate(cells, raw.config_runtime)
-    kept_cells = cells[first]
-    _check_recovered(raw.name, cells, kept_cells, original)
-    count = len(raw.node_opcode)
-    kept = kept_nodes(count, raw.edge_index, raw.node_config_ids, hops)
-    return CachedGraph(
-        name=raw.name,
-        split=split,
-        node_feat=_padded(raw, kept),
-        node_opcode=raw.node_opcode[kept],
-        edges=induced_edges(count, raw.edge_index, kept),
-        config_nodes=np.searchsorted(kept, raw.node_config_ids).astype(np.int32),
-        dictionary=dictionary,
-        cells=kept_cells,
-        runtime=runtime,
-        original=original,
-    )
 
 
 def source_sizes(raw: LayoutGraph) -> dict[str, int]:
@@ -110,24 +63,3 @@ def source_sizes(raw: LayoutGraph) -> dict[str, int]:
         "source_configurations": configurations,
         "source_bytes": arrays + configurations * nodes * CELL_BYTES_RAW,
     }
-
-
-def _measured(path: Path | str, graph: LayoutGraph) -> LayoutGraph:
-    if not len(graph.config_runtime):
-        raise DataError(path, "node_config_feat", "no configurations", "at least one")
-    return graph
-
-
-def _padded(raw: LayoutGraph, kept: np.ndarray) -> np.ndarray:
-    """-1 padded features of the kept nodes, (n', 140); the whole graph tells what is there."""
-    if detect_padding(raw.node_feat, raw.node_opcode) == -1:
-        return raw.node_feat[kept]
-    return pad_with_minus_one(raw.node_feat[kept], raw.node_opcode[kept])
-
-
-def _check_recovered(name: str, cells: np.ndarray, kept: np.ndarray, original: np.ndarray) -> None:
-    """Raise AssertionError unless ``kept[original]`` is ``cells``; no copy of them is made."""
-    for start in range(0, len(cells), ROWS):
-        rows = slice(start, start + ROWS)
-        if not np.array_equal(kept[original[rows]], cells[rows]):
-            raise AssertionError(f"{name}: configurations do not survive de-duplication")

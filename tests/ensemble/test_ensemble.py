@@ -7,10 +7,11 @@ import polars as pl
 import pytest
 
 from lib.baseline import moved_bytes
+from lib.blending import choose_folds
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.ensemble.blend import blend, choose_folds, fold_files, read_scores
+from lib.ensemble.blend import blend, fold_files, read_scores
 from lib.ensemble.evaluation import ceilings, evaluate, summary_table, true_runtimes
 from lib.ensemble.submission import submission_rows, write_submission
 from lib.errors import DataError, UserError

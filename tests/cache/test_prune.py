@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.preprocess.prune import induced_edges, kept_nodes
+from lib.cache.prune import induced_edges, kept_nodes
 
 
 @st.composite

@@ -1,0 +1,75 @@
+"""How many configurations a raw file has, and their runtimes, without reading the rest of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from lib.errors import DataError
+from lib.tpugraphs import archive, checks
+from lib.tpugraphs.convert import safe_stems
+from lib.tpugraphs.npz import TileKernel, stem
+from lib.tpugraphs.protobuf import read_protobuf
+
+RUNTIME, NORMALIZER = "config_runtime", "config_runtime_normalizers"
+
+
+def count_configurations(path: Path) -> dict[str, int]:
+    """Configurations of each graph in a file, by name; of an npz only a header is read.
+
+    Raises:
+        DataError: if the file cannot be believed.
+    """
+    if path.suffix == ".npz":
+        with archive.open_members(path) as members:
+            return {stem(path): _runtime_header(path, members).shape[0]}
+    return {name: len(values) for name, values in read_runtimes(path).items()}
+
+
+def read_runtimes(path: Path) -> dict[str, np.ndarray]:
+    """Runtimes of each graph's configurations, by name: (c,) int64 ns, all zero if unlabelled.
+
+    Of a tile kernel they are divided by their normalizers, (c,) float64, because its runs came
+    from several machines.
+
+    Raises:
+        DataError: if the file cannot be believed.
+    """
+    if path.suffix == ".npz":
+        return {stem(path): _npz_runtimes(path)}
+    found = read_protobuf(path)
+    if isinstance(found, list):
+        kernels = [kernel for kernel in found if len(kernel.config_runtime)]
+        names = safe_stems([kernel.name for kernel in kernels])
+        return {n: _normalized(kernel) for n, kernel in zip(names, kernels, strict=True)}
+    return {stem(path): found.config_runtime}
+
+
+def _npz_runtimes(path: Path) -> np.ndarray:
+    with archive.open_members(path) as members:
+        headers = {RUNTIME: _runtime_header(path, members)}
+        if NORMALIZER in members:
+            headers[NORMALIZER] = archive.read_header(members[NORMALIZER])
+        arrays = archive.read_arrays(members, headers)
+    values = {key: checks.runtimes(path, key, array) for key, array in arrays.items()}
+    times, normalizers = values[RUNTIME], values.get(NORMALIZER)
+    if normalizers is None or not normalizers.any():
+        return times
+    if normalizers.shape != times.shape:
+        raise DataError(path, NORMALIZER, normalizers.shape, f"{times.shape}, as {RUNTIME}")
+    return times / normalizers
+
+
+def _normalized(kernel: TileKernel) -> np.ndarray:
+    normalizers = kernel.config_runtime_normalizers
+    return kernel.config_runtime / normalizers if normalizers.any() else kernel.config_runtime
+
+
+def _runtime_header(path: Path, members: dict[str, archive.Member]) -> archive.Header:
+    if RUNTIME not in members:
+        raise DataError(path, RUNTIME, "no such key", "the runtimes")
+    header = archive.read_header(members[RUNTIME])
+    if len(header.shape) != 1:
+        raise DataError(path, RUNTIME, f"shape {header.shape}", "one dimension")
+    return header

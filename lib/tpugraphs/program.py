@@ -1,0 +1,171 @@
+"""One program to rank: its graph, its instructions' names, and candidate configurations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lib.errors import DataError
+from lib.tpugraphs import archive, checks
+from lib.tpugraphs.npz import LayoutGraph, read_layout, stem
+from lib.tpugraphs.protobuf import MESSAGES, TENSOR_DIMS, detect_kind, read_protobuf
+
+TENSORS = ("output", "input", "kernel")  # of a site, in the order of the 18 features
+FEATURES, SITES = "node_config_feat", "node_config_ids"
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A program and its configurations.
+
+    Attributes:
+        path: its file.
+        graph: with the configurations to rank; runtimes are zero where not known.
+        names: of its n instructions, ``None`` if the file has none.
+    """
+
+    path: Path
+    graph: LayoutGraph
+    names: list[str] | None
+
+
+def read_program(path: Path) -> Program:
+    """Read an npz, a layout tuning protobuf (``ModuleTuningData``) or an ``HloModuleProto``.
+
+    An HLO module has no configurations, and its sites are its convolutions, dots and reshapes.
+
+    Raises:
+        DataError: if the file is none of these, or cannot be believed.
+    """
+    if path.suffix == ".npz":
+        return Program(path, read_layout(path), None)
+    kind = detect_kind(path)
+    if kind == "tile":
+        raise DataError(path, "message", "tile sizes", "ModuleTuningData or HloModuleProto")
+    message = MESSAGES[kind].FromString(path.read_bytes())
+    module = message if kind == "hlo" else message.module
+    names = [inst.name for comp in module.computations for inst in comp.instructions]
+    return Program(path, replace(read_protobuf(path, kind), name=stem(path)), names)
+
+
+def with_candidates(program: Program, path: Path) -> Program:
+    """The program with the configurations of a file in place of its own.
+
+    The file is either
+
+    * an npz with ``node_config_feat`` (c, k, 18), digits -1..5 as in the official layout files,
+      and ``node_config_ids`` (k,), the sites' node positions, which may be left out if k is the
+      program's own number of sites; or
+    * JSON lines, a configuration each: an object from site, by instruction name or node
+      position, to an object of ``output``, ``input``, ``kernel``, each a layout, minor-most
+      dimension first, as a list or as XLA writes it: ``{"dot.3": {"output": "{1,0}"}}``. What is
+      not named is the compiler's choice.
+
+    Raises:
+        DataError: if the file is neither, or names what the program does not have.
+    """
+    read = _npz_candidates if path.suffix == ".npz" else _json_candidates
+    ids, features = read(path, program)
+    if not len(features):
+        raise DataError(path, "configurations", "none", "at least one")
+    graph = replace(
+        program.graph,
+        node_config_ids=ids,
+        node_config_feat=features,
+        config_runtime=np.zeros(len(features), np.int64),
+    )
+    return replace(program, graph=graph)
+
+
+def _npz_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarray]:
+    own = program.graph.node_config_ids
+    with archive.open_members(path) as members:
+        if FEATURES not in members:
+            found = f"no such key among {ascii(sorted(members)[:20])[:300]}"
+            raise DataError(path, FEATURES, found, "configurations (c, k, 18)")
+        wanted = [key for key in (FEATURES, SITES) if key in members]
+        arrays = archive.read_arrays(members, {k: archive.read_header(members[k]) for k in wanted})
+    ids = arrays.get(SITES, own)
+    shape = arrays[FEATURES].shape
+    if len(shape) != 3 or shape[1:] != (*ids.shape, checks.LAYOUT_FEATURES):
+        expected = f"(c, {len(ids)}, {checks.LAYOUT_FEATURES}), as {SITES}"
+        raise DataError(path, FEATURES, f"shape {shape}", expected)
+    nodes = len(program.graph.node_opcode)
+    return checks.config_ids(path, ids, nodes), checks.layout_codes(path, arrays[FEATURES])
+
+
+def _json_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarray]:
+    places = _places(program)
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, ValueError) as error:
+        raise DataError(path, "file", error, "JSON lines or npz") from None
+    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    shape = len(numbered), len(program.graph.node_config_ids), checks.LAYOUT_FEATURES
+    features = np.full(shape, -1, np.int8)
+    for row, (number, line) in zip(features, numbered, strict=True):
+        try:
+            sites = json.loads(line)
+        except ValueError as error:
+            raise DataError(path, f"line {number}", error, "a JSON object") from None
+        if not isinstance(sites, dict):
+            raise DataError(path, f"line {number}", type(sites).__name__, "an object of sites")
+        for site, tensors in sites.items():
+            where = f"line {number}, {site}"
+            if site not in places:
+                known = ", ".join(list(places)[:3])
+                raise DataError(path, where, "no such site", f"one such as {known}")
+            row[places[site]] = _site_features(path, where, tensors)
+    return program.graph.node_config_ids, features
+
+
+def _places(program: Program) -> dict[str, int]:
+    """Position among the sites by instruction name and by node position."""
+    ids = program.graph.node_config_ids.tolist()
+    places = {str(node): place for place, node in enumerate(ids)}
+    if program.names:
+        places = {program.names[node]: place for place, node in enumerate(ids)} | places
+    return places
+
+
+def _site_features(path: Path, where: str, tensors: Any) -> list[int]:
+    if not isinstance(tensors, Mapping) or set(tensors) - set(TENSORS):
+        raise DataError(path, where, repr(tensors)[:60], f"an object of {', '.join(TENSORS)}")
+    row = []
+    for tensor in TENSORS:
+        layout = parse_layout(tensors.get(tensor))
+        if layout is None:
+            expected = "a layout such as {1,0} of at most six dimensions, or null"
+            raise DataError(path, f"{where}, {tensor}", repr(tensors[tensor])[:60], expected)
+        row += [*layout, *[-1] * (TENSOR_DIMS - len(layout))]
+    return row
+
+
+def parse_layout(value: Any) -> list[int] | None:
+    """A layout's dimensions from a list, ``"{1,0}"``, or null for the compiler's choice, ``[]``.
+
+    Returns ``None`` for anything else. Convolutions may name their minor-most dimensions only,
+    as the official files do, so that a layout need not name all of 0..r-1.
+    """
+    if value is None:
+        return []
+    if isinstance(value, str):
+        inside = value.strip().removeprefix("{").removesuffix("}")
+        parts = [part.strip() for part in inside.split(",")] if inside.strip() else []
+        if not all(part.isdecimal() and part.isascii() for part in parts):
+            return None
+        value = [int(part) for part in parts]
+    good = isinstance(value, list) and all(type(d) is int and 0 <= d < TENSOR_DIMS for d in value)
+    return value if good and len(set(value)) == len(value) <= TENSOR_DIMS else None
+
+
+def layouts(features: np.ndarray) -> dict[str, list[int] | None]:
+    """A site's layouts by tensor from its (18,) features; ``None`` for the compiler's choice."""
+    parts = np.asarray(features).reshape(len(TENSORS), TENSOR_DIMS)
+    named = ([int(d) for d in part if d >= 0] for part in parts)
+    return {tensor: layout or None for tensor, layout in zip(TENSORS, named, strict=True)}

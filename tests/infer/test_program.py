@@ -1,0 +1,101 @@
+"""Ranking one program; tests/test_pipeline.py compares it with stages 3 and 4."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from lib import checkpoint
+from lib.cache.compress import compress
+from lib.errors import DataError, UserError
+from lib.infer.program import as_json, as_text, load_ensemble, rank_program
+from lib.infer.scores import permuted_scores
+from lib.model import build_network
+from lib.tpugraphs.npz import write_layout
+
+from ..builders import COLLECTION, tiny_settings
+from ..synthetic import layout_graph
+
+SETTINGS = tiny_settings(best_folds=2)
+
+
+@pytest.fixture
+def program(tmp_path):
+    graph = layout_graph("net.v1", 0)
+    write_layout(tmp_path / "net.v1.npz", graph)
+    return tmp_path / "net.v1.npz", graph
+
+
+@pytest.fixture
+def folds(tmp_path):
+    """Three trained folds, of which the best two are 2 and 0."""
+    networks = {}
+    for fold, tau in ((0, 0.3), (1, 0.1), (2, 0.5)):
+        torch.manual_seed(fold)
+        networks[fold] = build_network(SETTINGS).eval()
+        write_fold(tmp_path, fold, networks[fold], tau=tau)
+    return tmp_path, networks
+
+
+def write_fold(folder, fold, network, **about):
+    about = {**dataclasses.asdict(SETTINGS), "data": "d", "fold": fold, **about}
+    (folder / f"fold_{fold}").mkdir(exist_ok=True)
+    checkpoint.save(folder / f"fold_{fold}" / "last.safetensors", network.state_dict(), about)
+
+
+def test_the_best_folds_mean_score_of_every_configuration(folds, program):
+    folder, networks = folds
+    path, raw = program
+    overrides = {"permutations": 3}
+    ranking = rank_program(path, None, folder, COLLECTION, overrides)
+    assert list(ranking.ensemble.networks) == [2, 0]
+    graph = compress(raw, "test", SETTINGS.hops)
+    chosen = dataclasses.replace(SETTINGS, **overrides)
+    each = [permuted_scores(networks[k], graph, chosen).mean(axis=0) for k in (2, 0)]
+    assert ranking.scores == pytest.approx(np.mean(each, axis=0)[graph.original], abs=1e-4)
+    assert np.all(np.diff(ranking.scores[ranking.best(20)]) >= 0)
+    ranked = rank_program(path, None, folder, COLLECTION, {**overrides, "blending": "rank"})
+    assert ranked.scores.min() >= 1
+    assert ranked.scores.max() <= 20
+
+
+def test_the_best_in_words_and_for_machines(folds, program):
+    folder, _ = folds
+    path, raw = program
+    ranking = rank_program(path, None, folder, COLLECTION, {})
+    assert ranking.ensemble.settings.permutations == 2
+    found = json.loads(as_json(ranking, 3))
+    best = ranking.best(3)
+    assert [one["config"] for one in found["top"]] == best
+    assert [one["runtime_ns"] for one in found["top"]] == raw.config_runtime[best].tolist()
+    assert found["configurations"] == 20
+    lines = as_text(ranking, 3).splitlines()
+    assert [int(line.split()[2]) for line in lines if line[0] == "#"] == best
+    written = [line for line in lines if line.startswith("    node")]
+    constrained = (raw.node_config_feat[best, :, 0] >= 0).sum()
+    assert len(written) == constrained
+    assert all("output {1,0}" in line or "output {0,1}" in line for line in written)
+
+
+def test_what_cannot_be_ranked(folds, program, tmp_path):
+    folder, networks = folds
+    _, raw = program
+    with pytest.raises(UserError, match=r"run 02_train\.py first"):
+        load_ensemble(tmp_path / "none", COLLECTION, {})
+    with pytest.raises(UserError, match="did you mean"):
+        load_ensemble(folder, "layout-xla-defualt", {})
+    with pytest.raises(DataError, match="channels"):
+        load_ensemble(folder, COLLECTION, {"channels": 32})
+    empty = dataclasses.replace(
+        raw, node_config_feat=raw.node_config_feat[:0], config_runtime=raw.config_runtime[:0]
+    )
+    write_layout(tmp_path / "empty.npz", empty)
+    with pytest.raises(UserError, match="--candidates FILE"):
+        rank_program(tmp_path / "empty.npz", None, folder, COLLECTION, {})
+    write_fold(folder, 1, networks[1], tau=0.1, data="another")
+    with pytest.raises(DataError, match="that of the other folds"):
+        load_ensemble(folder, COLLECTION, {})

@@ -1,0 +1,55 @@
+"""Scales that scores of several networks are brought to before they are averaged."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import rankdata
+
+from lib.blending import METHODS
+from lib.ensemble.blend import blend
+from lib.settings import BLENDINGS
+
+from .ensemble.test_ensemble import frame
+
+SCORES = st.lists(st.integers(-1000, 1000).map(lambda v: v / 8), min_size=1, max_size=20)
+
+
+def test_the_settings_name_every_method():
+    assert set(METHODS) == set(BLENDINGS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@given(SCORES)
+def test_a_scale_keeps_the_order_and_ties(method, values):
+    scores = np.array(values)
+    scaled = METHODS[method](scores)
+    assert scaled.shape == scores.shape
+    assert np.isfinite(scaled).all()
+    assert np.array_equal(rankdata(scaled.round(9)), rankdata(scores))
+
+
+@pytest.mark.parametrize("method", ["standardized", "min-max", "rank"])
+@given(SCORES, st.sampled_from([0.5, 2.0, 64.0]), st.integers(-64, 64))
+def test_a_scale_forgets_unit_and_origin(method, values, unit, origin):
+    scores = np.array(values)
+    moved = METHODS[method](unit * scores + origin)
+    assert moved == pytest.approx(METHODS[method](scores), abs=1e-9)
+
+
+def test_known_values():
+    scores = np.array([3.0, 1.0, 1.0, 7.0])
+    assert METHODS["mean"](scores).tolist() == [3, 1, 1, 7]
+    assert METHODS["min-max"](scores) == pytest.approx([1 / 3, 0, 0, 1])
+    assert METHODS["rank"](scores).tolist() == [3, 1.5, 1.5, 4]
+    scaled = METHODS["standardized"](scores)
+    assert (scaled.mean(), scaled.std()) == pytest.approx((0, 1))
+    assert METHODS["standardized"](np.ones(3)).tolist() == [0, 0, 0]
+
+
+def test_blending_scales_each_graph_of_each_fold_by_itself():
+    folds = [frame({"a": [0, 10], "b": [5, 4, 3]}), frame({"a": [1, 0], "b": [0, 100, 50]})]
+    assert blend(folds, "min-max")["score"].to_list() == [0.5, 0.5, 0.5, 0.75, 0.25]
+    assert blend(folds, "rank")["score"].to_list() == [1.5, 1.5, 2, 2.5, 1.5]
