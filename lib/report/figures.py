@@ -14,7 +14,8 @@ from lib.report.statistics import Mean, mean
 from lib.report.svg import Figure, Scale, number, shortened, spread
 
 WIDE, NARROW = 860.0, 390.0
-PANEL = (420.0, 270.0)
+PANEL = (370.0, 250.0)
+SMALL_PANEL = (330.0, 250.0)  # three of them stand in a row
 COLOURS = 8  # of folds; the ninth has the first one's
 POINTS = 1500  # of a cloud; more would only make the file larger
 SECTION_NAMES = {
@@ -45,15 +46,15 @@ def headline(experiment: Experiment, width: float) -> Figure:
             _whisker(figure, "ceiling", scale, found[scheme.ceiling], y + 40)
             x = scale(found[scheme.ceiling].value)
             title = f"{scheme.ceiling_name} {_with_error(scheme.main, found[scheme.ceiling])}"
-            figure.add("rect", "mark ceiling", title, x=x - 2.0, y=y + 30, width=4, height=20, rx=2)
+            figure.add("rect", "mark ceiling", title, x=x - 2.0, y=y + 28, width=4, height=23, rx=2)
         if scheme.baseline in found:
-            _whisker(figure, "baseline", scale, found[scheme.baseline], y + 40)
+            _whisker(figure, "baseline", scale, found[scheme.baseline], y + 46)
             title = f"{scheme.baseline_name} {_with_error(scheme.main, found[scheme.baseline])}"
             x = scale(found[scheme.baseline].value)
-            figure.diamond("mark baseline", x, y + 40, 7, title)
-        _whisker(figure, "model", scale, found[scheme.main.key], y + 40)
+            figure.diamond("mark baseline", x, y + 46, 6, title)
+        _whisker(figure, "model", scale, found[scheme.main.key], y + 33)
         title = f"network {_with_error(scheme.main, found[scheme.main.key])}"
-        figure.dot("mark model", scale(found[scheme.main.key].value), y + 40, 6.5, title)
+        figure.dot("mark model", scale(found[scheme.main.key].value), y + 33, 6, title)
     return figure
 
 
@@ -74,7 +75,7 @@ def learning_curve(
     if not curves:
         return None
     figure = Figure(*PANEL, f"{name} by epoch, a line a fold")
-    left, right, top, bottom = 52.0, PANEL[0] - 8, 28.0, PANEL[1] - 38
+    left, right, top, bottom = 46.0, PANEL[0] - 6, 28.0, PANEL[1] - 38
     last = max(max(epochs) for epochs, _ in curves.values())
     x = Scale(0 if last > 1 else 0.5, last, left, right)
     y = spread([v for _, values in curves.values() for v in values], bottom, top, log)
@@ -114,7 +115,7 @@ def by_graph(
     values = [rows[name][key] for name in names for key in keys if key in rows[name]]
     scale = spread([*values, 0.0] if main.least is not None else values, left, width - 60)
     bottom = figure.height - foot
-    figure.x_axis(scale, top, bottom, main.name + _direction(main), 4 if narrow else 6)
+    figure.x_axis(scale, top, bottom, main.name + _direction(main), 5 if narrow else 6)
     if scale.low < 0 < scale.high:
         figure.line("zero", scale(0), top, scale(0), bottom)
     for place, name in enumerate(names):
@@ -134,8 +135,8 @@ def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) ->
         runtimes: (c,) measured, in nanoseconds.
         name: the graph's.
     """
-    figure = Figure(*PANEL, f"Measured runtime by predicted rank, {name}")
-    left, right, top, bottom = 52.0, PANEL[0] - 8, 28.0, PANEL[1] - 38
+    figure = Figure(*SMALL_PANEL, f"Measured runtime by predicted rank, {name}")
+    left, right, top, bottom = 46.0, SMALL_PANEL[0] - 6, 28.0, SMALL_PANEL[1] - 38
     unit, divisor = time_unit(float(np.median(runtimes)))
     order = np.argsort(scores, kind="stable")
     measured, best = runtimes[order] / divisor, np.sort(runtimes) / divisor

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+GLUE = "\N{NO-BREAK SPACE}"  # between a number and what belongs to it
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -33,7 +35,9 @@ class Metric:
         if value is None or value != value:
             return "–"
         scaled = value * 100 if self.percent else value
-        shown = f"{scaled:{'+' if signed else ''}.{self.decimals}f}{' %' if self.percent else ''}"
+        shown = (
+            f"{scaled:{'+' if signed else ''}.{self.decimals}f}{GLUE + '%' if self.percent else ''}"
+        )
         return shown.replace("-", "−")
 
 

@@ -93,6 +93,7 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "times": tables.times(experiment),
         "settings": tables.settings(experiment),
         "facts": tables.facts(experiment),
+        "mixed": words.mixed_settings(experiment),
         "blended": ", ".join(map(str, experiment.blended)),
         "render": lambda figure: Markup(figure.render()),
         "colours": figures.COLOURS,

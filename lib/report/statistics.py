@@ -117,5 +117,5 @@ def _wilcoxon(differences: np.ndarray) -> float:
 def p_text(p: float) -> str:
     """``p = 0.03``, ``p < 0.001``."""
     if p < 0.001:
-        return "p < 0.001"
-    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+        return "p\N{NO-BREAK SPACE}<\N{NO-BREAK SPACE}0.001"
+    return f"p = {p:.{3 if p < 0.1 else 2}f}".replace(" ", "\N{NO-BREAK SPACE}")

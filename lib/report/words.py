@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lib.report.experiment import Experiment
-from lib.report.metric import Metric
+from lib.report.metric import GLUE, Metric
 from lib.report.statistics import Mean, Paired, mean, p_text, paired
 
 SECTION_WORDS = {"test": "new programs", "validation": "unseen programs", "training": "known ones"}
@@ -13,10 +13,8 @@ def with_error(metric: Metric, value: Mean) -> str:
     """``0.232 ± 0.061``: a mean and its standard error, which one value does not have."""
     if value.error != value.error:
         return metric.text(value.value)
-    if metric.percent:
-        bare = metric.text(value.value).removesuffix(" %")
-        return f"{bare} ± {metric.text(value.error)}"
-    return f"{metric.text(value.value)} ± {metric.text(value.error)}"
+    bare = metric.text(value.value).removesuffix(f"{GLUE}%")
+    return f"{bare}{GLUE}±{GLUE}{metric.text(value.error)}"
 
 
 def against_baseline(experiment: Experiment, section: str) -> Paired | None:
@@ -79,7 +77,7 @@ def improvement(experiment: Experiment, section: str) -> str:
         says = f"That is {way:.0%} of the way from the {scheme.baseline_name} to the ceiling"
         if way < 0:
             says = f"The {scheme.baseline_name} is nearer to the {scheme.ceiling_name}"
-        sentences.append(says.replace("%", " %"))
+        sentences.append(says.replace("%", f"{GLUE}%"))
     return ". ".join(sentences) + "."
 
 
@@ -97,6 +95,20 @@ def learning(experiment: Experiment) -> str:
         f"{ends.count} folds). The best epochs of the folds, {epochs.value:.0f} on average, had "
         f"{with_error(main, tops)}; picking them by validation flatters that number."
     )
+
+
+def mixed_settings(experiment: Experiment) -> list[str]:
+    """A line for each setting that the folds were not trained alike with."""
+    lines = []
+    for key in sorted(experiment.settings()):
+        values: dict[str, list[int]] = {}
+        for fold, about in experiment.folds.items():
+            if key in about:
+                values.setdefault(str(about[key]), []).append(fold)
+        if len(values) > 1:
+            told = "; ".join(f"{v} in {', '.join(map(str, k))}" for v, k in values.items())
+            lines.append(f"The folds were not trained alike: {key} is {told}.")
+    return lines
 
 
 def _way_to_ceiling(means: dict[str, Mean], own: str, baseline: str, ceiling: str) -> float | None:
