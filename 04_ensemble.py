@@ -1,7 +1,7 @@
 """Stage 4: blend the best folds into a submission and measure it.
 
 Reads   <outputs>/<collection>/cache/, fold_<k>/metrics.json and scores/fold_<k>.parquet
-Writes  <outputs>/<collection>/submission.csv and metrics.json
+Writes  <outputs>/<collection>/submission.csv, metrics.json and report.html
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import dataclasses
 import polars as pl
 
 from lib import settings
-from lib.artifacts import write_json
+from lib.artifacts import read_json, write_json
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
 from lib.ensemble.blend import blend, choose_folds, fold_files, read_scores, validation_score
@@ -19,9 +19,11 @@ from lib.ensemble.kinds import KINDS
 from lib.ensemble.submission import submission_rows, write_submission
 from lib.errors import one_line_errors
 from lib.provenance import versions
+from lib.report.publish import publish
+from lib.stage import Stage
 
 
-def main() -> None:
+def main(stage: Stage) -> None:
     """Choose folds by validation score, blend them, write the submission and the metrics."""
     parser = settings.parser(__doc__)
     parser.add_argument("--folds", type=int, help="use folds 0 to this minus 1 (default: all)")
@@ -51,18 +53,22 @@ def main() -> None:
         name: evaluation.evaluate(part, cache, truth, ceiling, kind)
         for name, part in {**parts, "test": test}.items()
     }
+    trained = read_json(folder / f"fold_{best[0]}" / "metrics.json")
+    stage.begin("ensemble", args.outputs, chosen, cache.fingerprint, trained=trained)
     about = {**dataclasses.asdict(chosen), "data": cache.fingerprint, "versions": versions()}
     folds = {f"validation_{metric}": validation, "blended": best}
     write_submission(folder / "submission.csv", rows)
     write_json(folder / "metrics.json", {**sections, "folds": folds, "settings": about})
 
+    publish(folder, measurements, stage)
+
     print(evaluation.summary_table(sections.items(), kind.columns))
     print(
         f"ensemble: {chosen.collection}: folds {', '.join(map(str, best))} of {len(files)}, "
-        f"{len(rows)} test graphs; wrote {folder}/submission.csv and metrics.json"
+        f"{len(rows)} test graphs; wrote {folder}/submission.csv, metrics.json and report.html"
     )
 
 
 if __name__ == "__main__":
-    with one_line_errors():
-        main()
+    with one_line_errors(), Stage() as stage:
+        main(stage)

@@ -5,6 +5,7 @@ Tracking is an extra: whatever goes wrong in it is one warning, and the stage go
 
 from __future__ import annotations
 
+import math
 import netrc
 import os
 import sys
@@ -61,13 +62,14 @@ class Tracker:
         return self
 
     def log(self, values: Mapping[str, Any], axis: str = "epoch") -> None:
-        """Log one point; ``values[axis]`` is its place on the axis, an integer that grows.
+        """Log one point; ``values[axis]`` is its place on the axis, which grows by whole numbers
+        (but for a last part).
 
         The place is W&B's step too: what a killed run had logged and its successor computes
         again has a step that is taken, and is dropped.
         """
         if self.run is not None:
-            self._attempt(self.run.log, dict(values), step=int(values[axis]))
+            self._attempt(self.run.log, dict(values), step=math.ceil(values[axis]))
 
     def table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Log a table, once, at the end."""
@@ -162,6 +164,17 @@ class Tracker:
             self.run = None
             first = (str(error).splitlines() or [type(error).__name__])[0]
             print(f"warning: W&B is off for the rest of this stage: {first}", file=sys.stderr)
+
+
+def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a training's history as a point to log: ``train/...`` and ``validation/...`` by
+    ``epoch``, so that the folds of a group overlay."""
+    point = {}
+    for key, value in row.items():
+        section, _, name = key.rpartition("validation_")
+        prefix = "" if key == "epoch" else "train/" if section + name == key else "validation/"
+        point[prefix + (name if prefix else key)] = value
+    return point
 
 
 def _has_key() -> bool:

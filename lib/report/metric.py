@@ -35,9 +35,8 @@ class Metric:
         if value is None or value != value:
             return "–"
         scaled = value * 100 if self.percent else value
-        shown = (
-            f"{scaled:{'+' if signed else ''}.{self.decimals}f}{GLUE + '%' if self.percent else ''}"
-        )
+        sign, unit = "+" if signed else "", f"{GLUE}%" if self.percent else ""
+        shown = f"{scaled:{sign}.{self.decimals}f}{unit}"
         return shown.replace("-", "−")
 
 
