@@ -56,7 +56,7 @@ class Tracker:
 
     def start(self) -> Tracker:
         """Begin the run, unless ``WANDB_MODE=disabled``, which does not even import W&B."""
-        self.mode = os.environ.get("WANDB_MODE") or ("online" if _has_key() else "offline")
+        self.mode = os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
         if self.mode != "disabled":
             self._attempt(self._start)
         return self
@@ -177,7 +177,8 @@ def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:
     return point
 
 
-def _has_key() -> bool:
+def has_key() -> bool:
+    """Whether W&B has a key to upload with: WANDB_API_KEY, or one of `wandb login`."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     try:
