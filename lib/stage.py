@@ -59,8 +59,9 @@ class Stage:
                 ``identity``, if it has one, is part of the run's.
         """
         chosen = dataclasses.asdict(settings)
-        trained = dict(trained or chosen)
-        experiment = experiment_name(name, {key: trained.get(key) for key in chosen}, data)
+        learned = {key: (trained or chosen).get(key) for key in chosen}
+        identity = (trained or {}).get("identity")
+        experiment = experiment_name(name, learned, data)
         self.about = {
             "stage": name,
             "fold": fold,
@@ -72,15 +73,16 @@ class Stage:
         }
         part = name if fold is None else f"{name}_{fold}"
         self.path = Path(outputs) / settings.collection / FOLDER / f"{part}.json"
-        identity = fingerprint_value(
-            {"settings": chosen, "data": data, "trained": trained.get("identity")}
-        )
+        identity = fingerprint_value({"settings": chosen, "data": data, "trained": identity})
+        config = {**chosen, **{k: v for k, v in self.about.items() if k != "settings"}}
+        if learned != chosen:  # stages 3 and 4 are not told how stage 2 trained
+            config["trained"] = learned
         self.tracker = Tracker(
             job_type=name,
             group=f"{settings.collection}-{experiment}",
             name=f"{name} {settings.collection}" + ("" if fold is None else f" fold {fold}"),
             identity=f"{settings.collection}-{part.replace('_', '-')}-{identity[:12]}",
-            config={**chosen, **{k: v for k, v in self.about.items() if k != "settings"}},
+            config=config,
             folder=Path(outputs),
         )
         return self.tracker.start()
