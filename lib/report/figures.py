@@ -75,10 +75,11 @@ def learning_curve(
     if not curves:
         return None
     figure = Figure(*PANEL, f"{name} by epoch, a line a fold")
-    left, right, top, bottom = 46.0, PANEL[0] - 6, 28.0, PANEL[1] - 38
+    right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
+    y = spread([v for _, values in curves.values() for v in values], bottom, top, log)
+    left = _room_for_labels(y)
     last = max(max(epochs) for epochs, _ in curves.values())
     x = Scale(0 if last > 1 else 0.5, last, left, right)
-    y = spread([v for _, values in curves.values() for v in values], bottom, top, log)
     figure.y_axis(y, left, right, name + (" (log)" if y.log else ""))
     figure.x_axis(x, bottom, bottom, "epoch")
     for fold, (epochs, values) in curves.items():
@@ -136,12 +137,13 @@ def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) ->
         name: the graph's.
     """
     figure = Figure(*SMALL_PANEL, f"Measured runtime by predicted rank, {name}")
-    left, right, top, bottom = 46.0, SMALL_PANEL[0] - 6, 28.0, SMALL_PANEL[1] - 38
+    right, top, bottom = SMALL_PANEL[0] - 6, 28.0, SMALL_PANEL[1] - 38
     unit, divisor = time_unit(float(np.median(runtimes)))
     order = np.argsort(scores, kind="stable")
     measured, best = runtimes[order] / divisor, np.sort(runtimes) / divisor
-    x = Scale(0 if len(order) > 1 else 0.5, len(order), left, right)
     y = spread(list(measured), bottom, top, log=bool(measured.max() > 20 * measured.min()))
+    left = _room_for_labels(y)
+    x = Scale(0 if len(order) > 1 else 0.5, len(order), left, right)
     figure.y_axis(y, left, right, f"measured runtime, {unit}" + (" (log)" if y.log else ""))
     figure.x_axis(x, bottom, bottom, "predicted rank, 1 = fastest")
     places = np.arange(1, len(order) + 1)
@@ -164,11 +166,12 @@ def curves_with_errors(
         form: of a value, such as ``+.4f``.
     """
     figure = Figure(*PANEL, f"{y_name} by {x_name}")
-    left, right, top, bottom = 62.0, PANEL[0] - 12, 28.0, PANEL[1] - 38
+    right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
     choices = sorted({x for points in groups.values() for x, _, _ in points})
     points = [one for own in groups.values() for one in own]
     errors = [(v, e if math.isfinite(e) else 0.0) for _, v, e in points]
     y = spread([v + s * e for v, e in errors for s in (-1, 1)] + [0.0], bottom, top)
+    left = _room_for_labels(y)
     x = Scale(-0.5, len(choices) - 0.5, left, right)
     figure.y_axis(y, left, right, y_name)
     figure.line("zero", left, y(0), right, y(0))
@@ -209,6 +212,11 @@ def time_unit(nanoseconds: float) -> tuple[str, float]:
         if nanoseconds >= size:
             return unit, size
     return "ns", 1.0
+
+
+def _room_for_labels(scale: Scale) -> float:
+    """How far from the left an axis must stand for its labels to fit."""
+    return 14.0 + 7.5 * max((len(number(tick)) for tick in scale.ticks()), default=0)
 
 
 def _graph_row(
