@@ -17,6 +17,7 @@ from lib.report.svg import Figure
 from lib.report.tables import Table
 
 MEASURED = ("score", "standard_error", "difference", "difference_standard_error")
+ROWS = 10  # of a table: the best, and the one used
 NO_CHOICE = ("collection", "study", "graphs", "default", *MEASURED)
 
 
@@ -28,7 +29,7 @@ class Question:
         name: such as ``inference``.
         figure: difference from the default by choice, a line for each value of the other choice.
         labels: the lines' names, in the order of their colours.
-        table: every choice, best first.
+        table: the best choices, and the one used.
         graphs: how many each mean is over.
     """
 
@@ -70,7 +71,9 @@ def _question(name: str, rows: pl.DataFrame, metric: Metric) -> Question | None:
 def _table(rows: pl.DataFrame, choices: list[str], metric: Metric) -> Table:
     ordered = rows.sort("score", descending=metric.higher_is_better, maintain_order=True)
     lines = []
-    for row in ordered.iter_rows(named=True):
+    for place, row in enumerate(ordered.iter_rows(named=True)):
+        if place >= ROWS and not row.get("default"):
+            continue
         mark = " (used)" if row.get("default") else ""
         cells = [_shown(c, row[c]) for c in choices]
         cells[-1] += mark

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lib.report.experiment import STAGES, Experiment
 from lib.report.figures import bar, ranked
@@ -110,15 +109,13 @@ def facts(experiment: Experiment) -> Table:
     rows = [["data (SHA-256)", experiment.data or "–"]]
     if experiment.name():
         rows.insert(0, ["experiment", experiment.name()])
-    identities = {
-        k: one["identity"][:12] for k, one in experiment.folds.items() if "identity" in one
-    }
-    if identities:
-        shown = ", ".join(f"fold {k}: {v}" for k, v in identities.items())
-        rows.append(["training runs", shown])
+    rows += [
+        [f"training run, fold {fold}", one["identity"][:12]]
+        for fold, one in experiment.folds.items()
+        if "identity" in one
+    ]
     rows += [[name, str(value)] for name, value in about.get("versions", {}).items()]
-    machines = dict.fromkeys(_machine(one.get("machine")) for one in experiment.stages.values())
-    rows += [["machine", one] for one in machines if one]
+    rows += [["machine", one] for one in _machines(experiment)]
     return Table(["", ""], rows)
 
 
@@ -142,7 +139,12 @@ def _saving(name: str, before: int, after: int, *shown: str) -> list[str]:
     return [name, *shown, f"{before / max(1, after):.1f}×", bar(share, f"{share:.0%} kept")]
 
 
-def _machine(about: dict[str, Any] | None) -> str:
-    if not about:
-        return ""
-    return f"{about['processor']}, {about['cores']} cores, {about['system']}"
+def _machines(experiment: Experiment) -> list[str]:
+    """What the stages ran on; of one machine, the most cores that a stage might use."""
+    cores: dict[str, int] = {}
+    for record in experiment.stages.values():
+        about = record.get("machine")
+        if about:
+            name = f"{about['processor']}, {about['system']}"
+            cores[name] = max(cores.get(name, 0), about["cores"])
+    return [f"{name}, cores used: {count}" for name, count in cores.items()]

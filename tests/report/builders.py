@@ -106,18 +106,7 @@ def write_study(folder: Path) -> None:
         for p in (1, 5, 10)
     ]
     rows += [
-        (
-            "blending",
-            None,
-            None,
-            method,
-            folds,
-            8,
-            0.5 + folds / 100,
-            0.03,
-            folds / 100 - 0.02,
-            0.01,
-        )
+        ("blending", None, None, method, n, 8, 0.5 + n / 100, 0.03, n / 100 - 0.02, 0.01)
         for method in ("mean", "rank")
         for n in (1, 2)
     ]
