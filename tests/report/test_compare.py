@@ -94,5 +94,5 @@ def test_make_compare(finished, tmp_path):
     assert "the two cannot be told apart" in said
     with pytest.raises(AssertionError, match="usage: make compare"):
         finished.make("compare", A=finished.folder)
-    with pytest.raises(AssertionError, match="error: .*: no such folder"):
+    with pytest.raises(AssertionError, match=r"error: .*: no such folder"):
         finished.make("compare", A=finished.folder, B=tmp_path / "nowhere")

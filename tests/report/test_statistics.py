@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -16,6 +16,7 @@ from lib.report.statistics import EXACT, mean, p_text, paired, sign_flip_test
 VALUES = st.lists(st.integers(-20, 20).map(lambda v: v / 4), min_size=1, max_size=9)
 
 
+@settings(deadline=None, max_examples=30)
 @given(VALUES)
 def test_mean_and_its_error(values):
     found = mean(values)
@@ -27,6 +28,7 @@ def test_mean_and_its_error(values):
         assert math.isnan(found.error)
 
 
+@settings(deadline=None, max_examples=30)
 @given(VALUES)
 def test_sign_flips_are_all_tried(values):
     kept = [v for v in values if v]
@@ -45,6 +47,7 @@ def test_random_sign_flips_agree_with_scipys_permutation_test():
     assert sign_flip_test(differences) == sign_flip_test(differences)
 
 
+@settings(deadline=None, max_examples=30)
 @given(VALUES, st.data())
 def test_swapping_sides_swaps_wins_and_signs(first, data):
     second = data.draw(st.lists(st.integers(-20, 20), min_size=len(first), max_size=len(first)))
