@@ -97,6 +97,7 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "blended": ", ".join(map(str, experiment.blended)),
         "render": lambda figure: Markup(figure.render()),
         "colours": figures.COLOURS,
+        "has_ceiling": any(experiment.values(s, scheme.ceiling) for s in shown),
     }
 
 

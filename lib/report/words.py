@@ -84,8 +84,8 @@ def improvement(experiment: Experiment, section: str) -> str:
 def learning(experiment: Experiment) -> str:
     """How the folds ended, and whether later epochs still helped."""
     main, folds = experiment.scheme.main, experiment.folds
-    last = {k: one["last"][main.key] for k, one in folds.items() if one.get("last", {})}
-    best = {k: one["best"] for k, one in folds.items() if one.get("best", {})}
+    last = {k: one["last"][main.key] for k, one in folds.items() if main.key in one.get("last", {})}
+    best = {k: one["best"] for k, one in folds.items() if main.key in one.get("best", {})}
     if not last or not best:
         return ""
     ends, tops = mean(list(last.values())), mean([one[main.key] for one in best.values()])

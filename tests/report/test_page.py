@@ -201,6 +201,19 @@ def test_one_graph_and_one_fold(tmp_path):
     assert "nan" not in re.sub(r"<(style|script)>.*?</(style|script)>", "", text, flags=re.S)
 
 
+def test_a_tile_collection_is_told_in_its_own_number(tmp_path):
+    rows = {
+        f"kernel_{i}": {"tile_score": 0.9 + i / 100, "baseline_tile_score": 0.8, "tau": 0.5}
+        for i in range(6)
+    }
+    folder = write_outputs(tmp_path / "tile-xla", rows, collection="tile-xla")
+    text = write_report(folder).read_text()
+    assert "On unseen programs, the network ranks better than the baseline, by 0.125" in text
+    assert "M_tile" in text
+    assert "the largest output tile first" in text
+    assert "key ceiling" not in text  # it has none
+
+
 def test_folds_trained_unalike_are_told(tmp_path):
     folder = write_outputs(tmp_path / "c", {"a": graph_row(0.5), "b": graph_row(0.1)})
     other = folder / "fold_1" / "metrics.json"
