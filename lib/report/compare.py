@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
+from typing import NoReturn
 
 from lib.errors import UserError, one_line_errors
 from lib.report.experiment import Experiment, read_experiment
@@ -23,9 +24,14 @@ NAME = 44  # characters of a graph's name
 ROWS = 40  # graphs shown of a section, unless all are asked for
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; usage: make compare A=outputs/x B=outputs/y [ARGS=--all]")
+
+
 def main() -> None:
     """Compare two folders of outputs."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = _Parser(description=__doc__)
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path)
     parser.add_argument("--all", action="store_true", help=f"every graph, not {ROWS} a section")

@@ -90,9 +90,11 @@ def test_errors_say_what_to_do(tmp_path, second, message):
 
 
 def test_make_compare(finished, tmp_path):
-    said = finished.make("compare", A=finished.folder, B=finished.outputs)
+    said = finished.make("compare", A=finished.folder, B=finished.outputs, ARGS="")
     assert "the two cannot be told apart" in said
     with pytest.raises(AssertionError, match="usage: make compare"):
-        finished.make("compare", A=finished.folder)
+        finished.make("compare", A=finished.folder, ARGS="")
     with pytest.raises(AssertionError, match=r"error: .*: no such folder"):
-        finished.make("compare", A=finished.folder, B=tmp_path / "nowhere")
+        finished.make("compare", A=finished.folder, B=tmp_path / "nowhere", ARGS="--all")
+    with pytest.raises(AssertionError, match="error: unrecognized arguments: --channels; usage"):
+        finished.make("compare", A=finished.folder, B=finished.folder, ARGS="--channels")
