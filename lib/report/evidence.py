@@ -70,7 +70,8 @@ def _scores(experiment: Experiment, section: str, graphs: set[str]) -> pl.DataFr
     folds = experiment.folds if section == "validation" else experiment.blended
     paths = [experiment.folder / "scores" / f"fold_{fold}.parquet" for fold in folds]
     wanted = (pl.col("split") == split) & pl.col("graph").is_in(sorted(graphs))
-    frames = [pl.read_parquet(path).filter(wanted) for path in paths if path.exists()]
+    there = [pl.scan_parquet(path) for path in paths if path.exists()]
+    frames = [frame.filter(wanted).collect() for frame in there]  # reads these graphs only
     if not frames:
         return None
     rows = pl.concat(frames, how="diagonal_relaxed")

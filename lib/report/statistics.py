@@ -10,6 +10,7 @@ from scipy import stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999  # random sign flips, where there are too many to try them all
+CHUNK = 500  # of them at a time: there may be thousands of graphs
 EXACT = 13  # up to this many graphs, all 2^n sign flips are tried
 
 
@@ -103,10 +104,12 @@ def sign_flip_test(differences: np.ndarray) -> float:
     if len(kept) <= EXACT:
         bits = np.arange(2 ** len(kept))[:, None] >> np.arange(len(kept)) & 1
         return float((np.abs((1 - 2 * bits) @ kept) >= observed - 1e-12).mean())
-    rng = np.random.default_rng(0)
-    signs = rng.integers(0, 2, (RESAMPLES, len(kept)), np.int8) * 2 - 1
-    extreme = (np.abs(signs @ kept) >= observed - 1e-12).sum()
-    return float((extreme + 1) / (RESAMPLES + 1))
+    rng, extreme = np.random.default_rng(0), 1
+    for start in range(0, RESAMPLES, CHUNK):
+        flips = rng.integers(0, 2, (min(CHUNK, RESAMPLES - start), len(kept)), np.int8)
+        sums = kept.sum() - 2 * (flips @ kept)
+        extreme += int((np.abs(sums) >= observed - 1e-12).sum())
+    return extreme / (RESAMPLES + 1)
 
 
 def _wilcoxon(differences: np.ndarray) -> float:
