@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from lib.artifacts import read_json
 from lib.report.sync import waiting
 
 from ..builders import COLLECTION
-from ..stages import TINY_FLAGS, command, environment
+from ..stages import REPOSITORY, TINY_FLAGS, command, environment
 from ..wandb_reader import OfflineRun, read_run
 
 PARTS = ("preprocess", "train-0", "train-1", "infer-0", "infer-1", "ensemble")
@@ -111,28 +112,32 @@ def test_sync_of_nothing_says_so(finished, tmp_path):
     assert "nothing to upload" in finished.make("wandb-sync", OUTPUTS=tmp_path)
 
 
+BROKEN_LOG = """
+class Run:
+    summary = {}
+    def define_metric(self, *a, **k): pass
+    def log(self, *a, **k): raise RuntimeError("log")
+def init(**keywords): return Run()
+Settings = dict
+"""
+
+
 @pytest.mark.parametrize(
-    "broken",
+    ("script", "flags", "broken", "record"),
     [
-        "raise RuntimeError('import')",
-        "class Run:\n"
-        "    summary = {}\n"
-        "    def define_metric(self, *a, **k): pass\n"
-        "    def log(self, *a, **k): raise RuntimeError('log')\n"
-        "def init(**keywords): return Run()\n"
-        "Settings = dict\n",
+        ("01_preprocess.py", ("--jobs", 1), "raise RuntimeError('import')", "preprocess"),
+        ("02_train.py", ("--fold", 0, "--epochs", 2), BROKEN_LOG, "train_0"),
     ],
     ids=["import", "log"],
 )
-def test_a_stage_outlives_a_broken_wandb(finished, tmp_path, broken):
+def test_a_stage_outlives_a_broken_wandb(finished, tmp_path, script, flags, broken, record):
     (tmp_path / "wandb.py").write_text(broken)
-    (tmp_path / COLLECTION).mkdir()
-    (tmp_path / COLLECTION / "cache").symlink_to(finished.folder / "cache")
-    flags = ("--data", finished.data, "--outputs", tmp_path, "--fold", 0, "--epochs", 2)
+    shutil.copytree(finished.folder / "cache", tmp_path / COLLECTION / "cache")
+    given = ("--data", finished.data, "--outputs", tmp_path, *flags, *TINY_FLAGS)
     path = f"{tmp_path}:{environment()['PYTHONPATH']}"
     done = subprocess.run(
-        command("02_train.py", *flags, *TINY_FLAGS),
-        cwd=Path(__file__).parents[2],
+        command(script, *given),
+        cwd=REPOSITORY,
         env=environment() | {"WANDB_MODE": "offline", "PYTHONPATH": path},
         capture_output=True,
         text=True,
@@ -140,5 +145,4 @@ def test_a_stage_outlives_a_broken_wandb(finished, tmp_path, broken):
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("warning: W&B is off for the rest of this stage") == 1
-    assert (tmp_path / COLLECTION / "fold_0" / "model.safetensors").exists()
-    assert (tmp_path / COLLECTION / "stages" / "train_0.json").exists()
+    assert (tmp_path / COLLECTION / "stages" / f"{record}.json").exists()
