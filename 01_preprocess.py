@@ -13,12 +13,14 @@ from functools import partial
 from tqdm import tqdm
 
 from lib import settings
+from lib.cache.reader import Cache
 from lib.errors import one_line_errors
 from lib.preprocess.collection import raw_files, write_cache
-from lib.preprocess.summary import summary_table
+from lib.preprocess.summary import log_sizes, summary_table
+from lib.stage import Stage
 
 
-def main() -> None:
+def main(stage: Stage) -> None:
     """Prune, de-duplicate, compress and pad every graph of one collection."""
     parser = settings.parser(__doc__)
     parser.add_argument(
@@ -34,6 +36,7 @@ def main() -> None:
     about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
     given = (args.jobs, args.keep_going, bar, chosen.kind)
     table, skipped = write_cache(cache, files, about, *given)
+    log_sizes(stage.begin("preprocess", args.outputs, chosen, Cache(cache).fingerprint), table)
 
     for one in skipped:
         print(f"skipped: {one}", file=sys.stderr)
@@ -46,5 +49,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with one_line_errors():
-        main()
+    with one_line_errors(), Stage() as stage:
+        main(stage)

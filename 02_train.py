@@ -18,12 +18,14 @@ from lib.cache.reader import Cache
 from lib.errors import UserError, one_line_errors
 from lib.model import build_network
 from lib.provenance import run_identity, versions
-from lib.tracking import Tracker
+from lib.stage import Stage
+from lib.tracking import epoch_point
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
+from lib.train.summary import log_graphs, summary_table
 
 
-def main() -> None:
+def main(stage: Stage) -> None:
     """Train one fold, or go on where a killed run of it stopped."""
     parser = settings.parser(__doc__)
     parser.add_argument("--fold", type=int, required=True, help="which fold to leave out, from 0")
@@ -41,31 +43,33 @@ def main() -> None:
     identity = run_identity(about)
     about |= {"identity": identity, "versions": versions()}
     state = folder / "state.safetensors"
-    name = f"fold{args.fold}"
-    with Tracker("train", chosen.collection, name, identity, about, args.outputs) as tracker:
-        epochs = training.run(state, identity)
-        total, metric = math.ceil(chosen.epochs), chosen.metric
-        bar = tqdm(epochs, total=total, desc=name, unit="epoch", disable=None)
-        for row in bar:
-            if row["epoch"] > training.resumed_at:
-                tracker.log(row)
-            shown = {metric: row.get(f"validation_{metric}")}
-            bar.set_postfix(loss=f"{row['loss']:.3f}", **shown)
-        validation = {"best": training.progress.best, "last": training.progress.last}
-        used = validation[chosen.weights]
-        if not used:
-            raise UserError(f"fold {args.fold} diverged: lower --learning-rate, or --weights best")
-        tracker.summarize({f"{k}_{metric}": one.get(metric) for k, one in validation.items()})
+    tracker = stage.begin("train", args.outputs, chosen, cache.fingerprint, args.fold, about)
+    total, metric = math.ceil(chosen.epochs), chosen.metric
+    epochs = training.run(state, identity)
+    bar = tqdm(epochs, total=total, desc=f"fold {args.fold}", unit="epoch", disable=None)
+    for row in bar:
+        if row["epoch"] > training.resumed_at:
+            tracker.log(epoch_point(row))
+        shown = {metric: row.get(f"validation_{metric}")}
+        bar.set_postfix(loss=f"{row['loss']:.3f}", **shown)
+    validation = {"best": training.progress.best, "last": training.progress.last}
+    used = validation[chosen.weights]
+    if not used:
+        raise UserError(f"fold {args.fold} diverged: lower --learning-rate, or --weights best")
+    log_graphs(tracker, validation, metric)
+    history = training.history()
+    stage.note(earlier_seconds=history["seconds"][: training.resumed_at].sum())
 
     checkpoint.save(folder / "model.safetensors", training.best, {**about, **validation["best"]})
     last = network.state_dict()
     checkpoint.save(folder / "last.safetensors", last, {**about, **validation["last"]})
     with atomic_file(folder / "history.parquet") as temporary:
-        training.history().write_parquet(temporary)
+        history.write_parquet(temporary)
     write_json(folder / "metrics.json", {**about, "validation": used, **validation})
     state.unlink(missing_ok=True)
     remove_leftovers(state)
     print(
+        f"{summary_table(history, validation, metric)}\n"
         f"train: {chosen.collection} fold {args.fold}: validation {metric} {used[metric]:.4f} "
         f"({chosen.weights} of {chosen.epochs} epochs), {len(data.train)} + {len(data.valid)} "
         f"graphs; wrote {folder}/"
@@ -73,5 +77,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with one_line_errors():
-        main()
+    with one_line_errors(), Stage() as stage:
+        main(stage)

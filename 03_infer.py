@@ -9,6 +9,7 @@ Writes  <outputs>/<collection>/scores/fold_<k>.parquet
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 
 import polars as pl
@@ -21,10 +22,12 @@ from lib.cache.reader import Cache
 from lib.errors import DataError, one_line_errors
 from lib.infer.program import as_json, as_text, rank_program
 from lib.infer.scores import graphs_to_score, score_graphs
+from lib.infer.summary import log_splits, summary_table
 from lib.model import build_network
+from lib.stage import Stage
 
 
-def main() -> None:
+def main(stage: Stage) -> None:
     """Score the fold's validation graphs and the test graphs."""
     parser = settings.parser(__doc__)
     what = parser.add_mutually_exclusive_group(required=True)
@@ -50,14 +53,19 @@ def main() -> None:
     network = build_network(chosen)
     network.load_state_dict(tensors)
 
+    tracker = stage.begin("infer", args.outputs, chosen, cache.fingerprint, args.fold, about)
     wanted = graphs_to_score(cache, args.fold, chosen)
     frames = score_graphs(network, cache, wanted, chosen)
     bar = tqdm(frames, total=len(wanted), desc=f"infer {args.fold}", unit="graph", disable=None)
+    started = time.perf_counter()
     scores = pl.concat(bar)
+    seconds = time.perf_counter() - started
     path = folder / "scores" / f"fold_{args.fold}.parquet"
     with atomic_file(path) as temporary:
         scores.write_parquet(temporary)
+    log_splits(tracker, scores, seconds)
     print(
+        f"{summary_table(scores, seconds)}\n"
         f"infer: {chosen.collection} fold {args.fold}: {len(scores):,} scores of {len(wanted)} "
         f"graphs; wrote {path}"
     )
@@ -73,5 +81,5 @@ def rank(args: argparse.Namespace) -> str:
 
 
 if __name__ == "__main__":
-    with one_line_errors():
-        main()
+    with one_line_errors(), Stage() as stage:
+        main(stage)

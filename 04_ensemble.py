@@ -1,7 +1,7 @@
 """Stage 4: blend the best folds into a submission and measure it.
 
 Reads   <outputs>/<collection>/cache/, fold_<k>/metrics.json and scores/fold_<k>.parquet
-Writes  <outputs>/<collection>/submission.csv and metrics.json; with --study instead
+Writes  <outputs>/<collection>/submission.csv, metrics.json and report.html; with --study instead
         study/{study,graphs}.parquet and study.svg, from out-of-fold scores of other networks
 """
 
@@ -12,7 +12,7 @@ import dataclasses
 import polars as pl
 
 from lib import settings
-from lib.artifacts import write_json
+from lib.artifacts import read_json, write_json
 from lib.blending import choose_folds
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
@@ -22,9 +22,11 @@ from lib.ensemble.study import run_study, study_text
 from lib.ensemble.submission import submission_rows, write_submission
 from lib.errors import one_line_errors
 from lib.provenance import versions
+from lib.report.publish import publish
+from lib.stage import Stage
 
 
-def main() -> None:
+def main(stage: Stage) -> None:
     """Choose folds by validation score, blend them, write the submission and the metrics."""
     parser = settings.parser(__doc__)
     parser.add_argument("--folds", type=int, help="use folds 0 to this minus 1 (default: all)")
@@ -65,18 +67,22 @@ def main() -> None:
         name: evaluation.evaluate(part, cache, truth, ceiling, kind)
         for name, part in {**parts, "test": test}.items()
     }
+    trained = read_json(folder / f"fold_{best[0]}" / "metrics.json")
+    stage.begin("ensemble", args.outputs, chosen, cache.fingerprint, trained=trained)
     about = {**dataclasses.asdict(chosen), "data": cache.fingerprint, "versions": versions()}
     folds = {f"validation_{metric}": validation, "blended": best}
     write_submission(folder / "submission.csv", rows)
     write_json(folder / "metrics.json", {**sections, "folds": folds, "settings": about})
 
+    publish(folder, measurements, stage)
+
     print(evaluation.summary_table(sections.items(), kind.columns))
     print(
         f"ensemble: {chosen.collection}: folds {', '.join(map(str, best))} of {len(files)}, "
-        f"{len(rows)} test graphs; wrote {folder}/submission.csv and metrics.json"
+        f"{len(rows)} test graphs; wrote {folder}/submission.csv, metrics.json and report.html"
     )
 
 
 if __name__ == "__main__":
-    with one_line_errors():
-        main()
+    with one_line_errors(), Stage() as stage:
+        main(stage)

@@ -2,6 +2,7 @@
 # sources it runs, on the variables it reads and on what the stage before wrote.
 
 COLLECTION ?= layout-xla-default
+export EXPERIMENT
 FOLDS ?= 5
 VENV ?= .venv
 OUTPUTS ?= outputs
@@ -35,29 +36,38 @@ STUDY_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model) $(ca
 
 # Sources each stage runs: its wing, and the ground floor that it stands on.
 # (Fetching data is no part of reading it.)
-py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py,$(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py'))))
-FLOOR := errors.py artifacts.py settings.py tpugraphs cache
+py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py \
+	lib/report/__main__.py lib/report/compare.py lib/report/status.py lib/report/sync.py,$(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py'))))
+FLOOR := errors.py artifacts.py settings.py terminal.py stage.py tracking.py provenance.py \
+	tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
 LEARNING := batches.py scoring.py tiles.py folds.py checkpoint.py native model
 TRAIN_SOURCES := 02_train.py \
-	$(call py,$(FLOOR) $(LEARNING) metrics.py tracking.py provenance.py train)
+	$(call py,$(FLOOR) $(LEARNING) metrics.py train)
 INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) blending.py infer)
 ENSEMBLE_SOURCES := 04_ensemble.py \
-	$(call py,$(FLOOR) metrics.py baseline.py blending.py folds.py provenance.py ensemble)
+	$(call py,$(FLOOR) metrics.py baseline.py blending.py folds.py ensemble report) \
+	$(wildcard lib/report/page.*)
 
 # A file that changes exactly when its text does: how a stage depends on variables.
-# (Not under `make -n`, which must change nothing.)
+# (Under `make -n`, which must change nothing, it is not written.)
 BUILDS := $(filter all preprocess train infer ensemble study $(OUTPUTS)/%,$(MAKECMDGOALS))
-ifeq (,$(findstring n,$(firstword -$(MAKEFLAGS))))
 ifneq (,$(BUILDS))
-stamp = $(shell mkdir -p $(OUTPUTS)/.make && f=$(OUTPUTS)/.make/$(COLLECTION).$(1) && \
-	printf '%s\n' '$(2)' | cmp -s - $$f || printf '%s\n' '$(2)' > $$f)$(OUTPUTS)/.make/$(COLLECTION).$(1)
+stamped = $(OUTPUTS)/.make/$(COLLECTION).$(1)
+ifeq (,$(findstring n,$(firstword -$(MAKEFLAGS))))
+stamp = $(shell mkdir -p $(OUTPUTS)/.make && f=$(stamped) && \
+	printf '%s\n' '$(2)' | cmp -s - $$f || printf '%s\n' '$(2)' > $$f)$(stamped)
+else
+# Variables that changed stand for the file that would be written.
+stamp = $(shell printf '%s\n' '$(2)' | cmp -s - $(stamped) && echo $(stamped) || echo variables-of-$(1))
+.PHONY: variables-of-preprocess variables-of-train variables-of-infer variables-of-ensemble \
+	variables-of-study
+endif
 PREPROCESS_STAMP := $(call stamp,preprocess,$(PREPROCESS_FLAGS))
 TRAIN_STAMP := $(call stamp,train,$(TRAIN_FLAGS))
 INFER_STAMP := $(call stamp,infer,$(INFER_FLAGS))
 ENSEMBLE_STAMP := $(call stamp,ensemble,$(ENSEMBLE_FLAGS) $(FOLDS))
 STUDY_STAMP := $(call stamp,study,$(STUDY_FLAGS) $(FOLDS))
-endif
 endif
 
 # The raw splits' folders: adding or removing a graph reruns stage 1.
@@ -72,18 +82,30 @@ TEST_READY := $(VENV)/.ready-test
 COLLECT_VENV := $(VENV)-collect
 COLLECT_READY := $(COLLECT_VENV)/.ready
 
-.PHONY: help all everything preprocess train infer ensemble study submission score setup test lint \
-	collect download clean
+.PHONY: help all everything preprocess train infer ensemble study submission score status report \
+	compare wandb-sync setup test lint collect download clean
 
+# `## text` after a target is its line; `##@ title` begins a group; `#= text` is about variables.
 help:  ## this list
-	@echo 'usage: make TARGET [COLLECTION=...] [FOLDS=5] [EPOCHS=] [TTA=] [SEED=] [HOPS=] [KEEP_GOING=1] [DATA=path] [ARGS="--flag value"]'
-	@echo
-	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
-	@echo
-	@echo 'collections: layout-{xla,nlp}-{random,default}, tile-xla (HOPS and TTA are for layout only)'
-	@echo 'every setting of a collection: .venv/bin/python 02_train.py --collection NAME --help'
+	@if [ -t 1 ] && [ -z "$$NO_COLOR" ]; then b=$$(printf '\033[1m') r=$$(printf '\033[0m'); fi; \
+	echo "usage: make TARGET [VARIABLE=value ...]"; \
+	echo "start: $${b}make all$$r, then open $(OUT)/report.html"; \
+	awk -v b="$$b" -v r="$$r" '/^##@ /{printf "\n%s%s%s\n", b, substr($$0, 5), r} \
+		/^[a-z-]+:.*## /{t = $$0; sub(/:.*/, "", t); sub(/.*## /, ""); printf "  %-13s%s\n", t, $$0}' \
+		Makefile; \
+	printf "\n$${b}variables$$r\n"; \
+	sed -n 's/^#= /  /p' Makefile
+#= COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla
+#= FOLDS=5  JOBS=2                  how many folds to train, and how many at a time
+#= EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (TTA, HOPS: layout)
+#= DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
+#= EXPERIMENT=name                  what W&B groups runs by (else a fingerprint of the settings)
+#= KEEP_GOING=1                     stage 1 leaves bad files out and says so
+#= ARGS="--channels 256"            any setting; 02_train.py --collection NAME --help lists them
+#= WANDB_MODE=disabled  NO_COLOR=1  no W&B (offline without a key, online with one); no colour
 
-all: $(OUT)/submission.csv $(OUT)/metrics.json  ## all four stages of COLLECTION
+##@ run
+all: $(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html  ## all four stages of COLLECTION, ending in its report.html
 
 # A make of its own for each collection: one that fails does not stop the others. (Not $(MAKE)
 # itself in the recipe, for then `make -n` would run it.)
@@ -95,7 +117,7 @@ everything: $(READY)  ## make all for every collection that has data, and an acc
 preprocess: $(OUT)/cache/manifest.json  ## stage 1: raw graphs to the cache
 train: $(MODELS)  ## stage 2: a network for each of the first FOLDS folds
 infer: $(SCORES)  ## stage 3: a score parquet a fold
-ensemble: all  ## stage 4: blend, submission, metrics
+ensemble: all  ## stage 4: blend, submission, metrics, report
 
 $(OUT)/cache/manifest.json: $(RAW) $(PREPROCESS_SOURCES) $(PREPROCESS_STAMP) | $(READY)
 	$(RUN) 01_preprocess.py $(PREPROCESS_FLAGS)
@@ -106,7 +128,7 @@ $(OUT)/fold_%/metrics.json: $(OUT)/cache/manifest.json $(TRAIN_SOURCES) $(TRAIN_
 $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(INFER_STAMP) $(NATIVE) | $(NATIVE_READY)
 	$(RUN) 03_infer.py $(INFER_FLAGS) --fold $*
 
-$(OUT)/submission.csv $(OUT)/metrics.json &: $(SCORES) $(ENSEMBLE_SOURCES) $(ENSEMBLE_STAMP) | $(READY)
+$(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html &: $(SCORES) $(ENSEMBLE_SOURCES) $(ENSEMBLE_STAMP) | $(READY)
 	$(RUN) 04_ensemble.py $(ENSEMBLE_FLAGS) --folds $(FOLDS)
 
 study: $(OUT)/study/study.parquet  ## what permutations, batch, blending and folds buy COLLECTION: [PARTS=3]
@@ -121,6 +143,23 @@ submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE
 score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
 	$(RUN) -m lib.ensemble.leaderboard --outputs $(OUTPUTS) $(call flag,DATA,data) $(SUBMISSION)
 
+##@ look
+status: | $(READY)  ## what of COLLECTION is built, what is stale and why, scores so far
+	@LC_ALL=C $(MAKE) -n --trace all 2>&1 | $(RUN) -m lib.report.status $(OUT) --folds $(FOLDS) \
+		--stamps $(OUTPUTS)/.make --preprocess='$(PREPROCESS_FLAGS)' --train='$(TRAIN_FLAGS)' \
+		--infer='$(INFER_FLAGS)' --ensemble='$(ENSEMBLE_FLAGS) $(FOLDS)'
+
+report: | $(READY)  ## write COLLECTION's report.html anew from what is there
+	@$(RUN) -m lib.report $(ENSEMBLE_FLAGS)
+
+compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [ARGS=--all]
+	@test -n '$(A)' -a -n '$(B)' || { echo 'usage: make compare A=outputs/x B=outputs/y' >&2; exit 2; }
+	@$(RUN) -m lib.report.compare '$(A)' '$(B)' $(ARGS)
+
+wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
+	@$(RUN) -m lib.report.sync $(OUTPUTS)
+
+##@ work on tgraph
 setup: $(NATIVE_READY)  ## the environment, in VENV (make all and make test do it themselves)
 
 # torch-scatter has no wheel for most machines: it is compiled here, once, in about four minutes.
@@ -152,6 +191,7 @@ $(COLLECT_READY): lib/collect/requirements.txt
 	$(COLLECT_VENV)/bin/python -m pip install --quiet -r $<
 	touch $@
 
+##@ data
 CORES ?= 1
 ROUNDS ?= 5
 collect: $(COLLECT_READY) $(READY)  ## measure programs on this machine: [CORES=1] [ROUNDS=5] [PROGRAMS="bert.*"]
@@ -164,5 +204,6 @@ download: $(READY)  ## the official archives of COLLECTION into DATA: [BASE_URL=
 	$(RUN) -m lib.tpugraphs.download --collection $(COLLECTION) --splits $(SPLITS) \
 		--to $(or $(DATA),data/tpugraphs) $(call flag,BASE_URL,base-url) $(ARGS)
 
+##@ tidy
 clean:  ## delete COLLECTION's outputs
 	rm -rf $(OUT) $(OUTPUTS)/.make/$(COLLECTION).*

@@ -6,6 +6,7 @@ standard error and exit code 2; anything else is a defect of ours and keeps its 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,6 +45,9 @@ def one_line_errors() -> Iterator[None]:
     except UserError as error:
         print("error: " + " ".join(str(error).split()), file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # who read our output (head, less) has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except KeyboardInterrupt:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         sys.exit(130)

@@ -1,70 +1,109 @@
-"""Weights & Biases: a run per fold and stage, grouped by collection; offline without a key.
+"""Weights & Biases: a run per stage and fold, grouped by experiment; offline without a key.
 
 Tracking is an extra: whatever goes wrong in it is one warning, and the stage goes on.
 """
 
 from __future__ import annotations
 
+import math
 import netrc
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 PROJECT = "tgraph"
+INIT_SECONDS = 30  # how long a server that does not answer may keep a stage from starting
+RETRIES = 4  # of an upload; the rest stays on disk, for `make wandb-sync`
 
 
 class Tracker:
-    """A W&B run as a context manager.
+    """A W&B run as a context manager; :meth:`start` does the same outside of one.
 
     Args:
         job_type: the stage: ``preprocess``, ``train``, ``infer`` or ``ensemble``.
-        collection: the runs of a collection are one group.
-        name: the run's name within its group; with ``identity`` it makes the run's id, so that a
-            resumed stage continues its run.
-        identity: hexadecimal digits of what the run depends on.
+        group: runs that belong together, ``<collection>-<experiment>``.
+        name: the run's name within its group.
+        identity: the run's id. Equal identities are one run, so that a resumed stage goes on with
+            its own: letters, digits, dots and dashes.
         config: settings, fingerprints and versions.
-        folder: where offline runs are kept.
+        folder: where runs are kept on disk.
     """
 
     def __init__(
         self,
         job_type: str,
-        collection: str,
+        group: str,
         name: str,
         identity: str,
         config: Mapping[str, Any],
         folder: Path,
     ):
         self.about = {
-            "project": PROJECT,
+            "project": os.environ.get("WANDB_PROJECT") or PROJECT,
             "job_type": job_type,
-            "group": collection,
-            "name": f"{collection}-{name}",
-            "id": f"{collection}-{name}-{identity[:12]}",
+            "group": group,
+            "name": name,
+            "id": identity,
             "config": dict(config),
             "dir": str(folder),
             "resume": "allow",
         }
+        self.mode = "disabled"
         self.run: Any = None
 
-    def __enter__(self) -> Tracker:
-        mode = os.environ.get("WANDB_MODE") or ("online" if _has_key() else "offline")
-        if mode != "disabled":
-            self._attempt(self._start, mode)
+    def start(self) -> Tracker:
+        """Begin the run, unless ``WANDB_MODE=disabled``, which does not even import W&B."""
+        self.mode = os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
+        if self.mode != "disabled":
+            self._attempt(self._start)
         return self
 
-    def log(self, values: Mapping[str, Any]) -> None:
-        """Log one epoch's values; they must have an ``epoch``, which is the axis."""
+    def log(self, values: Mapping[str, Any], axis: str = "epoch") -> None:
+        """Log one point; ``values[axis]`` is its place on the axis, which grows by whole numbers
+        (but for a last part).
+
+        The place is W&B's step too: what a killed run had logged and its successor computes
+        again has a step that is taken, and is dropped.
+        """
         if self.run is not None:
-            self._attempt(self.run.log, dict(values))
+            self._attempt(self.run.log, dict(values), step=math.ceil(values[axis]))
+
+    def table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Log a table, once, at the end."""
+        if self.run is not None:
+            self._attempt(self._table, name, list(columns), [list(row) for row in rows])
+
+    def plot(self, name: str, rows: Sequence[Sequence[Any]], x: str, y: str, title: str) -> None:
+        """Log a scatter plot of rows ``(label, x, y)``."""
+        if self.run is not None:
+            self._attempt(self._plot, name, [list(row) for row in rows], x, y, title)
+
+    def page(self, name: str, path: Path) -> None:
+        """Log an HTML file, to be read in the dashboard."""
+        if self.run is not None:
+            self._attempt(self._page, name, path)
+
+    def artifact(self, name: str, kind: str, *paths: Path) -> None:
+        """Keep files with the run, as an artifact of its own name."""
+        if self.run is not None:
+            self._attempt(self._artifact, name, kind, paths)
 
     def summarize(self, values: Mapping[str, Any]) -> None:
         """Set the run's final numbers."""
         if self.run is not None:
             self._attempt(self.run.summary.update, dict(values))
+
+    def finish(self, failed: bool = False) -> None:
+        """End the run."""
+        if self.run is not None:
+            self._attempt(self.run.finish, exit_code=int(failed))
+            self.run = None
+
+    def __enter__(self) -> Tracker:
+        return self.start()
 
     def __exit__(
         self,
@@ -72,17 +111,51 @@ class Tracker:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.run is not None:
-            self._attempt(self.run.finish, exit_code=0 if kind is None else 1)
+        self.finish(kind is not None)
 
-    def _start(self, mode: str) -> None:
+    def _start(self) -> None:
         import wandb  # late: it takes a second, and nothing when tracking is off
 
-        Path(self.about["dir"]).mkdir(parents=True, exist_ok=True)
-        quiet = wandb.Settings(silent=True, console="off")
-        self.run = wandb.init(mode=mode, settings=quiet, **self.about)
-        self.run.define_metric("epoch")
-        self.run.define_metric("*", step_metric="epoch")
+        folder = Path(self.about["dir"])
+        folder.mkdir(parents=True, exist_ok=True)
+        # Artifacts wait for their upload beside the runs, not in the user's home.
+        os.environ.setdefault("WANDB_DATA_DIR", str((folder / "wandb" / "staging").resolve()))
+        quiet = wandb.Settings(
+            silent=True,
+            console="off",
+            init_timeout=INIT_SECONDS,
+            x_graphql_retry_max=RETRIES,
+            x_file_stream_retry_max=RETRIES,
+            x_file_transfer_retry_max=RETRIES,
+        )
+        self.run = wandb.init(mode=self.mode, settings=quiet, **self.about)
+        self.run.define_metric("epoch", hidden=True)
+        for prefix in ("train", "validation"):
+            self.run.define_metric(f"{prefix}/*", step_metric="epoch")
+
+    def _table(self, name: str, columns: list[str], rows: list[list[Any]]) -> None:
+        import wandb
+
+        self.run.log({name: wandb.Table(columns=columns, data=rows)})
+
+    def _plot(self, name: str, rows: list[list[Any]], x: str, y: str, title: str) -> None:
+        import wandb
+
+        table = wandb.Table(columns=["name", x, y], data=rows)
+        self.run.log({name: wandb.plot.scatter(table, x, y, title=title)})
+
+    def _page(self, name: str, path: Path) -> None:
+        import wandb
+
+        self.run.log({name: wandb.Html(path.read_text(), inject=False)})
+
+    def _artifact(self, name: str, kind: str, paths: Sequence[Path]) -> None:
+        import wandb
+
+        artifact = wandb.Artifact(name, type=kind)
+        for path in paths:
+            artifact.add_file(str(path))
+        self.run.log_artifact(artifact)
 
     def _attempt(self, action: Any, *args: Any, **keywords: Any) -> None:
         try:
@@ -93,7 +166,19 @@ class Tracker:
             print(f"warning: W&B is off for the rest of this stage: {first}", file=sys.stderr)
 
 
-def _has_key() -> bool:
+def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of a training's history as a point to log: ``train/...`` and ``validation/...`` by
+    ``epoch``, so that the folds of a group overlay."""
+    point = {}
+    for key, value in row.items():
+        section, _, name = key.rpartition("validation_")
+        prefix = "" if key == "epoch" else "train/" if section + name == key else "validation/"
+        point[prefix + (name if prefix else key)] = value
+    return point
+
+
+def has_key() -> bool:
+    """Whether W&B has a key to upload with: WANDB_API_KEY, or one of `wandb login`."""
     if os.environ.get("WANDB_API_KEY"):
         return True
     try:

@@ -16,6 +16,7 @@ MAKE_VARIABLES = (
     *("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "GNUMAKEFLAGS", "MAKEFILES"),
     *("COLLECTION", "FOLDS", "VENV", "OUTPUTS", "PYTHON", "JOBS", "DATA", "SEED", "ARGS", "HOPS"),
     *("EPOCHS", "MODEL", "TTA", "PARTS", "PARTIAL", "SAMPLE", "SUBMISSION", "SUBMAKE"),
+    *("EXPERIMENT", "A", "B"),
 )
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
 TINY_FLAGS = (
@@ -35,8 +36,15 @@ def environment() -> dict[str, str]:
     return kept | {"WANDB_MODE": "disabled", "PYTHONPATH": str(REPOSITORY)}
 
 
-def make(*arguments: str, venv: Path | str = sys.prefix, **variables: object) -> str:
+def make(
+    *arguments: str,
+    venv: Path | str = sys.prefix,
+    environ: dict[str, str] | None = None,
+    **variables: object,
+) -> str:
     """Run make in the repository; returns standard output, raises if make fails.
+
+    ``environ`` is put on top of :func:`environment`.
 
     ``-o`` keeps make from rebuilding the environment that the tests run in, whatever the age of
     its stamp, or if it has none.
@@ -46,7 +54,7 @@ def make(*arguments: str, venv: Path | str = sys.prefix, **variables: object) ->
     done = subprocess.run(
         ["make", "-o", f"{venv}/.ready", *words, *arguments],
         cwd=REPOSITORY,
-        env=environment(),
+        env=environment() | (environ or {}),
         capture_output=True,
         text=True,
         timeout=300,

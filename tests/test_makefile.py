@@ -24,7 +24,7 @@ case $script in
   01_*) touch $out/cache/manifest.json;;
   02_*) touch $out/fold_$fold/metrics.json;;
   03_*) touch $out/scores/fold_$fold.parquet;;
-  04_*) touch $out/submission.csv $out/metrics.json;;
+  04_*) touch $out/submission.csv $out/metrics.json $out/report.html;;
 esac
 """
 
@@ -89,6 +89,10 @@ def test_a_changed_source_reruns_the_stages_that_import_it(run, first):
         ("04_ensemble.py", SCRIPTS[3:]),
         ("lib/ensemble/blend.py", SCRIPTS[3:]),
         ("lib/baseline.py", SCRIPTS[3:]),
+        ("lib/report/words.py", SCRIPTS[3:]),
+        ("lib/report/page.css", SCRIPTS[3:]),
+        ("lib/report/compare.py", ()),
+        ("lib/report/status.py", ()),
         ("README.md", ()),
     ],
 )
@@ -138,7 +142,7 @@ def test_a_new_raw_file_reruns_everything(run, tmp_path):
 
 def test_a_dry_run_changes_nothing(run, tmp_path):
     before = sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*"))
-    run("-n", "all", EPOCHS=3)
+    assert stages(run("-n", "all", EPOCHS=3)) == list(SCRIPTS[1:])
     assert sorted((p, p.stat().st_mtime_ns) for p in tmp_path.rglob("*")) == before
 
 
@@ -155,8 +159,12 @@ def test_a_failed_stage_leaves_no_target(run, tmp_path):
 
 def test_help_lists_every_target(run):
     output = run("help")
-    for target in ("all", "preprocess", "train", "infer", "ensemble", "setup", "test", "clean"):
-        assert f"\n{target} " in output
+    for target in (
+        *("all", "preprocess", "train", "infer", "ensemble", "setup", "test", "clean"),
+        *("status", "compare", "report", "wandb-sync"),
+    ):
+        assert f"\n  {target} " in output
+    assert "\x1b[" not in output
 
 
 def test_clean_deletes_one_collections_outputs(run, tmp_path):

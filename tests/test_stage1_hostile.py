@@ -60,12 +60,13 @@ class Stage:
         out, err, code = io.StringIO(), io.StringIO(), 0
         with (
             mock.patch.object(sys, "argv", line),
+            mock.patch.dict("os.environ", WANDB_MODE="disabled"),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
         ):
             try:
-                with one_line_errors():
-                    STAGE["main"]()
+                with one_line_errors(), STAGE["Stage"]() as stage:
+                    STAGE["main"](stage)
             except SystemExit as exit:
                 code = exit.code
         return code, out.getvalue(), err.getvalue()

@@ -93,10 +93,13 @@ def test_killed_at_random_moments(root, whole, tmp_path):
         if cache.exists():
             Cache(cache)
             assert content(cache) in (whole[1][0], whole[2][0]), "a part of a cache"
-    assert {path.name for path in cache.parent.iterdir() if path.name[0] != "."} <= {"cache"}
+    assert {path.name for path in cache.parent.iterdir() if path.name[0] != "."} <= {
+        "cache",
+        "stages",
+    }
     finish(start(root, tmp_path, 1, 1))
     assert content(cache) == whole[1][0]
-    assert [path.name for path in cache.parent.iterdir()] == ["cache"]
+    assert sorted(path.name for path in cache.parent.iterdir()) == ["cache", "stages"]
 
 
 def die(*_: object) -> None:

@@ -8,13 +8,14 @@ import types
 
 import pytest
 
-from lib.tracking import Tracker
+from lib.tracking import Tracker, epoch_point
 
-from .stages import REPOSITORY, environment
+from .stages import environment
+from .wandb_reader import read_run
 
 
-def tracker(folder, identity="0123456789abcdef") -> Tracker:
-    return Tracker("train", "layout-xla-default", "fold0", identity, {"epochs": 3}, folder)
+def tracker(folder, identity="layout-xla-default-train-0-0123456789ab") -> Tracker:
+    return Tracker("train", "layout-xla-default-e1", "fold 0", identity, {"epochs": 3}, folder)
 
 
 class FakeRun:
@@ -45,6 +46,8 @@ def wandb(monkeypatch):
         return fake.run
 
     fake.init, fake.Settings = init, lambda **keywords: keywords
+    fake.Table = fake.Html = lambda *values, **keywords: keywords
+    fake.plot = types.SimpleNamespace(scatter=lambda *values, **keywords: "plot")
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
@@ -56,14 +59,16 @@ def use(folder) -> None:
         track.log({"epoch": 1, "loss": 0.5})
         track.log({"epoch": 2, "loss": 0.25})
         track.summarize({"best_tau": 0.1})
+        track.table("graphs", ["graph", "tau"], [("a", 0.1)])
 
 
 def test_a_run(wandb, tmp_path, capsys):
     use(tmp_path / "outputs")
     (given,) = wandb.given
     assert given["mode"] == "offline"
-    assert given["group"] == "layout-xla-default"
-    assert given["id"] == "layout-xla-default-fold0-0123456789ab"
+    assert given["group"] == "layout-xla-default-e1"
+    assert given["id"] == "layout-xla-default-train-0-0123456789ab"
+    assert (given["name"], given["job_type"], given["resume"]) == ("fold 0", "train", "allow")
     assert given["config"] == {"epochs": 3}
     assert given["dir"] == str(tmp_path / "outputs")
     calls = [(name, args) for name, args, _ in wandb.run.calls if name != "define_metric"]
@@ -71,9 +76,12 @@ def test_a_run(wandb, tmp_path, capsys):
         ("log", ({"epoch": 1, "loss": 0.5},)),
         ("log", ({"epoch": 2, "loss": 0.25},)),
         ("update", ({"best_tau": 0.1},)),
+        ("log", ({"graphs": {"columns": ["graph", "tau"], "data": [["a", 0.1]]}},)),
         ("finish", ()),
     ]
     assert wandb.run.calls[-1][2] == {"exit_code": 0}
+    steps = [keywords["step"] for name, _, keywords in wandb.run.calls if "step" in keywords]
+    assert steps == [1, 2]
     assert capsys.readouterr().err == ""
 
 
@@ -130,36 +138,95 @@ def test_a_key_in_netrc(wandb, tmp_path, monkeypatch):
     assert wandb.given[0]["mode"] == "online"
 
 
-def test_disabled_imports_no_wandb(tmp_path):
-    program = (
-        "import sys, pathlib\n"
-        "from lib.tracking import Tracker\n"
-        f"with Tracker('train', 'c', 'n', 'i', {{}}, pathlib.Path({str(tmp_path)!r})) as t:\n"
-        "    t.log({'epoch': 1}); t.summarize({'a': 1})\n"
-        "sys.exit('wandb' in sys.modules)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, env=environment())
-    assert done.returncode == 0
-    assert not list(tmp_path.iterdir())
+def test_a_row_of_history_is_a_point_by_epoch():
+    row = {"epoch": 3, "loss": 0.5, "validation_tau": 0.2, "validation_top_1_slowdown": 0.1}
+    assert epoch_point(row) == {
+        "epoch": 3,
+        "train/loss": 0.5,
+        "validation/tau": 0.2,
+        "validation/top_1_slowdown": 0.1,
+    }
 
 
-def test_a_real_offline_run_is_written(tmp_path):
-    program = (
-        "import pathlib\n"
-        "from lib.tracking import Tracker\n"
-        f"folder = pathlib.Path({str(tmp_path)!r}) / 'outputs'\n"
-        "with Tracker('train', 'c', 'n', 'i', {'epochs': 3}, folder) as t:\n"
-        "    t.log({'epoch': 1, 'loss': 0.5}); t.summarize({'best_tau': 0.1})\n"
+def run_program(folder, program: str, **variables: str) -> subprocess.CompletedProcess:
+    """Run Python in ``folder`` with ``track``, a tracker in outputs/ below it, and ``Path``."""
+    head = (
+        "import sys\nfrom pathlib import Path\nfrom lib.tracking import Tracker\n"
+        f"folder = Path({str(folder)!r})\n"
+        "given = ('train', 'c-e1', 'fold 0', 'c-train-0-abc', {'epochs': 3}, folder / 'outputs')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=environment() | {"WANDB_MODE": "offline"},
+    return subprocess.run(
+        [sys.executable, "-c", head + program],
+        cwd=folder,
+        env=environment() | {"HOME": str(folder)} | variables,
         capture_output=True,
         text=True,
         timeout=120,
     )
+
+
+def test_disabled_imports_no_wandb(tmp_path):
+    program = (
+        "with Tracker(*given) as t:\n"
+        "    t.log({'epoch': 1}); t.summarize({'a': 1}); t.table('t', ['a'], [[1]])\n"
+        "    t.plot('p', [], 'x', 'y', 'z'); t.page('r', folder); t.artifact('a', 'b', folder)\n"
+        "sys.exit('wandb' in sys.modules)\n"
+    )
+    done = run_program(tmp_path, program)
     assert (done.returncode, done.stderr) == (0, "")
-    (written,) = (tmp_path / "outputs" / "wandb").glob("offline-run-*/run-c-n-i.wandb")
-    assert written.stat().st_size > 100
-    assert b"best_tau" in written.read_bytes()
+    assert not list(tmp_path.iterdir())
+
+
+WHOLE_RUN = (
+    "page = folder / 'page.html'; page.write_text('<p>hi</p>')\n"
+    "with Tracker(*given) as t:\n"
+    "    for epoch in (1, 2, 3):\n"
+    "        t.log({'epoch': epoch, 'train/loss': 1 / epoch, 'validation/tau': 0.1 * epoch})\n"
+    "    t.summarize({'best_tau': 0.3})\n"
+    "    t.table('graphs', ['graph', 'tau'], [['a', 0.1], ['b', 0.2]])\n"
+    "    t.plot('plots/test', [['a', 0.1, 0.2]], 'baseline', 'tau', 'title')\n"
+    "    t.page('report', page)\n"
+    "    t.artifact('submission-c', 'submission', page)\n"
+)
+
+
+def test_a_real_offline_run_reads_back(tmp_path):
+    done = run_program(tmp_path, WHOLE_RUN, WANDB_MODE="offline")
+    assert (done.returncode, done.stderr) == (0, "")
+    folder = tmp_path / "outputs" / "wandb"
+    (path,) = folder.glob("offline-run-*/run-c-train-0-abc.wandb")
+    run = read_run(path)
+    assert (run.about.run_id, run.about.run_group) == ("c-train-0-abc", "c-e1")
+    assert (run.about.job_type, run.about.display_name) == ("train", "fold 0")
+    assert run.about.project == "tgraph"
+    assert run.config["epochs"] == 3
+    assert run.axes == {"train/*": "epoch", "validation/*": "epoch"}
+    assert run.column("train/loss") == [1, 0.5, pytest.approx(1 / 3)]
+    assert run.column("epoch") == [1, 2, 3]
+    points = [row for row in run.history if "train/loss" in row]
+    assert [row["_step"] for row in points] == [1, 2, 3]
+    assert run.summary["best_tau"] == 0.3
+    assert run.column("graphs/nrows") == [2]
+    assert run.column("report/_type") == ["html-file"]
+    assert run.column("plots/test_table/ncols") == [3]
+    assert run.artifacts["submission-c"] == "submission"
+    assert run.exit_code == 0
+    assert not (tmp_path / ".local").exists(), "artifacts wait in the outputs, not in the home"
+
+
+def test_a_folder_that_cannot_be_written_is_one_warning(tmp_path):
+    (tmp_path / "outputs").write_text("a file where the folder should be")
+    done = run_program(tmp_path, WHOLE_RUN, WANDB_MODE="offline")
+    assert done.returncode == 0
+    assert done.stderr.startswith("warning: W&B is off for the rest of this stage: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_server_that_does_not_answer_is_one_warning(tmp_path):
+    """A key, but nobody at the address: the stage goes on within the time that is given."""
+    program = "import lib.tracking\nlib.tracking.INIT_SECONDS = 2\n" + WHOLE_RUN
+    variables = {"WANDB_API_KEY": "x" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
+    done = run_program(tmp_path, program, WANDB_MODE="online", **variables)
+    assert done.returncode == 0
+    assert "warning: W&B is off for the rest of this stage: " in done.stderr
+    assert "Traceback" not in done.stderr

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
+from lib.tracking import Tracker
+
 UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -37,3 +39,15 @@ def readable(count: float) -> str:
             break
         count /= 1000
     return f"{count:.3g} {unit}"
+
+
+def log_sizes(tracker: Tracker, table: pl.DataFrame) -> None:
+    """Tell W&B the sizes before and after, of all graphs and, as a table, of each."""
+    totals = {"graphs": len(table)}
+    for column in ("nodes", "edges", "configurations", "bytes"):
+        for name in (f"source_{column}", column):
+            if name in table.columns:
+                totals[name] = int(table[name].sum())
+    tracker.summarize(totals)
+    columns = [c for c in table.columns if not c.endswith("_offset") and c != "fingerprint"]
+    tracker.table("graphs", columns, table.select(columns).rows())

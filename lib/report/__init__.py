@@ -1,0 +1,1 @@
+"""What a collection's outputs say, for people: report, comparison, status."""

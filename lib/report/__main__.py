@@ -1,0 +1,21 @@
+"""``python -m lib.report --collection NAME``: write the report of outputs that are there."""
+
+from __future__ import annotations
+
+from lib import settings
+from lib.errors import one_line_errors
+from lib.report.page import write_report
+
+
+def main() -> None:
+    """Write ``<outputs>/<collection>/report.html`` anew."""
+    args = settings.parser(__doc__).parse_args()
+    chosen, root = settings.resolve(args)
+    folder = args.outputs / chosen.collection
+    path = write_report(folder, root.measurements(chosen.collection))
+    print(f"report: {chosen.collection}: wrote {path}")
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

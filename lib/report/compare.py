@@ -1,0 +1,215 @@
+"""``python -m lib.report.compare A B``: two experiments side by side, with a paired test.
+
+A and B are folders of one collection each, such as ``outputs/layout-xla-default``; a folder of
+outputs does as well if it holds one collection, or the one that the other side names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from pathlib import Path
+from typing import NoReturn
+
+from lib.errors import UserError, one_line_errors
+from lib.report.experiment import Experiment, read_experiment
+from lib.report.metric import Metric
+from lib.report.statistics import Paired, p_text, paired
+from lib.report.svg import shortened
+from lib.report.tables import readable
+from lib.terminal import duration, paint, table
+
+SECTIONS = ("test", "validation")
+NAME = 44  # characters of a graph's name
+ROWS = 40  # graphs shown of a section, unless all are asked for
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; usage: make compare A=outputs/x B=outputs/y [ARGS=--all]")
+
+
+def main() -> None:
+    """Compare two folders of outputs."""
+    parser = _Parser(description=__doc__)
+    parser.add_argument("first", type=Path)
+    parser.add_argument("second", type=Path)
+    parser.add_argument("--all", action="store_true", help=f"every graph, not {ROWS} a section")
+    args = parser.parse_args()
+    first, second = read_two(args.first, args.second)
+    print(comparison(first, second, math.inf if args.all else ROWS))
+
+
+def read_two(first: Path, second: Path) -> tuple[Experiment, Experiment]:
+    """Read both sides.
+
+    Raises:
+        UserError: unless both have been through stage 4, for collections of one kind, and have
+            graphs in common.
+    """
+    names = _collections(first), _collections(second)
+    sides = [
+        _chosen(path, own, other)
+        for path, own, other in zip((first, second), names, reversed(names), strict=True)
+    ]
+    one, other = (read_experiment(path) for path in sides)
+    if one.scheme is not other.scheme:
+        raise UserError(
+            f"{one.folder} is judged by {one.scheme.main.name}, {other.folder} by "
+            f"{other.scheme.main.name}: compare collections of one kind"
+        )
+    if not any(_common(one, other, section) for section in SECTIONS):
+        raise UserError(f"{one.folder} and {other.folder} have no scored graph in common")
+    return one, other
+
+
+def comparison(first: Experiment, second: Experiment, most: float = ROWS) -> str:
+    """Everything about two experiments as text for a terminal.
+
+    Args:
+        first, second: A and B.
+        most: graphs shown of each section; those with the largest differences.
+    """
+    blocks = [_sides(first, second), _settings(first, second)]
+    for section in SECTIONS:
+        names = _common(first, second, section)
+        if names:
+            blocks += [_graphs(first, second, section, names, most)]
+    blocks += [_numbers(first, second)]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _sides(first: Experiment, second: Experiment) -> str:
+    rows = []
+    for side, one in (("A", first), ("B", second)):
+        blended = ", ".join(map(str, one.blended)) or "-"
+        told = [one.name() or "-", one.data[:12], blended, _cost(one)]
+        rows.append([f"{side}  {one.folder}", *told])
+    text = table(rows, ["", "experiment", "data", "folds blended", "training"])
+    warning = ""
+    if first.collection != second.collection:
+        warning = "Different collections: graphs of one name have other configurations in each."
+    elif first.data != second.data:
+        warning = "Different data: only graphs of the same name and split are compared."
+    return f"{text}\n{paint(warning, 'yellow')}" if warning else text
+
+
+def _cost(experiment: Experiment) -> str:
+    runs = [one for one in experiment.stages.values() if one.get("stage") == "train"]
+    if not runs:
+        return "-"
+    seconds = sum(one["seconds"] + one.get("earlier_seconds", 0.0) for one in runs)
+    return f"{duration(seconds)}, {readable(max(one['peak_memory_bytes'] for one in runs))}"
+
+
+def _settings(first: Experiment, second: Experiment) -> str:
+    one, other = first.settings(), second.settings()
+    rows = [
+        [key, str(one.get(key, "-")), str(other.get(key, "-"))]
+        for key in sorted(set(one) | set(other))
+        if one.get(key) != other.get(key)
+    ]
+    for package in sorted({*first.about.get("versions", {}), *second.about.get("versions", {})}):
+        versions = [side.about.get("versions", {}).get(package, "-") for side in (first, second)]
+        if versions[0] != versions[1]:
+            rows.append([f"version of {package}", *versions])
+    if not rows:
+        return "The settings are the same."
+    return table(rows, ["settings that differ", "A", "B"])
+
+
+def _graphs(
+    first: Experiment, second: Experiment, section: str, names: list[str], most: float
+) -> str:
+    main = first.scheme.main
+    one, other = (side.values(section, main.key) for side in (first, second))
+    found = paired([one[n] for n in names], [other[n] for n in names], main.higher_is_better)
+    ordered = sorted(names, key=lambda n: (-abs(other[n] - one[n]), n))
+    shown = ordered if len(names) <= most else ordered[: int(most)]
+    shown.sort(key=lambda n: (-_gain(main, one[n], other[n]), n))
+    rows = []
+    for name in shown:
+        gain = _gain(main, one[name], other[name])
+        winner = "B" if gain > 1e-12 else "A" if gain < -1e-12 else "="
+        values = (main.text(one[name]), main.text(other[name]))
+        rows.append(
+            [shortened(name, NAME), *values, main.text(other[name] - one[name], True), winner]
+        )
+    lines = table(rows, [f"{section}: {main.name}", "A", "B", "B − A", "better"]).splitlines()
+    for place, row in enumerate(rows, start=1):
+        colour = {"A": "blue", "B": "green"}.get(row[-1])
+        lines[place] = paint(lines[place], colour) if colour else lines[place]
+    if len(shown) < len(names):
+        lines.append(f"... {len(names) - len(shown)} more graphs differ less (--all shows them)")
+    return "\n".join([*lines, "", *_test(found, main, section)])
+
+
+def _test(found: Paired, main: Metric, section: str) -> list[str]:
+    wins = f"B better on {found.wins}, A on {found.losses}, equal on {found.ties}"
+    lines = [f"{section}: {found.difference.count} graphs: {wins}"]
+    difference = found.difference
+    lines.append(f"  mean difference B − A: {main.text(difference.value, True)}")
+    if difference.count > 1:
+        lines[-1] += f" ± {main.text(difference.error)} (standard error over graphs)"
+        low, high = main.text(found.low, True), main.text(found.high, True)
+        lines.append(f"  95 % confidence interval: {low} to {high}")
+        tests = f"permutation {p_text(found.permutation)}, Wilcoxon {p_text(found.wilcoxon)}"
+        lines.append(f"  paired tests: {tests}")
+    gain = difference.value if main.higher_is_better else -difference.value
+    better, colour = ("B", "green") if gain > 0 else ("A", "blue")
+    says = f"{better} is better" if found.sure else "the two cannot be told apart"
+    lines.append(f"  so {paint(says, 'bold', colour) if found.sure else paint(says, 'bold')}")
+    return lines
+
+
+def _numbers(first: Experiment, second: Experiment) -> str:
+    scheme = first.scheme
+    rows = []
+    for section in SECTIONS:
+        names = _common(first, second, section)
+        for metric in scheme.metrics if names else ():
+            one, other = (side.values(section, metric.key) for side in (first, second))
+            both = [n for n in names if n in one and n in other]
+            if both:
+                values = [one[n] for n in both], [other[n] for n in both]
+                found = paired(*values, metric.higher_is_better)
+                means = [metric.text(sum(side) / len(side)) for side in values]
+                change = metric.text(found.difference.value, True)
+                error = metric.text(found.difference.error)
+                p = p_text(found.permutation)
+                rows.append([f"{section}: {metric.name}", *means, f"{change} ± {error}", p])
+    return table(rows, ["means", "A", "B", "B − A", "permutation test"])
+
+
+def _gain(metric: Metric, first: float, second: float) -> float:
+    return second - first if metric.higher_is_better else first - second
+
+
+def _common(first: Experiment, second: Experiment, section: str) -> list[str]:
+    key = first.scheme.main.key
+    return sorted(set(first.values(section, key)) & set(second.values(section, key)))
+
+
+def _collections(path: Path) -> list[str]:
+    """Collections with metrics below a folder of outputs; none of a collection's own folder."""
+    if not path.is_dir():
+        raise UserError(f"{path}: no such folder; give a collection's outputs")
+    if (path / "metrics.json").exists():
+        return []
+    return sorted(p.parent.name for p in path.glob("*/metrics.json"))
+
+
+def _chosen(path: Path, own: list[str], other: list[str]) -> Path:
+    if (path / "metrics.json").exists():
+        return path
+    shared = [name for name in own if name in other] if len(own) > 1 else own
+    if len(shared) == 1:
+        return path / shared[0]
+    if not own:
+        raise UserError(f"{path}: no metrics.json there; run 04_ensemble.py first")
+    raise UserError(f"{path}: several collections, {', '.join(own)}: name one, as {path}/{own[0]}")
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

@@ -1,0 +1,79 @@
+"""Predictions beside measurements, read back from the scores that stage 3 wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from lib.report.experiment import Experiment
+from lib.report.figures import ranked
+
+KEYS = ("graph", "config")
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """One graph's predictions and measurements.
+
+    Attributes:
+        place: ``best``, ``median`` or ``worst`` of its section.
+        graph: its name.
+        value: the number that counts.
+        scores, runtimes: (c,), nanoseconds.
+    """
+
+    place: str
+    graph: str
+    value: float
+    scores: np.ndarray
+    runtimes: np.ndarray
+
+
+def rankings(
+    experiment: Experiment, section: str, measurements: pl.DataFrame | None
+) -> list[Ranking]:
+    """The best, the median and the worst graph of a section, as far as their runtimes are known.
+
+    Args:
+        experiment, section: where from.
+        measurements: runtimes that lie apart from the scores, ``graph, config, runtime``.
+    """
+    rows, main = experiment.rows(section), experiment.scheme.main
+    order = ranked(rows, main)
+    if not order:
+        return []
+    chosen = {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}
+    frame = _scores(experiment, section, set(chosen.values()))
+    if frame is None:
+        return []
+    known = frame.filter(pl.col("runtime").is_not_null())
+    if measurements is not None:
+        apart = measurements.select("graph", "config", measured="runtime")
+        joined = frame.drop("runtime").with_columns(pl.col("config").cast(pl.Int64))
+        joined = joined.join(apart, on=KEYS, how="inner").rename({"measured": "runtime"})
+        missing = joined.filter(~pl.col("graph").is_in(known["graph"].unique().to_list()))
+        known = pl.concat([known.select(missing.columns).cast(missing.schema), missing])
+    found = []
+    for place, graph in chosen.items():
+        own = known.filter(pl.col("graph") == graph).sort("config")
+        if len(own) and graph not in {one.graph for one in found}:
+            arrays = own["score"].to_numpy(), own["runtime"].to_numpy().astype(float)
+            found.append(Ranking(place, graph, rows[graph][main.key], *arrays))
+    return found
+
+
+def _scores(experiment: Experiment, section: str, graphs: set[str]) -> pl.DataFrame | None:
+    """Mean score over permutations and the section's folds: ``graph, config, score, runtime``."""
+    split = {"validation": "valid", "training": "train"}.get(section, section)
+    folds = experiment.folds if section == "validation" else experiment.blended
+    paths = [experiment.folder / "scores" / f"fold_{fold}.parquet" for fold in folds]
+    wanted = (pl.col("split") == split) & pl.col("graph").is_in(sorted(graphs))
+    there = [pl.scan_parquet(path) for path in paths if path.exists()]
+    frames = [frame.filter(wanted).collect() for frame in there]  # reads these graphs only
+    if not frames:
+        return None
+    rows = pl.concat(frames, how="diagonal_relaxed")
+    merged = rows.group_by(*KEYS).agg(pl.col("score").mean(), pl.col("runtime").first())
+    return merged.sort(*KEYS)

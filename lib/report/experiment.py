@@ -1,0 +1,150 @@
+"""Everything a collection's folder holds, read for people: whatever is absent is left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from lib import stage
+from lib.artifacts import read_json
+from lib.errors import DataError, UserError
+from lib.report.metric import Scheme, scheme_of
+
+SECTIONS = ("test", "validation", "training")  # of metrics.json, what counts most first
+STAGES = ("preprocess", "train", "infer", "ensemble")
+# Which stage reads a setting, where it is not training: there its value is what was used.
+READ_BY = {
+    "hops": "preprocess",
+    "weights": "infer",
+    "inference_configurations": "infer",
+    "permutations": "infer",
+    "score_training": "infer",
+    "best_folds": "ensemble",
+}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is known of one collection's outputs.
+
+    Attributes:
+        folder: ``<outputs>/<collection>``.
+        metrics: stage 4's, possibly empty.
+        folds: each trained fold's ``metrics.json``.
+        histories: each trained fold's, a row an epoch.
+        graphs: the cache's table; empty if there is none.
+        stages: records of the stages' last runs, by ``stage`` or ``stage_<fold>``.
+        study: rows of the study, ``None`` if it was not made.
+    """
+
+    folder: Path
+    metrics: dict[str, Any]
+    folds: dict[int, dict[str, Any]]
+    histories: dict[int, pl.DataFrame]
+    graphs: pl.DataFrame
+    stages: dict[str, dict[str, Any]] = field(default_factory=dict)
+    study: pl.DataFrame | None = None
+
+    @property
+    def collection(self) -> str:
+        """Its name."""
+        return self.about.get("collection") or self.folder.name
+
+    @property
+    def scheme(self) -> Scheme:
+        """The numbers that count here."""
+        return scheme_of(self.collection)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """Stage 4's settings, data fingerprint and versions, or else a fold's."""
+        found = self.metrics.get("settings") or next(iter(self.folds.values()), {})
+        return dict(found)
+
+    @property
+    def data(self) -> str:
+        """The cache's fingerprint; empty if unknown."""
+        return self.about.get("data", "")
+
+    @property
+    def blended(self) -> list[int]:
+        """The folds that stage 4 blended, best first."""
+        return list(self.metrics.get("folds", {}).get("blended", []))
+
+    @property
+    def headline(self) -> str:
+        """The section that counts most among those with numbers; empty if there is none."""
+        return next((name for name in SECTIONS if self.rows(name)), "")
+
+    def rows(self, section: str) -> dict[str, dict[str, float]]:
+        """Each graph's numbers in one section of ``metrics.json``."""
+        return dict((self.metrics.get(section) or {}).get("graphs", {}))
+
+    def values(self, section: str, key: str) -> dict[str, float]:
+        """One number of each graph that has it."""
+        return {name: row[key] for name, row in self.rows(section).items() if key in row}
+
+    def settings(self) -> dict[str, Any]:
+        """Each setting's value in the stage that reads it."""
+        told = {name: one.get("settings", {}) for name, one in self.stages.items()}
+        told["train"] = next(iter(self.folds.values()), {})
+        told["infer"] = next((v for k, v in told.items() if k.startswith("infer_")), {})
+        used = {}
+        for key, value in sorted(self.about.items()):
+            owner = told.get(READ_BY.get(key, "train"), {})
+            if not isinstance(value, dict | list) and key not in NO_SETTINGS:
+                used[key] = owner.get(key, value)
+        return used
+
+    def name(self) -> str:
+        """The experiment's, as stage 4 or a fold recorded it; empty if unknown."""
+        order = ("ensemble", *(k for k in sorted(self.stages) if k.startswith("train_")))
+        return next((self.stages[k]["experiment"] for k in order if k in self.stages), "")
+
+
+NO_SETTINGS = ("data", "identity", "fold", "collection")
+
+
+def read_experiment(folder: Path) -> Experiment:
+    """Read a collection's folder.
+
+    Raises:
+        UserError: if there is no such folder.
+        DataError: if a file of it cannot be read.
+    """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder; outputs of a collection are expected there")
+    found = {int(p.parent.name[5:]): p for p in folder.glob("fold_*/metrics.json") if _digits(p)}
+    folds = {fold: read_json(path) for fold, path in sorted(found.items())}
+    histories = {fold: _parquet(folder / f"fold_{fold}" / "history.parquet") for fold in folds}
+    records = sorted((folder / stage.FOLDER).glob("*.json"))
+    study = folder / "study" / "study.parquet"
+    return Experiment(
+        folder=folder,
+        metrics=read_json(folder / "metrics.json") if (folder / "metrics.json").exists() else {},
+        folds=folds,
+        histories={fold: one for fold, one in histories.items() if one is not None},
+        graphs=_none_is_empty(_parquet(folder / "cache" / "graphs.parquet")),
+        stages={path.stem: read_json(path) for path in records},
+        study=_parquet(study),
+    )
+
+
+def _digits(path: Path) -> bool:
+    return path.parent.name[5:].isdigit()
+
+
+def _none_is_empty(frame: pl.DataFrame | None) -> pl.DataFrame:
+    return pl.DataFrame() if frame is None else frame
+
+
+def _parquet(path: Path) -> pl.DataFrame | None:
+    if not path.exists():
+        return None
+    try:
+        return pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise DataError(path, "parquet", error, "a table") from None

@@ -1,0 +1,269 @@
+"""The report's figures: what each shows is said where it is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from lib.report.experiment import Experiment
+from lib.report.metric import Metric, Scheme
+from lib.report.statistics import Mean, mean
+from lib.report.svg import Figure, Scale, number, shortened, spread
+
+WIDE, NARROW = 860.0, 390.0
+PANEL = (370.0, 250.0)
+SMALL_PANEL = (330.0, 250.0)  # three of them stand in a row
+COLOURS = 8  # of folds; the ninth has the first one's
+POINTS = 1500  # of a cloud; more would only make the file larger
+SECTION_NAMES = {
+    "test": "test: new programs, blended folds",
+    "validation": "validation: unseen by the fold that scores it",
+    "training": "training: learned from",
+}
+
+
+def headline(experiment: Experiment, width: float) -> Figure:
+    """Mean of the number that counts with its standard error, each section a row, beside the
+    baseline's and the ceiling's."""
+    scheme, sections = experiment.scheme, _sections(experiment)
+    row, top, foot = 58.0, 10.0, 42.0
+    figure = Figure(width, top + row * len(sections) + foot, f"Mean {scheme.main.name} by section")
+    means = {s: _means(experiment, s) for s in sections}
+    shown = [one for found in means.values() for one in found.values()]
+    scale = _scale_of_means(shown, scheme.main, 12, width - 12)
+    bottom = figure.height - foot
+    figure.x_axis(scale, top, bottom, scheme.main.name + _direction(scheme.main), 6)
+    for place, section in enumerate(sections):
+        y = top + row * place
+        name = SECTION_NAMES[section] if width > NARROW else SECTION_NAMES[section].split(":")[0]
+        count = len(experiment.rows(section))
+        figure.text("label", 14, y + 18, f"{name} ({count} graphs)")
+        found = means[section]
+        if scheme.ceiling in found:
+            _whisker(figure, "ceiling", scale, found[scheme.ceiling], y + 40)
+            x = scale(found[scheme.ceiling].value)
+            title = f"{scheme.ceiling_name} {_with_error(scheme.main, found[scheme.ceiling])}"
+            figure.add("rect", "mark ceiling", title, x=x - 2.0, y=y + 28, width=4, height=23, rx=2)
+        if scheme.baseline in found:
+            _whisker(figure, "baseline", scale, found[scheme.baseline], y + 46)
+            title = f"{scheme.baseline_name} {_with_error(scheme.main, found[scheme.baseline])}"
+            x = scale(found[scheme.baseline].value)
+            figure.diamond("mark baseline", x, y + 46, 6, title)
+        _whisker(figure, "model", scale, found[scheme.main.key], y + 33)
+        title = f"network {_with_error(scheme.main, found[scheme.main.key])}"
+        figure.dot("mark model", scale(found[scheme.main.key].value), y + 33, 6, title)
+    return figure
+
+
+def learning_curve(
+    histories: Mapping[int, pl.DataFrame], column: str, name: str, log: bool = False
+) -> Figure | None:
+    """A column of the histories by epoch: each fold a line, their mean a heavy one.
+
+    ``None`` if no history has it.
+    """
+    curves = {}
+    for fold, frame in histories.items():
+        if column in frame.columns:
+            kept = frame.select("epoch", column).drop_nulls()
+            kept = kept.filter(pl.col(column).is_finite())
+            if len(kept):
+                curves[fold] = (kept["epoch"].to_list(), kept[column].to_list())
+    if not curves:
+        return None
+    figure = Figure(*PANEL, f"{name} by epoch, a line a fold")
+    right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
+    y = spread([v for _, values in curves.values() for v in values], bottom, top, log)
+    left = _room_for_labels(y)
+    last = max(max(epochs) for epochs, _ in curves.values())
+    x = Scale(0 if last > 1 else 0.5, last, left, right)
+    figure.y_axis(y, left, right, name + (" (log)" if y.log else ""))
+    figure.x_axis(x, bottom, bottom, "epoch")
+    for fold, (epochs, values) in curves.items():
+        points = [(x(e), y(v)) for e, v in zip(epochs, values, strict=True)]
+        colour = f"fold fold-{fold % COLOURS}"
+        figure.path(colour, points, f"fold {fold}: {number(float(f'{values[-1]:.4g}'))} at the end")
+    if len(curves) > 1:
+        common = sorted(set.intersection(*(set(epochs) for epochs, _ in curves.values())))
+        by_epoch = [dict(zip(*curve, strict=True)) for curve in curves.values()]
+        points = [(x(e), y(float(np.mean([c[e] for c in by_epoch])))) for e in common]
+        figure.path("mean", points, "mean of the folds")
+    return figure
+
+
+def by_graph(
+    rows: Mapping[str, Mapping[str, float]], scheme: Scheme, width: float, most: int
+) -> Figure:
+    """The number that counts of each graph, best first, beside its baseline and its ceiling.
+
+    Args:
+        rows: each graph's numbers.
+        width: of the figure; names stand above their rows where it is narrow.
+        most: graphs to show; if there are more, evenly spaced ones from best to worst.
+    """
+    main = scheme.main
+    names = ranked(rows, main)
+    if len(names) > most:
+        names = [names[i] for i in np.linspace(0, len(names) - 1, most).round().astype(int)]
+    narrow = width <= NARROW
+    row, top, foot = (36.0 if narrow else 24.0), 6.0, 42.0
+    left = 12.0 if narrow else 306.0
+    figure = Figure(width, top + row * len(names) + foot, f"{main.name} of each graph")
+    keys = (main.key, scheme.baseline, scheme.ceiling)
+    values = [rows[name][key] for name in names for key in keys if key in rows[name]]
+    scale = spread([*values, 0.0] if main.least is not None else values, left, width - 60)
+    bottom = figure.height - foot
+    figure.x_axis(scale, top, bottom, main.name + _direction(main), 5 if narrow else 6)
+    if scale.low < 0 < scale.high:
+        figure.line("zero", scale(0), top, scale(0), bottom)
+    for place, name in enumerate(names):
+        y = top + row * place + (24.0 if narrow else 12.0)
+        text = shortened(name, 46 if narrow else 44)
+        figure.text("label", 4 if narrow else 0, y - 9 if narrow else y + 4, text)
+        _graph_row(figure, scale, rows[name], scheme, name, y)
+        figure.text("tick", width - 4, y + 4, main.text(rows[name][main.key]), "end")
+    return figure
+
+
+def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) -> Figure:
+    """Measured runtime of each configuration by its predicted rank; a perfect order is a line.
+
+    Args:
+        scores: (c,) predictions, lower meaning faster.
+        runtimes: (c,) measured, in nanoseconds.
+        name: the graph's.
+    """
+    figure = Figure(*SMALL_PANEL, f"Measured runtime by predicted rank, {name}")
+    right, top, bottom = SMALL_PANEL[0] - 6, 28.0, SMALL_PANEL[1] - 38
+    unit, divisor = time_unit(float(np.median(runtimes)))
+    order = np.argsort(scores, kind="stable")
+    measured, best = runtimes[order] / divisor, np.sort(runtimes) / divisor
+    y = spread(list(measured), bottom, top, log=bool(measured.max() > 20 * measured.min()))
+    left = _room_for_labels(y)
+    x = Scale(0 if len(order) > 1 else 0.5, len(order), left, right)
+    figure.y_axis(y, left, right, f"measured runtime, {unit}" + (" (log)" if y.log else ""))
+    figure.x_axis(x, bottom, bottom, "predicted rank, 1 = fastest")
+    places = np.arange(1, len(order) + 1)
+    shown = np.unique(np.linspace(0, len(order) - 1, min(POINTS, len(order))).round().astype(int))
+    figure.path("ideal", [(x(places[i]), y(best[i])) for i in shown], "a perfect ranking")
+    for i in shown:
+        title = f"configuration {order[i]}: rank {places[i]}, {measured[i]:.4g} {unit}"
+        figure.dot("cloud", x(places[i]), y(measured[i]), 3.2 if len(shown) < 200 else 2, title)
+    return figure
+
+
+def curves_with_errors(
+    groups: Mapping[str, Sequence[tuple[float, float, float]]], x_name: str, y_name: str, form: str
+) -> Figure:
+    """Values by choice with their standard errors, a line a group, zero marked.
+
+    Args:
+        groups: by label, points ``(choice, value, error)``; choices are evenly spaced.
+        x_name, y_name: of the axes.
+        form: of a value, such as ``+.4f``.
+    """
+    figure = Figure(*PANEL, f"{y_name} by {x_name}")
+    right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
+    choices = sorted({x for points in groups.values() for x, _, _ in points})
+    points = [one for own in groups.values() for one in own]
+    errors = [(v, e if math.isfinite(e) else 0.0) for _, v, e in points]
+    y = spread([v + s * e for v, e in errors for s in (-1, 1)] + [0.0], bottom, top)
+    left = _room_for_labels(y)
+    x = Scale(-0.5, len(choices) - 0.5, left, right)
+    figure.y_axis(y, left, right, y_name)
+    figure.line("zero", left, y(0), right, y(0))
+    for place, choice in enumerate(choices):
+        figure.text("tick", x(place), bottom + 15, number(choice), "middle")
+    figure.text("name", right, bottom + 31, x_name, "end")
+    for index, (label, own) in enumerate(groups.items()):
+        shift = 0.1 * (index - (len(groups) - 1) / 2)
+        kind = f"fold-{index % COLOURS}"
+        placed = [(x(choices.index(c) + shift), v, e, c) for c, v, e in sorted(own)]
+        figure.path(f"fold {kind}", [(a, y(v)) for a, v, _, _ in placed], label)
+        for a, v, e, choice in placed:
+            title = f"{label}, {x_name} {number(choice)}: {v:{form}} ± {e:{form[1:]}}"
+            if math.isfinite(e):
+                figure.line(f"whisker {kind}", a, y(v - e), a, y(v + e))
+            figure.dot(f"mark {kind}", a, y(v), 3.5, title)
+    return figure
+
+
+def bar(share: float, label: str, kind: str = "model") -> str:
+    """A bar of a table's row, ``share`` of its place wide."""
+    figure = Figure(200, 10, label)
+    figure.add("rect", "track", x=0, y=1, width=200, height=8, rx=2)
+    width = max(1.5, 200 * min(1.0, share))
+    figure.add("rect", f"mark {kind}", label, x=0, y=1, width=width, height=8, rx=2)
+    return figure.render("bar").replace("<svg ", '<svg preserveAspectRatio="none" ', 1)
+
+
+def ranked(rows: Mapping[str, Mapping[str, float]], main: Metric) -> list[str]:
+    """Names of graphs, best first; equal ones by name."""
+    sign = -1 if main.higher_is_better else 1
+    return sorted(rows, key=lambda name: (sign * rows[name][main.key], name))
+
+
+def time_unit(nanoseconds: float) -> tuple[str, float]:
+    """The unit that a runtime is read in, and how many nanoseconds it has."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if nanoseconds >= size:
+            return unit, size
+    return "ns", 1.0
+
+
+def _room_for_labels(scale: Scale) -> float:
+    """How far from the left an axis must stand for its labels to fit."""
+    return 14.0 + 7.5 * max((len(number(tick)) for tick in scale.ticks()), default=0)
+
+
+def _graph_row(
+    figure: Figure, scale: Scale, row: Mapping[str, float], scheme: Scheme, name: str, y: float
+) -> None:
+    main, value = scheme.main, row[scheme.main.key]
+    if scheme.baseline in row:
+        baseline = row[scheme.baseline]
+        better = (value > baseline) == main.higher_is_better
+        figure.line("gap win" if better else "gap loss", scale(baseline), y, scale(value), y)
+    if scheme.ceiling in row:
+        title = f"{name}: {scheme.ceiling_name} {main.text(row[scheme.ceiling])}"
+        x = scale(row[scheme.ceiling]) - 1.5
+        figure.add("rect", "mark ceiling", title, x=x, y=y - 7, width=3, height=14, rx=1)
+    if scheme.baseline in row:
+        title = f"{name}: {scheme.baseline_name} {main.text(row[scheme.baseline])}"
+        figure.diamond("mark baseline", scale(row[scheme.baseline]), y, 5, title)
+    figure.dot("mark model", scale(value), y, 5, f"{name}: network {main.text(value)}")
+
+
+def _sections(experiment: Experiment) -> list[str]:
+    return [s for s in ("test", "validation", "training") if experiment.rows(s)]
+
+
+def _means(experiment: Experiment, section: str) -> dict[str, Mean]:
+    scheme = experiment.scheme
+    keys = (scheme.main.key, scheme.baseline, scheme.ceiling)
+    found = {key: list(experiment.values(section, key).values()) for key in keys}
+    return {key: mean(values) for key, values in found.items() if values}
+
+
+def _scale_of_means(means: Sequence[Mean], metric: Metric, start: float, end: float) -> Scale:
+    """Room for the means and their errors; for chance too, where the metric has a zero."""
+    ends = [m.value + s * (m.error if m.error == m.error else 0) for m in means for s in (-1, 1)]
+    return spread([*ends, 0.0] if metric.least is not None else ends, start, end)
+
+
+def _whisker(figure: Figure, kind: str, scale: Scale, value: Mean, y: float) -> None:
+    if math.isfinite(value.error):
+        low, high = value.value - value.error, value.value + value.error
+        figure.line(f"whisker {kind}", scale(low), y, scale(high), y)
+
+
+def _with_error(metric: Metric, value: Mean) -> str:
+    shown = metric.text(value.value)
+    return shown if value.error != value.error else f"{shown} ± {metric.text(value.error)}"
+
+
+def _direction(metric: Metric) -> str:
+    return " (higher is better →)" if metric.higher_is_better else " (← lower is better)"

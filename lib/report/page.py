@@ -1,0 +1,164 @@
+"""``report.html``: one file that needs nothing else, for a phone, a dark room and paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from lib.artifacts import atomic_file
+from lib.report import figures, tables, words
+from lib.report.evidence import rankings
+from lib.report.experiment import Experiment, read_experiment
+from lib.report.statistics import mean
+from lib.report.study import questions
+from lib.report.svg import Figure
+
+HERE = Path(__file__).resolve().parent
+MOST_GRAPHS = 60  # of a section in its figure; the table has them all
+CURVES = (  # column of a history, what it is called, whether a logarithm suits it
+    ("loss", "training loss", False),
+    ("gradient_norm", "gradient norm", True),
+    ("learning_rate", "learning rate", False),
+)
+
+
+def write_report(
+    folder: Path, measurements: pl.DataFrame | None = None, running: dict[str, Any] | None = None
+) -> Path:
+    """Write ``report.html`` beside what it tells of.
+
+    Args:
+        folder: the collection's, ``<outputs>/<collection>``.
+        measurements: runtimes that are not in the scores: those of the test split.
+        running: the record so far of the stage that writes the report, whose own record on disk
+            is still that of its last run.
+
+    Returns:
+        The file.
+    """
+    experiment = read_experiment(folder)
+    if running:
+        experiment.stages[running["stage"]] = running
+    path = folder / "report.html"
+    with atomic_file(path) as temporary:
+        temporary.write_text(render(experiment, measurements))
+    return path
+
+
+def render(experiment: Experiment, measurements: pl.DataFrame | None = None) -> str:
+    """The page's text."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals["cell"] = _cell
+    return environment.get_template("page.html").render(
+        style=Markup((HERE / "page.css").read_text()),
+        script=Markup((HERE / "page.js").read_text()),
+        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **_content(experiment, measurements),
+    )
+
+
+def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[str, Any]:
+    scheme, section = experiment.scheme, experiment.headline
+    shown = [s for s in ("test", "validation") if experiment.rows(s)]
+    return {
+        "experiment": experiment,
+        "scheme": scheme,
+        "section": section,
+        "verdict": words.verdict(experiment),
+        "improvements": [words.improvement(experiment, s) for s in shown],
+        "tiles": _tiles(experiment) if section else [],
+        "headline": _responsive(lambda width: figures.headline(experiment, width), bool(section)),
+        "numbers": tables.numbers(experiment) if section else None,
+        "learning": words.learning(experiment),
+        "curves": _curves(experiment),
+        "folds": sorted(experiment.histories),
+        "by_graph": [(s, _by_graph(experiment, s), len(experiment.rows(s))) for s in shown],
+        "most": MOST_GRAPHS,
+        "graphs": tables.graphs(experiment),
+        "rankings": _rankings(experiment, section, measurements),
+        "studies": questions(experiment.study, scheme.main),
+        "savings": tables.savings(experiment),
+        "times": tables.times(experiment),
+        "settings": tables.settings(experiment),
+        "facts": tables.facts(experiment),
+        "mixed": words.mixed_settings(experiment),
+        "blended": ", ".join(map(str, experiment.blended)),
+        "render": lambda figure: Markup(figure.render()),
+        "colours": figures.COLOURS,
+        "has_ceiling": any(experiment.values(s, scheme.ceiling) for s in shown),
+    }
+
+
+def _tiles(experiment: Experiment) -> list[dict[str, str]]:
+    """The headline's numbers: network, baseline, ceiling, each with its error."""
+    scheme, section = experiment.scheme, experiment.headline
+    named = [
+        ("model", "network", scheme.main.key, scheme.main.explained),
+        ("baseline", scheme.baseline_name, scheme.baseline, scheme.baseline_explained),
+        ("ceiling", scheme.ceiling_name, scheme.ceiling, scheme.ceiling_explained),
+    ]
+    tiles = []
+    for kind, name, key, explained in named:
+        found = mean(list(experiment.values(section, key).values()))
+        if found.count:
+            error = "" if found.error != found.error else f"± {scheme.main.text(found.error)}"
+            value = scheme.main.text(found.value)
+            tiles.append(
+                {"kind": kind, "name": name, "value": value, "error": error, "says": explained}
+            )
+    return tiles
+
+
+def _curves(experiment: Experiment) -> list[Markup]:
+    main = experiment.scheme.main
+    wanted = [CURVES[0], (f"validation_{main.key}", f"validation {main.name}", False), *CURVES[1:]]
+    histories = experiment.histories
+    drawn = (figures.learning_curve(histories, *one) for one in wanted)
+    return [Markup(one.render()) for one in drawn if one is not None]
+
+
+def _by_graph(experiment: Experiment, section: str) -> Markup:
+    rows, scheme = experiment.rows(section), experiment.scheme
+    return _responsive(lambda width: figures.by_graph(rows, scheme, width, MOST_GRAPHS))
+
+
+def _rankings(
+    experiment: Experiment, section: str, measurements: pl.DataFrame | None
+) -> list[dict[str, Any]]:
+    metric = experiment.scheme.main
+    return [
+        {
+            "place": one.place,
+            "graph": one.graph,
+            "value": metric.text(one.value),
+            "count": len(one.scores),
+            "figure": Markup(
+                figures.rank_against_runtime(one.scores, one.runtimes, one.graph).render()
+            ),
+        }
+        for one in (rankings(experiment, section, measurements) if section else [])
+    ]
+
+
+def _responsive(draw: Callable[[float], Figure], there: bool = True) -> Markup:
+    """A figure twice, drawn for a desk and for a phone; the style shows the one that fits."""
+    if not there:
+        return Markup()
+    return Markup(draw(figures.WIDE).render("wide") + draw(figures.NARROW).render("narrow"))
+
+
+def _cell(text: str) -> str | Markup:
+    """A table's cell: text, or a picture of ours."""
+    return Markup(text) if text.startswith("<svg ") else text

@@ -1,0 +1,124 @@
+"""How sure a mean is, and whether two rankings differ: errors and paired tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.95
+RESAMPLES = 9999  # random sign flips, where there are too many to try them all
+CHUNK = 500  # of them at a time: there may be thousands of graphs
+EXACT = 13  # up to this many graphs, all 2^n sign flips are tried
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over graphs (or folds) and its standard error; the error of one value is NaN."""
+
+    value: float
+    error: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two values for each graph, compared.
+
+    Attributes:
+        difference: mean of second minus first, with its standard error.
+        low, high: bounds of the 95 % confidence interval of that mean (Student's t).
+        permutation: p of the sign-flip permutation test on the mean, two-sided.
+        wilcoxon: p of Wilcoxon's signed-rank test, two-sided.
+        wins, losses, ties: graphs where the second is better, worse, equal.
+    """
+
+    difference: Mean
+    low: float
+    high: float
+    permutation: float
+    wilcoxon: float
+    wins: int
+    losses: int
+    ties: int
+
+    @property
+    def sure(self) -> bool:
+        """Whether the permutation test tells the two apart at the 5 % level."""
+        return self.permutation < 1 - CONFIDENCE
+
+
+def mean(values: Sequence[float]) -> Mean:
+    """Mean and standard error; NaN of nothing."""
+    array = np.asarray(values, float)
+    if not len(array):
+        return Mean(float("nan"), float("nan"), 0)
+    error = array.std(ddof=1) / np.sqrt(len(array)) if len(array) > 1 else float("nan")
+    return Mean(float(array.mean()), float(error), len(array))
+
+
+def paired(
+    first: Sequence[float], second: Sequence[float], higher_is_better: bool = True
+) -> Paired:
+    """Compare two values of each graph, in the same order of graphs.
+
+    Args:
+        first, second: equally many, at least one.
+        higher_is_better: what a win is.
+
+    Raises:
+        ValueError: for unequal lengths or none.
+    """
+    one, other = np.asarray(first, float), np.asarray(second, float)
+    if one.shape != other.shape or not len(one):
+        raise ValueError(f"{len(one)} and {len(other)} values: expected equally many, at least 1")
+    differences = other - one
+    differences[np.isclose(other, one, rtol=0, atol=1e-12)] = 0.0
+    found = mean(differences)
+    half = found.error * stats.t.ppf((1 + CONFIDENCE) / 2, max(1, len(one) - 1))
+    gains = differences if higher_is_better else -differences
+    return Paired(
+        difference=found,
+        low=found.value - half,
+        high=found.value + half,
+        permutation=sign_flip_test(differences),
+        wilcoxon=_wilcoxon(differences),
+        wins=int((gains > 0).sum()),
+        losses=int((gains < 0).sum()),
+        ties=int((gains == 0).sum()),
+    )
+
+
+def sign_flip_test(differences: np.ndarray) -> float:
+    """Two-sided p of the mean of paired differences, were each as likely of either sign.
+
+    All sign flips of up to :data:`EXACT` differences that are not zero, else
+    :data:`RESAMPLES` random ones with the observed one among them; deterministic.
+    """
+    kept = np.abs(differences[differences != 0])
+    if not len(kept):
+        return 1.0
+    observed = abs(differences.sum())
+    if len(kept) <= EXACT:
+        bits = np.arange(2 ** len(kept))[:, None] >> np.arange(len(kept)) & 1
+        return float((np.abs((1 - 2 * bits) @ kept) >= observed - 1e-12).mean())
+    rng, extreme = np.random.default_rng(0), 1
+    for start in range(0, RESAMPLES, CHUNK):
+        flips = rng.integers(0, 2, (min(CHUNK, RESAMPLES - start), len(kept)), np.int8)
+        sums = kept.sum() - 2 * (flips @ kept)
+        extreme += int((np.abs(sums) >= observed - 1e-12).sum())
+    return extreme / (RESAMPLES + 1)
+
+
+def _wilcoxon(differences: np.ndarray) -> float:
+    kept = differences[differences != 0]
+    return float(stats.wilcoxon(kept).pvalue) if len(kept) else 1.0
+
+
+def p_text(p: float) -> str:
+    """``p = 0.03``, ``p < 0.001``."""
+    if p < 0.001:
+        return "p\N{NO-BREAK SPACE}<\N{NO-BREAK SPACE}0.001"
+    return f"p = {p:.{3 if p < 0.1 else 2}f}".replace(" ", "\N{NO-BREAK SPACE}")

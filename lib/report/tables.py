@@ -1,0 +1,150 @@
+"""The report's tables, as rows of text for its template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lib.report.experiment import STAGES, Experiment
+from lib.report.figures import bar, ranked
+from lib.report.statistics import mean
+from lib.report.words import with_error
+from lib.terminal import duration
+
+UNITS = ("B", "kB", "MB", "GB", "TB")
+SIZES = (  # of a graph before stage 1 and after it: what, columns of the cache's table
+    ("nodes", "source_nodes", "nodes"),
+    ("edges", "source_edges", "edges"),
+    ("configurations", "source_configurations", "configurations"),
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A head and rows; a cell that begins with ``<svg`` is a picture."""
+
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    sortable: bool = False
+
+
+def numbers(experiment: Experiment) -> Table:
+    """Every metric's mean over the graphs of each section, with its standard error."""
+    sections = [s for s in ("test", "validation", "training") if experiment.rows(s)]
+    scheme = experiment.scheme
+    head = ["", *(f"{s} ({len(experiment.rows(s))} graphs)" for s in sections)]
+    named = [(one.name, one.key, one) for one in scheme.metrics]
+    named[1:1] = [
+        (scheme.baseline_name + "’s " + scheme.main.name, scheme.baseline, scheme.main),
+        (scheme.ceiling_name, scheme.ceiling, scheme.main),
+    ]
+    rows = []
+    for name, key, metric in named:
+        found = [mean(list(experiment.values(s, key).values())) for s in sections]
+        if any(one.count for one in found):
+            rows.append([name, *(with_error(metric, one) if one.count else "–" for one in found)])
+    return Table(head, rows)
+
+
+def graphs(experiment: Experiment, most: int = 1000) -> Table:
+    """A row a graph of every section but training, best first, ``most`` of a section."""
+    scheme, rows = experiment.scheme, []
+    columns = [(one.name, one.key, one) for one in scheme.metrics]
+    columns[1:1] = [
+        (scheme.baseline_name, scheme.baseline, scheme.main),
+        (scheme.ceiling_name, scheme.ceiling, scheme.main),
+    ]
+    for section in ("test", "validation"):
+        found = experiment.rows(section)
+        for name in ranked(found, scheme.main)[:most]:
+            cells = [metric.text(found[name].get(key)) for _, key, metric in columns]
+            rows.append([name, section, *cells])
+    return Table(["graph", "split", *(name for name, _, _ in columns)], rows, sortable=True)
+
+
+def savings(experiment: Experiment) -> Table | None:
+    """What stage 1 left out: sizes before and after; ``None`` without a cache."""
+    frame = experiment.graphs
+    if frame.is_empty():
+        return None
+    rows = []
+    for name, before, after in SIZES:
+        if before in frame.columns and after in frame.columns:
+            sizes = int(frame[before].sum()), int(frame[after].sum())
+            rows.append(_saving(name, *sizes, f"{sizes[0]:,}", f"{sizes[1]:,}"))
+    if "source_bytes" in frame.columns:
+        folder = experiment.folder / "cache"
+        sizes = int(frame["source_bytes"].sum()), sum(p.stat().st_size for p in folder.iterdir())
+        rows.append(_saving("bytes", *sizes, readable(sizes[0]), readable(sizes[1])))
+    return Table(["", "before", "after", "ratio", "kept"], rows)
+
+
+def times(experiment: Experiment) -> Table:
+    """Wall-clock time of each stage: its runs together, one of them, and peak memory."""
+    found = {}
+    for stage in STAGES:
+        runs = [one for one in experiment.stages.values() if one.get("stage") == stage]
+        seconds = [one["seconds"] + one.get("earlier_seconds", 0.0) for one in runs]
+        memory = max((one["peak_memory_bytes"] for one in runs), default=0)
+        if stage == "train" and not runs:  # outputs of before records were kept
+            histories = experiment.histories.values()
+            seconds = [float(h["seconds"].sum()) for h in histories if "seconds" in h.columns]
+        if seconds:
+            found[stage] = (seconds, memory)
+    longest = max((sum(seconds) for seconds, _ in found.values()), default=1.0)
+    rows = []
+    for stage, (seconds, memory) in found.items():
+        each = mean(seconds)
+        one = duration(each.value) + (f" ± {duration(each.error)}" if each.count > 1 else "")
+        total = sum(seconds)
+        picture = bar(total / longest, f"{stage} {duration(total)}")
+        cells = [stage, str(each.count), one, duration(total), readable(memory) if memory else "–"]
+        rows.append([*cells, picture])
+    return Table(["stage", "runs", "each (wall)", "together", "peak memory", ""], rows)
+
+
+def facts(experiment: Experiment) -> Table:
+    """Data fingerprint, experiment, versions, machine: what the results came from."""
+    about = experiment.about
+    rows = [["data (SHA-256)", experiment.data or "–"]]
+    if experiment.name():
+        rows.insert(0, ["experiment", experiment.name()])
+    rows += [
+        [f"training run, fold {fold}", one["identity"][:12]]
+        for fold, one in experiment.folds.items()
+        if "identity" in one
+    ]
+    rows += [[name, str(value)] for name, value in about.get("versions", {}).items()]
+    rows += [["machine", one] for one in _machines(experiment)]
+    return Table(["", ""], rows)
+
+
+def settings(experiment: Experiment) -> Table:
+    """Each setting's value in the stage that reads it."""
+    values = {k: v for k, v in experiment.settings().items() if k != "versions"}
+    return Table(["setting", "value"], [[key, str(value)] for key, value in values.items()])
+
+
+def readable(count: float) -> str:
+    """Bytes with a unit, three significant digits."""
+    for unit in UNITS:
+        if count < 1000 or unit == UNITS[-1]:
+            break
+        count /= 1000
+    return f"{count:.3g} {unit}"
+
+
+def _saving(name: str, before: int, after: int, *shown: str) -> list[str]:
+    share = after / max(1, before)
+    return [name, *shown, f"{before / max(1, after):.1f}×", bar(share, f"{share:.0%} kept")]
+
+
+def _machines(experiment: Experiment) -> list[str]:
+    """What the stages ran on; of one machine, the most cores that a stage might use."""
+    cores: dict[str, int] = {}
+    for record in experiment.stages.values():
+        about = record.get("machine")
+        if about:
+            name = f"{about['processor']}, {about['system']}"
+            cores[name] = max(cores.get(name, 0), about["cores"])
+    return [f"{name}, cores used: {count}" for name, count in cores.items()]

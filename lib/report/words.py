@@ -1,0 +1,118 @@
+"""What the numbers say, in sentences; every one of them is a comparison with its error."""
+
+from __future__ import annotations
+
+from lib.report.experiment import Experiment
+from lib.report.metric import GLUE, Metric
+from lib.report.statistics import Mean, Paired, mean, p_text, paired
+
+SECTION_WORDS = {"test": "new programs", "validation": "unseen programs", "training": "known ones"}
+
+
+def with_error(metric: Metric, value: Mean) -> str:
+    """``0.232 ± 0.061``: a mean and its standard error, which one value does not have."""
+    if value.error != value.error:
+        return metric.text(value.value)
+    bare = metric.text(value.value).removesuffix(f"{GLUE}%")
+    return f"{bare}{GLUE}±{GLUE}{metric.text(value.error)}"
+
+
+def against_baseline(experiment: Experiment, section: str) -> Paired | None:
+    """The network's number minus the baseline's, graph by graph; ``None`` without a baseline."""
+    scheme = experiment.scheme
+    own, other = (experiment.values(section, k) for k in (scheme.main.key, scheme.baseline))
+    names = sorted(set(own) & set(other))
+    if not names:
+        return None
+    first, second = [other[n] for n in names], [own[n] for n in names]
+    return paired(first, second, scheme.main.higher_is_better)
+
+
+def verdict(experiment: Experiment) -> str:
+    """The headline: a sentence about the section that counts most."""
+    section = experiment.headline
+    if not section:
+        return "Nothing was measured against known runtimes"
+    found = against_baseline(experiment, section)
+    programs = SECTION_WORDS[section]
+    if found is None:
+        own = mean(list(experiment.values(section, experiment.scheme.main.key).values()))
+        main = experiment.scheme.main
+        return f"{main.name} of {with_error(main, own)} on {own.count} {programs}"
+    scheme = experiment.scheme
+    gain = found.difference.value * (1 if scheme.main.higher_is_better else -1)
+    if not found.sure:
+        return f"On {programs}, the network and the {scheme.baseline_name} cannot be told apart"
+    word = "better" if gain > 0 else "worse"
+    size = scheme.main.text(abs(found.difference.value))
+    return f"On {programs}, the network ranks {word} than the {scheme.baseline_name}, by {size}"
+
+
+def improvement(experiment: Experiment, section: str) -> str:
+    """The improvement over the baseline, how sure it is, and how far it is to the ceiling."""
+    found, scheme = against_baseline(experiment, section), experiment.scheme
+    if found is None:
+        return ""
+    main, difference = scheme.main, found.difference
+    means = {
+        key: mean(list(experiment.values(section, key).values()))
+        for key in (main.key, scheme.baseline, scheme.ceiling)
+    }
+    sentences = [
+        f"Over {difference.count} {section} graphs, the network's mean {main.name} is "
+        f"{with_error(main, means[main.key])}, the {scheme.baseline_name}'s "
+        f"{with_error(main, means[scheme.baseline])}: a difference of "
+        f"{main.text(difference.value, signed=True)}"
+    ]
+    if difference.count > 1:
+        sentences[0] += (
+            f" (95 % confidence interval {main.text(found.low, True)} to "
+            f"{main.text(found.high, True)}; permutation test {p_text(found.permutation)}, "
+            f"Wilcoxon {p_text(found.wilcoxon)})"
+        )
+    count = f"The network is better on {found.wins} graphs, worse on {found.losses}"
+    sentences.append(count + (f", equal on {found.ties}" if found.ties else ""))
+    way = _way_to_ceiling(means, main.key, scheme.baseline, scheme.ceiling)
+    if way is not None and scheme.ceiling_name:
+        says = f"That is {way:.0%} of the way from the {scheme.baseline_name} to the ceiling"
+        if way < 0:
+            says = f"The {scheme.baseline_name} is nearer to the {scheme.ceiling_name}"
+        sentences.append(says.replace("%", f"{GLUE}%"))
+    return ". ".join(sentences) + "."
+
+
+def learning(experiment: Experiment) -> str:
+    """How the folds ended, and whether later epochs still helped."""
+    main, folds = experiment.scheme.main, experiment.folds
+    last = {k: one["last"][main.key] for k, one in folds.items() if main.key in one.get("last", {})}
+    best = {k: one["best"] for k, one in folds.items() if main.key in one.get("best", {})}
+    if not last or not best:
+        return ""
+    ends, tops = mean(list(last.values())), mean([one[main.key] for one in best.values()])
+    epochs = mean([one["epoch"] for one in best.values()])
+    return (
+        f"Validation {main.name} ends at {with_error(main, ends)} (mean and standard error over "
+        f"{ends.count} folds). The best epochs of the folds, {epochs.value:.0f} on average, had "
+        f"{with_error(main, tops)}; picking them by validation flatters that number."
+    )
+
+
+def mixed_settings(experiment: Experiment) -> list[str]:
+    """A line for each setting that the folds were not trained alike with."""
+    lines = []
+    for key in sorted(experiment.settings()):
+        values: dict[str, list[int]] = {}
+        for fold, about in experiment.folds.items():
+            if key in about:
+                values.setdefault(str(about[key]), []).append(fold)
+        if len(values) > 1:
+            told = "; ".join(f"{v} in {', '.join(map(str, k))}" for v, k in values.items())
+            lines.append(f"The folds were not trained alike: {key} is {told}.")
+    return lines
+
+
+def _way_to_ceiling(means: dict[str, Mean], own: str, baseline: str, ceiling: str) -> float | None:
+    if means[ceiling].count != means[own].count:
+        return None
+    room = means[ceiling].value - means[baseline].value
+    return (means[own].value - means[baseline].value) / room if abs(room) > 1e-3 else None

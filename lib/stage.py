@@ -1,0 +1,167 @@
+"""One run of a stage: what it was told, how long it took, and its W&B run.
+
+    with one_line_errors(), Stage() as stage:
+        main(stage)
+
+When ``main`` has called :meth:`Stage.begin` and comes to its end, a record of the run is left in
+``<outputs>/<collection>/stages/``, for the report, `make status` and `make compare`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from lib.artifacts import fingerprint_value, write_json
+from lib.provenance import versions
+from lib.tracking import Tracker
+
+FOLDER = "stages"
+NAME_DIGITS = 6  # of an experiment that nobody has named
+SAME_RESULT = ("threads", "collection")  # settings that make no other experiment
+
+
+class Stage:
+    """A context manager around a stage's ``main``; nothing happens before :meth:`begin`."""
+
+    def __init__(self) -> None:
+        self.tracker: Tracker | None = None
+        self.path: Path | None = None
+        self.about: dict[str, Any] = {}
+
+    def begin(
+        self,
+        name: str,
+        outputs: Path,
+        settings: Any,
+        data: str,
+        fold: int | None = None,
+        trained: Mapping[str, Any] | None = None,
+    ) -> Tracker:
+        """Say what runs; returns its W&B run.
+
+        Args:
+            name: ``preprocess``, ``train``, ``infer`` or ``ensemble``.
+            outputs: where results go.
+            settings: the stage's, a dataclass.
+            data: the cache's fingerprint.
+            fold: which, if the stage runs once a fold.
+            trained: what the network was trained with, if that is not ``settings``; its
+                ``identity``, if it has one, is part of the run's.
+        """
+        chosen = dataclasses.asdict(settings)
+        learned = {key: (trained or chosen).get(key) for key in chosen}
+        identity = (trained or {}).get("identity")
+        experiment = experiment_name(name, learned, data)
+        self.about = {
+            "stage": name,
+            "fold": fold,
+            "experiment": experiment,
+            "settings": chosen,
+            "data": data,
+            "versions": versions(),
+            "machine": machine(),
+        }
+        part = name if fold is None else f"{name}_{fold}"
+        self.path = Path(outputs) / settings.collection / FOLDER / f"{part}.json"
+        identity = fingerprint_value({"settings": chosen, "data": data, "trained": identity})
+        config = {**chosen, **{k: v for k, v in self.about.items() if k != "settings"}}
+        if learned != chosen:  # stages 3 and 4 are not told how stage 2 trained
+            config["trained"] = learned
+        self.tracker = Tracker(
+            job_type=name,
+            group=f"{settings.collection}-{experiment}",
+            name=f"{name} {settings.collection}" + ("" if fold is None else f" fold {fold}"),
+            identity=f"{settings.collection}-{part.replace('_', '-')}-{identity[:12]}",
+            config=config,
+            folder=Path(outputs),
+        )
+        return self.tracker.start()
+
+    def record(self) -> dict[str, Any]:
+        """What is known of the run by now; seconds count from the start of the process."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # kB, on Linux
+        return {
+            **self.about,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": round(process_seconds(), 2),
+            "peak_memory_bytes": peak,
+        }
+
+    def note(self, **values: Any) -> None:
+        """Add to the record."""
+        self.about |= values
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.path is None or self.tracker is None:
+            return
+        if kind is None:
+            record = self.record()
+            write_json(self.path, record)
+            self.tracker.summarize({k: record[k] for k in ("seconds", "peak_memory_bytes")})
+        self.tracker.finish(kind is not None)
+
+
+def experiment_name(stage: str, settings: Mapping[str, Any], data: str) -> str:
+    """What runs are grouped by, within a collection.
+
+    ``EXPERIMENT`` of the environment; else a short fingerprint of what the network was trained
+    with and on, so that another learning rate is another experiment. A cache serves many
+    experiments: stage 1 goes by its data alone.
+    """
+    named = os.environ.get("EXPERIMENT", "").strip()
+    if named:
+        return named
+    if stage == "preprocess":
+        return f"data-{data[:NAME_DIGITS]}"
+    own = {key: value for key, value in settings.items() if key not in SAME_RESULT}
+    return fingerprint_value({"settings": own, "data": data})[:NAME_DIGITS]
+
+
+def process_seconds() -> float:
+    """Wall-clock seconds since this process began, its imports included."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        up = float(Path("/proc/uptime").read_text().split()[0])
+        return up - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):  # not Linux: what this module has seen
+        return time.perf_counter() - _IMPORTED
+
+
+def machine() -> dict[str, Any]:
+    """What the stage ran on: processor, the cores it may use, operating system."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "system": platform.platform(terse=True),
+        "python": sys.version.split()[0],
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.machine()
+
+
+_IMPORTED = time.perf_counter()

@@ -1,0 +1,51 @@
+"""One small collection taken through all four real stages, W&B offline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ..builders import COLLECTION
+from ..stages import TINY_FLAGS, make
+from ..synthetic import write_collection
+
+VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, "ARGS": " ".join(TINY_FLAGS)}
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished `make all`.
+
+    Attributes:
+        outputs: where results went, W&B's runs among them.
+        folder: the collection's.
+        said: what make and the stages printed.
+    """
+
+    data: Path
+    outputs: Path
+    folder: Path
+    said: str
+
+    def make(self, *targets: str, **variables: object) -> str:
+        """Make something else of the same collection."""
+        given = {"DATA": self.data, "OUTPUTS": self.outputs, **VARIABLES, **variables}
+        return make(*targets, environ={"EXPERIMENT": "trial"}, **given)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Finished:
+    """`make all` of six, two and two synthetic graphs; tests must not change it."""
+    root = tmp_path_factory.mktemp("finished")
+    write_collection(root / "data", COLLECTION, train=6, valid=2, test=2)
+    said = make(
+        "all",
+        environ={"WANDB_MODE": "offline", "EXPERIMENT": "trial", "HOME": str(root)},
+        DATA=root / "data",
+        OUTPUTS=root / "outputs",
+        JOBS=2,
+        **VARIABLES,
+    )
+    return Finished(root / "data", root / "outputs", root / "outputs" / COLLECTION, said)

@@ -1,0 +1,100 @@
+"""Two experiments side by side: what differs, who wins, and errors in one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from lib.errors import UserError
+from lib.report.compare import comparison, read_two
+
+from .builders import graph_row, write_outputs
+
+NAMES = [f"graph_{i}" for i in range(8)]
+
+
+def rows(*gains: float) -> dict[str, dict[str, float]]:
+    return {name: graph_row(0.3 + gain) for name, gain in zip(NAMES, gains, strict=True)}
+
+
+def compared(first, second) -> str:
+    return comparison(*read_two(first, second)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_a_clear_win(tmp_path):
+    one = write_outputs(tmp_path / "a", rows(*[0] * 8))
+    gains = (0.1, 0.12, 0.1, 0.09, 0.1, 0.11, 0.1, -0.01)
+    other = write_outputs(tmp_path / "b", rows(*gains), learning_rate=0.01)
+    text = compared(one, other)
+    lines = [line.split() for line in text.splitlines()]
+    assert ["learning_rate", "0.005", "0.01"] in lines
+    assert ["graph_1", "0.300", "0.420", "+0.120", "B"] in lines
+    assert ["graph_7", "0.300", "0.290", "−0.010", "A"] in lines
+    assert "validation: 8 graphs: B better on 7, A on 1, equal on 0" in text
+    assert "mean difference B − A: +0.089 ± 0.014" in text
+    assert "permutation p = 0.016" in text
+    assert "so B is better" in text
+    assert "\x1b[" not in text
+
+
+def test_itself(tmp_path):
+    one = write_outputs(tmp_path / "a", rows(*[0.1] * 8), test={"t": graph_row(0.5)})
+    text = compared(one, one)
+    assert "The settings are the same." in text
+    assert "B better on 0, A on 0, equal on 8" in text
+    assert text.count("the two cannot be told apart") == 2
+    assert "test: 1 graphs" in text
+    assert "nan" not in text
+
+
+def test_many_graphs_show_the_largest_differences(tmp_path):
+    names = [f"graph_{i}" for i in range(60)]
+    one = write_outputs(tmp_path / "a", {name: graph_row(0.3) for name in names})
+    other = write_outputs(
+        tmp_path / "b", {name: graph_row(0.3 + i / 1000) for i, name in enumerate(names)}
+    )
+    sides = read_two(one, other)
+    assert "... 20 more graphs differ less" in comparison(*sides)
+    assert "graph_59" in comparison(*sides)
+    assert "graph_1 " not in comparison(*sides)
+    assert "graph_1 " in comparison(*sides, most=100)
+
+
+def test_a_folder_of_outputs_will_do_for_a_collection(tmp_path):
+    one = write_outputs(tmp_path / "x" / "layout-xla-default", rows(*[0] * 8))
+    write_outputs(tmp_path / "y" / "layout-xla-random", rows(*[0] * 8))
+    write_outputs(tmp_path / "y" / "layout-xla-default", rows(*[0.1] * 8))
+    first, second = read_two(tmp_path / "x", tmp_path / "y")
+    assert first.folder == one
+    assert second.folder == tmp_path / "y" / "layout-xla-default"
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("nowhere", "no such folder"),
+        ("empty", "no metrics.json there; run 04_ensemble.py first"),
+        ("several", "several collections, layout-nlp-default, layout-nlp-random: name one"),
+        ("others", "have no scored graph in common"),
+        ("tile-xla", "is judged by Kendall's τ, .* by M_tile"),
+    ],
+)
+def test_errors_say_what_to_do(tmp_path, second, message):
+    one = write_outputs(tmp_path / "a", rows(*[0] * 8))
+    (tmp_path / "empty").mkdir()
+    for name in ("random", "default"):
+        write_outputs(tmp_path / "several" / f"layout-nlp-{name}", rows(*[0] * 8))
+    write_outputs(tmp_path / "others", {"x": graph_row(0.1)})
+    write_outputs(tmp_path / "tile-xla", rows(*[0] * 8), collection="tile-xla")
+    with pytest.raises(UserError, match=message):
+        read_two(one, tmp_path / second)
+
+
+def test_make_compare(finished, tmp_path):
+    said = finished.make("compare", A=finished.folder, B=finished.outputs, ARGS="")
+    assert "the two cannot be told apart" in said
+    with pytest.raises(AssertionError, match="usage: make compare"):
+        finished.make("compare", A=finished.folder, ARGS="")
+    with pytest.raises(AssertionError, match=r"error: .*: no such folder"):
+        finished.make("compare", A=finished.folder, B=tmp_path / "nowhere", ARGS="--all")
+    with pytest.raises(AssertionError, match="error: unrecognized arguments: --channels; usage"):
+        finished.make("compare", A=finished.folder, B=finished.folder, ARGS="--channels")

@@ -1,0 +1,223 @@
+"""The report in a real browser: nothing missing, nothing too wide, nothing from outside."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lib.report.page import write_report
+
+from .builders import graph_row, write_outputs, write_study
+
+SECTIONS = ("result", "learning", "graphs", "ranking", "study", "cache", "time", "origin")
+PHONE, DESK = (390, 844), (1280, 900)
+# Figures in view that have no marks, or no size; 0 of them is what we want.
+EMPTY = """() => [...document.querySelectorAll('svg.figure')].filter(svg => {
+  if (!svg.checkVisibility()) return false;
+  const box = svg.getBoundingClientRect();
+  const marks = [...svg.querySelectorAll('path, circle, rect')].filter(e => {
+    const style = getComputedStyle(e);
+    return e.getBBox().width + e.getBBox().height > 0
+      && (style.fill !== 'none' || style.stroke !== 'none');
+  });
+  return box.width < 30 || box.height < 5 || marks.length < 1;
+}).map(svg => svg.getAttribute('aria-label'))"""
+# Text in view whose colour is too near to what it stands on (WCAG's formula, 4.5 to 1).
+FAINT = """() => {
+  const channels = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number).map(v => {
+    v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  });
+  const light = (text) => { const [r, g, b] = channels(text);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const behind = (e) => { for (; e; e = e.parentElement) {
+    const colour = getComputedStyle(e).backgroundColor;
+    if (colour !== 'rgba(0, 0, 0, 0)') return colour; } return 'rgb(255, 255, 255)'; };
+  const found = [];
+  for (const e of document.querySelectorAll('p, th, td, h1, h2, h3, a, figcaption, text')) {
+    if (!e.textContent.trim()) continue;
+    const style = getComputedStyle(e);
+    const own = e.tagName === 'text' ? style.fill : style.color;
+    const [a, b] = [light(own), light(behind(e))];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) found.push(e.textContent.trim().slice(0, 40) + ' ' + ratio.toFixed(2));
+  }
+  return found;
+}"""
+TOO_WIDE = """() => document.documentElement.scrollWidth - document.documentElement.clientWidth"""
+OVERLAPS = """() => [...document.querySelectorAll('svg.figure')].flatMap(svg => {
+  if (!svg.checkVisibility()) return [];
+  const own = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')].filter(t => {
+    const box = t.getBoundingClientRect();
+    return box.left < own.left - 3 || box.right > own.right + 3;
+  }).map(t => t.textContent);
+})"""
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no chromium on PATH: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory) -> Path:
+    """A report with everything in it: 70 graphs of long names, a study, test runtimes apart."""
+    folder = tmp_path_factory.mktemp("full") / "layout-xla-default"
+    names = [f"some_rather_long_family.w64_d{i}_g4_b2_r48.forward.v2" for i in range(70)]
+    validation = {name: graph_row(0.9 - 0.02 * i) for i, name in enumerate(names)}
+    test = {f"test_{i}": graph_row(0.5 + 0.1 * i, ceiling=0.9) for i in range(3)}
+    write_outputs(folder, validation, test, folds=9)
+    write_study(folder)
+    runtimes = [
+        {"graph": f"test_{i}", "config": c, "runtime": 1000 + 10 * c}
+        for i in range(3)
+        for c in range(12)
+    ]
+    return write_report(folder, pl.DataFrame(runtimes))
+
+
+def look(browser, path: Path, size: tuple[int, int], scheme: str):
+    """Open a page offline; returns it with the list that its complaints go to."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, offline=True
+    )
+    page, complaints = context.new_page(), []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda r: complaints.append(r.url) if r.url.startswith("http") else None)
+    page.goto(path.as_uri())
+    return page, complaints
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize("which", ["real", "full"])
+def test_in_a_browser(browser, finished, full, which, size, scheme):
+    path = finished.folder / "report.html" if which == "real" else full
+    page, complaints = look(browser, path, size, scheme)
+    for name in SECTIONS:
+        assert page.locator(f"section#{name}").is_visible(), name
+    assert page.evaluate(EMPTY) == []
+    assert page.evaluate(TOO_WIDE) <= 0
+    assert page.evaluate(FAINT) == []
+    assert page.evaluate(OVERLAPS) == []
+    shown = page.locator("svg.figure:visible").count()
+    assert shown >= (9 if which == "real" else 12)
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    brightness = int(re.findall(r"\d+", background)[0])
+    assert (brightness < 60) == (scheme == "dark")
+    assert complaints == []
+    page.context.close()
+
+
+def test_the_table_sorts(browser, full):
+    page, complaints = look(browser, full, DESK, "light")
+    page.click("summary")
+    head = page.locator("table.sortable thead th").nth(2)
+    for wanted in (sorted, lambda values: sorted(values, reverse=True)):
+        if wanted is sorted:
+            head.click()  # from the highest, then from the lowest
+        head.click()
+        cells = page.locator("table.sortable tbody td:nth-child(3)").all_inner_texts()
+        values = [float(cell.replace("−", "-")) for cell in cells]
+        assert values == wanted(values)
+    assert complaints == []
+    page.context.close()
+
+
+def test_on_paper_it_is_light_and_whole(browser, full):
+    page, _ = look(browser, full, DESK, "dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate(FAINT) == []
+    assert page.pdf(format="A4").startswith(b"%PDF")
+    page.context.close()
+
+
+class Addresses(HTMLParser):
+    """Collects what a page would load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        self.found += [named[key] or "" for key in ("src", "href", "srcset") if key in named]
+
+
+def test_nothing_comes_from_outside(finished):
+    text = (finished.folder / "report.html").read_text()
+    parser = Addresses()
+    parser.feed(text)
+    assert all(found.startswith(("#", "data:")) for found in parser.found)
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+def test_numbers_have_errors_and_the_real_ones_are_there(finished):
+    metrics = json.loads((finished.folder / "metrics.json").read_text())
+    text = (finished.folder / "report.html").read_text()
+    tau = f"{metrics['validation']['mean']['tau']:.3f}".replace("-", "−")
+    assert re.search(rf"{tau}\s*(<span class=\"error\">)?\s*±\s0\.\d{{3}}", text)
+    assert "experiment trial" in text
+    assert metrics["settings"]["data"] in text
+    assert "make study COLLECTION=layout-xla-default" in text  # not studied: says how
+    for stage in ("preprocess", "train", "infer", "ensemble"):
+        assert f'<th scope="row">{stage}</th>' in text
+    assert re.search(r'<th scope="row">epochs</th><td>3</td>', text)  # of training, not stage 4
+    assert re.search(r'<th scope="row">permutations</th><td>2</td>', text)
+
+
+def test_names_are_escaped(tmp_path):
+    rows = {"<script>alert(1)</script>": graph_row(0.5), 'quote"&': graph_row(0.4)}
+    text = write_report(write_outputs(tmp_path / "c", rows)).read_text()
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_an_empty_folder_has_a_report_that_says_what_to_do(tmp_path):
+    (tmp_path / "layout-xla-default").mkdir()
+    text = write_report(tmp_path / "layout-xla-default").read_text()
+    assert "Nothing was measured" in text
+    assert "make all COLLECTION=layout-xla-default" in text
+
+
+def test_one_graph_and_one_fold(tmp_path):
+    text = write_report(write_outputs(tmp_path / "c", {"a": graph_row(0.5)}, folds=1)).read_text()
+    assert "nan" not in re.sub(r"<(style|script)>.*?</(style|script)>", "", text, flags=re.S)
+
+
+def test_a_tile_collection_is_told_in_its_own_number(tmp_path):
+    rows = {
+        f"kernel_{i}": {"tile_score": 0.9 + i / 100, "baseline_tile_score": 0.8, "tau": 0.5}
+        for i in range(6)
+    }
+    folder = write_outputs(tmp_path / "tile-xla", rows, collection="tile-xla")
+    text = write_report(folder).read_text()
+    assert "On unseen programs, the network ranks better than the baseline, by 0.125" in text
+    assert "M_tile" in text
+    assert "the largest output tile first" in text
+    assert "key ceiling" not in text  # it has none
+
+
+def test_folds_trained_unalike_are_told(tmp_path):
+    folder = write_outputs(tmp_path / "c", {"a": graph_row(0.5), "b": graph_row(0.1)})
+    other = folder / "fold_1" / "metrics.json"
+    other.write_text(other.read_text().replace('"epochs": 4', '"epochs": 9'))
+    assert "The folds were not trained alike: epochs is 4 in 0; 9 in 1." in (
+        write_report(folder).read_text()
+    )

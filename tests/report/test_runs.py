@@ -1,0 +1,148 @@
+"""What the stages tell W&B, read back from the runs that they kept offline."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lib.artifacts import read_json
+from lib.report.sync import waiting
+
+from ..builders import COLLECTION
+from ..stages import REPOSITORY, TINY_FLAGS, command, environment
+from ..wandb_reader import OfflineRun, read_run
+
+PARTS = ("preprocess", "train-0", "train-1", "infer-0", "infer-1", "ensemble")
+SLOWDOWNS = {f"validation/top_{k}_slowdown" for k in (1, 5, 10)}
+
+
+@pytest.fixture(scope="module")
+def runs(finished) -> dict[str, OfflineRun]:
+    paths = (finished.outputs / "wandb").glob("offline-run-*/*.wandb")
+    found = [read_run(path) for path in paths]
+    start = len(f"{COLLECTION}-")
+    return {run.about.run_id[start:].rpartition("-")[0]: run for run in found}
+
+
+def test_every_stage_is_a_run_of_its_job(runs):
+    assert set(runs) == set(PARTS)
+    for part, run in runs.items():
+        assert run.about.job_type == part.split("-")[0]
+        assert run.about.run_group == f"{COLLECTION}-trial"
+        assert run.exit_code == 0
+        assert run.config["data"] == runs["preprocess"].config["data"]
+        assert {"channels", "experiment", "versions", "machine"} <= set(run.config)
+        assert run.summary["seconds"] > 0
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_training_logs_by_epoch(runs, finished, fold):
+    run = runs[f"train-{fold}"]
+    assert run.axes == {"train/*": "epoch", "validation/*": "epoch"}
+    points = [row for row in run.history if "epoch" in row]
+    assert [row["epoch"] for row in points] == [row["_step"] for row in points] == [1, 2, 3]
+    wanted = {f"train/{k}" for k in ("loss", "learning_rate", "gradient_norm")}
+    wanted |= {"train/configurations_per_second", "validation/tau", *SLOWDOWNS}
+    for row in points:
+        assert wanted <= set(row)
+    metrics = read_json(finished.folder / f"fold_{fold}" / "metrics.json")
+    assert points[-1]["validation/tau"] == metrics["last"]["tau"]
+    assert run.summary["best_tau"] == metrics["best"]["tau"]
+    assert run.config["fold"] == fold
+    table = media(finished.outputs, run, "graphs")
+    assert table["columns"] == ["graph", "best_tau", "last_tau"]
+    assert {name: last for name, _, last in table["data"]} == metrics["last"]["graphs"]
+
+
+def test_later_stages_say_what_was_trained(runs):
+    for part in ("infer-0", "infer-1", "ensemble"):
+        assert runs[part].config["trained"]["epochs"] == 3
+
+
+def test_the_ensemble_logs_table_plots_report_and_submission(runs, finished):
+    run = runs["ensemble"]
+    metrics = read_json(finished.folder / "metrics.json")
+    assert run.summary["validation/tau"] == metrics["validation"]["mean"]["tau"]
+    assert run.artifacts[f"submission-{COLLECTION}"] == "submission"
+    assert run.column("report/_type") == ["html-file"]
+    assert media(finished.outputs, run, "results")["columns"][0] == "metric"
+    plotted = media(finished.outputs, run, "plots/validation_table")
+    assert len(plotted["data"]) == 8
+    rows = media(finished.outputs, run, "graphs")
+    assert {row[0] for row in rows["data"]} == {"validation", "training"}
+
+
+def media(outputs: Path, run: OfflineRun, name: str) -> dict:
+    """A table that a run logged."""
+    (path,) = run.column(f"{name}/path")
+    (file,) = (outputs / "wandb").glob(f"offline-run-*-{run.about.run_id}/files/{path}")
+    return json.loads(file.read_text())
+
+
+def test_every_stage_leaves_a_record(finished):
+    records = {path.stem: read_json(path) for path in (finished.folder / "stages").iterdir()}
+    assert set(records) == {part.replace("-", "_") for part in PARTS}
+    for name, record in records.items():
+        assert record["stage"] == name.split("_")[0]
+        assert record["experiment"] == "trial"
+        assert 0 < record["seconds"] < 300
+        assert record["peak_memory_bytes"] > 1e6
+    assert records["train_1"]["fold"] == 1
+    assert records["train_1"]["settings"]["epochs"] == 3
+
+
+def test_every_stage_ends_with_a_table(finished):
+    for text in ("before       after", "last epoch, 3", "scores a second", "ceiling     pairs"):
+        assert text in finished.said
+    assert "\x1b[" not in finished.said  # no terminal, no colour
+
+
+def test_sync_without_a_key_says_so(finished, tmp_path, monkeypatch):
+    assert len(waiting(finished.outputs)) == len(PARTS)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(AssertionError, match=r"error: 6 runs wait in .*: set WANDB_API_KEY, or"):
+        finished.make("wandb-sync")
+
+
+def test_sync_of_nothing_says_so(finished, tmp_path):
+    assert "nothing to upload" in finished.make("wandb-sync", OUTPUTS=tmp_path)
+
+
+BROKEN_LOG = """
+class Run:
+    summary = {}
+    def define_metric(self, *a, **k): pass
+    def log(self, *a, **k): raise RuntimeError("log")
+def init(**keywords): return Run()
+Settings = dict
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "flags", "broken", "record"),
+    [
+        ("01_preprocess.py", ("--jobs", 1), "raise RuntimeError('import')", "preprocess"),
+        ("02_train.py", ("--fold", 0, "--epochs", 2), BROKEN_LOG, "train_0"),
+    ],
+    ids=["import", "log"],
+)
+def test_a_stage_outlives_a_broken_wandb(finished, tmp_path, script, flags, broken, record):
+    (tmp_path / "wandb.py").write_text(broken)
+    shutil.copytree(finished.folder / "cache", tmp_path / COLLECTION / "cache")
+    given = ("--data", finished.data, "--outputs", tmp_path, *flags, *TINY_FLAGS)
+    path = f"{tmp_path}:{environment()['PYTHONPATH']}"
+    done = subprocess.run(
+        command(script, *given),
+        cwd=REPOSITORY,
+        env=environment() | {"WANDB_MODE": "offline", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("warning: W&B is off for the rest of this stage") == 1
+    assert (tmp_path / COLLECTION / "stages" / f"{record}.json").exists()

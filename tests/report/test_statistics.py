@@ -1,0 +1,92 @@
+"""Errors and paired tests against scipy, against brute force, and where answers are known."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from lib.report.statistics import EXACT, mean, p_text, paired, sign_flip_test
+
+VALUES = st.lists(st.integers(-20, 20).map(lambda v: v / 4), min_size=1, max_size=9)
+
+
+@settings(deadline=None, max_examples=30)
+@given(VALUES)
+def test_mean_and_its_error(values):
+    found = mean(values)
+    assert found.value == pytest.approx(np.mean(values))
+    assert found.count == len(values)
+    if len(values) > 1:
+        assert found.error == pytest.approx(stats.sem(values))
+    else:
+        assert math.isnan(found.error)
+
+
+@settings(deadline=None, max_examples=30)
+@given(VALUES)
+def test_sign_flips_are_all_tried(values):
+    kept = [v for v in values if v]
+    sums = [abs(sum(s * v for s, v in zip(signs, kept, strict=True)))
+            for signs in itertools.product((-1, 1), repeat=len(kept))]  # fmt: skip
+    expected = np.mean([one >= abs(sum(kept)) - 1e-9 for one in sums])
+    assert sign_flip_test(np.array(values)) == pytest.approx(expected)
+
+
+def test_random_sign_flips_agree_with_scipys_permutation_test():
+    differences = np.random.default_rng(1).normal(0.3, 1, EXACT + 17)
+    expected = stats.permutation_test(
+        (differences,), np.mean, permutation_type="samples", n_resamples=9999, rng=2
+    ).pvalue
+    assert sign_flip_test(differences) == pytest.approx(expected, abs=0.02)
+    assert sign_flip_test(differences) == sign_flip_test(differences)
+
+
+@settings(deadline=None, max_examples=30)
+@given(VALUES, st.data())
+def test_swapping_sides_swaps_wins_and_signs(first, data):
+    second = data.draw(st.lists(st.integers(-20, 20), min_size=len(first), max_size=len(first)))
+    one, other = paired(first, second), paired(second, first)
+    assert one.difference.value == pytest.approx(-other.difference.value)
+    assert (one.wins, one.losses, one.ties) == (other.losses, other.wins, other.ties)
+    assert one.wins + one.losses + one.ties == len(first)
+    assert one.permutation == pytest.approx(other.permutation)
+    lower = paired(first, second, higher_is_better=False)
+    assert (lower.wins, lower.losses) == (one.losses, one.wins)
+
+
+def test_a_known_case():
+    first = np.zeros(10)
+    second = np.arange(1, 11) / 10
+    found = paired(first, second)
+    low, high = stats.ttest_rel(second, first).confidence_interval(0.95)
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert found.permutation == pytest.approx(2 / 2**10)
+    assert found.wilcoxon == pytest.approx(stats.wilcoxon(second - first).pvalue)
+    assert (found.wins, found.losses, found.ties) == (10, 0, 0)
+    assert found.sure
+
+
+def test_nothing_differs():
+    found = paired([0.1 + 0.2, 1.0], [0.3, 1.0])
+    assert (found.wins, found.losses, found.ties) == (0, 0, 2)
+    assert (found.permutation, found.wilcoxon) == (1.0, 1.0)
+    assert not found.sure
+
+
+@pytest.mark.parametrize("pair", [([], []), ([1.0], [1.0, 2.0])])
+def test_unequal_or_no_values_are_refused(pair):
+    with pytest.raises(ValueError, match="expected equally many"):
+        paired(*pair)
+
+
+@pytest.mark.parametrize(
+    ("p", "text"), [(1e-5, "p < 0.001"), (0.0321, "p = 0.032"), (0.4, "p = 0.40")]
+)
+def test_p_values_for_people(p, text):
+    assert p_text(p).replace("\N{NO-BREAK SPACE}", " ") == text
