@@ -52,7 +52,7 @@ def make(
     given = {"VENV": venv, "COLLECTION": COLLECTION, **variables}
     words = [f"{name}={value}" for name, value in given.items()]
     done = subprocess.run(
-        ["make", "-o", f"{venv}/.ready", *words, *arguments],
+        ["make", "-o", f"{venv}/.ready", "-o", f"{venv}/.ready-native", *words, *arguments],
         cwd=REPOSITORY,
         env=environment() | (environ or {}),
         capture_output=True,

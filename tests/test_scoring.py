@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +14,7 @@ from torch import nn
 
 from lib import scoring
 from lib.batches import graph_tensors
+from lib.metrics import ranking_metrics
 from lib.model import build_network
 from lib.scoring import score_groupings, score_in_batches
 
@@ -122,3 +126,23 @@ def test_more_than_memory_holds_is_grouped_in_pools(monkeypatch):
     first = score_in_batches(network, graph, orders[0], 6)
     for scores in found:
         np.testing.assert_allclose(scores, first, rtol=0, atol=1e-4 * first.std())
+
+
+def test_a_hundred_thousand_configurations_take_no_more_memory(tmp_path):
+    """Batches are streamed: ten times the configurations, the same peak but for the scores."""
+    network = build_network(tiny_settings()).eval()
+    peaks = []
+    for count in (10_000, 100_000):
+        graph = cached_graph(nodes=4, configurable=2, configurations=count, triples=6)
+        cells = np.lib.format.open_memmap(
+            tmp_path / f"{count}.npy", mode="w+", dtype=np.uint8, shape=graph.cells.shape
+        )
+        cells[:] = graph.cells
+        tensors = graph_tensors(replace(graph, cells=cells))
+        tracemalloc.start()
+        scores = score_in_batches(network, tensors, np.arange(count), 1000)
+        metrics = ranking_metrics(scores, graph.runtime)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert np.isfinite(list(metrics.values())).all()
+    assert peaks[1] - peaks[0] < 100_000 * 8 * 30  # a few arrays of scores, no table of pairs

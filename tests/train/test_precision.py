@@ -1,0 +1,35 @@
+"""bfloat16 against float32: the ranking that is learned is as good, within what a seed changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lib.model import build_network
+from lib.train.data import FoldData
+from lib.train.loop import FoldTraining, new_network
+
+from ..builders import tiny_settings
+from .test_loop import labelled
+
+SEEDS = range(3)
+
+
+def validation_tau(data: FoldData, tmp_path, seed: int, precision: str) -> float:
+    wanted = {"channels": 64, "epochs": 24, "learning_rate": 5e-3, "configurations": 16}
+    settings = tiny_settings(seed=seed, precision=precision, **wanted)
+    network = new_network(lambda: build_network(settings), data, seed, 0)
+    run = FoldTraining(network, data, settings, 0)
+    list(run.run(tmp_path / f"{precision}{seed}", precision))
+    return run.progress.last["tau"]
+
+
+@pytest.mark.parametrize("precision", ["bfloat16"])
+def test_tau_stays_within_its_seed_noise(tmp_path, precision):
+    data = FoldData([labelled(i) for i in range(12)], [labelled(i) for i in range(20, 26)])
+    exact = np.array([validation_tau(data, tmp_path, seed, "float32") for seed in SEEDS])
+    rounded = np.array([validation_tau(data, tmp_path, seed, precision) for seed in SEEDS])
+    assert exact.mean() > 0.3, "nothing was learned: nothing is shown"
+    noise = exact.std(ddof=1) * np.sqrt(2 / len(SEEDS))  # of a difference of two means
+    assert abs(rounded.mean() - exact.mean()) < 2 * noise + 0.01
+    assert not np.array_equal(exact, rounded)
