@@ -54,10 +54,21 @@ struct Cells {
       dense = data<T>(x);
     }
   }
-  INLINE vec at(int64_t configuration, int64_t node, int64_t channel) const {
+  // One cell's vector, wherever it is.
+  struct Row {
+    const float* table;
+    const T* dense;
+    INLINE vec at(int64_t channel) const {
+      return table ? load(table + channel) : load(dense + channel);
+    }
+  };
+  INLINE Row row(int64_t configuration, int64_t node) const {
     int64_t cell = configuration * nodes + node;
-    if (table) return load(table + index[cell] * channels + channel);
-    return load(dense + cell * channels + channel);
+    if (table) return {table + index[cell] * channels, nullptr};
+    return {nullptr, dense + cell * channels};
+  }
+  INLINE vec at(int64_t configuration, int64_t node, int64_t channel) const {
+    return row(configuration, node).at(channel);
   }
 };
 

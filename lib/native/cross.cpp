@@ -68,17 +68,19 @@ Tensor cross_forward(const std::optional<Tensor>& x, const std::optional<Tensor>
     Cells<T> cells = x ? Cells<T>(*x, index, n) : Cells<T>();
     split(n, [&](int64_t thread, int64_t begin, int64_t end) {
       std::vector<float> etas(b * half), powers(b * LANES);
+      std::vector<typename Cells<T>::Row> rows(b);
       float* sums = data<float>(pooled) + thread * b * channels;
       for (int64_t i = begin; i < end; i++) {
         gather(data<T>(eta) + i * half, places, n * half, half, etas.data());
+        for (int64_t k = 0; x && k < b; k++) rows[k] = cells.row(places[k], i);
         for (int64_t c = 0; c < half; c += LANES) {
           vec inverse = attention(etas.data() + c, b, half, inverse_t, powers.data());
           for (int64_t k = 0; k < b; k++) {
             vec own = load(etas.data() + k * half + c), first{};
             vec second = gelu(own * load(powers.data() + k * LANES) * inverse);
-            if (x) second += cells.at(places[k], i, half + c);
+            if (x) second += rows[k].at(half + c);
             if (outcome != SECOND) first = gelu(own);
-            if (outcome != SECOND && x) first += cells.at(places[k], i, c);
+            if (outcome != SECOND && x) first += rows[k].at(c);
             if (pool) {
               float* at = sums + k * channels + c;
               store(at, load(at) + first);

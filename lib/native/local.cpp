@@ -38,8 +38,9 @@ void moments(const Cells<T>& x, int64_t configuration, float* mean, float* scale
       vec offset = added[v] / (float)x.nodes;
       vec variance = larger(squared[v] / (float)x.nodes - offset * offset, vec{});
       store(mean + c + v * LANES, first[v] + offset);
+      store(scale + c + v * LANES, variance + EPSILON);
       for (int l = 0; l < LANES; l++)
-        scale[c + v * LANES + l] = 1 / std::sqrt(variance[l] + EPSILON);
+        scale[c + v * LANES + l] = 1 / std::sqrt(scale[c + v * LANES + l]);
     }
   }
 }
