@@ -24,7 +24,6 @@ from lib.tpugraphs.opcodes import NAME_OF_ID
 from lib.tpugraphs.program import Program, layouts, read_program, with_candidates
 
 CHOICE = "-"  # of the compiler, in the printed form
-PERMUTATIONS = 2  # unless another number is asked for: one program is to be ranked while one waits
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,7 @@ def rank_program(
             :func:`lib.tpugraphs.program.with_candidates`.
         folder: the collection's outputs, with trained folds.
         collection: its name.
-        overrides: settings that take precedence over those that the networks were trained with,
-            and over ``PERMUTATIONS``.
+        overrides: settings that take precedence over those that the networks were trained with.
 
     Raises:
         UserError: if there is nothing to rank, or nothing to rank it with.
@@ -81,7 +79,7 @@ def rank_program(
         program = with_candidates(program, candidates)
     if not len(program.graph.config_runtime):
         raise UserError(f"{path}: no configurations in it; name some with --candidates FILE")
-    ensemble = load_ensemble(folder, collection, {"permutations": PERMUTATIONS, **overrides})
+    ensemble = load_ensemble(folder, collection, overrides)
     return Ranking(program, ensemble, score_program(ensemble, program))
 
 
