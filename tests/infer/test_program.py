@@ -67,7 +67,7 @@ def test_the_best_in_words_and_for_machines(folds, program):
     folder, _ = folds
     path, raw = program
     ranking = rank_program(path, None, folder, COLLECTION, {})
-    assert ranking.ensemble.settings.permutations == 2
+    assert ranking.ensemble.settings.permutations == 10
     found = json.loads(as_json(ranking, 3))
     best = ranking.best(3)
     assert [one["config"] for one in found["top"]] == best
