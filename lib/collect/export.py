@@ -7,10 +7,8 @@ pure function of the raw files: the same files give the same bytes.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,56 +16,14 @@ import numpy as np
 import polars as pl
 
 from lib.artifacts import TEMPORARY, atomic_file, atomic_folder, remove_leftovers
-from lib.collect.hlo import Measurements, ceiling, read_raw
+from lib.collect.hlo import Measurements, read_raw
+from lib.collect.splits import assign_splits, settled_splits
 from lib.errors import UserError, one_line_errors
+from lib.rounds import ceiling
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 
 SOURCES = ("xla", "nlp")
 FEWEST = {"random": 48, "default": 32}  # configurations that a program should have
-TEST_SHARE, VALID_SHARE = 0.2, 0.1
-SPLIT_SEED = 6  # chosen before any result was read: unseen families with no near kin in training
-
-
-def assign_splits(
-    programs: Iterable[tuple[str, str, str]], seed: int = SPLIT_SEED
-) -> dict[tuple[str, str], str]:
-    """Which split each program is in: a pure function of the set of programs and the seed.
-
-    Within each source, ``test`` gets a fifth of the programs: at most half of it, rounded up,
-    is whole families, taken in the order of a hash while they fit, and the rest is variants of
-    other families. ``valid`` gets a tenth, variants only. Variants are dealt in turns, one a
-    family, and the last of a family stays in ``train``.
-
-    Args:
-        programs: (source, program, family).
-        seed: another seed, another deal.
-
-    Returns:
-        (source, program) -> ``train``, ``valid`` or ``test``.
-    """
-
-    def draw(name: str) -> bytes:
-        return hashlib.sha256(f"{seed}:{name}".encode()).digest()
-
-    sources: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for source, program, family in sorted(set(programs), key=lambda p: draw(p[1])):
-        sources[source][family].append(program)
-    splits = {}
-    for source, families in sources.items():
-        total = sum(map(len, families.values()))
-        tests, valids = (max(1, round(share * total)) for share in (TEST_SHARE, VALID_SHARE))
-        unseen: list[str] = []
-        for family in sorted(families, key=draw):
-            if len(unseen) + len(families[family]) <= min((tests + 1) // 2, total - 1):
-                unseen += families[family]
-        seen = [members for members in families.values() if members[0] not in unseen]
-        turns = sorted((turn, draw(p), p) for one in seen for turn, p in enumerate(one[:-1]))
-        variants = [program for _, _, program in turns]
-        cut = tests - len(unseen)
-        splits |= {(source, p): "train" for one in seen for p in one}
-        splits |= {(source, p): "test" for p in unseen + variants[:cut]}
-        splits |= {(source, p): "valid" for p in variants[cut : cut + valids]}
-    return splits
 
 
 def tables(
@@ -125,7 +81,8 @@ def export(collected: Path, root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     measured = [one for path in raw_files(collected) for one in read_raw(path)]
     if not measured:
         raise UserError(f"{collected}: no measurements; `make collect` makes them")
-    splits = assign_splits((one.source, one.name, one.family) for one in measured)
+    settled = settled_splits(root / names[1])
+    splits = assign_splits(((m.source, m.name, m.family) for m in measured), settled=settled)
     results = tables(measured, splits)
     with ExitStack() as stack:  # renamed in reverse order, so the folder last
         temporary = stack.enter_context(atomic_folder(folder))
