@@ -106,10 +106,13 @@ class Others:
         self.core, self.names, self.keep = core, tuple(names), set(keep)
         self.elsewhere = set(range(os.cpu_count() or 1)) - {core}
         self.moved: dict[int, dict[int, set[int]]] = {}  # process -> thread -> its cores before
+        self.present: set[int] = set()  # processes that were there before any was moved
 
     def move(self) -> None:
         """Move what now may run on the core; children of moved ones are known by their parent."""
-        for process in _numbers("/proc"):
+        processes = _numbers("/proc")
+        self.present = self.present or set(processes)
+        for process in processes:
             with suppress(OSError):
                 if process not in self.keep:
                     self._look_at(process)
@@ -118,8 +121,8 @@ class Others:
         text = Path(f"/proc/{process}/stat").read_text()
         name, rest = text[text.index("(") + 1 :].rsplit(")", 1)
         parent = int(rest.split()[1])
-        if parent in self.moved and process not in self.moved:  # born off the core: to be restored
-            self.moved[process] = {process: self.moved[parent][parent]}
+        if parent in self.moved and process not in self.present:  # born off the core
+            self.moved.setdefault(process, {process: self.moved[parent][parent]})
         if not name.startswith(self.names) or not self.elsewhere:
             return
         for thread in _numbers(f"/proc/{process}/task"):
@@ -136,6 +139,7 @@ class Others:
                     with suppress(OSError):
                         os.sched_setaffinity(thread, threads.get(thread, threads[process]))
         self.moved.clear()
+        self.present.clear()
 
 
 def watch(core: int, names: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.collect.export import assign_splits
+from lib.collect.splits import assign_splits
 
 
 @st.composite
