@@ -62,11 +62,15 @@ def tables(
     return pl.DataFrame(rows), pl.DataFrame(programs, infer_schema_length=None)
 
 
-def export(collected: Path, root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+def export(
+    collected: Path, root: Path, fewest_rounds: int = 0
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Write the dataset in ``root`` from the raw files in ``collected``/{xla,nlp}.
 
     All of it is complete before the first name changes: ``npz/layout`` is replaced as a whole,
-    so that programs without a raw file vanish, and nothing else in ``root`` is deleted.
+    so that programs without a raw file vanish, and nothing else in ``root`` is deleted. A program
+    that ``root`` has already stays in its split. Programs that have fewer than ``fewest_rounds``
+    rounds, such as one that is being measured, are left out.
 
     Returns:
         The two tables, as :func:`tables` makes them.
@@ -78,9 +82,11 @@ def export(collected: Path, root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     folder, names = root / "npz" / "layout", ("measurements.parquet", "programs.parquet")
     if folder.exists() and not (root / names[0]).exists():
         raise UserError(f"{folder} is not of this command's making: choose another output folder")
-    measured = [one for path in raw_files(collected) for one in read_raw(path)]
+    found = [read_raw(path) for path in raw_files(collected)]
+    finished = [own for own in found if all(m.fewest_rounds >= fewest_rounds for m in own)]
+    measured = [one for own in finished for one in own]
     if not measured:
-        raise UserError(f"{collected}: no measurements; `make collect` makes them")
+        raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
     settled = settled_splits(root / names[1])
     splits = assign_splits(((m.source, m.name, m.family) for m in measured), settled=settled)
     results = tables(measured, splits)
@@ -138,13 +144,14 @@ form of TpuGraphs' layout collections. `make collect` measures them anew, in hou
   layout (`with_layout_constraint`) or leaves them to the compiler (-1), and XLA inserts the copies
   that follow. It is kept only if its program still computes what the plain program does.
 - `random` draws configurations; `default` is the whole history of a genetic search for fast ones.
-- Each program has a process of its own, pinned to one core. A round is the fastest run within
-  {round_seconds} s, longer if the core was slowed down meanwhile; rounds are spread over time, in
-  shuffled order: {rounds}.
-- The label is the minimum over a configuration's rounds, in ns.
-- *Ceiling*: Kendall's tau-b between the minimum over the even rounds and that over the odd ones:
-  how far the clock agrees with itself. Labels use all rounds, so they are steadier than either
-  half, and a very good predictor may come out somewhat above it.
+- Each program has a process of its own, which times on one core alone. A round is the fastest run
+  within {round_seconds} s, after one that warms up. Rounds go over all configurations of a program
+  in shuffled order, again and again: {rounds}.
+- The label is the tenth percentile of a configuration's rounds, in ns; of fewer than 12 rounds,
+  their minimum.
+- *Ceiling*: Kendall's tau-b between the labels of the even rounds and those of the odd ones: how
+  far the clock agrees with itself. Labels use all rounds, so they are steadier than either half,
+  and a very good predictor may come out somewhat above it.
 
 ## Files
 
@@ -253,8 +260,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lib.collect.export", description=__doc__)
     parser.add_argument("collected", type=Path, help="the raw files, such as outputs/collect")
     parser.add_argument("root", type=Path, help="the dataset to write, such as data/xla-cpu")
+    parser.add_argument("--fewest-rounds", type=int, default=0, help="leave out what has fewer")
     args = parser.parse_args()
-    measurements, programs = export(args.collected, args.root)
+    measurements, programs = export(args.collected, args.root, args.fewest_rounds)
     if few := too_few(programs):
         print(f"warning: few configurations: {', '.join(few)}", file=sys.stderr)
     files = [p for p in args.root.rglob("*") if p.is_file()]

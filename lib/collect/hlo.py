@@ -83,6 +83,11 @@ class Measurements:
         return f"layout-{self.source}-{self.search}"
 
     @property
+    def fewest_rounds(self) -> int:
+        """Rounds that every configuration has."""
+        return int((self.rounds > 0).sum(1).min())
+
+    @property
     def runtime(self) -> np.ndarray:
         """The label: (c,) int64 nanoseconds."""
         return label(self.rounds)

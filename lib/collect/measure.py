@@ -28,7 +28,7 @@ from lib.collect.quiet import TimingCore
 
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
 BIRTH_ROUNDS = 4  # that choose parents in the genetic search; labels come from later ones
-GENERATION = 8
+FIRST_GENERATION, GENERATION = 16, 8
 REFUSALS = 200  # by the compiler, or with other outputs: then stop rather than loop for ever
 
 
@@ -43,7 +43,7 @@ def configurations(bench: ProgramBench, settings: argparse.Namespace, seed: int)
     drawn = [base, *_random_set(bench, settings.random - 1, generator)]
     bred: list[Compiled] = []
     while len(bred) < settings.genetic and bench.rejected <= REFUSALS:
-        size = min(GENERATION, settings.genetic - len(bred))
+        size = min(GENERATION if bred else FIRST_GENERATION, settings.genetic - len(bred))
         children = _breed(bench, bred, size, generator)
         bench.time(children, BIRTH_ROUNDS)
         bred += children
@@ -126,7 +126,7 @@ def write(
         **numbers,
         **environment(),
         "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "quiet_lock": settings.quiet_lock is not None,
+        "quiet_lock": bool(settings.quiet_lock or settings.clear_core),
     }
     with atomic_file(path) as temporary, open(temporary, "wb") as file:
         np.savez_compressed(

@@ -63,6 +63,39 @@ def test_shares(programs, seed):
         assert unseen <= (tests + 1) // 2
 
 
+@given(program_sets(), st.integers(0, 5), st.data())
+def test_more_programs_change_no_split_that_is_settled(programs, seed, data):
+    known = data.draw(st.sets(st.sampled_from(programs)).map(sorted))
+    settled = assign_splits(known, seed)
+    splits = assign_splits(programs, seed, settled)
+    assert {key: splits[key] for key in settled} == settled
+    unseen = unseen_families(known, settled)
+    for key, counts in by_family(programs, splits).items():
+        assert counts["train"] or set(counts) == {"test"}
+        assert key not in unseen or set(counts) == {"test"}
+
+
+@given(program_sets(), st.integers(0, 5))
+def test_what_is_settled_counts_even_if_it_is_not_measured_again(programs, seed):
+    settled = assign_splits(programs, seed)
+    unseen = unseen_families(programs, settled)
+    new = [(source, f"{family}.new.train", family) for source, _, family in programs]
+    for (source, program), split in assign_splits(new, seed, settled).items():
+        assert (source, program.split(".")[0]) not in unseen or split == "test"
+
+
+def unseen_families(programs, splits):
+    """The families that are in ``test`` alone."""
+    return {key for key, counts in by_family(programs, splits).items() if set(counts) == {"test"}}
+
+
+def test_growing_a_collection_keeps_the_shares():
+    programs = [("xla", f"f{k % 13}.v{k}", f"f{k % 13}") for k in range(40)]
+    more = programs + [("xla", f"f{k % 29}.w{k}", f"f{k % 29}") for k in range(60)]
+    splits = assign_splits(more, settled=assign_splits(programs))
+    assert Counter(splits.values()) == {"train": 70, "test": 20, "valid": 10}
+
+
 def test_sources_do_not_influence_each_other():
     xla = [("xla", f"f{k % 4}.v{k}", f"f{k % 4}") for k in range(20)]
     nlp = [("nlp", f"g{k % 7}.v{k}", f"g{k % 7}") for k in range(30)]
