@@ -17,7 +17,7 @@ import numpy as np
 SLOTS = 3  # output, input, kernel
 MAX_RANK = 6  # a configuration has six digits a tensor (FORMAT.md section 6)
 DENSEST = 0.6  # share of a random configuration's slots that are constrained, at most
-FARTHEST = 0.4  # share of a genetic child's slots that are mutated, at most
+FARTHEST = 0.3  # share of a genetic child's slots that are mutated, at most
 TOURNAMENT = 2  # entrants: a soft selection, so that the search keeps some breadth
 Ranks = Sequence[tuple[int, int, int]]  # choices a site: rank of output, input, kernel, 0 if none
 
@@ -72,7 +72,7 @@ def next_generation(
     """``size`` new configurations from all measured so far.
 
     Selection is by tournament of two over the whole history and crossover is uniform over sites.
-    How many slots a child has mutated is drawn for each, from one to two fifths of them and
+    How many slots a child has mutated is drawn for each, from one to three tenths of them and
     evenly in the logarithm, so that the search looks both near and far: with two slots a child,
     most of its history differed by less than a clock can tell. Half the mutations go back to the
     compiler's choice. With nothing measured yet, children are mutants of the unconstrained
