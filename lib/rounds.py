@@ -4,7 +4,7 @@ A busy neighbour makes a run slower and never faster, so the label must come fro
 the rounds. The very fastest is an extreme: on a busy host it depends on who hit the one calm moment
 or the one burst of the clock, and the tenth percentile agrees better with a second measurement of
 the same programs, in another process. On a calm one the two are alike (measured:
-`data/xla-cpu/NOTES.md`). Few rounds have no tenth percentile but their minimum.
+`lib/collect/README.md`). Few rounds have no tenth percentile but their minimum.
 """
 
 from __future__ import annotations
