@@ -10,7 +10,7 @@ import polars as pl
 
 from lib.cache.reader import Cache
 from lib.ensemble.kinds import LAYOUT, Columns, Kind
-from lib.metrics import kendall_tau, mean_metrics
+from lib.metrics import mean_metrics
 from lib.rounds import ceiling as ceiling_of
 
 
