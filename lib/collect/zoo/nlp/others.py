@@ -157,7 +157,7 @@ FAMILIES = {
     "text_cnn": (
         TextCnn,
         1,
-        "w128_d2_b8_l64.f w64_d1_b8_l64.t w64_d4_b8_l64.f w128_d1_b4_l64_v512.t w192_d2_b4_l64.f",
+        "w128_d2_b8_l64.f w64_d1_b16_l64.t w64_d4_b8_l64.f w128_d1_b4_l64_v512.t w192_d2_b4_l64.f",
     ),
     "bytenet": (
         ByteNet,
@@ -204,6 +204,6 @@ FAMILIES = {
     "perceiver": (
         Perceiver,
         1,
-        "w128_d1_h4_n32_b4_l128.f w64_d1_h4_n16_b16_l128.f w256_d1_h8_n16_b2_l128.f",
+        "w128_d1_h4_n32_b4_l128.f w64_d1_h4_n16_b24_l128.f w256_d1_h8_n16_b2_l128.f",
     ),
 }

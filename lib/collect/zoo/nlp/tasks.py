@@ -188,7 +188,7 @@ FAMILIES = {
     "memory_network": (
         MemoryNetwork,
         2,
-        "w128_d3_s16_b128_l128.f w64_d2_s8_b128_l64_v512.t w256_d2_s32_b64_l128_v2048.f",
+        "w128_d3_s16_b48_l128.f w64_d2_s8_b128_l64_v512.t w256_d2_s32_b32_l128_v2048.f",
     ),
     "hierarchy": (
         Hierarchy,
@@ -202,6 +202,6 @@ FAMILIES = {
     ),
     "transducer": (Transducer, 2, "w64_d2_b8_l48.f w128_d1_b4_l48.f"),
     "late_interaction": (LateInteraction, 2, "w128_d1_h4_b4_l32.f w64_d2_h2_b8_l32.f"),
-    "skip_gram": (SkipGram, 2, "w128_d1_b32_l64.f w64_d1_b32_l64_v512.t w256_d2_b8_l64_v2048.f"),
+    "skip_gram": (SkipGram, 2, "w128_d1_b32_l64.f w64_d1_b16_l64_v512.t w256_d2_b8_l64_v2048.f"),
     "additive_decoder": (AdditiveDecoder, 1, "w128_d2_t4_b8_l64.f w256_d1_t3_b4_l64_v512.f"),
 }
