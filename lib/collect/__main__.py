@@ -66,7 +66,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure every chosen program that has no file yet."""
+    """Measure every chosen program that has no file of enough rounds yet."""
     args = arguments()
     programs = chosen(args.programs)
     if args.list:
@@ -111,10 +111,9 @@ def rounds_of(path: Path) -> int:
 def collect(programs: list[Program], args: argparse.Namespace) -> list[str]:
     """Measure ``programs``, one at a time on each core; returns a line for each failure."""
     cores: SimpleQueue[str] = SimpleQueue()
-    names = args.cores.split(",")
+    names = cores_of("--cores", args.cores)
+    cores_of("--compile-cores", args.compile_cores or args.cores)
     for core in names:
-        if not core.isdigit() or int(core) not in os.sched_getaffinity(0):
-            raise UserError(f"--cores {args.cores}: {core!r} is not a core of this machine")
         cores.put(core)
 
     def run(program: Program) -> str | None:
@@ -128,6 +127,15 @@ def collect(programs: list[Program], args: argparse.Namespace) -> list[str]:
         futures = [pool.submit(run, program) for program in programs]
         bar = tqdm(as_completed(futures), total=len(futures), unit="program", disable=None)
         return [f.result() for f in bar if f.result() is not None]
+
+
+def cores_of(flag: str, text: str) -> list[str]:
+    """The cores that a flag names; raises :class:`UserError` for one that is not there."""
+    names = text.split(",")
+    for core in names:
+        if not core.isdigit() or int(core) not in os.sched_getaffinity(0):
+            raise UserError(f"{flag} {text}: {core!r} is not a core of this machine")
+    return names
 
 
 def measure(program: Program, core: str, args: argparse.Namespace) -> str | None:
