@@ -131,10 +131,14 @@ def collect(programs: list[Program], args: argparse.Namespace) -> list[str]:
 
 def cores_of(flag: str, text: str) -> list[str]:
     """The cores that a flag names; raises :class:`UserError` for one that is not there."""
-    names = text.split(",")
-    for core in names:
-        if not core.isdigit() or int(core) not in os.sched_getaffinity(0):
-            raise UserError(f"{flag} {text}: {core!r} is not a core of this machine")
+    names, before = text.split(","), os.sched_getaffinity(0)
+    try:
+        for core in names:  # tried, since another collector's watcher may have moved this process
+            os.sched_setaffinity(0, {int(core)})
+    except (ValueError, OSError):
+        raise UserError(f"{flag} {text}: {core!r} is not a core of this machine") from None
+    finally:
+        os.sched_setaffinity(0, before)
     return names
 
 
