@@ -46,7 +46,7 @@ TRAIN_SOURCES := 02_train.py \
 	$(call py,$(FLOOR) $(LEARNING) metrics.py train)
 INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) blending.py infer)
 ENSEMBLE_SOURCES := 04_ensemble.py \
-	$(call py,$(FLOOR) metrics.py baseline.py blending.py folds.py ensemble report) \
+	$(call py,$(FLOOR) metrics.py rounds.py baseline.py blending.py folds.py ensemble report) \
 	$(wildcard lib/report/page.*)
 
 # A file that changes exactly when its text does: how a stage depends on variables.
@@ -193,10 +193,10 @@ $(COLLECT_READY): lib/collect/requirements.txt
 
 ##@ data
 CORES ?= 1
-ROUNDS ?= 5
-collect: $(COLLECT_READY) $(READY)  ## measure programs on this machine: [CORES=1] [ROUNDS=5] [PROGRAMS="bert.*"]
+ROUNDS ?= 24
+collect: $(COLLECT_READY) $(READY)  ## measure programs on this machine: [CORES=1] [ROUNDS=24] [PROGRAMS="bert.*"]
 	$(COLLECT_VENV)/bin/python -m lib.collect --resume --cores $(CORES) --rounds $(ROUNDS) \
-		--output $(OUTPUTS)/collect $(if $(PROGRAMS),--programs '$(PROGRAMS)')
+		--output $(OUTPUTS)/collect $(if $(PROGRAMS),--programs '$(PROGRAMS)') $(ARGS)
 	$(RUN) -m lib.collect.export $(OUTPUTS)/collect $(or $(DATA),$(OUTPUTS)/xla-cpu)
 
 SPLITS ?= train,valid,test

@@ -7,10 +7,8 @@ pure function of the raw files: the same files give the same bytes.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import sys
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,56 +16,14 @@ import numpy as np
 import polars as pl
 
 from lib.artifacts import TEMPORARY, atomic_file, atomic_folder, remove_leftovers
-from lib.collect.hlo import Measurements, ceiling, read_raw
+from lib.collect.hlo import Measurements, read_raw
+from lib.collect.splits import assign_splits, settled_splits
 from lib.errors import UserError, one_line_errors
+from lib.rounds import ceiling
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 
 SOURCES = ("xla", "nlp")
 FEWEST = {"random": 48, "default": 32}  # configurations that a program should have
-TEST_SHARE, VALID_SHARE = 0.2, 0.1
-SPLIT_SEED = 6  # chosen before any result was read: unseen families with no near kin in training
-
-
-def assign_splits(
-    programs: Iterable[tuple[str, str, str]], seed: int = SPLIT_SEED
-) -> dict[tuple[str, str], str]:
-    """Which split each program is in: a pure function of the set of programs and the seed.
-
-    Within each source, ``test`` gets a fifth of the programs: at most half of it, rounded up,
-    is whole families, taken in the order of a hash while they fit, and the rest is variants of
-    other families. ``valid`` gets a tenth, variants only. Variants are dealt in turns, one a
-    family, and the last of a family stays in ``train``.
-
-    Args:
-        programs: (source, program, family).
-        seed: another seed, another deal.
-
-    Returns:
-        (source, program) -> ``train``, ``valid`` or ``test``.
-    """
-
-    def draw(name: str) -> bytes:
-        return hashlib.sha256(f"{seed}:{name}".encode()).digest()
-
-    sources: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for source, program, family in sorted(set(programs), key=lambda p: draw(p[1])):
-        sources[source][family].append(program)
-    splits = {}
-    for source, families in sources.items():
-        total = sum(map(len, families.values()))
-        tests, valids = (max(1, round(share * total)) for share in (TEST_SHARE, VALID_SHARE))
-        unseen: list[str] = []
-        for family in sorted(families, key=draw):
-            if len(unseen) + len(families[family]) <= min((tests + 1) // 2, total - 1):
-                unseen += families[family]
-        seen = [members for members in families.values() if members[0] not in unseen]
-        turns = sorted((turn, draw(p), p) for one in seen for turn, p in enumerate(one[:-1]))
-        variants = [program for _, _, program in turns]
-        cut = tests - len(unseen)
-        splits |= {(source, p): "train" for one in seen for p in one}
-        splits |= {(source, p): "test" for p in unseen + variants[:cut]}
-        splits |= {(source, p): "valid" for p in variants[cut : cut + valids]}
-    return splits
 
 
 def tables(
@@ -106,11 +62,15 @@ def tables(
     return pl.DataFrame(rows), pl.DataFrame(programs, infer_schema_length=None)
 
 
-def export(collected: Path, root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+def export(
+    collected: Path, root: Path, fewest_rounds: int = 0
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Write the dataset in ``root`` from the raw files in ``collected``/{xla,nlp}.
 
     All of it is complete before the first name changes: ``npz/layout`` is replaced as a whole,
-    so that programs without a raw file vanish, and nothing else in ``root`` is deleted.
+    so that programs without a raw file vanish, and nothing else in ``root`` is deleted. A program
+    that ``root`` has already stays in its split. Programs that have fewer than ``fewest_rounds``
+    rounds, such as one that is being measured, are left out.
 
     Returns:
         The two tables, as :func:`tables` makes them.
@@ -122,10 +82,13 @@ def export(collected: Path, root: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     folder, names = root / "npz" / "layout", ("measurements.parquet", "programs.parquet")
     if folder.exists() and not (root / names[0]).exists():
         raise UserError(f"{folder} is not of this command's making: choose another output folder")
-    measured = [one for path in raw_files(collected) for one in read_raw(path)]
+    found = [read_raw(path) for path in raw_files(collected)]
+    finished = [own for own in found if all(m.fewest_rounds >= fewest_rounds for m in own)]
+    measured = [one for own in finished for one in own]
     if not measured:
-        raise UserError(f"{collected}: no measurements; `make collect` makes them")
-    splits = assign_splits((one.source, one.name, one.family) for one in measured)
+        raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
+    settled = settled_splits(root / names[1])
+    splits = assign_splits(((m.source, m.name, m.family) for m in measured), settled=settled)
     results = tables(measured, splits)
     with ExitStack() as stack:  # renamed in reverse order, so the folder last
         temporary = stack.enter_context(atomic_folder(folder))
@@ -181,13 +144,14 @@ form of TpuGraphs' layout collections. `make collect` measures them anew, in hou
   layout (`with_layout_constraint`) or leaves them to the compiler (-1), and XLA inserts the copies
   that follow. It is kept only if its program still computes what the plain program does.
 - `random` draws configurations; `default` is the whole history of a genetic search for fast ones.
-- Each program has a process of its own, pinned to one core. A round is the fastest run within
-  {round_seconds} s, longer if the core was slowed down meanwhile; rounds are spread over time, in
-  shuffled order: {rounds}.
-- The label is the minimum over a configuration's rounds, in ns.
-- *Ceiling*: Kendall's tau-b between the minimum over the even rounds and that over the odd ones:
-  how far the clock agrees with itself. Labels use all rounds, so they are steadier than either
-  half, and a very good predictor may come out somewhat above it.
+- Each program has a process of its own, which times on one core alone. A round is the fastest run
+  within {round_seconds} s, after one that warms up. Rounds go over all configurations of a program
+  in shuffled order, again and again: {rounds}.
+- The label is the tenth percentile of a configuration's rounds, in ns; of fewer than 12 rounds,
+  their minimum.
+- *Ceiling*: Kendall's tau-b between the labels of the even rounds and those of the odd ones: how
+  far the clock agrees with itself. Labels use all rounds, so they are steadier than either half,
+  and a very good predictor may come out somewhat above it.
 
 ## Files
 
@@ -296,8 +260,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lib.collect.export", description=__doc__)
     parser.add_argument("collected", type=Path, help="the raw files, such as outputs/collect")
     parser.add_argument("root", type=Path, help="the dataset to write, such as data/xla-cpu")
+    parser.add_argument("--fewest-rounds", type=int, default=0, help="leave out what has fewer")
     args = parser.parse_args()
-    measurements, programs = export(args.collected, args.root)
+    measurements, programs = export(args.collected, args.root, args.fewest_rounds)
     if few := too_few(programs):
         print(f"warning: few configurations: {', '.join(few)}", file=sys.stderr)
     files = [p for p in args.root.rglob("*") if p.is_file()]

@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lib.errors import DataError
-from lib.metrics import kendall_tau
+from lib.rounds import label
 from lib.tpugraphs.encoding import EncodedGraph, encode_module
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.schema_pb2 import HloComputationProto, HloInstructionProto, HloModuleProto
@@ -83,9 +83,14 @@ class Measurements:
         return f"layout-{self.source}-{self.search}"
 
     @property
+    def fewest_rounds(self) -> int:
+        """Rounds that every configuration has."""
+        return int((self.rounds > 0).sum(1).min())
+
+    @property
     def runtime(self) -> np.ndarray:
         """The label: (c,) int64 nanoseconds."""
-        return fastest(self.rounds)
+        return label(self.rounds)
 
 
 def read_raw(path: Path) -> list[Measurements]:
@@ -147,16 +152,6 @@ def _read_about(path: Path, text: str) -> dict[str, Any]:
         return about | {key: str(about[key]) for key in ("measured_at", "processor")}
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(path, "about", repr(error), "JSON with processor and date") from None
-
-
-def fastest(rounds: np.ndarray) -> np.ndarray:
-    """(c,) int64, the minimum over each configuration's used rounds of (c, r) nanoseconds."""
-    return np.where(rounds > 0, rounds, np.iinfo(np.int64).max).min(1)
-
-
-def ceiling(rounds: np.ndarray) -> float:
-    """Kendall's tau-b between the fastest of the even and of the odd rounds of (c, r)."""
-    return kendall_tau(fastest(rounds[:, ::2]), fastest(rounds[:, 1::2]))
 
 
 def read_module(data: bytes, source: Path | str = "HloModuleProto") -> HloModuleProto:

@@ -17,6 +17,8 @@ import numpy as np
 SLOTS = 3  # output, input, kernel
 MAX_RANK = 6  # a configuration has six digits a tensor (FORMAT.md section 6)
 DENSEST = 0.6  # share of a random configuration's slots that are constrained, at most
+FARTHEST = 0.3  # share of a genetic child's slots that are mutated, at most
+TOURNAMENT = 2  # entrants: a soft selection, so that the search keeps some breadth
 Ranks = Sequence[tuple[int, int, int]]  # choices a site: rank of output, input, kernel, 0 if none
 
 
@@ -69,10 +71,13 @@ def next_generation(
 ) -> list[np.ndarray]:
     """``size`` new configurations from all measured so far.
 
-    Selection is by tournament of three over the whole history, crossover is uniform over sites,
-    and about two slots a child are mutated, half of them back to the compiler's choice. With
-    nothing measured yet, children are mutants of the unconstrained configuration. Neither that one,
-    which every search measures first, nor any already measured is proposed again.
+    Selection is by tournament of two over the whole history and crossover is uniform over sites.
+    How many slots a child has mutated is drawn for each, from one to three tenths of them and
+    evenly in the logarithm, so that the search looks both near and far: with two slots a child,
+    most of its history differed by less than a clock can tell. Half the mutations go back to the
+    compiler's choice. With nothing measured yet, children are mutants of the unconstrained
+    configuration. Neither that one, which every search measures first, nor any already measured
+    is proposed again.
     """
     seen = {c.tobytes() for c in (unconstrained(ranks), *population)}
     slots = max(1, sum(1 for choices in ranks for rank in choices if rank))
@@ -80,12 +85,13 @@ def next_generation(
     for _attempt in range(100 * size):
         if len(children) == size:
             break
+        rate = max(1.0, FARTHEST * slots) ** generator.random() / slots
         if population:
             parents = [_tournament(population, runtimes, generator) for _ in range(2)]
             child = crossover(*parents, generator)
-            child = mutated(child, ranks, 2.0 / slots, 0.5, generator)
+            child = mutated(child, ranks, rate, 0.5, generator)
         else:
-            child = mutated(unconstrained(ranks), ranks, 3.0 / slots, 1.0, generator)
+            child = mutated(unconstrained(ranks), ranks, rate, 1.0, generator)
         if child.tobytes() not in seen:
             seen.add(child.tobytes())
             children.append(child)
@@ -95,5 +101,5 @@ def next_generation(
 def _tournament(
     population: Sequence[np.ndarray], runtimes: Sequence[float], generator: np.random.Generator
 ) -> np.ndarray:
-    entrants = generator.integers(len(population), size=3)
+    entrants = generator.integers(len(population), size=TOURNAMENT)
     return population[min(entrants, key=lambda k: runtimes[k])]

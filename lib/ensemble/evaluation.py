@@ -10,7 +10,8 @@ import polars as pl
 
 from lib.cache.reader import Cache
 from lib.ensemble.kinds import LAYOUT, Columns, Kind
-from lib.metrics import kendall_tau, mean_metrics
+from lib.metrics import mean_metrics
+from lib.rounds import ceiling as ceiling_of
 
 
 def true_runtimes(
@@ -33,18 +34,15 @@ def true_runtimes(
 
 
 def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
-    """Kendall's tau between two halves of each graph's rounds.
+    """How far each graph's labels agree with themselves, see :func:`lib.rounds.ceiling`.
 
-    No predictor can be expected to agree with noisy labels better than the labels agree with
-    themselves. (Each half has half the rounds, so labels from all of them are a little better.)
     Graphs whose configurations have fewer than two rounds, or unequal numbers, have none.
     """
     found = {}
     for name, rounds in _by_graph(measurements, "rounds").items():
         lengths = set(rounds.list.len())
         if len(lengths) == 1 and lengths.pop() >= 2:
-            table = np.array(rounds.to_list())  # (configurations, rounds)
-            found[name] = kendall_tau(table[:, ::2].min(axis=1), table[:, 1::2].min(axis=1))
+            found[name] = ceiling_of(np.array(rounds.to_list()))
     return found
 
 

@@ -31,8 +31,8 @@ def command(output: Path, *more: str) -> list[str]:
 
 
 def files(folder: Path) -> dict[str, int]:
-    """Every file, hidden ones too, and when it was last written."""
-    return {p.name: p.stat().st_mtime_ns for p in folder.rglob("*") if p.is_file()}
+    """Every file, hidden ones too, and when it was last written; not what was compiled."""
+    return {p.name: p.stat().st_mtime_ns for p in folder.glob("nlp/*") if p.is_file()}
 
 
 def test_killed_and_resumed(tmp_path):
@@ -62,6 +62,14 @@ def test_killed_and_resumed(tmp_path):
     assert after[done] == before[done]  # not measured again
     check_dataset(output, tmp_path / "data")
 
+    compiled = len(list((output / ".compiled").iterdir()))
+    more = subprocess.run(
+        command(output, "--resume", "--rounds", "6"), cwd=ROOT, capture_output=True, text=True
+    )
+    assert more.returncode == 0, more.stderr
+    assert len(list((output / ".compiled").iterdir())) == compiled  # all of it was in the cache
+    check_more_rounds(output, tmp_path / "data")
+
 
 def check_dataset(output: Path, data: Path) -> None:
     """The raw files become a dataset."""
@@ -71,4 +79,14 @@ def check_dataset(output: Path, data: Path) -> None:
     assert programs["configurations"].to_list() == [4, 4, 4, 4]
     with np.load(output / "nlp" / f"{SECOND}.npz") as file:
         assert (file["configuration"][0] == -1).all()
-        assert ((file["rounds"] > 0).sum(1) == np.where(file["search"] == 0, 4, 6)).all()
+        assert (file["rounds"] > 0).all()
+        assert file["rounds"].shape == (8, 4)
+
+
+def check_more_rounds(output: Path, data: Path) -> None:
+    """The same configurations and rounds as before, and two more of each."""
+    before = pl.read_parquet(data / "measurements.parquet")
+    measurements, _ = export(output, data)
+    assert measurements.drop("rounds", "runtime").equals(before.drop("rounds", "runtime"))
+    assert measurements["rounds"].list.len().to_list() == [6] * len(before)
+    assert measurements["rounds"].list.head(4).to_list() == before["rounds"].to_list()

@@ -134,6 +134,30 @@ def test_an_error_leaves_the_old_dataset_alone(tmp_path, monkeypatch):
     assert files(tmp_path / "data") == before
 
 
+def test_more_programs_change_no_split(tmp_path):
+    raw = tmp_path / "raw"
+    made = collection(raw)
+    for source, name in made[::3]:
+        (raw / source / f"{name}.npz").rename(tmp_path / f"{source}.{name}.npz")
+    _, programs = export(raw, tmp_path / "data")
+    before = {row[:2]: row[2] for row in programs.select("collection", "graph", "split").rows()}
+    for source, name in made[::3]:
+        (tmp_path / f"{source}.{name}.npz").rename(raw / source / f"{name}.npz")
+    _, programs = export(raw, tmp_path / "data")
+    after = {row[:2]: row[2] for row in programs.select("collection", "graph", "split").rows()}
+    assert len(after) > len(before)
+    assert {name: after[name] for name in before} == before
+
+
+def test_programs_of_few_rounds_are_left_out(tmp_path):
+    write_raw(tmp_path / "raw" / "xla" / "a.program.npz")
+    write_raw(tmp_path / "raw" / "xla" / "b.program.npz", rounds=np.full((80, 8), 9))
+    _, programs = export(tmp_path / "raw", tmp_path / "data", fewest_rounds=8)
+    assert programs["graph"].unique().to_list() == ["b.program"]
+    with pytest.raises(UserError, match="enough rounds"):
+        export(tmp_path / "raw", tmp_path / "data", fewest_rounds=9)
+
+
 def test_unfinished_raw_files_do_not_count(tmp_path):
     write_raw(tmp_path / "xla" / "a.program.npz")
     (tmp_path / "xla" / ".partial-0123456789ab-b.program.npz").write_bytes(b"PK")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.collect.hlo import ceiling, fastest, operation_name, read_module, read_raw, site_positions
+from lib.collect.hlo import operation_name, read_module, read_raw, site_positions
 from lib.errors import DataError
 from tests.collect.builders import POSITIONS, SITES, instruction, module, write_raw
 
@@ -114,15 +114,3 @@ def test_a_truncated_raw_file_is_an_error(tmp_path):
     (tmp_path / "a.npz").write_bytes((tmp_path / "a.npz").read_bytes()[:-200])
     with pytest.raises(DataError):
         read_raw(tmp_path / "a.npz")
-
-
-def test_fastest_skips_unused_rounds():
-    assert fastest(np.array([[5, 4, 0], [7, 8, 6]])).tolist() == [4, 6]
-
-
-def test_ceiling_compares_even_with_odd_rounds():
-    same = np.array([[1, 1, 9], [2, 2, 9], [3, 3, 9]])
-    assert ceiling(same) == 1.0
-    opposite = np.array([[1, 3, 9, 0], [2, 2, 9, 0], [3, 1, 9, 0]])
-    assert ceiling(opposite) == -1.0
-    assert ceiling(np.array([[1, 2]])) == 0.0

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.collect.export import assign_splits
+from lib.collect.splits import assign_splits
 
 
 @st.composite
@@ -61,6 +61,39 @@ def test_shares(programs, seed):
         assert total["valid"] <= max(1, round(0.1 * total.total()))
         unseen = sum(c["test"] for c in mine if not c["train"])
         assert unseen <= (tests + 1) // 2
+
+
+@given(program_sets(), st.integers(0, 5), st.data())
+def test_more_programs_change_no_split_that_is_settled(programs, seed, data):
+    known = data.draw(st.sets(st.sampled_from(programs)).map(sorted))
+    settled = assign_splits(known, seed)
+    splits = assign_splits(programs, seed, settled)
+    assert {key: splits[key] for key in settled} == settled
+    unseen = unseen_families(known, settled)
+    for key, counts in by_family(programs, splits).items():
+        assert counts["train"] or set(counts) == {"test"}
+        assert key not in unseen or set(counts) == {"test"}
+
+
+@given(program_sets(), st.integers(0, 5))
+def test_what_is_settled_counts_even_if_it_is_not_measured_again(programs, seed):
+    settled = assign_splits(programs, seed)
+    unseen = unseen_families(programs, settled)
+    new = [(source, f"{family}.new.train", family) for source, _, family in programs]
+    for (source, program), split in assign_splits(new, seed, settled).items():
+        assert (source, program.split(".")[0]) not in unseen or split == "test"
+
+
+def unseen_families(programs, splits):
+    """The families that are in ``test`` alone."""
+    return {key for key, counts in by_family(programs, splits).items() if set(counts) == {"test"}}
+
+
+def test_growing_a_collection_keeps_the_shares():
+    programs = [("xla", f"f{k % 13}.v{k}", f"f{k % 13}") for k in range(40)]
+    more = programs + [("xla", f"f{k % 29}.w{k}", f"f{k % 29}") for k in range(60)]
+    splits = assign_splits(more, settled=assign_splits(programs))
+    assert Counter(splits.values()) == {"train": 70, "test": 20, "valid": 10}
 
 
 def test_sources_do_not_influence_each_other():

@@ -1,0 +1,174 @@
+"""A calm core to time on: pinned, first in line, one collector at a time, others kept away.
+
+``python -m lib.collect.quiet CORE NAMES`` is the watcher that keeps others away. It reads ``on``
+and ``off`` lines, answers each, and puts every process back where it was when its input ends:
+also when the collector that started it was killed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+SCAN_SECONDS = 0.1
+FIRST_IN_LINE = os.SCHED_RR, os.sched_param(1)
+ORDINARY = os.SCHED_OTHER, os.sched_param(0)
+
+
+class TimingCore:
+    """Where this process times, and where it compiles.
+
+    Compiling runs on ``compile_cores`` at ``nice``; within :meth:`calm` every thread of this
+    process is on ``core`` alone. A ``lock`` makes several collectors take turns. ``clear`` names
+    the processes (by how their command begins) that a watcher holds off the core meanwhile, each
+    on the other cores that it may use; if the system allows, timing then has real-time priority.
+    """
+
+    def __init__(
+        self,
+        core: int,
+        compile_cores: Iterable[int] | None = None,
+        nice: int = 0,
+        lock: Path | None = None,
+        clear: str = "",
+    ):
+        self.core, self.lock, self.clear = core, lock, clear
+        self.compile_cores = set(compile_cores or {core})
+        self.watcher = _start_watcher(core, clear) if clear else None
+        os.nice(nice)  # after the watcher, which must not wait in line
+
+    @contextmanager
+    def calm(self) -> Iterator[None]:
+        """Time in here."""
+        with _held(self.lock):
+            self._tell("on")
+            _move_own_threads({self.core}, FIRST_IN_LINE if self.clear else ORDINARY)
+            try:
+                yield
+            finally:
+                self.release()
+                self._tell("off")
+
+    def release(self) -> None:
+        """Leave the core, to compile."""
+        _move_own_threads(self.compile_cores, ORDINARY)
+
+    def _tell(self, word: str) -> None:
+        """Give the watcher an order and wait until it is carried out."""
+        if self.watcher is not None:
+            self.watcher.stdin.write(f"{word}\n")
+            self.watcher.stdin.flush()
+            self.watcher.stdout.readline()
+
+
+def _start_watcher(core: int, clear: str) -> subprocess.Popen:
+    """In a session of its own, so that a kill of the collector's process group spares it."""
+    command = [sys.executable, "-m", "lib.collect.quiet", str(core), clear]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, start_new_session=True, **pipes)
+
+
+@contextmanager
+def _held(lock: Path | None) -> Iterator[None]:
+    """Hold an exclusive lock on a file, if one is named."""
+    if lock is None:
+        yield
+        return
+    with open(lock, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _move_own_threads(cores: set[int], scheduling: tuple[int, os.sched_param]) -> None:
+    """Cores and scheduling of every thread of this process; scheduling needs privileges."""
+    for thread in _numbers("/proc/self/task"):
+        with suppress(ProcessLookupError):
+            os.sched_setaffinity(thread, cores)
+            with suppress(PermissionError):
+                os.sched_setscheduler(thread, *scheduling)
+
+
+def _numbers(folder: str) -> list[int]:
+    """The processes or threads that a folder of /proc lists."""
+    return [int(path.name) for path in Path(folder).iterdir() if path.name.isdigit()]
+
+
+class Others:
+    """Processes that were moved off a core, and where each of their threads was before."""
+
+    def __init__(self, core: int, names: Iterable[str], keep: Iterable[int]):
+        self.core, self.names, self.keep = core, tuple(names), set(keep)
+        self.elsewhere = set(range(os.cpu_count() or 1)) - {core}
+        self.moved: dict[int, dict[int, set[int]]] = {}  # process -> thread -> its cores before
+        self.present: set[int] = set()  # processes that were there before any was moved
+
+    def move(self) -> None:
+        """Move what now may run on the core; children of moved ones are known by their parent."""
+        processes = _numbers("/proc")
+        self.present = self.present or set(processes)
+        for process in processes:
+            with suppress(OSError):
+                if process not in self.keep:
+                    self._look_at(process)
+
+    def _look_at(self, process: int) -> None:
+        text = Path(f"/proc/{process}/stat").read_text()
+        name, rest = text[text.index("(") + 1 :].rsplit(")", 1)
+        parent = int(rest.split()[1])
+        if parent in self.moved and process not in self.present:  # born off the core
+            self.moved.setdefault(process, {process: self.moved[parent][parent]})
+        if not name.startswith(self.names) or not self.elsewhere:
+            return
+        for thread in _numbers(f"/proc/{process}/task"):
+            cores = os.sched_getaffinity(thread)
+            if self.core in cores:
+                self.moved.setdefault(process, {process: cores}).setdefault(thread, cores)
+                os.sched_setaffinity(thread, cores - {self.core} or self.elsewhere)
+
+    def restore(self) -> None:
+        """Put every thread back; one born meanwhile gets what its process had."""
+        for process, threads in self.moved.items():
+            with suppress(OSError):
+                for thread in _numbers(f"/proc/{process}/task"):
+                    with suppress(OSError):
+                        os.sched_setaffinity(thread, threads.get(thread, threads[process]))
+        self.moved.clear()
+        self.present.clear()
+
+
+def watch(core: int, names: Iterable[str]) -> None:
+    """Obey ``on`` and ``off`` lines until they end; see the module's text."""
+    others = Others(core, names, keep={os.getpid(), os.getppid()})
+    if others.elsewhere:
+        os.sched_setaffinity(0, others.elsewhere)
+    active, busy = threading.Event(), threading.Lock()
+
+    def scan() -> None:
+        while active.wait():
+            with busy:
+                if active.is_set():
+                    others.move()
+            threading.Event().wait(SCAN_SECONDS)
+
+    threading.Thread(target=scan, daemon=True).start()
+    for line in sys.stdin:
+        with busy:
+            if line.strip() == "on":
+                others.move()
+                active.set()
+            else:
+                active.clear()
+                others.restore()
+        print("done", flush=True)
+    with busy:
+        others.restore()
+
+
+if __name__ == "__main__":
+    watch(int(sys.argv[1]), [name for name in sys.argv[2].split(",") if name])
