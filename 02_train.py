@@ -1,7 +1,7 @@
 """Stage 2: train the network of one fold.
 
 Reads   <outputs>/<collection>/cache/
-Writes  <outputs>/<collection>/fold_<k>/{model,last}.safetensors, history.parquet, metrics.json
+Writes  <outputs>/<collection>[@<model>]/fold_<k>/{model,last}.safetensors, history.parquet, metrics.json
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def main(stage: Stage) -> None:
     chosen, _ = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
 
-    folder = args.outputs / chosen.collection / f"fold_{args.fold}"
-    cache = Cache(args.outputs / chosen.collection / "cache")
+    folder = args.outputs / chosen.results / f"fold_{args.fold}"
+    cache = Cache(args.outputs / chosen.cache)
     data = load_fold(cache, args.fold, chosen)
     network = new_network(lambda: build_network(chosen), data, chosen.seed, args.fold)
     training = FoldTraining(network, data, chosen, args.fold)
@@ -70,7 +70,7 @@ def main(stage: Stage) -> None:
     remove_leftovers(state)
     print(
         f"{summary_table(history, validation, metric)}\n"
-        f"train: {chosen.collection} fold {args.fold}: validation {metric} {used[metric]:.4f} "
+        f"train: {chosen.results} fold {args.fold}: validation {metric} {used[metric]:.4f} "
         f"({chosen.weights} of {chosen.epochs} epochs), {len(data.train)} + {len(data.valid)} "
         f"graphs; wrote {folder}/"
     )
