@@ -13,7 +13,7 @@ import torch
 from tqdm import tqdm
 
 from lib import checkpoint, settings
-from lib.artifacts import atomic_file, remove_leftovers, write_json
+from lib.artifacts import atomic_file, write_json
 from lib.cache.reader import Cache
 from lib.errors import UserError, one_line_errors
 from lib.model import build_network
@@ -66,8 +66,7 @@ def main(stage: Stage) -> None:
     with atomic_file(folder / "history.parquet") as temporary:
         history.write_parquet(temporary)
     write_json(folder / "metrics.json", {**about, "validation": used, **validation})
-    state.unlink(missing_ok=True)
-    remove_leftovers(state)
+    training.end(state)
     print(
         f"{summary_table(history, validation, metric)}\n"
         f"train: {chosen.results} fold {args.fold}: validation {metric} {used[metric]:.4f} "

@@ -73,6 +73,7 @@ class Stage:
         }
         part = name if fold is None else f"{name}_{fold}"
         self.path = Path(outputs) / _record(part, settings)
+        kept = settings.results.replace("@", "-")  # W&B's ids have letters, digits and dashes
         identity = fingerprint_value({"settings": chosen, "data": data, "trained": identity})
         config = {**chosen, **{k: v for k, v in self.about.items() if k != "settings"}}
         if learned != chosen:  # stages 3 and 4 are not told how stage 2 trained
@@ -81,7 +82,7 @@ class Stage:
             job_type=name,
             group=f"{settings.results}-{experiment}",
             name=f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}"),
-            identity=f"{settings.results.replace('@', '-')}-{part.replace('_', '-')}-{identity[:12]}",
+            identity=f"{kept}-{part.replace('_', '-')}-{identity[:12]}",
             config=config,
             folder=Path(outputs),
         )

@@ -11,7 +11,6 @@ import polars as pl
 from lib import stage
 from lib.artifacts import read_json
 from lib.errors import DataError, UserError
-from lib.settings import cache_of
 from lib.report.metric import Scheme, scheme_of
 from lib.settings import cache_of
 
