@@ -1,7 +1,8 @@
 """Stage 2: train the network of one fold.
 
 Reads   <outputs>/<collection>/cache/
-Writes  <outputs>/<collection>[@<model>]/fold_<k>/{model,last}.safetensors, history.parquet, metrics.json
+Writes  <outputs>/<collection>[@<model>]/fold_<k>/{model,last}.safetensors, history.parquet and
+        metrics.json
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Reads   <outputs>/<collection>/cache/, <collection>[@<model>]/fold_<k>/metrics.json and
         scores/fold_<k>.parquet
-Writes  <outputs>/<collection>[@<model>]/submission.csv, metrics.json and report.html; with --study instead
-        study/{study,graphs}.parquet and study.svg, from out-of-fold scores of other networks
+Writes  <outputs>/<collection>[@<model>]/submission.csv, metrics.json and report.html; with --study
+        instead study/{study,graphs}.parquet and study.svg, from out-of-fold scores of others
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugra
 FLOOR := errors.py artifacts.py settings.py terminal.py stage.py tracking.py provenance.py \
 	tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
-LEARNING := batches.py scoring.py tiles.py folds.py checkpoint.py native model
+LEARNING := batches.py scoring.py segments.py tiles.py folds.py checkpoint.py native model
 TRAIN_SOURCES := 02_train.py \
 	$(call py,$(FLOOR) $(LEARNING) metrics.py train)
 INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) blending.py infer)

@@ -10,14 +10,17 @@ from lib.model.tgraph import TGraph
 from lib.model.tile import TileNetwork
 from lib.model.whole import AttentionModel, PoolingModel
 
+# kind of collection: its networks by name.
 # GST, GAT and Partitioning are one network, trained otherwise (lib/train/whole.py).
-NETWORKS: dict[str, type[nn.Module]] = {
-    "tgraph": TGraph,
-    "tile": TileNetwork,
-    "pooling": PoolingModel,
-    "gst": AttentionModel,
-    "gat": AttentionModel,
-    "partitioning": AttentionModel,
+NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
+    "layout": {
+        "tgraph": TGraph,
+        "gst": AttentionModel,
+        "pooling": PoolingModel,
+        "partitioning": AttentionModel,
+        "gat": AttentionModel,
+    },
+    "tile": {"tile": TileNetwork},
 }
 
 
@@ -28,12 +31,14 @@ def build_network(settings) -> nn.Module:
     on it.
 
     Raises:
-        UserError: for a name that is not in ``NETWORKS``, or a device that is not there.
+        UserError: for a name that is not one of its kind's in ``NETWORKS``, or a device that is
+            not there.
     """
-    if settings.model not in NETWORKS:
-        raise UserError(f"--model {settings.model!r}: not one of {', '.join(NETWORKS)}")
+    networks = NETWORKS[settings.kind]
+    if settings.model not in networks:
+        raise UserError(f"--model {settings.model!r}: not one of {', '.join(networks)}")
     device = resolve_device(settings.device)
-    network = NETWORKS[settings.model].from_settings(settings)
+    network = networks[settings.model].from_settings(settings)
     if hasattr(network, "precision"):
         network.precision = resolve_precision(settings.precision, device)
     return network.to(device)
