@@ -176,7 +176,7 @@ def test_flags_of_another_model_are_refused(model, flag):
 def test_an_unknown_model_is_refused():
     with pytest.raises(UserError, match="--model 'gts': not one of tgraph, gst, pooling"):
         arguments("--model", "gts")
-    with pytest.raises(UserError, match="--model 'gst': not one of tile$"):
+    with pytest.raises(UserError, match=r"--model 'gst': not one of tile$"):
         arguments("--model", "gst", collection="tile-xla")
 
 
