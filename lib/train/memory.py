@@ -78,13 +78,14 @@ def out_of_memory_told(estimate: Estimate | None, device: torch.device) -> Itera
         yield
         return
     allowed = estimate.limit or _free()
+    print(f"train: {estimate}, {gigabytes(allowed)} allowed", flush=True)
     try:
         with _limited(allowed if device.type == "cpu" else 0):
             yield
     except (MemoryError, RuntimeError) as error:
         if not isinstance(error, MemoryError) and not any(r in str(error) for r in REFUSALS):
             raise
-        had = f"{gigabytes(allowed)} were free" if not estimate.limit else "it may take less"
+        had = f"{gigabytes(allowed)} were free"
         if estimate.limit:
             had = f"--memory-gigabytes allows {gigabytes(allowed)}"
         raise UserError(f"out of memory: {estimate}, {had}; {estimate.advice}") from None

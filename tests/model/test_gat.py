@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -86,7 +88,7 @@ def test_softmax_over_runs(degrees, seed):
     values = 100 * torch.randn(int(pointers[-1]), 2, 3, generator=generator, dtype=torch.float64)
     values.requires_grad_()
     found = scatter.segment_softmax(values, pointers)
-    runs = [values[a:b].softmax(dim=0) for a, b in zip(pointers, pointers[1:], strict=False)]
+    runs = [values[a:b].softmax(dim=0) for a, b in pairwise(pointers)]
     expected = torch.cat(runs)
     torch.testing.assert_close(found, expected)
     weights = torch.randn(found.shape, generator=generator).double()
