@@ -113,7 +113,7 @@ def test_known_embeddings_take_the_place_of_computed_ones():
     made, rows = network(), np.arange(5)
     batch = replace(as_double(whole_batch(segments, rows)), found=[])
     expected = made(batch)
-    known = sum(embedded for _, embedded in batch.found[1:])
+    known = sum(one.embeddings for one in batch.found[1:])
     some = replace(batch, parts=batch.parts[:1], known=known, found=None)
     torch.testing.assert_close(made(some), expected)
 

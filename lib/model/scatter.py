@@ -116,7 +116,7 @@ class _WeightedSum(torch.autograd.Function):
     def backward(ctx, gradient):
         values, weights, sources, pointers = ctx.saved_tensors
         spread = gradient.index_select(0, targets(pointers))  # (e, b, heads, width)
-        by_weight = (spread * values.index_select(0, sources)).sum(dim=-1)
+        by_weight = values.index_select(0, sources).mul_(spread).sum(dim=-1)
         spread.mul_(weights[..., None])
         by_value = torch.zeros_like(values).index_add_(0, sources, spread)
         return by_value, by_weight, None, None

@@ -66,6 +66,21 @@ class Part:
 
 
 @dataclass(frozen=True)
+class Found:
+    """What was computed of a part; the part itself, with its features, can go.
+
+    Attributes:
+        number, places, trained: of the part.
+        embeddings: (p, width) of its ``places``, without gradients, on the CPU.
+    """
+
+    number: int
+    places: Tensor
+    trained: bool
+    embeddings: Tensor
+
+
+@dataclass(frozen=True)
 class WholeBatch:
     """One graph under b configurations, as the sum of its parts.
 
@@ -74,15 +89,14 @@ class WholeBatch:
         nodes: of the whole graph.
         parts: segments to compute, made one after another while they are used.
         known: (b, width) sum of embeddings that need not be computed; None for zero.
-        found: where the network puts ``(part, embeddings)``, embeddings of the part's ``places``
-            without gradients; None if nobody wants them.
+        found: where the network puts the embeddings of the parts; None if nobody wants them.
     """
 
     configurations: int
     nodes: int
     parts: Iterable[Part]
     known: Tensor | None = None
-    found: list[tuple[Part, Tensor]] | None = field(default=None, repr=False)
+    found: list[Found] | None = field(default=None, repr=False)
 
     def to(self, device: torch.device | str) -> WholeBatch:
         """The same batch on another device; parts follow when they are used."""
@@ -110,7 +124,9 @@ class GraphSum(nn.Module):
             with torch.set_grad_enabled(part.trained and torch.is_grad_enabled()):
                 embedded = self.embed(part).index_select(0, part.index)  # (p, width)
             if batch.found is not None:
-                batch.found.append((part, embedded.detach().cpu()))
+                batch.found.append(
+                    Found(part.number, part.places.cpu(), part.trained, embedded.detach().cpu())
+                )
             total = total.index_add(0, part.places, part.weight * embedded)
         return self.score(total, batch.nodes)
 

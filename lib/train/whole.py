@@ -28,7 +28,7 @@ from lib.train.history import EmbeddingTable
 from lib.train.memory import Estimate, attention_bytes, forward_bytes, gigabytes
 from lib.train.state import Stateless
 
-KEPT_NODES = 1 << 16  # of graphs that stay prepared between steps
+KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
 ADVICE = "use MODEL=gst, or lower --configurations, --channels or --heads"
 
 
@@ -144,9 +144,9 @@ class SegmentSteps(WholeSteps):
         if self.table is None:
             return
         self.table.next_step()
-        for part, embedded in batch.found:
-            where = rows[part.places.cpu().numpy()]
-            self.table.write(graph.graph.name, where, part.number, embedded.numpy())
+        for one in batch.found:
+            where = rows[one.places.numpy()]
+            self.table.write(graph.graph.name, where, one.number, one.embeddings.numpy())
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
         """See :class:`lib.train.kinds.Fold`; tells the table's size before it is made."""
