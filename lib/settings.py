@@ -170,7 +170,7 @@ class LayoutCollection(Settings):
 
 
 @dataclass(frozen=True)
-class LayoutSettings(SageSettings, LayoutCollection):
+class LayoutSettings(LayoutCollection, SageSettings):
     """TGraph, on the part of a graph that a configuration can touch."""
 
     model: str = _setting("tgraph", "network: the paper's `tgraph`, or one of lib/model")

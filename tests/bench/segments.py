@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from lib.cache.reader import Cache
@@ -39,23 +40,20 @@ STEPS = 3
 FLAT = 1.3  # largest ratio of GST's memory, 50,000 nodes to 10,000
 
 
-def measure(model: str, nodes: int, configurations: int) -> dict[str, Any]:
-    """Take some steps on one graph, in this process."""
+def measure(model: str, folder: Path, configurations: int) -> dict[str, Any]:
+    """Take some steps on the graph of a cache, in this process."""
     torch.set_num_threads(1)
     own = {"segment_nodes": 1024, "trained_segments": 1} if model == "gst" else {}
     settings = MODELS["layout"][model](COLLECTION, configurations=configurations, **own)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        write_cache(folder / "cache", nodes, configurations)
-        fold = WholeFold(Cache(folder / "cache"), ["g"], [], settings)
-        network = new_network(lambda: build_network(settings), fold, 0, 0)
-        training = FoldTraining(network, fold, settings, 0)
-        fold.begin(folder / "state", "bench", 0)
-        before = resident("VmRSS:")
-        Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-        seconds = [timed_epoch(training, number) for number in range(STEPS)]
-        found = {"memory": resident("VmHWM:") - before, "estimate": fold.estimate().bytes}
-        fold.end()
+    fold = WholeFold(Cache(folder / "cache"), ["g"], [], settings)
+    network = new_network(lambda: build_network(settings), fold, 0, 0)
+    training = FoldTraining(network, fold, settings, 0)
+    fold.begin(folder / "state", "bench", 0)
+    before = resident("VmRSS:")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    seconds = [timed_epoch(training, number) for number in range(STEPS)]
+    found = {"memory": resident("VmHWM:") - before, "estimate": fold.estimate().bytes}
+    fold.end()
     return {**found, "first": seconds[0], "later": min(seconds[1:])}
 
 
@@ -70,8 +68,6 @@ def write_cache(folder: Path, nodes: int, configurations: int) -> None:
 
 def timed_epoch(training: FoldTraining, number: int) -> float:
     """Seconds of one step: an epoch of one graph, without validation."""
-    import numpy as np
-
     started = time.perf_counter()
     for sample in training.data.samples(training.settings, np.random.default_rng(number)):
         training._step(sample)
@@ -89,19 +85,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--configurations", type=int, default=16)
     parser.add_argument("--limit", type=float, default=2.0, help="GB that full GAT must cross")
-    parser.add_argument("--one", nargs=2, metavar=("MODEL", "NODES"), help=argparse.SUPPRESS)
+    parser.add_argument("--one", nargs=2, metavar=("MODEL", "FOLDER"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
-        print(json.dumps(measure(args.one[0], int(args.one[1]), args.configurations)))
+        print(json.dumps(measure(args.one[0], Path(args.one[1]), args.configurations)))
         return
     print("| model | nodes | peak MB | estimate MB | first step s | later steps s |")
     print("|---|--:|--:|--:|--:|--:|", flush=True)
     peaks = {}
     for model in MODELS_MEASURED:
         for nodes in SIZES:
-            line = [sys.executable, "-m", __spec__.name, "--one", model, str(nodes)]
+            line = [sys.executable, "-m", "tests.bench.segments"]
             line += ["--configurations", str(args.configurations)]
-            done = subprocess.run(line, capture_output=True, text=True, check=True)
+            with tempfile.TemporaryDirectory() as folder:
+                write_cache(Path(folder) / "cache", nodes, args.configurations)
+                line += ["--one", model, folder]
+                done = subprocess.run(line, capture_output=True, text=True, check=True)
             one = json.loads(done.stdout.splitlines()[-1])
             peaks[model, nodes] = one["memory"]
             sizes = f"{one['memory'] / 1e6:,.0f} | {one['estimate'] / 1e6:,.0f}"
