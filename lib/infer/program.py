@@ -112,10 +112,7 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
 
 def trained_settings(kind: type, about: Mapping[str, Any], overrides: dict[str, Any]) -> Any:
     """The settings that weights were trained with, with ``overrides``; checked."""
-    fields = {f.name for f in dataclasses.fields(kind)}
-    known = {name: about[name] for name in fields if name in about}
-    if "permutations" in fields:
-        known["permutations"] = PERMUTATIONS
+    known = {f.name: about[f.name] for f in dataclasses.fields(kind) if f.name in about}
     chosen = kind(**{**known, **overrides})
     chosen.check()
     return chosen
