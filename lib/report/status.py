@@ -108,7 +108,9 @@ def status(
         stamps: folder of the flags that it gave last.
     """
     if not folder.is_dir():
-        return f"{folder}: nothing is built yet; make all COLLECTION={folder.name} builds it"
+        collection, _, model = folder.name.partition("@")
+        named = f"COLLECTION={collection}" + (f" MODEL={model}" if model else "")
+        return f"{folder}: nothing is built yet; make all {named} builds it"
     experiment = read_experiment(folder)
     title = paint(folder.name, "bold") + f"   {folder}/"
     if experiment.name():
