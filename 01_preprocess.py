@@ -1,7 +1,7 @@
 """Stage 1: raw graphs to a pruned, de-duplicated, compressed cache.
 
 Reads   <data root>/npz/<collection, a folder a word>/{train,valid,test}/*.npz (or *.pb)
-Writes  <outputs>/<collection>/cache/
+Writes  <outputs>/<collection>/cache/ (or cache-<hops>/, if graphs are pruned otherwise)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(stage: Stage) -> None:
 
     files = raw_files(root, chosen.folder)
     bar = partial(tqdm, total=len(files), desc="preprocess", unit="graph", disable=None)
-    cache = args.outputs / chosen.collection / "cache"
+    cache = args.outputs / chosen.cache
     about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
     given = (args.jobs, args.keep_going, bar, chosen.kind)
     table, skipped = write_cache(cache, files, about, *given)

@@ -1,7 +1,8 @@
 """Stage 2: train the network of one fold.
 
 Reads   <outputs>/<collection>/cache/
-Writes  <outputs>/<collection>/fold_<k>/{model,last}.safetensors, history.parquet, metrics.json
+Writes  <outputs>/<collection>[@<model>]/fold_<k>/{model,last}.safetensors, history.parquet and
+        metrics.json
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import torch
 from tqdm import tqdm
 
 from lib import checkpoint, settings
-from lib.artifacts import atomic_file, remove_leftovers, write_json
+from lib.artifacts import atomic_file, write_json
 from lib.cache.reader import Cache
 from lib.errors import UserError, one_line_errors
 from lib.model import build_network
@@ -33,8 +34,8 @@ def main(stage: Stage) -> None:
     chosen, _ = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
 
-    folder = args.outputs / chosen.collection / f"fold_{args.fold}"
-    cache = Cache(args.outputs / chosen.collection / "cache")
+    folder = args.outputs / chosen.results / f"fold_{args.fold}"
+    cache = Cache(args.outputs / chosen.cache)
     data = load_fold(cache, args.fold, chosen)
     network = new_network(lambda: build_network(chosen), data, chosen.seed, args.fold)
     training = FoldTraining(network, data, chosen, args.fold)
@@ -66,11 +67,10 @@ def main(stage: Stage) -> None:
     with atomic_file(folder / "history.parquet") as temporary:
         history.write_parquet(temporary)
     write_json(folder / "metrics.json", {**about, "validation": used, **validation})
-    state.unlink(missing_ok=True)
-    remove_leftovers(state)
+    training.end(state)
     print(
         f"{summary_table(history, validation, metric)}\n"
-        f"train: {chosen.collection} fold {args.fold}: validation {metric} {used[metric]:.4f} "
+        f"train: {chosen.results} fold {args.fold}: validation {metric} {used[metric]:.4f} "
         f"({chosen.weights} of {chosen.epochs} epochs), {len(data.train)} + {len(data.valid)} "
         f"graphs; wrote {folder}/"
     )

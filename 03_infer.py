@@ -2,8 +2,8 @@
 
 With --program FILE instead of --fold: rank the configurations of one program with all folds.
 
-Reads   <outputs>/<collection>/cache/ and fold_<k>/{last,model}.safetensors
-Writes  <outputs>/<collection>/scores/fold_<k>.parquet
+Reads   <outputs>/<collection>/cache/ and <collection>[@<model>]/fold_<k>/{last,model}.safetensors
+Writes  <outputs>/<collection>[@<model>]/scores/fold_<k>.parquet
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def main(stage: Stage) -> None:
     chosen, _ = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
 
-    folder = args.outputs / chosen.collection
-    cache = Cache(folder / "cache")
+    folder = args.outputs / chosen.results
+    cache = Cache(args.outputs / chosen.cache)
     weights = folder / f"fold_{args.fold}" / settings.WEIGHTS_FILES[chosen.weights]
     tensors, about = checkpoint.load(weights)
     if about["data"] != cache.fingerprint:
@@ -66,7 +66,7 @@ def main(stage: Stage) -> None:
     log_splits(tracker, scores, seconds)
     print(
         f"{summary_table(scores, seconds)}\n"
-        f"infer: {chosen.collection} fold {args.fold}: {len(scores):,} scores of {len(wanted)} "
+        f"infer: {chosen.results} fold {args.fold}: {len(scores):,} scores of {len(wanted)} "
         f"graphs; wrote {path}"
     )
 
@@ -74,8 +74,9 @@ def main(stage: Stage) -> None:
 def rank(args: argparse.Namespace) -> str:
     """The best configurations of one program, as text."""
     torch.set_num_threads(1)  # of each fold; the folds run side by side
-    folder = args.outputs / args.collection
     overrides = settings.overrides_in(args)
+    chosen = settings.settings_for(args.collection, False, overrides)
+    folder = args.outputs / chosen.results
     ranking = rank_program(args.program, args.candidates, folder, args.collection, overrides)
     return (as_json if args.json else as_text)(ranking, args.top)
 

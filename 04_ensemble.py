@@ -1,8 +1,9 @@
 """Stage 4: blend the best folds into a submission and measure it.
 
-Reads   <outputs>/<collection>/cache/, fold_<k>/metrics.json and scores/fold_<k>.parquet
-Writes  <outputs>/<collection>/submission.csv, metrics.json and report.html; with --study instead
-        study/{study,graphs}.parquet and study.svg, from out-of-fold scores of other networks
+Reads   <outputs>/<collection>/cache/, <collection>[@<model>]/fold_<k>/metrics.json and
+        scores/fold_<k>.parquet
+Writes  <outputs>/<collection>[@<model>]/submission.csv, metrics.json and report.html; with --study
+        instead study/{study,graphs}.parquet and study.svg, from out-of-fold scores of others
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ def main(stage: Stage) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="networks of a study side by side")
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
-    folder = args.outputs / chosen.collection
-    cache = Cache(folder / "cache")
+    folder = args.outputs / chosen.results
+    cache = Cache(args.outputs / chosen.cache)
     kind, metric = KINDS[chosen.kind], chosen.metric
 
     if args.study:
-        table = run_study(folder, chosen, root.path, args.folds, args.parts, args.jobs)
+        table = run_study(folder, cache, chosen, root.path, args.folds, args.parts, args.jobs)
         print(study_text(table))
-        print(f"study: {chosen.collection}: {len(table)} choices; wrote {folder}/study/")
+        print(f"study: {chosen.results}: {len(table)} choices; wrote {folder}/study/")
         return
 
     files = fold_files(folder / "scores", args.folds)
@@ -78,7 +79,7 @@ def main(stage: Stage) -> None:
 
     print(evaluation.summary_table(sections.items(), kind.columns))
     print(
-        f"ensemble: {chosen.collection}: folds {', '.join(map(str, best))} of {len(files)}, "
+        f"ensemble: {chosen.results}: folds {', '.join(map(str, best))} of {len(files)}, "
         f"{len(rows)} test graphs; wrote {folder}/submission.csv, metrics.json and report.html"
     )
 

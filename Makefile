@@ -19,7 +19,16 @@ MAKEFLAGS += --no-print-directory
 .SUFFIXES:
 
 RUN := $(VENV)/bin/python
-OUT := $(OUTPUTS)/$(COLLECTION)
+# Models of a collection lie side by side; the first of its kind has the plain name. Caches are
+# shared where graphs are pruned alike. (lib/settings.py has the same rules, as `results`, `cache`.)
+told = $(shell printf '%s' '$(ARGS)' | sed -n 's/.*--$(1)[ =] *\([^ ]*\).*/\1/p')
+FIRST_MODELS := tgraph tile
+MODEL_NAME := $(filter-out $(FIRST_MODELS),$(or $(MODEL),$(call told,model)))
+NAME := $(COLLECTION)$(if $(MODEL_NAME),@$(MODEL_NAME))
+OUT := $(OUTPUTS)/$(NAME)
+RADIUS := $(filter-out 1,$(or $(HOPS),$(call told,hops),$(if $(MODEL_NAME),all)))
+KEPT := $(if $(RADIUS),-$(RADIUS))
+CACHE := $(OUTPUTS)/$(COLLECTION)/cache$(KEPT)
 FOLD_NUMBERS := $(shell seq 0 $$(($(FOLDS) - 1)))
 MODELS := $(FOLD_NUMBERS:%=$(OUT)/fold_%/metrics.json)
 SCORES := $(FOLD_NUMBERS:%=$(OUT)/scores/fold_%.parquet)
@@ -27,12 +36,15 @@ SCORES := $(FOLD_NUMBERS:%=$(OUT)/scores/fold_%.parquet)
 # Flags: only what was given on the command line; everything else is the collection's own setting.
 flag = $(if $($(1)),--$(2) $($(1)))
 COMMON = --collection $(COLLECTION) --outputs $(OUTPUTS) $(call flag,DATA,data) \
-	$(call flag,SEED,seed) $(ARGS)
-PREPROCESS_FLAGS = $(COMMON) $(call flag,HOPS,hops) $(if $(KEEP_GOING),--keep-going)
-TRAIN_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model)
-INFER_FLAGS = $(COMMON) $(call flag,TTA,permutations) $(call flag,MODEL,model)
+	$(call flag,SEED,seed) $(call flag,HOPS,hops) $(call flag,MODEL,model) $(ARGS)
+PREPROCESS_FLAGS = $(COMMON) $(if $(KEEP_GOING),--keep-going)
+TRAIN_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs)
+INFER_FLAGS = $(COMMON) $(call flag,TTA,permutations)
 ENSEMBLE_FLAGS = $(COMMON)
-STUDY_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,MODEL,model) $(call flag,PARTS,parts)
+STUDY_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,PARTS,parts)
+# What a cache depends on: other models and settings of theirs use the same one.
+CACHE_FLAGS = --collection $(COLLECTION) --outputs $(OUTPUTS) $(call flag,DATA,data) \
+	--hops $(or $(RADIUS),1) $(if $(KEEP_GOING)$(findstring --keep-going,$(ARGS)),--keep-going)
 
 # Sources each stage runs: its wing, and the ground floor that it stands on.
 # (Fetching data is no part of reading it.)
@@ -41,7 +53,7 @@ py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugra
 FLOOR := errors.py artifacts.py settings.py terminal.py stage.py tracking.py provenance.py \
 	tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
-LEARNING := batches.py scoring.py tiles.py folds.py checkpoint.py native model
+LEARNING := batches.py scoring.py segments.py tiles.py folds.py checkpoint.py native model
 TRAIN_SOURCES := 02_train.py \
 	$(call py,$(FLOOR) $(LEARNING) metrics.py train)
 INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) blending.py infer)
@@ -53,21 +65,21 @@ ENSEMBLE_SOURCES := 04_ensemble.py \
 # (Under `make -n`, which must change nothing, it is not written.)
 BUILDS := $(filter all preprocess train infer ensemble study $(OUTPUTS)/%,$(MAKECMDGOALS))
 ifneq (,$(BUILDS))
-stamped = $(OUTPUTS)/.make/$(COLLECTION).$(1)
+stamped = $(OUTPUTS)/.make/$(or $(2),$(NAME)).$(1)
 ifeq (,$(findstring n,$(firstword -$(MAKEFLAGS))))
 stamp = $(shell mkdir -p $(OUTPUTS)/.make && f=$(stamped) && \
-	printf '%s\n' '$(2)' | cmp -s - $$f || printf '%s\n' '$(2)' > $$f)$(stamped)
+	printf '%s\n' '$(3)' | cmp -s - $$f || printf '%s\n' '$(3)' > $$f)$(stamped)
 else
 # Variables that changed stand for the file that would be written.
-stamp = $(shell printf '%s\n' '$(2)' | cmp -s - $(stamped) && echo $(stamped) || echo variables-of-$(1))
-.PHONY: variables-of-preprocess variables-of-train variables-of-infer variables-of-ensemble \
+stamp = $(shell printf '%s\n' '$(3)' | cmp -s - $(stamped) && echo $(stamped) || echo variables-of-$(1))
+.PHONY: variables-of-preprocess$(KEPT) variables-of-train variables-of-infer variables-of-ensemble \
 	variables-of-study
 endif
-PREPROCESS_STAMP := $(call stamp,preprocess,$(PREPROCESS_FLAGS))
-TRAIN_STAMP := $(call stamp,train,$(TRAIN_FLAGS))
-INFER_STAMP := $(call stamp,infer,$(INFER_FLAGS))
-ENSEMBLE_STAMP := $(call stamp,ensemble,$(ENSEMBLE_FLAGS) $(FOLDS))
-STUDY_STAMP := $(call stamp,study,$(STUDY_FLAGS) $(FOLDS))
+PREPROCESS_STAMP := $(call stamp,preprocess$(KEPT),$(COLLECTION),$(CACHE_FLAGS))
+TRAIN_STAMP := $(call stamp,train,,$(TRAIN_FLAGS))
+INFER_STAMP := $(call stamp,infer,,$(INFER_FLAGS))
+ENSEMBLE_STAMP := $(call stamp,ensemble,,$(ENSEMBLE_FLAGS) $(FOLDS))
+STUDY_STAMP := $(call stamp,study,,$(STUDY_FLAGS) $(FOLDS))
 endif
 
 # The raw splits' folders: adding or removing a graph reruns stage 1.
@@ -97,7 +109,8 @@ help:  ## this list
 	sed -n 's/^#= /  /p' Makefile
 #= COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla
 #= FOLDS=5  JOBS=2                  how many folds to train, and how many at a time
-#= EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (TTA, HOPS: layout)
+#= MODEL=tgraph                     tgraph, gst, pooling, partitioning, gat (layout); tile (docs/models.md)
+#= EPOCHS= SEED= TTA= HOPS=         epochs, seed; of layouts permutations at inference, radius of pruning or all
 #= DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
 #= EXPERIMENT=name                  what W&B groups runs by (else a fingerprint of the settings)
 #= KEEP_GOING=1                     stage 1 leaves bad files out and says so
@@ -114,15 +127,15 @@ everything: $(READY)  ## make all for every collection that has data, and an acc
 	$(RUN) -m lib.everything --make '$(SUBMAKE) JOBS=$(JOBS)' --outputs $(OUTPUTS) \
 		$(call flag,DATA,data) $(MAKEOVERRIDES)
 
-preprocess: $(OUT)/cache/manifest.json  ## stage 1: raw graphs to the cache
+preprocess: $(CACHE)/manifest.json  ## stage 1: raw graphs to the cache
 train: $(MODELS)  ## stage 2: a network for each of the first FOLDS folds
 infer: $(SCORES)  ## stage 3: a score parquet a fold
 ensemble: all  ## stage 4: blend, submission, metrics, report
 
-$(OUT)/cache/manifest.json: $(RAW) $(PREPROCESS_SOURCES) $(PREPROCESS_STAMP) | $(READY)
+$(CACHE)/manifest.json: $(RAW) $(PREPROCESS_SOURCES) $(PREPROCESS_STAMP) | $(READY)
 	$(RUN) 01_preprocess.py $(PREPROCESS_FLAGS)
 
-$(OUT)/fold_%/metrics.json: $(OUT)/cache/manifest.json $(TRAIN_SOURCES) $(TRAIN_STAMP) $(NATIVE) | $(NATIVE_READY)
+$(OUT)/fold_%/metrics.json: $(CACHE)/manifest.json $(TRAIN_SOURCES) $(TRAIN_STAMP) $(NATIVE) | $(NATIVE_READY)
 	$(RUN) 02_train.py $(TRAIN_FLAGS) --fold $*
 
 $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(INFER_STAMP) $(NATIVE) | $(NATIVE_READY)
@@ -145,8 +158,8 @@ score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that
 
 ##@ look
 status: | $(READY)  ## what of COLLECTION is built, what is stale and why, scores so far
-	@LC_ALL=C $(MAKE) -n --trace all 2>&1 | $(RUN) -m lib.report.status $(OUT) --folds $(FOLDS) \
-		--stamps $(OUTPUTS)/.make --preprocess='$(PREPROCESS_FLAGS)' --train='$(TRAIN_FLAGS)' \
+	@LC_ALL=C $(MAKE) -n --trace all 2>&1 | $(RUN) -m lib.report.status $(OUT) --cache $(CACHE) --folds $(FOLDS) \
+		--stamps $(OUTPUTS)/.make --preprocess='$(CACHE_FLAGS)' --train='$(TRAIN_FLAGS)' \
 		--infer='$(INFER_FLAGS)' --ensemble='$(ENSEMBLE_FLAGS) $(FOLDS)'
 
 report: | $(READY)  ## write COLLECTION's report.html anew from what is there
@@ -205,5 +218,5 @@ download: $(READY)  ## the official archives of COLLECTION into DATA: [BASE_URL=
 		--to $(or $(DATA),data/tpugraphs) $(call flag,BASE_URL,base-url) $(ARGS)
 
 ##@ tidy
-clean:  ## delete COLLECTION's outputs
-	rm -rf $(OUT) $(OUTPUTS)/.make/$(COLLECTION).*
+clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)
+	rm -rf $(OUT) $(OUTPUTS)/.make/$(NAME).*

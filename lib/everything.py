@@ -44,10 +44,13 @@ class Outcome:
     scores: dict[str, float] = field(default_factory=dict)
 
 
-def run_collection(name: str, make: list[str], outputs: Path, data: Path | None) -> Outcome:
-    """Make one collection if it has data; what it prints goes where ours does."""
+def run_collection(
+    name: str, make: list[str], outputs: Path, data: Path | None, model: str | None = None
+) -> Outcome:
+    """Make one collection if it has data and the model; what it prints goes where ours does."""
+    named = {"model": model} if model else {}
     try:
-        _, root = settings.resolve(argparse.Namespace(collection=name, data=data))
+        chosen, root = settings.resolve(argparse.Namespace(collection=name, data=data, **named))
     except UserError as error:
         return Outcome(name, "left out", str(error).partition(";")[0])
     environment = {k: v for k, v in os.environ.items() if k not in MAKE_INTERNALS}
@@ -56,14 +59,14 @@ def run_collection(name: str, make: list[str], outputs: Path, data: Path | None)
     seconds = time.monotonic() - started
     if done.returncode:
         return Outcome(name, "failed", f"make all COLLECTION={name} says why above", seconds)
-    return Outcome(name, "done", str(root.path), seconds, scores_of(name, outputs))
+    return Outcome(name, "done", str(root.path), seconds, scores_of(chosen, outputs))
 
 
-def scores_of(name: str, outputs: Path) -> dict[str, float]:
+def scores_of(chosen: settings.Settings, outputs: Path) -> dict[str, float]:
     """A collection's mean score (its kind's metric), by section of its metrics.json."""
-    metrics = read_json(outputs / name / "metrics.json")
+    metrics = read_json(outputs / chosen.results / "metrics.json")
     means = {section: metrics.get(section, {}).get("mean", {}) for section in SECTIONS}
-    metric = settings.KINDS[name].metric
+    metric = chosen.metric
     return {section: mean[metric] for section, mean in means.items() if metric in mean}
 
 
@@ -96,7 +99,8 @@ def main(arguments: list[str] | None = None) -> None:
     variables = [v for v in args.variables if not v.startswith("COLLECTION=")]
     make = [*shlex.split(args.make), *variables]
     names = list(settings.KINDS)
-    outcomes = [run_collection(name, make, args.outputs, args.data) for name in names]
+    model = next((v.partition("=")[2] for v in variables if v.startswith("MODEL=")), None)
+    outcomes = [run_collection(name, make, args.outputs, args.data, model) for name in names]
     if all(one.status == "left out" for one in outcomes):
         raise UserError(f"no collection has data: {outcomes[0].note}")
     print(account(outcomes))

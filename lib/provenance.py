@@ -11,7 +11,7 @@ from lib.artifacts import fingerprint_files, fingerprint_value
 
 PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy")
 TRAINING_SOURCES = (
-    *("batches.py", "scoring.py", "tiles.py", "metrics.py", "folds.py"),
+    *("batches.py", "scoring.py", "segments.py", "tiles.py", "metrics.py", "folds.py"),
     *("cache", "model", "native", "train"),
 )
 SUFFIXES = (".py", ".cpp", ".h")

@@ -72,16 +72,17 @@ class Stage:
             "machine": machine(),
         }
         part = name if fold is None else f"{name}_{fold}"
-        self.path = Path(outputs) / settings.collection / FOLDER / f"{part}.json"
+        self.path = Path(outputs) / _record(part, settings)
+        kept = settings.results.replace("@", "-")  # W&B's ids have letters, digits and dashes
         identity = fingerprint_value({"settings": chosen, "data": data, "trained": identity})
         config = {**chosen, **{k: v for k, v in self.about.items() if k != "settings"}}
         if learned != chosen:  # stages 3 and 4 are not told how stage 2 trained
             config["trained"] = learned
         self.tracker = Tracker(
             job_type=name,
-            group=f"{settings.collection}-{experiment}",
-            name=f"{name} {settings.collection}" + ("" if fold is None else f" fold {fold}"),
-            identity=f"{settings.collection}-{part.replace('_', '-')}-{identity[:12]}",
+            group=f"{settings.results}-{experiment}",
+            name=f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}"),
+            identity=f"{kept}-{part.replace('_', '-')}-{identity[:12]}",
             config=config,
             folder=Path(outputs),
         )
@@ -133,6 +134,14 @@ def experiment_name(stage: str, settings: Mapping[str, Any], data: str) -> str:
         return f"data-{data[:NAME_DIGITS]}"
     own = {key: value for key, value in settings.items() if key not in SAME_RESULT}
     return fingerprint_value({"settings": own, "data": data})[:NAME_DIGITS]
+
+
+def _record(part: str, settings: Any) -> Path:
+    """Where the record of a stage goes, below the outputs: stage 1's beside its cache."""
+    if part == "preprocess":
+        cache = settings.cache
+        return cache.parent / FOLDER / f"{cache.name.replace('cache', part)}.json"
+    return Path(settings.results, FOLDER, f"{part}.json")
 
 
 def process_seconds() -> float:

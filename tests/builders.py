@@ -43,6 +43,7 @@ def cached_graph(
         node_feat=features,
         node_opcode=rng.integers(0, 121, nodes).astype(np.uint8),
         edges=rng.integers(0, nodes, (edges, 2)).astype(np.int32),
+        node_splits=np.array([0, nodes // 3, nodes], np.int32),
         config_nodes=rng.permutation(nodes)[:configurable].astype(np.int32),
         dictionary=rng.integers(0, LARGEST, (triples, 3)).astype(np.int32),
         cells=rng.integers(0, triples, (configurations, configurable)).astype(

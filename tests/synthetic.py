@@ -58,20 +58,23 @@ def layout_graph(
     )
 
 
-def write_collection(root: Path, collection: str, train: int, valid: int, test: int) -> None:
+def write_collection(
+    root: Path, collection: str, train: int, valid: int, test: int, nodes: int = 30
+) -> None:
     """An official-looking data root with one layout collection; test runtimes are zero.
 
     Args:
         root: the folder to put ``npz/layout/...`` in.
         collection: such as ``layout-xla-default``.
         train, valid, test: how many graphs each split has; names contain dots, as real ones do.
+        nodes: of each graph.
     """
     folder = root / "npz" / Path(*collection.split("-"))
     seed = 0
     for split, count in (("train", train), ("valid", valid), ("test", test)):
         for index in range(count):
             seed += 1
-            graph = layout_graph(f"{split}_{index}.v1.0", seed)
+            graph = layout_graph(f"{split}_{index}.v1.0", seed, nodes)
             if split == "test":
                 graph.config_runtime[:] = 0
             write_layout(folder / split / f"{graph.name}.npz", graph)

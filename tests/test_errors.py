@@ -132,7 +132,7 @@ def test_a_truncated_cache(error_of, root):
 
 def test_weights_of_another_cache(error_of, root, monkeypatch):
     main(monkeypatch, root, "01_preprocess.py", "--jobs", "1", "--hops", "2")
-    assert "train again" in error_of("03_infer.py --fold 0")
+    assert "train again" in error_of("03_infer.py --fold 0 --hops 2")
 
 
 def test_weights_of_another_network(error_of):

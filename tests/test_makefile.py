@@ -15,13 +15,18 @@ from .synthetic import write_collection
 STAND_IN = """#!/bin/sh
 script=$1; shift
 while [ $# -gt 0 ]; do
-  case $1 in --outputs) outputs=$2;; --fold) fold=$2;; esac
+  case $1 in
+    --outputs) outputs=$2;; --fold) fold=$2;; --hops) hops=-$2;;
+    --model) model=@$2; hops=${hops:--all};;
+  esac
   shift
 done
-out=$outputs/%s
-mkdir -p $out/cache $out/fold_$fold $out/scores
+case $model in @tgraph) model=; [ $hops = -all ] && hops=;; esac
+cache=$outputs/%s/cache$hops
+out=$outputs/%s$model
+mkdir -p $cache $out/fold_$fold $out/scores
 case $script in
-  01_*) touch $out/cache/manifest.json;;
+  01_*) touch $cache/manifest.json;;
   02_*) touch $out/fold_$fold/metrics.json;;
   03_*) touch $out/scores/fold_$fold.parquet;;
   04_*) touch $out/submission.csv $out/metrics.json $out/report.html;;
@@ -34,7 +39,7 @@ def run(tmp_path):
     """A function that makes with the stand-in; everything is made once already."""
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(STAND_IN % COLLECTION)
+    python.write_text(STAND_IN % (COLLECTION, COLLECTION))
     python.chmod(0o755)
     write_collection(tmp_path / "data", COLLECTION, train=2, valid=1, test=0)
 
@@ -107,8 +112,10 @@ def test_a_changed_source_reruns_its_stage_and_later_ones_only(run, changed, exp
         ({"MODEL": "tgraph"}, SCRIPTS[1:]),
         ({"TTA": 3}, SCRIPTS[2:]),
         ({"HOPS": 2}, SCRIPTS),
-        ({"SEED": 0}, SCRIPTS),
-        ({"ARGS": "--channels 32"}, SCRIPTS),
+        ({"SEED": 0}, SCRIPTS[1:]),
+        ({"ARGS": "--channels 32"}, SCRIPTS[1:]),
+        ({"ARGS": "--hops 2"}, SCRIPTS),
+        ({"MODEL": "gst"}, SCRIPTS),
         ({"FOLDS": 3}, SCRIPTS[1:]),
         ({"FOLDS": 1}, SCRIPTS[3:]),
         ({"JOBS": 1}, ()),
@@ -128,10 +135,20 @@ def test_flags_reach_the_stages(run):
         assert f"--collection {COLLECTION} " in line
         assert "--seed 9" in line
         assert "--channels 32" in line
-        assert ("--hops 2" in line) == ("01_" in line)
+        assert "--hops 2" in line
         assert ("--epochs 7" in line) == ("02_" in line)
         assert ("--permutations 8" in line) == ("03_" in line)
         assert ("--folds 2" in line) == ("04_" in line)
+
+
+def test_models_share_a_cache_and_nothing_else(run):
+    for model, expected in (("gst", SCRIPTS), ("gat", SCRIPTS[1:]), ("tgraph", SCRIPTS[1:])):
+        assert stages(run(MODEL=model)) == list(expected), model
+    for model in ("gst", "gat", "tgraph"):
+        assert stages(run(MODEL=model)) == [], model
+    assert stages(run(MODEL="gst", ARGS="--segment-nodes 8")) == list(SCRIPTS[1:])
+    assert stages(run(MODEL="gat")) == []  # another's settings are no reason
+    assert stages(run("-n", "-W", "01_preprocess.py", "all", MODEL="gat")) == list(SCRIPTS)
 
 
 def test_a_new_raw_file_reruns_everything(run, tmp_path):
@@ -153,7 +170,7 @@ def test_a_failed_stage_leaves_no_target(run, tmp_path):
     with pytest.raises(AssertionError, match="Error 1"):
         run(TTA=5, JOBS=1)
     assert not (scores / "fold_0.parquet").exists()
-    python.write_text(STAND_IN % COLLECTION)
+    python.write_text(STAND_IN % (COLLECTION, COLLECTION))
     assert stages(run(TTA=5)) == list(SCRIPTS[2:])
 
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import re
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lib import settings
 from lib.errors import UserError
-from lib.settings import BUNDLED_VALUES, KINDS, LayoutSettings, TileSettings, settings_for
+from lib.settings import BUNDLED_VALUES, KINDS, MODELS, LayoutSettings, TileSettings, settings_for
 
 from .stages import REPOSITORY
 from .synthetic import write_collection
 
-FIELDS = {field.name for kind in KINDS.values() for field in dataclasses.fields(kind)}
+EVERY = [one for models in MODELS.values() for one in models.values()]
+FIELDS = {field.name for one in EVERY for field in dataclasses.fields(one)}
 
 
 @pytest.mark.parametrize(
@@ -121,30 +122,96 @@ def arguments(*flags: str, collection: str = "layout-xla-default"):
     return settings.parser("x").parse_args(["--collection", collection, *flags])
 
 
-@pytest.mark.parametrize("collection", ["layout-xla-default", "tile-xla"])
-def test_every_setting_is_a_flag(collection):
-    parse = partial(arguments, collection=collection)
-    types = {field.name: field.type for field in dataclasses.fields(KINDS[collection])}
-    samples = {"int": ("7", 7), "float": ("0.5", 0.5), "str": ("x", "x")}
+@pytest.mark.parametrize("chosen", EVERY)
+def test_every_setting_is_a_flag(chosen):
+    collection = {"layout": "layout-xla-default", "tile": "tile-xla"}[chosen.kind]
+
+    def parse(*flags):
+        found = arguments("--model", chosen.model, *flags, collection=collection)
+        assert found.model == chosen.model
+        del found.model
+        return argparse.Namespace(**{**vars(found), "model": chosen.model})
+
+    def given(*flags):
+        found = settings.overrides_in(parse(*flags))
+        assert found.pop("model") == chosen.model
+        return found
+
+    types = {field.name: field.type for field in dataclasses.fields(chosen)}
+    samples = {"int": ("7", 7), "float": ("0.5", 0.5), "str": ("x", "x"), "int | str": ("all",) * 2}
     for name in types:
-        if name == "collection":
+        if name in ("collection", "model"):
             continue
         flag = "--" + name.replace("_", "-")
         if types[name] == "bool":
-            assert settings.overrides_in(parse(flag)) == {name: True}
-            assert settings.overrides_in(parse(flag.replace("--", "--no-"))) == {name: False}
+            assert given(flag) == {name: True}
+            assert given(flag.replace("--", "--no-")) == {name: False}
         else:
             text, value = samples[types[name]]
-            assert settings.overrides_in(parse(flag, text)) == {name: value}
-    assert settings.overrides_in(parse()) == {}
+            assert given(flag, text) == {name: value}
+    assert given() == {}
 
 
 @pytest.mark.parametrize(
-    ("collection", "flag"), [("tile-xla", "--hops"), ("layout-xla-default", "--kernels")]
+    ("collection", "flag"),
+    [
+        ("tile-xla", "--hops"),
+        ("layout-xla-default", "--kernels"),
+        ("layout-xla-default", "--segment-nodes"),
+    ],
 )
 def test_flags_of_another_kind_are_refused(collection, flag):
     with pytest.raises(UserError, match=f"unrecognized arguments: {flag} 2"):
         arguments(flag, "2", collection=collection)
+
+
+@pytest.mark.parametrize(
+    ("model", "flag"), [("gst", "--squeeze"), ("gst", "--permutations"), ("gat", "--cut")]
+)
+def test_flags_of_another_model_are_refused(model, flag):
+    with pytest.raises(UserError, match=f"unrecognized arguments: {flag} 2"):
+        arguments("--model", model, flag, "2")
+
+
+def test_an_unknown_model_is_refused():
+    with pytest.raises(UserError, match="--model 'gts': not one of tgraph, gst, pooling"):
+        arguments("--model", "gts")
+    with pytest.raises(UserError, match=r"--model 'gst': not one of tile$"):
+        arguments("--model", "gst", collection="tile-xla")
+
+
+@pytest.mark.parametrize(
+    ("model", "hops", "results", "cache"),
+    [
+        ("tgraph", None, "", "cache"),
+        ("tgraph", "all", "", "cache-all"),
+        ("tgraph", "2", "", "cache-2"),
+        ("gst", None, "@gst", "cache-all"),
+        ("gat", "1", "@gat", "cache"),
+    ],
+)
+def test_models_lie_side_by_side_and_share_caches(model, hops, results, cache):
+    flags = ["--model", model, *(["--hops", hops] if hops else [])]
+    chosen, _ = settings.resolve(arguments(*flags))
+    assert chosen.results == f"layout-xla-default{results}"
+    assert chosen.cache == Path("layout-xla-default", cache)
+    about = {**dataclasses.asdict(chosen)}
+    assert settings.cache_of(Path("out") / chosen.results, about) == Path("out") / chosen.cache
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--segment-dropout", "1"), "--segment-dropout 1"),
+        (("--segment-dropout", "0.5", "--no-history"), "use --history"),
+        (("--cut", "words"), "--cut 'words': must be one of length, splits"),
+        (("--heads", "3"), "--channels 64: must be a multiple of 3"),
+        (("--hops", "0"), "--hops 0: must be at least 1"),
+    ],
+)
+def test_values_that_gst_cannot_have(flags, message):
+    with pytest.raises(UserError, match=message):
+        settings.resolve(arguments("--model", "gst", *flags))
 
 
 def test_help_shows_the_flags_of_the_collections_kind(capsys):

@@ -21,7 +21,7 @@ ROWS = 1 << 12  # configurations compared at a time
 def compress(
     raw: LayoutGraph,
     split: str,
-    hops: int,
+    hops: int | str,
     chunks: Iterable[np.ndarray] | None = None,
     path: Path | str | None = None,
 ) -> CachedGraph:
@@ -52,6 +52,7 @@ def compress(
         node_feat=_padded(raw, kept),
         node_opcode=raw.node_opcode[kept],
         edges=induced_edges(count, raw.edge_index, kept),
+        node_splits=np.unique(np.searchsorted(kept, raw.node_splits)).astype(np.int32),
         config_nodes=np.searchsorted(kept, raw.node_config_ids).astype(np.int32),
         dictionary=dictionary,
         cells=kept_cells,

@@ -27,6 +27,7 @@ NODES_AND_EDGES: Arrays = {
 # ``cells`` is bytes, its offset a multiple of 8.
 LAYOUT: Arrays = {
     **NODES_AND_EDGES,
+    "node_splits": (np.int32, (), "splits"),
     "config_nodes": (np.int32, (), "config_nodes"),
     "dictionary": (np.int32, (3,), "dictionary"),
     "cells": (np.uint8, (), "cell_bytes"),

@@ -21,6 +21,8 @@ class CachedGraph:
         node_feat: (n, 140) float32, -1 padded.
         node_opcode: (n,) uint8.
         edges: (m, 2) int32, rows [user, operand], positions among the kept nodes.
+        node_splits: (s,) int32, ascending: where the source's parts of the program begin, and
+            the last one ends, as positions among the kept nodes.
         config_nodes: (k,) int32, positions among the kept nodes.
         dictionary: (d, 3) int32, base-7 codes of output, input and kernel layout.
         cells: (c, k) unsigned integers into ``dictionary``.
@@ -33,6 +35,7 @@ class CachedGraph:
     node_feat: np.ndarray
     node_opcode: np.ndarray
     edges: np.ndarray
+    node_splits: np.ndarray
     config_nodes: np.ndarray
     dictionary: np.ndarray
     cells: np.ndarray

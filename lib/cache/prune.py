@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
+ALL = "all"  # hops that keep every node
+
 
 def kept_nodes(
-    node_count: int, edges: np.ndarray, config_nodes: np.ndarray, hops: int
+    node_count: int, edges: np.ndarray, config_nodes: np.ndarray, hops: int | str
 ) -> np.ndarray:
     """Positions of the nodes within ``hops`` of a configurable one, ascending, int64.
 
@@ -21,8 +23,11 @@ def kept_nodes(
         node_count: nodes of the whole graph.
         edges: (m, 2) positions; direction does not matter here.
         config_nodes: (k,) positions of the configurable nodes, all of which are kept.
-        hops: distance in edges, 0 for the configurable nodes alone.
+        hops: distance in edges, 0 for the configurable nodes alone; ``all`` keeps every node,
+            also those that no configurable one is connected to.
     """
+    if hops == ALL:
+        return np.arange(node_count)
     kept = np.zeros(node_count, bool)
     kept[config_nodes] = True
     for _ in range(hops):

@@ -48,8 +48,8 @@ def inference_runs(
     for batch in BATCHES:
         size = ALL if batch is None or batch >= largest else batch
         outputs = folder / "study" / f"batch_{'all' if size == ALL else size}"
-        own = outputs / settings.collection
-        cache_view(cache, own / "cache", splits, None)
+        own = outputs / settings.results
+        cache_view(cache, outputs / settings.cache, splits, None)
         flags = stage_flags(
             settings,
             data,
@@ -90,8 +90,8 @@ def nested_runs(
     for part in range(parts):
         splits = {n: "test" if dealt[n] == part else cache.rows[n]["split"] for n in names}
         outputs = folder / "study" / f"part_{part}_of_{parts}"
-        own = outputs / settings.collection
-        fingerprint = cache_view(cache, own / "cache", splits, splits)
+        own = outputs / settings.results
+        fingerprint = cache_view(cache, outputs / settings.cache, splits, splits)
         flags = stage_flags(settings, data, outputs, score_training=False)
         made.append([_nested_run(own, fold, settings, fingerprint, flags) for fold in range(folds)])
     return made

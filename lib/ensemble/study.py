@@ -53,29 +53,34 @@ CHOICES = {
     "method": pl.String,
     "folds": pl.Int64,
 }
-# What scores a collection's validation graphs in other batches, where batches matter.
-STUDIES = {"layout": inference_runs, "tile": None}
+# What scores a collection's validation graphs in other batches, by model, where batches matter.
+STUDIES = {"tgraph": inference_runs}
 AXES = {"inference": ("batch", "permutations"), "blending": ("method", "folds")}
 GRAPHS_SCHEMA = {**CHOICES, "graph": pl.String, "score": pl.Float64}
 
 
 def run_study(
-    folder: Path, settings: Any, data: Path, count: int | None, parts: int, jobs: int
+    folder: Path,
+    cache: Cache,
+    settings: Any,
+    data: Path,
+    count: int | None,
+    parts: int,
+    jobs: int,
 ) -> pl.DataFrame:
     """Run both studies and write their table and plot; returns the table.
 
     Args:
-        folder: the collection's, with a cache and trained folds.
-        settings: of the collection.
+        folder: the collection's, with trained folds.
+        cache, settings: of the collection.
         data: the data root.
         count: use folds 0 to ``count`` - 1, ``None`` for all that were trained; as many are
             trained anew for each part.
         parts: of the nested cross-validation.
         jobs: networks to train or score side by side.
     """
-    cache = Cache(folder / "cache")
     folds = trained_folds(folder, settings.weights, count)
-    studied = STUDIES[settings.kind]
+    studied = STUDIES.get(settings.model)
     at_hand = studied(folder, cache, settings, data, folds) if studied else {}
     nested = nested_runs(folder, cache, settings, data, len(folds), parts)
     every = [run for runs in (*at_hand.values(), *nested) for run in runs]

@@ -90,9 +90,8 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
         UserError: if there is none, or the collection's configurations are not layouts.
         DataError: if the folds were trained with other settings or data than one another.
     """
-    settings.check_collection(collection)
-    kind = settings.KINDS[collection]
-    if kind is not settings.LayoutSettings:
+    kind = settings.settings_class(collection, overrides.get("model"))
+    if kind.kind != "layout":
         raise UserError(f"--program: ranks layouts, and {collection} is of kind {kind.kind}")
     name = settings.WEIGHTS_FILES[overrides.get("weights", kind.weights)]
     paths = {path: path.parent.name for path in folder.glob(f"fold_*/{name}")}
@@ -133,7 +132,7 @@ def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
     """
     chosen = ensemble.settings
     graph = compress(program.graph, "test", chosen.hops, path=program.path)
-    scale, scores_of = METHODS[chosen.blending], SCORERS[chosen.kind]
+    scale, scores_of = METHODS[chosen.blending], SCORERS[chosen.model]
 
     def of_fold(network: nn.Module) -> np.ndarray:
         return scale(scores_of(network, graph, chosen).mean(axis=0)[graph.original])

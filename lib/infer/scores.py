@@ -16,6 +16,7 @@ from lib.cache.reader import Cache
 from lib.folds import assign_folds
 from lib.infer.tile import tile_scores
 from lib.scoring import score_groupings
+from lib.segments import segmented, whole_scores
 
 SCHEMA = {
     "split": pl.String,
@@ -44,7 +45,7 @@ def score_graphs(
     network: nn.Module, cache: Cache, wanted: Iterable[tuple[str, str]], settings: Any
 ) -> Iterator[pl.DataFrame]:
     """Score each graph; yields a frame of ``SCHEMA``, a row a configuration and permutation."""
-    scores_of = SCORERS[settings.kind]
+    scores_of = SCORERS[settings.model]
     network.eval()
     for split, name in wanted:
         graph = cache.graph(name)
@@ -65,10 +66,18 @@ def permuted_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> np
     return score_groupings(network, graph_tensors(graph), np.stack(orders), size)
 
 
-# How each kind of collection is scored: (network, graph, settings) -> (permutations, c).
+def unpermuted_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> np.ndarray:
+    """Scores of a whole graph's configurations, (1, c); they do not depend on the batch."""
+    return whole_scores(network, segmented(graph, settings), settings.inference_configurations)[
+        None
+    ]
+
+
+# How each model scores a graph: (network, graph, settings) -> (permutations, c).
 SCORERS: dict[str, Callable[[nn.Module, Any, Any], np.ndarray]] = {
-    "layout": permuted_scores,
+    "tgraph": permuted_scores,
     "tile": tile_scores,
+    **dict.fromkeys(("gst", "pooling", "partitioning", "gat"), unpermuted_scores),
 }
 
 

@@ -8,10 +8,18 @@ from lib.errors import UserError
 from lib.model.precision import resolve_device, resolve_precision
 from lib.model.tgraph import TGraph
 from lib.model.tile import TileNetwork
+from lib.model.whole import AttentionModel, PoolingModel
 
-# kind of collection: its networks by name
+# kind of collection: its networks by name.
+# GST, GAT and Partitioning are one network, trained otherwise (lib/train/whole.py).
 NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
-    "layout": {"tgraph": TGraph},
+    "layout": {
+        "tgraph": TGraph,
+        "gst": AttentionModel,
+        "pooling": PoolingModel,
+        "partitioning": AttentionModel,
+        "gat": AttentionModel,
+    },
     "tile": {"tile": TileNetwork},
 }
 

@@ -10,6 +10,7 @@ spread over (nodes, configurations). This is exact: the same numbers as computin
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 
 import torch
@@ -76,6 +77,22 @@ class Standardize(nn.Module):
         values = features.double()
         deviation = values.std(dim=0, correction=0)
         self.mean.copy_(values.mean(dim=0))
+        self.factor.copy_(torch.where(deviation > 0, 1 / deviation, torch.zeros_like(deviation)))
+
+    def fit_chunks(self, chunks: Callable[[], Iterable[Tensor]]) -> None:
+        """:meth:`fit` without holding the rows: chunks (r, width), which are gone through twice.
+
+        Values are float32 and sums float64, so that the mean of a constant feature, and with it
+        its deviation of zero, is exact.
+        """
+        count, total = 0, torch.zeros_like(self.mean, dtype=torch.float64)
+        for chunk in chunks():
+            count, total = count + len(chunk), total + chunk.double().sum(dim=0)
+        mean, squares = total / max(1, count), torch.zeros_like(total)
+        for chunk in chunks():
+            squares += (chunk.double() - mean).square().sum(dim=0)
+        deviation = (squares / max(1, count)).sqrt()
+        self.mean.copy_(mean)
         self.factor.copy_(torch.where(deviation > 0, 1 / deviation, torch.zeros_like(deviation)))
 
     def forward(self, features: Tensor) -> Tensor:

@@ -61,3 +61,62 @@ def torch_segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
     found = torch.segment_reduce(flat, reduce, offsets=pointers, axis=0, unsafe=True)
     empty = (pointers.diff() == 0)[:, None]
     return found.masked_fill(empty, 0).view(len(pointers) - 1, *values.shape[1:])
+
+
+def targets(pointers: Tensor) -> Tensor:
+    """The run that each row is in, (e,) int64."""
+    runs = torch.arange(len(pointers) - 1, device=pointers.device)
+    return runs.repeat_interleave(pointers.diff())
+
+
+def segment_softmax(values: Tensor, pointers: Tensor) -> Tensor:
+    """Softmax over each run of rows.
+
+    Args:
+        values: (e, ...).
+        pointers: (n + 1,) int64, where each run starts; together they hold all rows.
+
+    Returns:
+        (e, ...); the rows of a run sum to 1. The largest of a run is taken off first, so that no
+        exponential overflows; that changes nothing, and no gradient flows through it.
+    """
+    run = targets(pointers)
+    with torch.no_grad():
+        largest = segment(values, pointers, "max").index_select(0, run)
+    powers = torch.exp(values - largest)
+    return powers / segment(powers, pointers, "sum").index_select(0, run)
+
+
+def weighted_sum(values: Tensor, weights: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
+    """Sum of each node's neighbours, every head's with a weight of its own.
+
+    What is gathered from the neighbours, the largest tensor of all, is not kept for the way back
+    but gathered again.
+
+    Args:
+        values: (m, b, heads, width).
+        weights: (e, b, heads), of the neighbours in ``sources``.
+        sources: (e,) int64, rows of ``values``: neighbours of node 0, then of node 1, ...
+        pointers: (n + 1,) int64, where each node's neighbours start.
+
+    Returns:
+        (n, b, heads, width).
+    """
+    return _WeightedSum.apply(values, weights, sources, pointers)
+
+
+class _WeightedSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values, weights, sources, pointers):
+        ctx.save_for_backward(values, weights, sources, pointers)
+        gathered = values.index_select(0, sources)
+        return segment(gathered.mul_(weights[..., None]), pointers, "sum")
+
+    @staticmethod
+    def backward(ctx, gradient):
+        values, weights, sources, pointers = ctx.saved_tensors
+        spread = gradient.index_select(0, targets(pointers))  # (e, b, heads, width)
+        by_weight = values.index_select(0, sources).mul_(spread).sum(dim=-1)
+        spread.mul_(weights[..., None])
+        by_value = torch.zeros_like(values).index_add_(0, sources, spread)
+        return by_value, by_weight, None, None

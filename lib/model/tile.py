@@ -73,20 +73,8 @@ class LogStandardize(Standardize):
     """Element-wise standardization of sign(x) log(1 + |x|), fitted without holding the rows."""
 
     def fit_chunks(self, chunks: Callable[[], Iterable[Tensor]]) -> None:
-        """Set the statistics from the rows of all chunks (r, width), which are gone through twice.
-
-        Values are float32 and sums float64, so that the mean of a constant feature, and with it
-        its deviation of zero, is exact.
-        """
-        count, total = 0, torch.zeros_like(self.mean, dtype=torch.float64)
-        for chunk in chunks():
-            count, total = count + len(chunk), total + signed_log(chunk).double().sum(dim=0)
-        mean, squares = total / max(1, count), torch.zeros_like(total)
-        for chunk in chunks():
-            squares += (signed_log(chunk).double() - mean).square().sum(dim=0)
-        deviation = (squares / max(1, count)).sqrt()
-        self.mean.copy_(mean)
-        self.factor.copy_(torch.where(deviation > 0, 1 / deviation, torch.zeros_like(deviation)))
+        """See :meth:`Standardize.fit_chunks`; of the logarithms."""
+        super().fit_chunks(lambda: map(signed_log, chunks()))
 
     def forward(self, features: Tensor) -> Tensor:
         """(rows, width) float32 to the same shape."""

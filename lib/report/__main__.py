@@ -11,9 +11,9 @@ def main() -> None:
     """Write ``<outputs>/<collection>/report.html`` anew."""
     args = settings.parser(__doc__).parse_args()
     chosen, root = settings.resolve(args)
-    folder = args.outputs / chosen.collection
+    folder = args.outputs / chosen.results
     path = write_report(folder, root.measurements(chosen.collection))
-    print(f"report: {chosen.collection}: wrote {path}")
+    print(f"report: {chosen.results}: wrote {path}")
 
 
 if __name__ == "__main__":

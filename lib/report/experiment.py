@@ -12,6 +12,7 @@ from lib import stage
 from lib.artifacts import read_json
 from lib.errors import DataError, UserError
 from lib.report.metric import Scheme, scheme_of
+from lib.settings import cache_of
 
 SECTIONS = ("test", "validation", "training")  # of metrics.json, what counts most first
 STAGES = ("preprocess", "train", "infer", "ensemble")
@@ -36,6 +37,7 @@ class Experiment:
         folds: each trained fold's ``metrics.json``.
         histories: each trained fold's, a row an epoch.
         graphs: the cache's table; empty if there is none.
+        cache: the folder of the cache, there or not.
         stages: records of the stages' last runs, by ``stage`` or ``stage_<fold>``.
         study: rows of the study, ``None`` if it was not made.
     """
@@ -46,6 +48,7 @@ class Experiment:
     histories: dict[int, pl.DataFrame]
     graphs: pl.DataFrame
     stages: dict[str, dict[str, Any]] = field(default_factory=dict)
+    cache: Path = Path()
     study: pl.DataFrame | None = None
 
     @property
@@ -120,17 +123,34 @@ def read_experiment(folder: Path) -> Experiment:
     found = {int(p.parent.name[5:]): p for p in folder.glob("fold_*/metrics.json") if _digits(p)}
     folds = {fold: read_json(path) for fold, path in sorted(found.items())}
     histories = {fold: _parquet(folder / f"fold_{fold}" / "history.parquet") for fold in folds}
-    records = sorted((folder / stage.FOLDER).glob("*.json"))
+    metrics = read_json(folder / "metrics.json") if (folder / "metrics.json").exists() else {}
+    cache = cache_of(folder, metrics.get("settings") or next(iter(folds.values()), {}))
+    stages = {
+        STAGES[0] if _of_stage_1(path) else path.stem: read_json(path)
+        for path in sorted(_records(folder, cache))
+    }
     study = folder / "study" / "study.parquet"
     return Experiment(
         folder=folder,
-        metrics=read_json(folder / "metrics.json") if (folder / "metrics.json").exists() else {},
+        metrics=metrics,
         folds=folds,
         histories={fold: one for fold, one in histories.items() if one is not None},
-        graphs=_none_is_empty(_parquet(folder / "cache" / "graphs.parquet")),
-        stages={path.stem: read_json(path) for path in records},
+        graphs=_none_is_empty(_parquet(cache / "graphs.parquet")),
+        stages=stages,
+        cache=cache,
         study=_parquet(study),
     )
+
+
+def _records(folder: Path, cache: Path) -> list[Path]:
+    """Of the stages that made these results, stage 1's among them, which serves many."""
+    first = cache.parent / stage.FOLDER / f"{cache.name.replace('cache', 'preprocess')}.json"
+    others = [p for p in (folder / stage.FOLDER).glob("*.json") if not _of_stage_1(p)]
+    return [first, *others] if first.exists() else others
+
+
+def _of_stage_1(path: Path) -> bool:
+    return path.stem.startswith(STAGES[0])
 
 
 def _digits(path: Path) -> bool:

@@ -57,20 +57,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="the collection's outputs")
     parser.add_argument("--folds", type=int, required=True)
+    parser.add_argument("--cache", type=Path, required=True, help="the folder of the cache")
     parser.add_argument("--stamps", type=Path, required=True, help="where make keeps its flags")
     for stage in STAGES:
         parser.add_argument(f"--{stage}", default="", help="flags that make would give the stage")
     args = parser.parse_args()
     trace = [] if sys.stdin.isatty() else sys.stdin.read().splitlines()
-    parts = expected_parts(args.folder, args.folds)
+    parts = expected_parts(args.folder, args.cache, args.folds)
     read_trace(parts, trace)
     flags = {stage: getattr(args, stage) for stage in STAGES}
-    print(status(args.folder, parts, flags, args.stamps))
+    print(status(args.folder, args.cache, parts, flags, args.stamps))
 
 
-def expected_parts(folder: Path, folds: int) -> list[Part]:
+def expected_parts(folder: Path, cache: Path, folds: int) -> list[Part]:
     """What `make all` makes, in the order of the stages."""
-    parts = [Part("preprocess", None, folder / "cache" / "manifest.json")]
+    parts = [Part("preprocess", None, cache / "manifest.json")]
     parts += [Part("train", k, folder / f"fold_{k}" / "metrics.json") for k in range(folds)]
     parts += [Part("infer", k, folder / "scores" / f"fold_{k}.parquet") for k in range(folds)]
     names = ("submission.csv", "metrics.json", "report.html")
@@ -94,27 +95,35 @@ def read_trace(parts: Sequence[Part], lines: Iterable[str]) -> None:
                 one.due += due
 
 
-def status(folder: Path, parts: Sequence[Part], flags: Mapping[str, str], stamps: Path) -> str:
+def status(
+    folder: Path, cache: Path, parts: Sequence[Part], flags: Mapping[str, str], stamps: Path
+) -> str:
     """The state of a collection as text for a terminal.
 
     Args:
         folder: its outputs.
+        cache: the folder of its cache, which other models may share.
         parts: with their reasons noted.
         flags: what make would give each stage now.
         stamps: folder of the flags that it gave last.
     """
     if not folder.is_dir():
-        return f"{folder}: nothing is built yet; make all COLLECTION={folder.name} builds it"
+        collection, _, model = folder.name.partition("@")
+        named = f"COLLECTION={collection}" + (f" MODEL={model}" if model else "")
+        return f"{folder}: nothing is built yet; make all {named} builds it"
     experiment = read_experiment(folder)
     title = paint(folder.name, "bold") + f"   {folder}/"
     if experiment.name():
         title += f"   experiment {experiment.name()}"
-    blocks = [title, _stages(folder, parts, flags, stamps)]
+    blocks = [title, _stages(folder, cache, parts, flags, stamps)]
     blocks += [block for block in (_under_way(parts), _scores(experiment)) if block]
     return "\n\n".join(blocks)
 
 
-def _stages(folder: Path, parts: Sequence[Part], flags: Mapping[str, str], stamps: Path) -> str:
+def _stages(
+    folder: Path, cache: Path, parts: Sequence[Part], flags: Mapping[str, str], stamps: Path
+) -> str:
+    shared = f"{cache.parent.name}.{cache.name.replace('cache', STAGES[0])}"
     lines = [paint(f"{'stage':<12}{'folds':>7}{'made':>18}   state", "bold")]
     paths = {str(part.path): part for part in parts}
     for stage in STAGES:
@@ -126,7 +135,7 @@ def _stages(folder: Path, parts: Sequence[Part], flags: Mapping[str, str], stamp
         made = f"{duration(max(0.0, time.time() - when))} ago" if built else "-"
         count = f"{len(built)} of {len(own)}" if own[0].fold is not None else ""
         lines.append(f"{stage:<12}{count:>7}{made:>18}   {paint(state, colour)}")
-        stamp = stamps / f"{folder.name}.{stage}"
+        stamp = stamps / (shared if stage == STAGES[0] else f"{folder.name}.{stage}")
         lines += [f"{'':<12}{line}" for line in _reasons(stale, paths, stamp, flags[stage])]
     return "\n".join(lines)
 

@@ -73,8 +73,8 @@ def savings(experiment: Experiment) -> Table | None:
             sizes = int(frame[before].sum()), int(frame[after].sum())
             rows.append(_saving(name, *sizes, f"{sizes[0]:,}", f"{sizes[1]:,}"))
     if "source_bytes" in frame.columns:
-        folder = experiment.folder / "cache"
-        sizes = int(frame["source_bytes"].sum()), sum(p.stat().st_size for p in folder.iterdir())
+        files = experiment.cache.iterdir()
+        sizes = int(frame["source_bytes"].sum()), sum(p.stat().st_size for p in files)
         rows.append(_saving("bytes", *sizes, readable(sizes[0]), readable(sizes[1])))
     return Table(["", "before", "after", "ratio", "kept"], rows)
 

@@ -18,6 +18,7 @@ from lib.metrics import ranking_metrics
 from lib.model.inputs import GraphBatch
 from lib.scoring import score_in_batches
 from lib.train.loss import pairwise_hinge
+from lib.train.state import Stateless
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class FoldData:
+class FoldData(Stateless):
     """Training and validation graphs of one fold, each sorted by name: a graph a step."""
 
     train: list[LabelledGraph]

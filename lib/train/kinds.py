@@ -1,8 +1,9 @@
-"""What stage 2 trains on for each kind of collection."""
+"""What stage 2 trains on for each model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sized
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from lib.cache.reader import Cache
-from lib.train import data, tile
+from lib.train import data, tile, whole
+from lib.train.memory import Estimate
 
 
 class Sample(Protocol):
@@ -45,11 +47,33 @@ class Fold(Protocol):
         """Metrics of each validation graph, ``settings.metric`` among them; empty if a score is
         not finite."""
 
+    def begin(self, state: Path, identity: str, epochs: int) -> bool:
+        """Before the first step: get ready what training keeps beside the network.
 
-# (cache, fold, folds in all, seed) -> the fold
-LOADERS: dict[str, Callable[[Cache, int, int, int], Fold]] = {
-    "layout": data.load_fold,
-    "tile": tile.load_fold,
+        Args:
+            state: the training state's file, whose name tells that of others beside it.
+            identity: of the run, see :meth:`lib.train.loop.FoldTraining.run`.
+            epochs: that the state has seen, which is resumed; 0 to begin anew.
+
+        Returns:
+            False if what was kept does not go with such a state: it cannot be resumed.
+        """
+
+    def saved(self, epochs: int) -> None:
+        """The training state was just saved, after so many epochs."""
+
+    def end(self) -> None:
+        """Training is over: delete what was kept."""
+
+    def estimate(self) -> Estimate | None:
+        """Memory that a step takes, as far as it is known beforehand."""
+
+
+# (cache, fold, settings) -> the fold
+LOADERS: dict[str, Callable[[Cache, int, Any], Fold]] = {
+    "tgraph": lambda cache, fold, s: data.load_fold(cache, fold, s.folds_total, s.seed),
+    "tile": lambda cache, fold, s: tile.load_fold(cache, fold, s.folds_total, s.seed),
+    **dict.fromkeys(whole.STEPS, whole.load_fold),
 }
 
 
@@ -59,4 +83,4 @@ def load_fold(cache: Cache, fold: int, settings: Any) -> Fold:
     Raises:
         UserError: if there is no such fold, or a side of it is empty.
     """
-    return LOADERS[settings.kind](cache, fold, settings.folds_total, settings.seed)
+    return LOADERS[settings.model](cache, fold, settings)

@@ -15,9 +15,11 @@ import torch
 from torch import nn
 
 from lib import checkpoint
+from lib.artifacts import remove_leftovers
 from lib.errors import DataError
 from lib.metrics import mean_metrics
 from lib.train.kinds import Fold, Sample
+from lib.train.memory import out_of_memory_told
 from lib.train.schedule import learning_rate
 
 SAVE_SECONDS = 20.0  # at least, between two saves of the training state
@@ -72,6 +74,10 @@ class FoldTraining:
             identity: fingerprint of data, settings and code; a state of another is ignored.
         """
         self._resume(state, identity)
+        with out_of_memory_told(self.data.estimate(), self.device):
+            yield from self._epochs(state, identity)
+
+    def _epochs(self, state: Path, identity: str) -> Iterator[dict[str, float]]:
         saved = time.monotonic()
         yield from self.progress.history
         while self._steps_done(self.progress.epochs) < self.steps:
@@ -82,6 +88,12 @@ class FoldTraining:
             if time.monotonic() - saved > SAVE_SECONDS:
                 self._save(state, identity)
                 saved = time.monotonic()
+
+    def end(self, state: Path) -> None:
+        """The results are safe: delete the training state and what was kept beside it."""
+        self.data.end()
+        state.unlink(missing_ok=True)
+        remove_leftovers(state)
 
     def _epoch(self) -> dict[str, float]:
         started, epoch = time.perf_counter(), self.progress.epochs
@@ -167,15 +179,15 @@ class FoldTraining:
         for index, moments in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{k}": v for k, v in moments.items()}
         checkpoint.save(path, tensors, {"identity": identity, "progress": vars(self.progress)})
+        self.data.saved(self.progress.epochs)
 
     def _resume(self, path: Path, identity: str) -> None:
-        if not path.exists():
-            return
-        try:
-            tensors, about = checkpoint.load(path)
-        except DataError:  # not ours, or of a format before: begin anew
-            return
-        if about.get("identity") != identity:
+        tensors, about = _state(path, identity)
+        epochs = about["progress"]["epochs"] if about else 0
+        if not self.data.begin(path, identity, epochs):
+            about = {}
+            self.data.begin(path, identity, 0)
+        if not about:
             return
         self.network.load_state_dict(_below(tensors, "last."))
         self.best = _below(tensors, "best.")
@@ -205,6 +217,17 @@ def _optimizer(network: nn.Module, settings: Any) -> torch.optim.AdamW:
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
+
+
+def _state(path: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """A saved state of this very run; empty if there is none."""
+    if not path.exists():
+        return {}, {}
+    try:
+        tensors, about = checkpoint.load(path)
+    except DataError:  # not ours, or of a format before: begin anew
+        return {}, {}
+    return (tensors, about) if about.get("identity") == identity else ({}, {})
 
 
 def _copy(network: nn.Module) -> dict[str, torch.Tensor]:

@@ -23,6 +23,7 @@ from lib.metrics import tile_metrics
 from lib.model.tile import TileBatch, TileNetwork
 from lib.tiles import kernel_batch, kernel_scores, tile_batch
 from lib.train.loss import pairwise_hinge
+from lib.train.state import Stateless
 
 STATISTICS_ROWS = 256  # configurations of a kernel that the standardization sees, evenly spaced
 ROWS = 1 << 12  # compared at a time
@@ -53,7 +54,7 @@ class TileSample:
 
 
 @dataclass(frozen=True)
-class TileFold:
+class TileFold(Stateless):
     """Names of the training and validation kernels of one fold, sorted."""
 
     cache: Cache

@@ -48,6 +48,7 @@ def program_graph(shape: Shape, total: int, seed: int = 0) -> CachedGraph:
         node_feat=features,
         node_opcode=rng.integers(1, 121, shape.nodes).astype(np.uint8),
         edges=np.unique(np.stack([users, operands], axis=1), axis=0).astype(np.int32),
+        node_splits=np.array([0, shape.nodes], np.int32),
         config_nodes=np.sort(rng.permutation(shape.nodes)[: shape.configurable]).astype(np.int32),
         dictionary=rng.integers(0, LARGEST, (CODES, 3)).astype(np.int32),
         cells=np.take_along_axis(own.T, choice, axis=0).astype(np.uint8),

@@ -63,3 +63,12 @@ def test_an_edge_between_two_kept_neighbours_stays():
     edges = np.array([[1, 0], [2, 0], [2, 1]])  # 0 is configurable, 1 and 2 are its users
     kept = kept_nodes(3, edges, np.array([0]), 1)
     assert [2, 1] in induced_edges(3, edges, kept).tolist()
+
+
+@given(graphs())
+@settings(max_examples=30, deadline=None)
+def test_all_keeps_every_node_in_its_order(graph):
+    count, edges, chosen = graph
+    kept = kept_nodes(count, edges, chosen, "all")
+    assert kept.tolist() == list(range(count))  # also what no configurable node is connected to
+    assert induced_edges(count, edges, kept).tolist() == edges.tolist()

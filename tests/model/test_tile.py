@@ -99,7 +99,10 @@ def test_equal_rows_get_equal_scores(kernels, network):
 
 @pytest.mark.parametrize(
     ("settings", "model", "known"),
-    [(tiny_settings(), "tgraph", "tile"), (tiny_layout_settings(), "tile", "tgraph")],
+    [
+        (tiny_settings(), "tgraph", "tile"),
+        (tiny_layout_settings(), "tile", "tgraph, gst, pooling, partitioning, gat"),
+    ],
 )
 def test_a_network_of_another_kind_is_refused(settings, model, known):
     with pytest.raises(UserError, match=f"--model '{model}': not one of {known}$"):

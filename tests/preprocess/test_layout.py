@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lib.cache.codec import decode_layouts
+from lib.cache.prune import kept_nodes
 from lib.cache.reader import Cache
 from lib.errors import DataError, UserError
 from lib.preprocess.collection import raw_files, write_cache
@@ -63,6 +64,16 @@ def test_configurable_nodes_keep_their_features(raw):
         graph.node_opcode[graph.config_nodes], raw.node_opcode[raw.node_config_ids]
     )
     assert len(graph.node_opcode) < len(raw.node_opcode)
+
+
+@pytest.mark.parametrize("hops", [1, "all"])
+def test_splits_stay_between_the_same_nodes(raw, hops):
+    splits = np.array([0, 7, 7, 19, len(raw.node_opcode)])
+    graph = compress(LayoutGraph(**{**vars(raw), "node_splits": splits}), "train", hops=hops)
+    kept = kept_nodes(len(raw.node_opcode), raw.edge_index, raw.node_config_ids, hops)
+    expected = [int((kept < split).sum()) for split in splits]
+    assert graph.node_splits.tolist() == sorted(set(expected))
+    assert graph.node_splits[-1] == len(graph.node_opcode) == len(kept)
 
 
 def test_configurable_nodes_in_any_order(raw):

@@ -48,7 +48,7 @@ def test_up_to_date(finished):
     [
         ({"EPOCHS": 7}, "train", "changed: --epochs 3 → 7"),
         ({"TTA": 4}, "infer", "changed: --permutations 2 → 4"),
-        ({"SEED": 3}, "preprocess", "changed: --seed (default) → 3"),
+        ({"SEED": 3}, "train", "changed: --seed (default) → 3"),
         ({"FOLDS": 1}, "ensemble", "changed: FOLDS 2 → 1"),
     ],
 )

@@ -1,0 +1,185 @@
+"""The historical embedding table: what each segment's embedding was when it was last computed.
+
+An entry for each (graph, configuration, segment) of the training graphs, in one file that is
+mapped into memory; what was never written takes no room on most disks. The file is as large as
+the graphs say, so its size is known, told and bounded before it is made.
+
+A run that is killed must end with the same bits as one that was not. The network goes back to
+the state that was saved last, and so must the table: before an entry is overwritten for the first
+time since then, what it held is appended to a journal beside it, and a run that resumes puts that
+back. Kernels keep what a killed process wrote; of a machine that went down they may not, in either
+file, so a table of before the machine was started is not resumed, and training begins anew.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lib.artifacts import atomic_file
+from lib.errors import UserError
+from lib.train.memory import gigabytes
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+class EmbeddingTable:
+    """Embeddings of segments, by graph, configuration and segment.
+
+    Args:
+        sizes: (configurations, segments) of each graph.
+        width: of an embedding.
+        limit: most bytes that the file may have.
+
+    Raises:
+        UserError: if it would have more.
+    """
+
+    def __init__(self, sizes: dict[str, tuple[int, int]], width: int, limit: int):
+        self.entry = np.dtype([("step", "<i8"), ("embedding", "<f4", (width,))])
+        self.sizes, self.starts, count = sizes, {}, 0
+        for name, (configurations, segments) in sizes.items():
+            self.starts[name] = count
+            count += configurations * segments
+        self.count, self.step, self.saved_step = count, 0, 0
+        self.values: Any = None
+        if self.bytes > limit:
+            raise UserError(
+                f"historical embeddings of {count:,} segments take {gigabytes(self.bytes)}, more "
+                f"than --history-gigabytes {limit / 1e9:g}; allow more, or use --no-history"
+            )
+
+    @property
+    def bytes(self) -> int:
+        """Size of the file."""
+        return self.count * self.entry.itemsize
+
+    def begin(self, state: Path, identity: str, epochs: int) -> bool:
+        """Open the table as it was after ``epochs``, or make an empty one for 0.
+
+        Args:
+            state: the training state; the table and its journal lie beside it.
+            identity: of the run.
+            epochs: that the state has seen.
+
+        Returns:
+            False if what is there does not go with that state.
+        """
+        self.path, self.journal = state.with_name("history.bin"), state.with_name("history.log")
+        self.identity = identity
+        if epochs:
+            return self._resume(epochs)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.unlink(missing_ok=True)
+        free = shutil.disk_usage(self.path.parent).free
+        if self.bytes > free:
+            raise UserError(
+                f"{self.path}: would have {gigabytes(self.bytes)}, and the disk has "
+                f"{gigabytes(free)} left; use --no-history"
+            )
+        with open(self.path, "wb") as file:
+            file.truncate(self.bytes)
+        self._map()
+        self.step = 0
+        self.saved(0)
+        return True
+
+    def read(self, name: str, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What is known of some configurations of a graph.
+
+        Returns:
+            ``(steps, embeddings)``: (b, s) int64, when each was written, 0 for never; and
+            (b, s, width) float32.
+        """
+        found = self._of(name)[configurations]
+        return found["step"], found["embedding"]
+
+    def write(
+        self, name: str, configurations: np.ndarray, segment: int, embeddings: np.ndarray
+    ) -> None:
+        """Set the embeddings, (p, width), of one segment under some configurations, once each."""
+        own = self._of(name)
+        before = own[configurations, segment]  # a copy
+        first = before["step"] <= self.saved_step
+        places = self.starts[name] + configurations * self.sizes[name][1] + segment
+        self._remember(places[first], before[first])
+        after = np.empty(len(configurations), self.entry)
+        after["step"], after["embedding"] = self.step, embeddings
+        own[configurations, segment] = after
+
+    def next_step(self) -> None:
+        """What is written from now on is newer than what was written before."""
+        self.step += 1
+
+    def saved(self, epochs: int) -> None:
+        """The network's state was saved: that is what the journal leads back to from now on."""
+        self.saved_step = self.step
+        about = {"identity": self.identity, "epochs": epochs, "step": self.step, "boot": _boot()}
+        with atomic_file(self.journal) as temporary:
+            temporary.write_text(json.dumps(about) + "\n")
+        self._close()
+        self._log = open(self.journal, "ab", buffering=0)
+
+    def end(self) -> None:
+        """Delete table and journal."""
+        self._close()
+        self.values = None
+        for path in (self.path, self.journal):
+            path.unlink(missing_ok=True)
+
+    def _resume(self, epochs: int) -> bool:
+        try:
+            with open(self.journal, "rb") as file:
+                about = json.loads(file.readline())
+                changes = file.read()
+            known = about["identity"] == self.identity and about["boot"] == _boot()
+            if not known or self.path.stat().st_size != self.bytes:
+                return False
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+        self._map()
+        if about["epochs"] == epochs:
+            self._undo(changes)
+            self.step = about["step"]
+        else:  # killed after the state was saved and before the journal was begun anew
+            self.step = int(self.values["step"].max(initial=0))
+        self.saved(epochs)
+        return True
+
+    def _undo(self, changes: bytes) -> None:
+        record = self._record()
+        whole = len(changes) // record.itemsize  # of a half-written one the entry still stands
+        found = np.frombuffer(changes, record, whole)
+        self.values[found["place"]] = found["before"]
+
+    def _remember(self, places: np.ndarray, before: np.ndarray) -> None:
+        if len(places):
+            records = np.empty(len(places), self._record())
+            records["place"], records["before"] = places, before
+            self._log.write(records.tobytes())
+
+    def _record(self) -> np.dtype:
+        return np.dtype([("place", "<i8"), ("before", self.entry)])
+
+    def _of(self, name: str) -> np.ndarray:
+        shape, start = self.sizes[name], self.starts[name]
+        return self.values[start : start + shape[0] * shape[1]].reshape(shape)
+
+    def _map(self) -> None:
+        self.values = np.memmap(self.path, self.entry, "r+", shape=(self.count,))
+
+    def _close(self) -> None:
+        if getattr(self, "_log", None) is not None:
+            self._log.close()
+            self._log = None
+
+
+def _boot() -> str:
+    try:
+        return BOOT.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,111 @@
+"""Table 1 of the GST thesis on the bundled collections: every model and TGraph, over seeds.
+
+.venv/bin/python -m tests.bench.thesis [--seeds 3] [--folds 5] [--outputs outputs/thesis]
+
+Runs the real stages, one collection, model and seed after another, and after each writes
+``<outputs>/thesis.parquet``: ``collection, model, seed, section, graph, tau``. What is there
+already is not run again, so that it can be killed and started again; ``--only`` prints the table of
+what is there. Errors are standard errors over seeds of the mean over graphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from lib.artifacts import atomic_file, read_json
+from lib.settings import BUNDLED_VALUES, MODELS
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTIONS = ("validation", "test")
+SCHEMA = {
+    "collection": pl.String,
+    "model": pl.String,
+    "seed": pl.Int64,
+    "section": pl.String,
+    "graph": pl.String,
+    "tau": pl.Float64,
+}
+
+
+def run(collection: str, model: str, seed: int, folds: int, outputs: Path) -> Path:
+    """Run all stages; returns the folder with the metrics."""
+    common = ["--collection", collection, "--model", model, "--seed", seed, "--outputs", outputs]
+    every = [("01_preprocess.py",)]
+    for fold in range(folds):
+        every += [("02_train.py", "--fold", fold), ("03_infer.py", "--fold", fold)]
+    every.append(("04_ensemble.py", "--folds", folds))
+    for script, *flags in every:
+        line = [sys.executable, ROOT / script, *common, *flags]
+        environment = {**os.environ, "WANDB_MODE": "disabled"}
+        subprocess.run([*map(str, line)], cwd=ROOT, env=environment, check=True)
+    chosen = MODELS["layout"][model](collection=collection)
+    return outputs / chosen.results
+
+
+def rows_of(folder: Path, collection: str, model: str, seed: int) -> pl.DataFrame:
+    """Each graph's tau, from the metrics of stage 4."""
+    metrics = read_json(folder / "metrics.json")
+    rows = [
+        (collection, model, seed, section, graph, one["tau"])
+        for section in SECTIONS
+        for graph, one in metrics[section].get("graphs", {}).items()
+    ]
+    return pl.DataFrame(rows, SCHEMA, orient="row")
+
+
+def table(found: pl.DataFrame, section: str) -> str:
+    """A row a model, a column a collection: mean and standard error over seeds."""
+    means = (
+        found.filter(pl.col("section") == section)
+        .group_by("collection", "model", "seed")
+        .agg(pl.col("tau").mean())
+    )
+    lines = [f"| {section} | " + " | ".join(BUNDLED_VALUES) + " |"]
+    lines.append("|---" + "|--:" * len(BUNDLED_VALUES) + "|")
+    for model in MODELS["layout"]:
+        cells = []
+        for collection in BUNDLED_VALUES:
+            own = means.filter(collection=collection, model=model)["tau"].to_numpy()
+            error = np.std(own, ddof=1) / len(own) ** 0.5 if len(own) > 1 else np.nan
+            shown = f"{own.mean():.3f} ± {error:.3f}" if len(own) > 1 else f"{own.sum():.3f}"
+            cells.append(f"{shown} ({len(own)})" if len(own) else "-")
+        lines.append(f"| {model} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run what is missing, then print the table; in brackets, how many seeds it is over."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--outputs", type=Path, default=Path("outputs/thesis"))
+    parser.add_argument("--only", action="store_true", help="print what is there, run nothing")
+    args = parser.parse_args()
+    path = args.outputs / "thesis.parquet"
+    found = pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SCHEMA)
+    wanted = [
+        (collection, model, seed)
+        for seed in range(args.seeds)  # first every model once
+        for collection in BUNDLED_VALUES
+        for model in MODELS["layout"]
+    ]
+    done = set(found.select("collection", "model", "seed").unique().iter_rows())
+    for one in [] if args.only else [one for one in wanted if one not in done]:
+        collection, model, seed = one
+        folder = run(collection, model, seed, args.folds, args.outputs / f"seed_{seed}")
+        found = pl.concat([found, rows_of(folder, collection, model, seed)])
+        with atomic_file(path) as temporary:
+            found.write_parquet(temporary)
+    for section in SECTIONS:
+        print(table(found, section))
+
+
+if __name__ == "__main__":
+    main()

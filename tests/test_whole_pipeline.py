@@ -1,0 +1,184 @@
+"""GST and its baselines through make, beside TGraph, on synthetic data."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from lib import checkpoint
+from lib.artifacts import read_json
+from lib.cache.reader import Cache
+
+from .builders import COLLECTION
+from .stages import REPOSITORY, SCRIPTS, command, environment, make, run_stage, stages_in
+from .synthetic import write_collection
+
+SMALL = ["--folds-total", 2, "--configurations", 8]
+ATTENTION = [*SMALL, "--channels", 8, "--heads", 2]
+FLAGS = {
+    "gst": [*ATTENTION, "--segment-nodes", 8, "--trained-segments", 2, "--segment-dropout", 0.3],
+    "pooling": SMALL,
+}
+
+
+class Outputs:
+    """A data root and the folder that models put their results in."""
+
+    def __init__(self, root: Path):
+        self.data, self.folder = root / "data", root / "outputs"
+        write_collection(self.data, COLLECTION, train=6, valid=2, test=2)
+
+    def make(self, *arguments: str, model: str, **variables: object) -> str:
+        given = {"DATA": self.data, "OUTPUTS": self.folder, "FOLDS": 1, "EPOCHS": 2, "MODEL": model}
+        flags = " ".join(map(str, FLAGS[model]))
+        return make(*arguments, **{**given, "ARGS": flags, **variables})
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory) -> Outputs:
+    made = Outputs(tmp_path_factory.mktemp("whole"))
+    made.said = {model: made.make("all", model=model) for model in FLAGS}
+    return made
+
+
+def test_models_lie_side_by_side_and_share_the_cache(outputs):
+    assert stages_in(outputs.said["gst"]) == list(SCRIPTS)
+    assert stages_in(outputs.said["pooling"]) == list(SCRIPTS[1:])
+    names = {path.name for path in outputs.folder.iterdir() if path.name[0] != "."}
+    assert names == {COLLECTION, f"{COLLECTION}@gst", f"{COLLECTION}@pooling"}
+    assert {path.name for path in (outputs.folder / COLLECTION).iterdir()} == {
+        "cache-all",
+        "stages",
+    }
+    for model in FLAGS:
+        assert stages_in(outputs.make("all", model=model)) == []
+        folder = outputs.folder / f"{COLLECTION}@{model}"
+        assert {path.name for path in (folder / "fold_0").iterdir()} == {
+            *("model.safetensors", "last.safetensors", "history.parquet", "metrics.json")
+        }
+        assert (folder / "submission.csv").read_text().count("\n") == 3
+        assert len(read_json(folder / "metrics.json")["validation"]["graphs"]) == 4
+
+
+def test_the_cache_has_every_node_in_its_order(outputs):
+    cache = Cache(outputs.folder / COLLECTION / "cache-all")
+    for name in cache.names("train"):
+        graph, row = cache.graph(name), cache.rows[name]
+        assert row["nodes"] == row["source_nodes"] == 30
+        assert row["edges"] == row["source_edges"]
+        assert (graph.edges[:, 0] > graph.edges[:, 1]).all()  # operands first, as in the source
+        assert graph.node_splits.tolist() == [0, 30]
+
+
+def test_the_table_is_told_before_training(outputs):
+    lines = outputs.said["gst"].splitlines()
+    assert [line for line in lines if "historical embeddings of " in line and " on disk" in line]
+
+
+def test_compare_sets_models_side_by_side(outputs):
+    paths = {
+        name: outputs.folder / f"{COLLECTION}@{m}" for name, m in zip("AB", FLAGS, strict=True)
+    }
+    said = make("compare", **paths)
+    assert "model" in said
+    assert "gst" in said
+    assert "pooling" in said
+    assert "validation: 4 graphs" in said
+
+
+def test_status_and_report_of_a_model(outputs):
+    said = outputs.make("status", model="gst")
+    assert said.count("up to date") == 4
+    page = (outputs.folder / f"{COLLECTION}@gst" / "report.html").read_text()
+    assert Cache(outputs.folder / COLLECTION / "cache-all").fingerprint in page
+    changed = outputs.make("status", model="gst", HOPS=2)
+    assert "not built" in changed
+
+
+def test_one_program_is_ranked_by_a_model(outputs):
+    path = outputs.data / "npz/layout/xla/default/test/test_0.v1.0.npz"
+    flags = [
+        "--outputs",
+        outputs.folder,
+        "--program",
+        path,
+        "--model",
+        "gst",
+        "--top",
+        20,
+        "--json",
+    ]
+    done = run_stage("03_infer.py", *flags)
+    assert done.returncode == 0, done.stderr
+    order = ";".join(str(one["config"]) for one in json.loads(done.stdout)["top"])
+    rows = (outputs.folder / f"{COLLECTION}@gst" / "submission.csv").read_text().splitlines()
+    assert rows[1].endswith(f",{order}")
+
+
+def test_a_killed_training_ends_with_the_same_bytes(outputs, tmp_path):
+    """With a historical table beside the state; saves after every epoch, is killed somewhere."""
+    driver = tmp_path / "driver.py"
+    driver.write_text(
+        "import runpy, sys\n"
+        "from lib.train import loop\n"
+        "loop.SAVE_SECONDS = -1.0\n"
+        "sys.argv = sys.argv[1:]\n"
+        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    )
+    flags = ["--data", outputs.data, "--model", "gst", *FLAGS["gst"], "--fold", 0, "--epochs", 25]
+    for name in ("killed", "undisturbed"):
+        (tmp_path / name / COLLECTION).mkdir(parents=True)
+        cache = outputs.folder / COLLECTION / "cache-all"
+        (tmp_path / name / COLLECTION / "cache-all").symlink_to(cache)
+    line = command("02_train.py", *flags, "--outputs", tmp_path / "killed")
+    line.insert(1, str(driver))
+    folder = tmp_path / "killed" / f"{COLLECTION}@gst" / "fold_0"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen(line, cwd=REPOSITORY, env=environment(), **quiet)
+    deadline = time.monotonic() + 120
+    while not (folder / "state.safetensors").exists() and time.monotonic() < deadline:
+        assert process.poll() is None
+        time.sleep(0.01)
+    time.sleep(random.uniform(0, 0.5))
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+    _, about = checkpoint.load(folder / "state.safetensors")
+    assert 1 <= about["progress"]["epochs"] < 25
+    assert (folder / "history.bin").exists()
+
+    for name in ("killed", "undisturbed"):
+        done = run_stage("02_train.py", *flags, "--outputs", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    ends = [tmp_path / name / f"{COLLECTION}@gst" / "fold_0" for name in ("killed", "undisturbed")]
+    for name in ("model.safetensors", "last.safetensors"):
+        assert (ends[0] / name).read_bytes() == (ends[1] / name).read_bytes(), name
+    histories = [pl.read_parquet(end / "history.parquet") for end in ends]
+    columns = sorted(set(histories[0].columns) - {"seconds", "configurations_per_second"})
+    assert histories[0].select(columns).equals(histories[1].select(columns))
+    assert not list(folder.glob("history.*n")), "the table is gone when the fold is done"
+
+
+def test_out_of_memory_of_full_attention_is_one_line(outputs, tmp_path):
+    """A real refusal: the process may take less than the step's tensors."""
+    write_collection(tmp_path / "data", COLLECTION, train=2, valid=2, test=0, nodes=4000)
+    flags = ["--data", tmp_path / "data", "--outputs", tmp_path / "out", "--model", "gat"]
+    flags += ["--folds-total", 2]
+    assert run_stage("01_preprocess.py", *flags, "--jobs", 1).returncode == 0
+    limit = ["--memory-gigabytes", 0.05, "--channels", 256]
+    done = run_stage("02_train.py", *flags, *limit, "--fold", 0, "--epochs", 1)
+    assert done.returncode == 2
+    last = done.stderr.strip().splitlines()[-1]
+    assert "out of memory: a step of gat on train_" in last
+    assert "(4,000 nodes, " in last
+    assert "--memory-gigabytes allows" in last
+    assert "MODEL=gst" in last
+    assert "Traceback" not in done.stderr
+    assert "train: a step of gat on train_" in done.stdout  # the estimate, before the run
+    assert not list((tmp_path / "out" / f"{COLLECTION}@gat").rglob("*.safetensors"))

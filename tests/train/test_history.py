@@ -1,0 +1,127 @@
+"""The historical table: what was written is read, and a killed run finds what was saved."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.errors import UserError
+from lib.train import history
+from lib.train.history import EmbeddingTable
+
+SIZES = {"a": (5, 3), "b": (4, 1)}
+WIDTH = 2
+
+
+def table(limit: int = 1 << 20) -> EmbeddingTable:
+    return EmbeddingTable(SIZES, WIDTH, limit)
+
+
+def write(made: EmbeddingTable, name: str, places: list[int], segment: int, value: float) -> None:
+    made.next_step()
+    rows = np.array(places)
+    made.write(name, rows, segment, np.full((len(rows), WIDTH), value, np.float32))
+
+
+def content(made: EmbeddingTable) -> dict[str, list]:
+    rows = {name: np.arange(size[0]) for name, size in SIZES.items()}
+    return {name: [x.tolist() for x in made.read(name, rows[name])] for name in SIZES}
+
+
+def test_what_was_written_is_read(tmp_path):
+    made = table()
+    assert made.begin(tmp_path / "state", "x", 0)
+    write(made, "a", [0, 4], 2, 1.5)
+    write(made, "b", [3], 0, 7.0)
+    steps, embeddings = made.read("a", np.array([4, 1]))
+    assert steps.tolist() == [[0, 0, 1], [0, 0, 0]]
+    assert embeddings[0].tolist() == [[0, 0], [0, 0], [1.5, 1.5]]
+    assert made.read("b", np.array([3]))[1].tolist() == [[[7.0, 7.0]]]
+    made.end()
+    assert not list(tmp_path.iterdir())
+
+
+def test_its_size_is_what_it_says(tmp_path):
+    made = table()
+    made.begin(tmp_path / "state", "x", 0)
+    assert (tmp_path / "history.bin").stat().st_size == made.bytes == 19 * (8 + 4 * WIDTH)
+
+
+def test_it_is_bounded_before_it_is_made(tmp_path):
+    with pytest.raises(UserError, match=r"19 segments take 0.0 MB, more than .*--no-history"):
+        table(limit=100)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_disk_is_told_before(tmp_path, monkeypatch):
+    usage = type("Usage", (), {"free": 10})
+    monkeypatch.setattr(history.shutil, "disk_usage", lambda path: usage)
+    with pytest.raises(UserError, match=r"the disk has 0\.0 MB left"):
+        table().begin(tmp_path / "state", "x", 0)
+
+
+WRITES = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b"]),
+        st.sets(st.integers(0, 3), min_size=1).map(sorted),
+        st.integers(0, 2),
+        st.floats(-9, 9, width=32),
+    ),
+    max_size=8,
+)
+
+
+@given(before=WRITES, after=WRITES, torn=st.integers(0, 23), again=st.booleans())
+@settings(max_examples=12, deadline=None)
+def test_a_killed_run_goes_back_to_what_was_saved(tmp_path_factory, before, after, torn, again):
+    folder = tmp_path_factory.mktemp("killed")
+    first = table()
+    first.begin(folder / "state", "x", 0)
+    for name, rows, segment, value in before:
+        write(first, name, rows, segment * (name == "a"), value)
+    first.saved(3)
+    saved, step = content(first), first.step
+    for name, rows, segment, value in after:
+        write(first, name, rows, segment * (name == "a"), value)
+    with open(folder / "history.log", "ab") as file:
+        file.write(b"\1" * torn)  # a record that the kill cut short, its entry not yet written
+    for _ in range(1 + again):  # killed again right after it went back
+        second = table()
+        assert second.begin(folder / "state", "x", 3)
+        assert (content(second), second.step) == (saved, step)
+
+
+def test_killed_between_saving_the_state_and_beginning_the_journal_anew(tmp_path):
+    first = table()
+    first.begin(tmp_path / "state", "x", 0)
+    write(first, "a", [1], 1, 2.0)
+    first.saved(1)
+    write(first, "a", [1, 2], 1, 3.0)  # the state of epoch 2 is saved after this ...
+    second = table()
+    assert second.begin(tmp_path / "state", "x", 2)  # ... but the journal still says 1
+    assert content(second) == content(first)
+    assert second.step == first.step
+
+
+@pytest.mark.parametrize("broken", ["identity", "boot", "size", "log", "table"])
+def test_what_does_not_go_with_the_state_is_not_resumed(tmp_path, broken):
+    first = table()
+    first.begin(tmp_path / "state", "x", 0)
+    first.saved(1)
+    log = tmp_path / "history.log"
+    if broken == "boot":
+        log.write_text(json.dumps({**json.loads(log.read_text()), "boot": "another"}) + "\n")
+    elif broken == "size":
+        (tmp_path / "history.bin").write_bytes(b"short")
+    elif broken == "log":
+        log.write_bytes(b"\xff")
+    elif broken == "table":
+        (tmp_path / "history.bin").unlink()
+    assert not table().begin(tmp_path / "state", "y" if broken == "identity" else "x", 1)
+    fresh = table()
+    assert fresh.begin(tmp_path / "state", "x", 0)
+    assert not any(np.any(steps) for steps, _ in content(fresh).values())
