@@ -152,7 +152,7 @@ $(OUT)/study/study.parquet: $(MODELS) $(INFER_SOURCES) $(ENSEMBLE_SOURCES) $(STU
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.ensemble.merge --outputs $(OUTPUTS) $(call flag,DATA,data) \
-		$(call flag,SAMPLE,sample) $(if $(PARTIAL),--partial)
+		$(call flag,SAMPLE,sample) $(call flag,MODEL,model) $(if $(PARTIAL),--partial)
 
 score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
 	$(RUN) -m lib.ensemble.leaderboard --outputs $(OUTPUTS) $(call flag,DATA,data) $(SUBMISSION)

@@ -132,7 +132,7 @@ def test_a_killed_training_ends_with_the_same_bytes(outputs, tmp_path):
         "sys.argv = sys.argv[1:]\n"
         "runpy.run_path(sys.argv[0], run_name='__main__')\n"
     )
-    flags = ["--data", outputs.data, "--model", "gst", *FLAGS["gst"], "--fold", 0, "--epochs", 25]
+    flags = ["--data", outputs.data, "--model", "gst", *FLAGS["gst"], "--fold", 0, "--epochs", 15]
     for name in ("killed", "undisturbed"):
         (tmp_path / name / COLLECTION).mkdir(parents=True)
         cache = outputs.folder / COLLECTION / "cache-all"
@@ -150,7 +150,7 @@ def test_a_killed_training_ends_with_the_same_bytes(outputs, tmp_path):
     process.kill()
     assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
     _, about = checkpoint.load(folder / "state.safetensors")
-    assert 1 <= about["progress"]["epochs"] < 25
+    assert 1 <= about["progress"]["epochs"] < 15
     assert (folder / "history.bin").exists()
 
     for name in ("killed", "undisturbed"):
@@ -167,16 +167,16 @@ def test_a_killed_training_ends_with_the_same_bytes(outputs, tmp_path):
 
 def test_out_of_memory_of_full_attention_is_one_line(outputs, tmp_path):
     """A real refusal: the process may take less than the step's tensors."""
-    write_collection(tmp_path / "data", COLLECTION, train=2, valid=2, test=0, nodes=4000)
+    write_collection(tmp_path / "data", COLLECTION, train=2, valid=2, test=0, nodes=2000)
     flags = ["--data", tmp_path / "data", "--outputs", tmp_path / "out", "--model", "gat"]
     flags += ["--folds-total", 2]
     assert run_stage("01_preprocess.py", *flags, "--jobs", 1).returncode == 0
-    limit = ["--memory-gigabytes", 0.05, "--channels", 256]
+    limit = ["--memory-gigabytes", 0.02, "--channels", 256]
     done = run_stage("02_train.py", *flags, *limit, "--fold", 0, "--epochs", 1)
     assert done.returncode == 2
     last = done.stderr.strip().splitlines()[-1]
     assert "out of memory: a step of gat on train_" in last
-    assert "(4,000 nodes, " in last
+    assert "(2,000 nodes, " in last
     assert "--memory-gigabytes allows" in last
     assert "MODEL=gst" in last
     assert "Traceback" not in done.stderr

@@ -70,8 +70,12 @@ def data_root(name: str, data: Path | None) -> DataRoot | None:
         return None
 
 
-def find_collection(name: str, outputs: Path, data: Path | None) -> Collection:
+def find_collection(
+    name: str, outputs: Path, data: Path | None, model: str | None = None
+) -> Collection:
     """What the test split of a collection has, from its cache or else from its raw files.
+
+    ``model`` names whose submission is meant, where its kind has that model.
 
     Raises:
         DataError: if the cache and the raw test split have different graphs.
@@ -84,8 +88,14 @@ def find_collection(name: str, outputs: Path, data: Path | None) -> Collection:
         _check_same_graphs(table, counts, files)
     else:
         counts = {graph: n for path in files for graph, n in count_configurations(path).items()}
-    file = outputs / name / "submission.csv"
+    file = outputs / _results(name, model) / "submission.csv"
     return Collection(name, identifiers()[name], file, root, counts)
+
+
+def _results(name: str, model: str | None) -> str:
+    kind = settings.KINDS.get(name)
+    own = settings.MODELS[kind.kind].get(model or "") if kind else None
+    return own(collection=name).results if own else name
 
 
 def _cached_counts(table: Path) -> dict[str, int]:

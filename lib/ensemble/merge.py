@@ -131,10 +131,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")
     parser.add_argument("--partial", action="store_true", help="write what there is")
     parser.add_argument("--official", action="store_true", help="check the official 894 rows")
+    known = sorted(name for models in settings.MODELS.values() for name in models)
+    parser.add_argument("--model", choices=known, help="whose, of kinds that have it")
     args = parser.parse_args(arguments)
 
     wanted = check_sample(args.sample) if args.sample else None
-    collections = [find_collection(name, args.outputs, args.data) for name in identifiers()]
+    given = args.outputs, args.data, args.model
+    collections = [find_collection(name, *given) for name in identifiers()]
     downloaded = settings.DOWNLOADED.resolve()
     official = args.official or any(
         one.root and one.root.path.resolve() == downloaded and one.file.exists()
@@ -147,7 +150,9 @@ def main(arguments: list[str] | None = None) -> None:
     if not merged.rows:
         raise UserError(f"no collection has a submission yet; {missing}")
 
-    path = args.outputs / "submission.csv"
+    firsts = [next(iter(models)) for models in settings.MODELS.values()]
+    other = f"@{args.model}" if args.model and args.model not in firsts else ""
+    path = args.outputs / f"submission{other}.csv"
     write_submission(path, [(n, ";".join(map(str, o.tolist()))) for n, o in merged.rows.items()])
     if missing:
         print(missing)

@@ -198,3 +198,13 @@ def test_rows_are_checked_and_scored_by_kind(count, data):
         check_row(Path("a"), "layout:xla:random:g", np.append(order, 0), count)
     with pytest.raises(DataError):
         check_row(Path("a"), "tile:xla:g", best[:-1], count)
+
+
+def test_another_models_submission_is_another_file(tmp_path):
+    own, other = (
+        find_collection(LAYOUT, tmp_path, tmp_path, model).file for model in (None, "gst")
+    )
+    assert own == tmp_path / LAYOUT / "submission.csv"
+    assert other == tmp_path / f"{LAYOUT}@gst" / "submission.csv"
+    tile = find_collection("tile-xla", tmp_path, tmp_path, "gst").file
+    assert tile == tmp_path / "tile-xla" / "submission.csv"  # has no such model
