@@ -31,10 +31,10 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def start(root: Path, outputs: Path, hops: int, jobs: int) -> subprocess.Popen:
+def start(root: Path, outputs: Path, jobs: int) -> subprocess.Popen:
     """Start stage 1 in a process group of its own; returns when it has all that it imports."""
     line = [sys.executable, "-c", DRIVER, "01_preprocess.py", "--collection", COLLECTION]
-    line += ["--data", root, "--outputs", outputs, "--hops", hops, "--jobs", jobs]
+    line += ["--data", root, "--outputs", outputs, "--jobs", jobs]
     process = subprocess.Popen(
         [str(word) for word in line],
         cwd=REPOSITORY,
@@ -60,30 +60,33 @@ def finish(process: subprocess.Popen) -> float:
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("root")
-    write_collection(folder, COLLECTION, train=12, valid=2, test=2)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def whole(root, tmp_path_factory) -> dict[int, tuple[dict[str, bytes], float]]:
-    """What undisturbed runs write and how long they take, by hops."""
+def roots(tmp_path_factory) -> dict[int, Path]:
+    """Two data roots, whose caches differ, by their number of training graphs."""
     found = {}
-    for hops in (1, 2):
-        outputs = tmp_path_factory.mktemp(f"whole{hops}")
-        seconds = finish(start(root, outputs, hops, jobs=1))
-        found[hops] = content(outputs / COLLECTION / "cache"), seconds
+    for train in (11, 12):
+        found[train] = tmp_path_factory.mktemp(f"root{train}")
+        write_collection(found[train], COLLECTION, train=train, valid=2, test=2)
     return found
 
 
-def test_killed_at_random_moments(root, whole, tmp_path):
+@pytest.fixture(scope="module")
+def whole(roots, tmp_path_factory) -> dict[int, tuple[dict[str, bytes], float]]:
+    """What undisturbed runs write and how long they take, by training graphs."""
+    found = {}
+    for train, root in roots.items():
+        outputs = tmp_path_factory.mktemp(f"whole{train}")
+        seconds = finish(start(root, outputs, jobs=1))
+        found[train] = content(outputs / COLLECTION / "cache"), seconds
+    return found
+
+
+def test_killed_at_random_moments(roots, whole, tmp_path):
     random.seed(0)
     cache = tmp_path / COLLECTION / "cache"
     killed, longest = 0, max(seconds for _, seconds in whole.values())
     while killed < KILLS:
-        hops, jobs = 1 + killed % 2, 2 if killed % 5 == 4 else 1
-        process = start(root, tmp_path, hops, jobs)
+        train, jobs = 11 + killed % 2, 2 if killed % 5 == 4 else 1
+        process = start(roots[train], tmp_path, jobs)
         time.sleep(random.uniform(0, longest * (1 if jobs == 1 else 3)))
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -92,13 +95,13 @@ def test_killed_at_random_moments(root, whole, tmp_path):
         longest *= 1 if process.returncode else 0.9  # it ended before it could be killed
         if cache.exists():
             Cache(cache)
-            assert content(cache) in (whole[1][0], whole[2][0]), "a part of a cache"
+            assert content(cache) in (whole[11][0], whole[12][0]), "a part of a cache"
     assert {path.name for path in cache.parent.iterdir() if path.name[0] != "."} <= {
         "cache",
         "stages",
     }
-    finish(start(root, tmp_path, 1, 1))
-    assert content(cache) == whole[1][0]
+    finish(start(roots[11], tmp_path, 1))
+    assert content(cache) == whole[11][0]
     assert sorted(path.name for path in cache.parent.iterdir()) == ["cache", "stages"]
 
 
