@@ -20,7 +20,8 @@ import torch
 from lib.artifacts import fingerprint_files, fingerprint_value
 
 HERE = Path(__file__).resolve().parent
-FLAGS = ["-O3", "-march=native", "-fno-math-errno", "-Wno-psabi"]
+FLAGS = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wno-psabi"]
+LINKED = ["-fopenmp"]  # the OpenMP that torch has loaded: both have one name
 SWITCH = "TGRAPH_NATIVE"  # 0: torch alone
 
 
@@ -70,7 +71,8 @@ def _compile(folder: Path) -> Path:
     os.environ["PATH"] = os.pathsep.join(programs)
     name = "tgraph_native"
     files = [str(path) for path in sorted(HERE.glob("*.cpp"))]
-    load(name, files, extra_cflags=FLAGS, build_directory=str(folder), is_python_module=False)
+    where = {"build_directory": str(folder), "is_python_module": False}
+    load(name, files, extra_cflags=FLAGS, extra_ldflags=LINKED, **where)
     return folder / f"{name}.so"
 
 
