@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import random
-import signal
 import subprocess
-import time
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +18,8 @@ from lib.cache.reader import Cache
 from lib.tpugraphs.npz import read_layout
 
 from .builders import COLLECTION
-from .stages import REPOSITORY, SCRIPTS, TINY_FLAGS, command, environment, make, run_stage
+from .killing import assert_same_training, kill_training
+from .stages import SCRIPTS, TINY_FLAGS, make, run_stage
 from .stages import stages_in as stages
 from .synthetic import write_collection
 
@@ -156,14 +154,6 @@ def test_the_number_of_jobs_changes_nothing(run, tmp_path):
 
 def test_a_killed_training_ends_with_the_same_bytes(run, tmp_path):
     """Saves after every epoch, is killed somewhere, and is run again."""
-    driver = tmp_path / "driver.py"
-    driver.write_text(
-        "import runpy, sys\n"
-        "from lib.train import loop\n"
-        "loop.SAVE_SECONDS = -1.0\n"
-        "sys.argv = sys.argv[1:]\n"
-        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
-    )
     folders = {}
     for name in ("killed", "undisturbed"):
         folders[name] = tmp_path / name / COLLECTION
@@ -171,17 +161,8 @@ def test_a_killed_training_ends_with_the_same_bytes(run, tmp_path):
         (folders[name] / "cache").symlink_to(run.folder / "cache")
     flags = ["--data", run.data, *TINY_FLAGS, "--fold", 0, "--epochs", 40]
 
-    line = command("02_train.py", *flags, "--outputs", tmp_path / "killed")
-    line.insert(1, str(driver))
     state = folders["killed"] / "fold_0" / "state.safetensors"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(line, cwd=REPOSITORY, env=environment(), **quiet)
-    deadline = time.monotonic() + 120
-    while not state.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(random.uniform(0, 0.3))
-    process.kill()
-    assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+    kill_training(state, *flags, "--outputs", tmp_path / "killed")
     assert not (folders["killed"] / "fold_0" / "model.safetensors").exists()
     _, about = checkpoint.load(state)  # whole, whenever the kill came
     assert 1 <= about["progress"]["epochs"] < 40
@@ -189,12 +170,7 @@ def test_a_killed_training_ends_with_the_same_bytes(run, tmp_path):
     for name in folders:
         done = run_stage("02_train.py", *flags, "--outputs", tmp_path / name)
         assert done.returncode == 0, done.stderr
-    for name in ("model.safetensors", "last.safetensors"):
-        one, other = (folder / "fold_0" / name for folder in folders.values())
-        assert one.read_bytes() == other.read_bytes(), name
-    histories = [pl.read_parquet(f / "fold_0" / "history.parquet") for f in folders.values()]
-    columns = sorted(set(histories[0].columns) - {"seconds", "configurations_per_second"})
-    assert histories[0].select(columns).equals(histories[1].select(columns))
+    assert_same_training(*(folder / "fold_0" for folder in folders.values()))
     assert not state.exists()
     assert not list(state.parent.glob(".partial-*")), "left over by the killed run"
 

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,46 +16,20 @@ from lib.errors import UserError
 from lib.preprocess import collection
 
 from .builders import COLLECTION
-from .stages import REPOSITORY, environment
+from .killing import finish, kill, start
 from .synthetic import write_collection
 
 KILLS = 20
-# Imports everything, says so, and is stage 1 from there on.
-DRIVER = """
-import runpy, sys
-import lib.preprocess.collection, lib.settings, tqdm
-sys.argv = sys.argv[1:]
-print("ready", flush=True)
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
+IMPORTS = "import lib.preprocess.collection, lib.settings, tqdm"
 
 
-def start(root: Path, outputs: Path, jobs: int) -> subprocess.Popen:
-    """Start stage 1 in a process group of its own; returns when it has all that it imports."""
-    line = [sys.executable, "-c", DRIVER, "01_preprocess.py", "--collection", COLLECTION]
-    line += ["--data", root, "--outputs", outputs, "--jobs", jobs]
-    process = subprocess.Popen(
-        [str(word) for word in line],
-        cwd=REPOSITORY,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    assert process.stdout.readline() == b"ready\n"
-    return process
+def started(root: Path, outputs: Path, jobs: int) -> subprocess.Popen:
+    """Stage 1 with all that it imports."""
+    return start(IMPORTS, "01_preprocess.py", "--data", root, "--outputs", outputs, "--jobs", jobs)
 
 
 def content(cache: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in cache.iterdir()}
-
-
-def finish(process: subprocess.Popen) -> float:
-    """Let stage 1 end undisturbed; returns the seconds that it took."""
-    started = time.monotonic()
-    process.communicate(timeout=120)
-    assert process.returncode == 0
-    return time.monotonic() - started
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +48,7 @@ def whole(roots, tmp_path_factory) -> dict[int, tuple[dict[str, bytes], float]]:
     found = {}
     for train, root in roots.items():
         outputs = tmp_path_factory.mktemp(f"whole{train}")
-        seconds = finish(start(root, outputs, jobs=1))
+        seconds = finish(started(root, outputs, jobs=1))
         found[train] = content(outputs / COLLECTION / "cache"), seconds
     return found
 
@@ -86,12 +59,9 @@ def test_killed_at_random_moments(roots, whole, tmp_path):
     killed, longest = 0, max(seconds for _, seconds in whole.values())
     while killed < KILLS:
         train, jobs = 11 + killed % 2, 2 if killed % 5 == 4 else 1
-        process = start(roots[train], tmp_path, jobs)
+        process = started(roots[train], tmp_path, jobs)
         time.sleep(random.uniform(0, longest * (1 if jobs == 1 else 3)))
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        killed += process.returncode == -signal.SIGKILL
+        killed += kill(process)
         longest *= 1 if process.returncode else 0.9  # it ended before it could be killed
         if cache.exists():
             Cache(cache)
@@ -100,7 +70,7 @@ def test_killed_at_random_moments(roots, whole, tmp_path):
         "cache",
         "stages",
     }
-    finish(start(roots[11], tmp_path, 1))
+    finish(started(roots[11], tmp_path, 1))
     assert content(cache) == whole[11][0]
     assert sorted(path.name for path in cache.parent.iterdir()) == ["cache", "stages"]
 

@@ -90,8 +90,11 @@ WEIGHTS = 8  # tensors a block
 
 
 class _Blocks(torch.autograd.Function):
+    """:func:`pooled`, with the way back in compiled loops as well."""
+
     @staticmethod
     def forward(ctx: Any, table: Tensor, cells: Cells, *weights: Tensor) -> Tensor:
+        """Block by block; of each, what the way back reads is kept."""
         keep = any(ctx.needs_input_grad)
         ctx.cells, ctx.kept, ctx.weights = cells, [], _by_block(weights)
         x, rows = table, cells.rows
@@ -109,6 +112,7 @@ class _Blocks(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple:
+        """Gradients by the table and each weight, the last block first."""
         if not ctx.kept:
             raise RuntimeError("a second backward pass: what it needs was freed by the first")
         gradient = gradient.contiguous() / ctx.cells.rows.shape[1]  # pooled: the mean over nodes

@@ -106,14 +106,18 @@ def weighted_sum(values: Tensor, weights: Tensor, sources: Tensor, pointers: Ten
 
 
 class _WeightedSum(torch.autograd.Function):
+    """:func:`weighted_sum`, whose backward pass gathers anew, to keep nothing gathered."""
+
     @staticmethod
     def forward(ctx, values, weights, sources, pointers):
+        """The sums; the arguments are all that is kept."""
         ctx.save_for_backward(values, weights, sources, pointers)
         gathered = values.index_select(0, sources)
         return segment(gathered.mul_(weights[..., None]), pointers, "sum")
 
     @staticmethod
     def backward(ctx, gradient):
+        """Gradients by values and weights; the graph has none."""
         values, weights, sources, pointers = ctx.saved_tensors
         spread = gradient.index_select(0, targets(pointers))  # (e, b, heads, width)
         by_weight = values.index_select(0, sources).mul_(spread).sum(dim=-1)

@@ -144,6 +144,7 @@ def _convolution_blocks() -> list[_Block]:
     """Columns 93-106: copied numbers and two padded lists, in the order of section 4."""
 
     def copied(name: str) -> _Block:
+        """One number, as it stands."""
         field = f"{name}ension"
         return _copied(
             f"convolution_dim_numbers_{name}",
@@ -151,6 +152,7 @@ def _convolution_blocks() -> list[_Block]:
         )
 
     def spatial(name: str) -> _Block:
+        """Up to four spatial dimensions, padded."""
         field = f"{name}ensions"
         return _leading(
             f"convolution_dim_numbers_{name}s",

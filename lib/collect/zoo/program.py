@@ -61,6 +61,7 @@ def flax_program(
     name = f"{family}.{variant}.{mode}"
 
     def build() -> tuple[Callable, tuple]:
+        """The function to compile and its arguments."""
         rng = np.random.default_rng(zlib.crc32(name.encode()))
         values = tuple(spec.sample(rng) for spec in inputs)
         variables = _sample_variables(module, values, rng)
