@@ -20,13 +20,14 @@ MAKEFLAGS += --no-print-directory
 
 RUN := $(VENV)/bin/python
 # Models of a collection lie side by side; the first of its kind has the plain name. Caches are
-# shared where graphs are pruned alike. (lib/settings.py has the same rules, as `results`, `cache`.)
+# shared where graphs are pruned alike. (lib/settings has the same rules, as `results`, `cache`.)
 told = $(shell printf '%s' '$(ARGS)' | sed -n 's/.*--$(1)[ =] *\([^ ]*\).*/\1/p')
 FIRST_MODELS := tgraph tile
+WHOLE_GRAPH_MODELS := tgraph-plus gst pooling partitioning gat
 MODEL_NAME := $(filter-out $(FIRST_MODELS),$(or $(MODEL),$(call told,model)))
 NAME := $(COLLECTION)$(if $(MODEL_NAME),@$(MODEL_NAME))
 OUT := $(OUTPUTS)/$(NAME)
-RADIUS := $(filter-out 1,$(or $(HOPS),$(call told,hops),$(if $(MODEL_NAME),all)))
+RADIUS := $(filter-out 1,$(or $(HOPS),$(call told,hops),$(if $(filter $(WHOLE_GRAPH_MODELS),$(MODEL_NAME)),all)))
 KEPT := $(if $(RADIUS),-$(RADIUS))
 CACHE := $(OUTPUTS)/$(COLLECTION)/cache$(KEPT)
 FOLD_NUMBERS := $(shell seq 0 $$(($(FOLDS) - 1)))
@@ -51,15 +52,15 @@ CACHE_FLAGS = --collection $(COLLECTION) --outputs $(OUTPUTS) $(call flag,DATA,d
 py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py \
 	lib/report/__main__.py lib/report/compare.py lib/report/pictures.py lib/report/status.py \
 	lib/report/sync.py,$(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py'))))
-FLOOR := errors.py artifacts.py settings.py terminal.py stage.py tracking.py provenance.py \
+FLOOR := errors.py artifacts.py folds.py settings terminal.py stage.py tracking.py provenance.py \
 	tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
-LEARNING := batches.py scoring.py segments.py tiles.py folds.py checkpoint.py native model
+LEARNING := batches.py memory.py moves.py scoring.py segments.py tiles.py checkpoint.py layouts native model
 TRAIN_SOURCES := 02_train.py \
 	$(call py,$(FLOOR) $(LEARNING) metrics.py train)
 INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) blending.py infer)
 ENSEMBLE_SOURCES := 04_ensemble.py \
-	$(call py,$(FLOOR) metrics.py rounds.py baseline.py blending.py folds.py ensemble report) \
+	$(call py,$(FLOOR) metrics.py rounds.py baseline.py blending.py layouts ensemble report) \
 	$(wildcard lib/report/page.*)
 
 # A file that changes exactly when its text does: how a stage depends on variables.
@@ -110,7 +111,7 @@ help:  ## this list
 	sed -n 's/^#= /  /p' Makefile
 #= COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla
 #= FOLDS=5  JOBS=2                  how many folds to train, and how many at a time
-#= MODEL=tgraph                     tgraph, gst, pooling, partitioning, gat (layout); tile (docs/models.md)
+#= MODEL=tgraph                     tgraph, tgraph-plus, gst, pooling, partitioning, gat (layout); tile (docs/models.md)
 #= EPOCHS= SEED= TTA= HOPS=         epochs, seed; of layouts permutations at inference, radius of pruning or all
 #= DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
 #= EXPERIMENT=name                  what W&B groups runs by (else a fingerprint of the settings)

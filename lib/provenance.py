@@ -11,8 +11,8 @@ from lib.artifacts import fingerprint_files, fingerprint_value
 
 PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy")
 TRAINING_SOURCES = (
-    *("batches.py", "scoring.py", "segments.py", "tiles.py", "metrics.py", "folds.py"),
-    *("cache", "model", "native", "train"),
+    *("batches.py", "memory.py", "scoring.py", "segments.py", "tiles.py", "metrics.py", "folds.py"),
+    *("moves.py", "cache", "layouts", "model", "native", "train"),
 )
 SUFFIXES = (".py", ".cpp", ".h")
 

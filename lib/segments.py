@@ -12,7 +12,10 @@ from torch import nn
 
 from lib.batches import GraphTensors, graph_tensors
 from lib.cache.graph import CachedGraph
-from lib.model.whole import Part, WholeBatch
+from lib.memory import Estimate, free_memory, out_of_memory_told
+from lib.model.parts import Part, WholeBatch
+
+ADVICE = "use MODEL=gst with fewer --segment-nodes, or lower --channels or --heads"
 
 
 class SegmentedGraph:
@@ -47,6 +50,10 @@ class SegmentedGraph:
     def node_count(self) -> int:
         """Number of nodes of the whole graph."""
         return int(self.starts[-1])
+
+    def largest(self) -> tuple[int, int]:
+        """Nodes and edges of the largest segment: (the most of either)."""
+        return int(np.diff(self.starts).max()), int(np.diff(self._edge_starts).max())
 
     def rows(self, configurations: np.ndarray) -> np.ndarray:
         """(b, k) cells of some configurations; reads these only."""
@@ -134,15 +141,27 @@ def whole_batch(graph: SegmentedGraph, configurations: np.ndarray) -> WholeBatch
 def whole_scores(network: nn.Module, graph: SegmentedGraph, size: int) -> np.ndarray:
     """Scores of every configuration of a graph, (c,) float64.
 
+    A score does not depend on which configurations are scored with it, but for rounding. So where
+    memory is short on the CPU, fewer are scored at a time.
+
     Args:
         network: in evaluation mode.
         graph: the graph.
-        size: configurations at a time; a score does not depend on it, but for rounding.
+        size: configurations at a time, at most.
+
+    Raises:
+        UserError: if there is not enough memory for a single configuration.
     """
+    nodes, edges = graph.largest()
+    each, device = network.forward_bytes(nodes, edges), next(network.parameters()).device
+    if device.type == "cpu" and (free := free_memory()):
+        size = max(1, min(size, free // (2 * each)))
+    what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
     scores = np.empty(len(graph.graph.cells), np.float64)
-    for start in range(0, len(scores), size):
-        rows = np.arange(start, min(start + size, len(scores)))
-        scores[rows] = network(whole_batch(graph, rows)).float().cpu().numpy()
+    with out_of_memory_told(Estimate(size * each, what, ADVICE), device):
+        for start in range(0, len(scores), size):
+            rows = np.arange(start, min(start + size, len(scores)))
+            scores[rows] = network(whole_batch(graph, rows)).float().cpu().numpy()
     return scores
 
 

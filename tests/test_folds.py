@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.errors import UserError
-from lib.folds import assign_folds
+from lib.folds import assign_folds, family
 
 NAMES = st.lists(st.text(max_size=8), min_size=2, max_size=40, unique=True)
 
@@ -31,6 +31,28 @@ def test_every_name_in_one_fold_of_even_size(names, data):
 def test_the_same_on_every_machine_and_in_every_version():
     folds = assign_folds([f"graph_{index}.v1" for index in range(6)], 3, 0)
     assert [folds[f"graph_{index}.v1"] for index in range(6)] == [0, 0, 2, 1, 1, 2]
+
+
+FAMILIES = st.dictionaries(st.sampled_from("abcdefghijkl"), st.integers(1, 6), min_size=2)
+
+
+@given(FAMILIES, st.data())
+@settings(max_examples=60, deadline=None)
+def test_families_stay_together(sizes, data):
+    names = [f"{one}.v{index}.x" for one, count in sizes.items() for index in range(count)]
+    k = data.draw(st.integers(2, len(sizes)))
+    folds = assign_folds(names, k, 3, "family")
+    assert set(folds) == set(names)
+    assert set(folds.values()) == set(range(k))
+    assert len({(family(name), fold) for name, fold in folds.items()}) == len(sizes)
+    filled = Counter(folds.values())
+    assert max(filled.values()) - min(filled.values()) <= max(sizes.values())
+    assert assign_folds(data.draw(st.permutations(names)), k, 3, "family") == folds
+
+
+def test_fewer_families_than_folds():
+    with pytest.raises(UserError, match="number of families, 2"):
+        assign_folds(["a.1", "a.2", "b.1"], 3, 0, "family")
 
 
 def test_another_seed_deals_otherwise():

@@ -11,9 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.model.whole import AttentionModel, GraphSum, PoolingModel, WholeBatch
+from lib.errors import UserError
+from lib.model.parts import WholeBatch
+from lib.model.whole import AttentionModel, GraphSum, PoolingModel
 from lib.segments import SegmentedGraph, boundaries, whole_batch, whole_scores
-from lib.train.whole import run_of
+from lib.train.steps import run_of
 
 from .builders import cached_graph
 
@@ -94,6 +96,34 @@ def test_a_score_does_not_depend_on_its_batch(kind):
         one, other = whole_scores(made, segments, 3), whole_scores(made, segments, 100)
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
     assert len(np.unique(one.round(5))) > 5
+
+
+def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.setattr("lib.model.whole._one_hot", lambda digits: _one_hot(digits).float())
+    segments = SegmentedGraph(cached_graph(1), 0, "length")
+    made, sizes = network().float(), []
+    made.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].configurations))
+    expected = whole_scores(made, segments, 100)
+    each = made.forward_bytes(*segments.largest())
+    for free, most in ((2 * 3 * each, 3), (1, 1)):
+        monkeypatch.setattr("lib.segments.free_memory", lambda free=free: free)
+        sizes.clear()
+        found = whole_scores(made, segments, 100)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        assert max(sizes) == most
+
+
+def test_out_of_memory_in_scoring_is_told_in_one_line(monkeypatch):
+    torch.set_default_dtype(torch.float32)
+    made = network().float()
+    monkeypatch.setattr(made, "embed", _refused)
+    with pytest.raises(UserError, match=r"^out of memory: scoring graph \(12 nodes at once, .*gst"):
+        whole_scores(made, SegmentedGraph(cached_graph(1), 0, "length"), 100)
+
+
+def _refused(part):
+    raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate")
 
 
 def test_configurations_that_are_alike_in_a_segment_share_its_row():

@@ -174,7 +174,7 @@ def test_flags_of_another_model_are_refused(model, flag):
 
 
 def test_an_unknown_model_is_refused():
-    with pytest.raises(UserError, match="--model 'gts': not one of tgraph, gst, pooling"):
+    with pytest.raises(UserError, match="--model 'gts': not one of tgraph, tgraph-plus, gst"):
         arguments("--model", "gts")
     with pytest.raises(UserError, match=r"--model 'gst': not one of tile$"):
         arguments("--model", "gst", collection="tile-xla")
@@ -269,5 +269,5 @@ def _holds_settings(node: ast.expr, path: Path) -> bool:
     """Whether an expression is called what settings are called: s, chosen, [self.]settings."""
     if isinstance(node, ast.Attribute):
         return node.attr == "settings"
-    names = {"settings", "chosen", "s"} | ({"self"} if path.name == "settings.py" else set())
+    names = {"settings", "chosen", "s"} | ({"self"} if path.parent.name == "settings" else set())
     return isinstance(node, ast.Name) and node.id in names

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
-import signal
-import subprocess
-import time
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from lib import checkpoint
@@ -17,7 +12,8 @@ from lib.artifacts import read_json
 from lib.cache.reader import Cache
 
 from .builders import COLLECTION
-from .stages import REPOSITORY, SCRIPTS, command, environment, make, run_stage, stages_in
+from .killing import assert_same_training, kill_training
+from .stages import SCRIPTS, make, run_stage, stages_in
 from .synthetic import write_collection
 
 SMALL = ["--folds-total", 2, "--configurations", 8]
@@ -25,6 +21,7 @@ ATTENTION = [*SMALL, "--channels", 8, "--heads", 2]
 FLAGS = {
     "gst": [*ATTENTION, "--segment-nodes", 8, "--trained-segments", 2, "--segment-dropout", 0.3],
     "pooling": SMALL,
+    "tgraph-plus": [*SMALL, "--channels", 8],
 }
 
 
@@ -51,8 +48,9 @@ def outputs(tmp_path_factory) -> Outputs:
 def test_models_lie_side_by_side_and_share_the_cache(outputs):
     assert stages_in(outputs.said["gst"]) == list(SCRIPTS)
     assert stages_in(outputs.said["pooling"]) == list(SCRIPTS[1:])
+    assert stages_in(outputs.said["tgraph-plus"]) == list(SCRIPTS[1:])
     names = {path.name for path in outputs.folder.iterdir() if path.name[0] != "."}
-    assert names == {COLLECTION, f"{COLLECTION}@gst", f"{COLLECTION}@pooling"}
+    assert names == {COLLECTION, *(f"{COLLECTION}@{model}" for model in FLAGS)}
     assert {path.name for path in (outputs.folder / COLLECTION).iterdir()} == {
         "cache-all",
         "stages",
@@ -83,9 +81,8 @@ def test_the_table_is_told_before_training(outputs):
 
 
 def test_compare_sets_models_side_by_side(outputs):
-    paths = {
-        name: outputs.folder / f"{COLLECTION}@{m}" for name, m in zip("AB", FLAGS, strict=True)
-    }
+    pair = zip("AB", ("gst", "pooling"), strict=True)
+    paths = {name: outputs.folder / f"{COLLECTION}@{model}" for name, model in pair}
     said = make("compare", **paths)
     assert "model" in said
     assert "gst" in said
@@ -102,7 +99,8 @@ def test_status_and_report_of_a_model(outputs):
     assert "not built" in changed
 
 
-def test_one_program_is_ranked_by_a_model(outputs):
+@pytest.mark.parametrize("model", ["gst", "tgraph-plus"])
+def test_one_program_is_ranked_by_a_model(outputs, model):
     path = outputs.data / "npz/layout/xla/default/test/test_0.v1.0.npz"
     flags = [
         "--outputs",
@@ -110,7 +108,7 @@ def test_one_program_is_ranked_by_a_model(outputs):
         "--program",
         path,
         "--model",
-        "gst",
+        model,
         "--top",
         20,
         "--json",
@@ -118,37 +116,19 @@ def test_one_program_is_ranked_by_a_model(outputs):
     done = run_stage("03_infer.py", *flags)
     assert done.returncode == 0, done.stderr
     order = ";".join(str(one["config"]) for one in json.loads(done.stdout)["top"])
-    rows = (outputs.folder / f"{COLLECTION}@gst" / "submission.csv").read_text().splitlines()
+    rows = (outputs.folder / f"{COLLECTION}@{model}" / "submission.csv").read_text().splitlines()
     assert rows[1].endswith(f",{order}")
 
 
 def test_a_killed_training_ends_with_the_same_bytes(outputs, tmp_path):
     """With a historical table beside the state; saves after every epoch, is killed somewhere."""
-    driver = tmp_path / "driver.py"
-    driver.write_text(
-        "import runpy, sys\n"
-        "from lib.train import loop\n"
-        "loop.SAVE_SECONDS = -1.0\n"
-        "sys.argv = sys.argv[1:]\n"
-        "runpy.run_path(sys.argv[0], run_name='__main__')\n"
-    )
     flags = ["--data", outputs.data, "--model", "gst", *FLAGS["gst"], "--fold", 0, "--epochs", 15]
     for name in ("killed", "undisturbed"):
         (tmp_path / name / COLLECTION).mkdir(parents=True)
         cache = outputs.folder / COLLECTION / "cache-all"
         (tmp_path / name / COLLECTION / "cache-all").symlink_to(cache)
-    line = command("02_train.py", *flags, "--outputs", tmp_path / "killed")
-    line.insert(1, str(driver))
     folder = tmp_path / "killed" / f"{COLLECTION}@gst" / "fold_0"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(line, cwd=REPOSITORY, env=environment(), **quiet)
-    deadline = time.monotonic() + 120
-    while not (folder / "state.safetensors").exists() and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.01)
-    time.sleep(random.uniform(0, 0.5))
-    process.kill()
-    assert process.wait() == -signal.SIGKILL, "it ended before it was killed"
+    kill_training(folder / "state.safetensors", *flags, "--outputs", tmp_path / "killed")
     _, about = checkpoint.load(folder / "state.safetensors")
     assert 1 <= about["progress"]["epochs"] < 15
     assert (folder / "history.bin").exists()
@@ -157,11 +137,7 @@ def test_a_killed_training_ends_with_the_same_bytes(outputs, tmp_path):
         done = run_stage("02_train.py", *flags, "--outputs", tmp_path / name)
         assert done.returncode == 0, done.stderr
     ends = [tmp_path / name / f"{COLLECTION}@gst" / "fold_0" for name in ("killed", "undisturbed")]
-    for name in ("model.safetensors", "last.safetensors"):
-        assert (ends[0] / name).read_bytes() == (ends[1] / name).read_bytes(), name
-    histories = [pl.read_parquet(end / "history.parquet") for end in ends]
-    columns = sorted(set(histories[0].columns) - {"seconds", "configurations_per_second"})
-    assert histories[0].select(columns).equals(histories[1].select(columns))
+    assert_same_training(*ends)
     assert not list(folder.glob("history.*n")), "the table is gone when the fold is done"
 
 

@@ -85,7 +85,8 @@ def nested_runs(
         parts: how many parts the training graphs are dealt to.
     """
     names = cache.names("train", "valid")
-    dealt = assign_folds(names, parts, settings.seed + 1)  # other parts than the folds themselves
+    # other parts than the folds themselves
+    dealt = assign_folds(names, parts, settings.seed + 1, settings.keep_together)
     made = []
     for part in range(parts):
         splits = {n: "test" if dealt[n] == part else cache.rows[n]["split"] for n in names}

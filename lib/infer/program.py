@@ -132,7 +132,7 @@ def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
     """
     chosen = ensemble.settings
     graph = compress(program.graph, "test", chosen.hops, path=program.path)
-    scale, scores_of = METHODS[chosen.blending], SCORERS[chosen.model]
+    scale, scores_of = METHODS[chosen.blending], SCORERS[chosen.sees]
 
     def of_fold(network: nn.Module) -> np.ndarray:
         return scale(scores_of(network, graph, chosen).mean(axis=0)[graph.original])

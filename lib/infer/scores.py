@@ -13,8 +13,9 @@ from torch import nn
 from lib.batches import graph_tensors
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.folds import assign_folds
+from lib.folds import folds_of
 from lib.infer.tile import tile_scores
+from lib.moves import MovingGraph, moving_scores
 from lib.scoring import score_groupings
 from lib.segments import segmented, whole_scores
 
@@ -34,7 +35,7 @@ def graphs_to_score(cache: Cache, fold: int, settings: Any) -> list[tuple[str, s
     Splits are the fold's: ``valid`` is what it was validated on, ``train`` (only if
     ``settings.score_training``) what it learned from, ``test`` the source's test split.
     """
-    assigned = assign_folds(cache.names("train", "valid"), settings.folds_total, settings.seed)
+    assigned = folds_of(cache.names("train", "valid"), settings)
     valid = [("valid", name) for name, k in sorted(assigned.items()) if k == fold]
     train = [("train", name) for name, k in sorted(assigned.items()) if k != fold]
     test = [("test", name) for name in cache.names("test")]
@@ -45,7 +46,7 @@ def score_graphs(
     network: nn.Module, cache: Cache, wanted: Iterable[tuple[str, str]], settings: Any
 ) -> Iterator[pl.DataFrame]:
     """Score each graph; yields a frame of ``SCHEMA``, a row a configuration and permutation."""
-    scores_of = SCORERS[settings.model]
+    scores_of = SCORERS[settings.sees]
     network.eval()
     for split, name in wanted:
         graph = cache.graph(name)
@@ -73,11 +74,17 @@ def unpermuted_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> 
     ]
 
 
-# How each model scores a graph: (network, graph, settings) -> (permutations, c).
+def cost_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> np.ndarray:
+    """Scores by learned costs of layouts, (1, c); they do not depend on the batch."""
+    return moving_scores(network, MovingGraph(graph), settings.inference_configurations)[None]
+
+
+# What a model sees: how it scores a graph, (network, graph, settings) -> (permutations, c).
 SCORERS: dict[str, Callable[[nn.Module, Any, Any], np.ndarray]] = {
-    "tgraph": permuted_scores,
-    "tile": tile_scores,
-    **dict.fromkeys(("gst", "pooling", "partitioning", "gat"), unpermuted_scores),
+    "pruned": permuted_scores,
+    "layouts": cost_scores,
+    "whole": unpermuted_scores,
+    "kernels": tile_scores,
 }
 
 

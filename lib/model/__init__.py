@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from lib.errors import UserError
+from lib.model.plus import TGraphPlus
 from lib.model.precision import resolve_device, resolve_precision
 from lib.model.tgraph import TGraph
 from lib.model.tile import TileNetwork
@@ -15,6 +16,7 @@ from lib.model.whole import AttentionModel, PoolingModel
 NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
     "layout": {
         "tgraph": TGraph,
+        "tgraph-plus": TGraphPlus,
         "gst": AttentionModel,
         "pooling": PoolingModel,
         "partitioning": AttentionModel,

@@ -14,12 +14,13 @@ have skip connections, as the inductive network of the GAT paper has, and ELU.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from lib.memory import FLOAT, forward_bytes
 from lib.model.gat import GraphAttention, with_itself
 from lib.model.inputs import (
     CONFIG_DIGITS,
@@ -31,79 +32,13 @@ from lib.model.inputs import (
     Standardize,
     spread,
 )
+from lib.model.parts import Found, Part, WholeBatch
 from lib.model.scatter import targets
 
 SET_VALUES = DIGIT_VALUES - 1  # of a digit, but for "not set"
 
 
-@dataclass(frozen=True)
-class Part:
-    """A segment under the configurations that tell it apart, and what it counts for.
-
-    Attributes:
-        graph: the segment as a graph of its own, under d configurations.
-        places: (p,) int64, those of the batch's b configurations that need it.
-        index: (p,) int64, which of the d each of them is here.
-        number: the segment's, in its graph.
-        trained: whether gradients flow through it.
-        nodes: those that they flow through, positions in ``graph``; None for all.
-        weight: factor of its embedding.
-    """
-
-    graph: GraphBatch
-    places: Tensor
-    index: Tensor
-    number: int = 0
-    trained: bool = True
-    nodes: Tensor | None = None
-    weight: float = 1.0
-
-    def to(self, device: torch.device | str) -> Part:
-        """The same part on another device."""
-        nodes = None if self.nodes is None else self.nodes.to(device)
-        moved = {"places": self.places.to(device), "index": self.index.to(device), "nodes": nodes}
-        return replace(self, graph=self.graph.to(device), **moved)
-
-
-@dataclass(frozen=True)
-class Found:
-    """What was computed of a part; the part itself, with its features, can go.
-
-    Attributes:
-        number, places, trained: of the part.
-        embeddings: (p, width) of its ``places``, without gradients, on the CPU.
-    """
-
-    number: int
-    places: Tensor
-    trained: bool
-    embeddings: Tensor
-
-
-@dataclass(frozen=True)
-class WholeBatch:
-    """One graph under b configurations, as the sum of its parts.
-
-    Attributes:
-        configurations: b.
-        nodes: of the whole graph.
-        parts: segments to compute, made one after another while they are used.
-        known: (b, width) sum of embeddings that need not be computed; None for zero.
-        found: where the network puts the embeddings of the parts; None if nobody wants them.
-    """
-
-    configurations: int
-    nodes: int
-    parts: Iterable[Part]
-    known: Tensor | None = None
-    found: list[Found] | None = field(default=None, repr=False)
-
-    def to(self, device: torch.device | str) -> WholeBatch:
-        """The same batch on another device; parts follow when they are used."""
-        return self if self.known is None else replace(self, known=self.known.to(device))
-
-
-class GraphSum(nn.Module):
+class GraphSum(nn.Module, ABC):
     """Scores from the sum of the parts' embeddings; what an embedding is, subclasses say.
 
     Scores do not depend on which configurations share a batch; lower means faster.
@@ -130,13 +65,17 @@ class GraphSum(nn.Module):
             total = total.index_add(0, part.places, part.weight * embedded)
         return self.score(total, batch.nodes)
 
+    @abstractmethod
     def embed(self, part: Part) -> Tensor:
         """The sum over a part's nodes, (d, width)."""
-        raise NotImplementedError
 
+    @abstractmethod
+    def forward_bytes(self, nodes: int, edges: int) -> int:
+        """Memory, about, that :meth:`embed` takes a configuration, without gradients."""
+
+    @abstractmethod
     def score(self, total: Tensor, nodes: int) -> Tensor:
         """Scores, (b,), from the sum over all of a graph's nodes, (b, width)."""
-        raise NotImplementedError
 
 
 class PoolingModel(GraphSum):
@@ -165,6 +104,10 @@ class PoolingModel(GraphSum):
         numbers = nn.functional.linear(features, self.linear.weight)  # (r, 1)
         return spread(numbers, part.graph).sum(dim=0)
 
+    def forward_bytes(self, nodes: int, edges: int) -> int:
+        """See :meth:`GraphSum.forward_bytes`; at worst all rows are of this configuration."""
+        return FLOAT * nodes * (self.inputs.node_width + self.inputs.config_width)
+
     def score(self, total: Tensor, nodes: int) -> Tensor:
         """See :meth:`GraphSum.score`."""
         return (total / nodes + self.linear.bias).squeeze(-1)
@@ -178,7 +121,7 @@ class AttentionModel(GraphSum):
 
     def __init__(self, channels: int = 64, layers: int = 2, heads: int = 4):
         super().__init__()
-        self.width = channels
+        self.width, self.heads = channels, heads
         self.inputs = WholeInputs()
         self.opcodes = nn.Embedding(OPCODES, channels)  # M1: bias-free, on one-hots
         self.configs = nn.Linear(self.inputs.config_width, channels, bias=False)  # M2
@@ -197,6 +140,10 @@ class AttentionModel(GraphSum):
         if part.nodes is None or not torch.is_grad_enabled():
             return self._embed(part.graph)[0]
         return self._embed_run(part.graph, part.nodes)
+
+    def forward_bytes(self, nodes: int, edges: int) -> int:
+        """See :meth:`GraphSum.forward_bytes`."""
+        return forward_bytes(nodes, edges, 1, self.width, self.heads)
 
     def score(self, total: Tensor, nodes: int) -> Tensor:
         """See :meth:`GraphSum.score`."""

@@ -13,10 +13,10 @@ from torch import nn
 from lib.batches import GraphTensors, graph_tensors
 from lib.cache.reader import Cache
 from lib.errors import UserError
-from lib.folds import assign_folds
 from lib.metrics import ranking_metrics
 from lib.model.inputs import GraphBatch
 from lib.scoring import score_in_batches
+from lib.train.deal import folds_with
 from lib.train.loss import pairwise_hinge
 from lib.train.state import Stateless
 
@@ -92,7 +92,7 @@ class FoldData(Stateless):
         return metrics
 
 
-def load_fold(cache: Cache, fold: int, folds_total: int, seed: int) -> FoldData:
+def load_fold(cache: Cache, fold: int, settings: Any) -> FoldData:
     """The labelled graphs of the merged train and valid splits, dealt to one fold.
 
     Graphs whose configurations all ran equally fast, or with a single one, have nothing to rank
@@ -101,9 +101,7 @@ def load_fold(cache: Cache, fold: int, folds_total: int, seed: int) -> FoldData:
     Raises:
         UserError: if there is no such fold, or a side of it is empty.
     """
-    if not 0 <= fold < folds_total:
-        raise UserError(f"--fold {fold}: must be from 0 to {folds_total - 1}")
-    assigned = assign_folds(cache.names("train", "valid"), folds_total, seed)
+    assigned = folds_with(fold, cache, settings)
     sides: tuple[list[LabelledGraph], list[LabelledGraph]] = ([], [])
     for name in sorted(assigned):
         graph = cache.graph(name)

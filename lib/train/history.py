@@ -22,7 +22,7 @@ import numpy as np
 
 from lib.artifacts import atomic_file
 from lib.errors import UserError
-from lib.train.memory import gigabytes
+from lib.memory import gigabytes
 
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 

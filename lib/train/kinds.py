@@ -1,4 +1,4 @@
-"""What stage 2 trains on for each model."""
+"""What stage 2 trains on, by what a model sees."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from lib.cache.reader import Cache
-from lib.train import data, tile, whole
-from lib.train.memory import Estimate
+from lib.memory import Estimate
+from lib.train import data, layouts, tile, whole
 
 
 class Sample(Protocol):
@@ -69,11 +69,12 @@ class Fold(Protocol):
         """Memory that a step takes, as far as it is known beforehand."""
 
 
-# (cache, fold, settings) -> the fold
+# What a model sees: (cache, fold, settings) -> the fold.
 LOADERS: dict[str, Callable[[Cache, int, Any], Fold]] = {
-    "tgraph": lambda cache, fold, s: data.load_fold(cache, fold, s.folds_total, s.seed),
-    "tile": lambda cache, fold, s: tile.load_fold(cache, fold, s.folds_total, s.seed),
-    **dict.fromkeys(whole.STEPS, whole.load_fold),
+    "pruned": data.load_fold,
+    "layouts": layouts.load_fold,
+    "whole": whole.load_fold,
+    "kernels": tile.load_fold,
 }
 
 
@@ -83,4 +84,4 @@ def load_fold(cache: Cache, fold: int, settings: Any) -> Fold:
     Raises:
         UserError: if there is no such fold, or a side of it is empty.
     """
-    return LOADERS[settings.model](cache, fold, settings)
+    return LOADERS[settings.sees](cache, fold, settings)

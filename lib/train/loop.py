@@ -17,9 +17,9 @@ from torch import nn
 from lib import checkpoint
 from lib.artifacts import remove_leftovers
 from lib.errors import DataError
+from lib.memory import out_of_memory_told
 from lib.metrics import mean_metrics
 from lib.train.kinds import Fold, Sample
-from lib.train.memory import out_of_memory_told
 from lib.train.schedule import learning_rate
 
 SAVE_SECONDS = 20.0  # at least, between two saves of the training state
@@ -74,7 +74,7 @@ class FoldTraining:
             identity: fingerprint of data, settings and code; a state of another is ignored.
         """
         self._resume(state, identity)
-        with out_of_memory_told(self.data.estimate(), self.device):
+        with out_of_memory_told(self.data.estimate(), self.device, "train"):
             yield from self._epochs(state, identity)
 
     def _epochs(self, state: Path, identity: str) -> Iterator[dict[str, float]]:

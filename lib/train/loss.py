@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+SHARPNESS = 4.0  # standardized scores that differ by 1/4 are told apart with odds of e to 1
+NOISE = 0.01  # relative difference of runtimes that counts half
+SMALLEST = 1e-6
 
 
 def pairwise_hinge(scores: Tensor, runtimes: Tensor) -> Tensor:
@@ -21,3 +27,32 @@ def pairwise_hinge(scores: Tensor, runtimes: Tensor) -> Tensor:
     slower = runtimes[:, None] > runtimes[None, :]
     margins = torch.relu(1 - (scores[:, None] - scores[None, :]))
     return (margins * slower).sum() / slower.sum().clamp(min=1)
+
+
+def pairwise_logistic(scores: Tensor, runtimes: Tensor) -> Tensor:
+    """Mean over ordered pairs of log(1 + exp(-SHARPNESS (s_i - s_j))), of standardized scores.
+
+    Scores are standardized within the graph, so that a graph whose configurations differ little
+    is not one whose scores have to be large. A pair counts w = g / (g + NOISE), g being the
+    difference of its runtimes' logarithms: runtimes that lie within the clock's noise of each
+    other say little about which is faster. With no ordered pair at all the loss is 0.
+
+    Args:
+        scores: (b,) predictions, lower meaning faster.
+        runtimes: (b,) of any real or integer type, positive.
+    """
+    centred = scores - scores.mean()
+    spread = (centred.square().mean() + SMALLEST**2).sqrt()  # also differentiable if all are alike
+    standardized = SHARPNESS * centred / spread
+    logarithms = runtimes.to(scores.dtype).log()
+    gap = torch.relu(logarithms[:, None] - logarithms[None, :])
+    weight = gap / (gap + NOISE)
+    costs = nn.functional.softplus(standardized[None, :] - standardized[:, None])
+    return (costs * weight).sum() / weight.sum().clamp(min=SMALLEST)
+
+
+# By the setting's name.
+LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "hinge": pairwise_hinge,
+    "logistic": pairwise_logistic,
+}

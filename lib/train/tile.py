@@ -18,10 +18,10 @@ from torch import Tensor
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
 from lib.errors import UserError
-from lib.folds import assign_folds
 from lib.metrics import tile_metrics
 from lib.model.tile import TileBatch, TileNetwork
 from lib.tiles import kernel_batch, kernel_scores, tile_batch
+from lib.train.deal import folds_with
 from lib.train.loss import pairwise_hinge
 from lib.train.state import Stateless
 
@@ -98,7 +98,7 @@ class TileFold(Stateless):
         return metrics
 
 
-def load_fold(cache: Cache, fold: int, folds_total: int, seed: int) -> TileFold:
+def load_fold(cache: Cache, fold: int, settings: Any) -> TileFold:
     """The labelled kernels of the merged train and valid splits, dealt to one fold.
 
     Kernels that have nothing to rank, because all their configurations ran equally fast or look
@@ -108,9 +108,7 @@ def load_fold(cache: Cache, fold: int, folds_total: int, seed: int) -> TileFold:
     Raises:
         UserError: if there is no such fold, or a side of it is empty.
     """
-    if not 0 <= fold < folds_total:
-        raise UserError(f"--fold {fold}: must be from 0 to {folds_total - 1}")
-    assigned = assign_folds(cache.names("train", "valid"), folds_total, seed)
+    assigned = folds_with(fold, cache, settings)
     train, valid = [], []
     for name in sorted(assigned):
         kernel = cache.graph(name)

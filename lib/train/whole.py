@@ -1,15 +1,11 @@
 """Training on whole graphs: GST and its baselines, a graph a step, read when it is needed.
 
-What a model's step is, ``STEPS`` says: everything with gradients (GAT, Pooling), a run of nodes
-with gradients (Partitioning), or a few segments with gradients and the others from the historical
-table (GST).
+What a model's step is, :mod:`lib.train.steps` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,193 +14,14 @@ from torch import nn
 
 from lib.cache.reader import Cache
 from lib.errors import UserError
-from lib.folds import assign_folds
 from lib.metrics import ranking_metrics
 from lib.model.inputs import NUMERIC
-from lib.model.whole import Part, WholeBatch
-from lib.segments import SegmentedGraph, boundaries, segmented, whole_batch, whole_scores
+from lib.segments import SegmentedGraph, segmented, whole_scores
 from lib.train.data import Sample
-from lib.train.history import EmbeddingTable
-from lib.train.memory import Estimate, attention_bytes, forward_bytes, gigabytes
-from lib.train.state import Stateless
+from lib.train.deal import folds_with
+from lib.train.steps import STEPS
 
 KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
-ADVICE = "use MODEL=gst, or lower --configurations, --channels or --heads"
-
-
-class WholeSteps(Stateless):
-    """Steps with gradients everywhere.
-
-    Args:
-        cache: of whole graphs.
-        names: of the training graphs.
-        settings: the model's.
-    """
-
-    def __init__(self, cache: Cache, names: list[str], settings: Any):
-        self.cache, self.names, self.settings = cache, names, settings
-
-    def batch(
-        self, graph: SegmentedGraph, rows: np.ndarray, generator: np.random.Generator
-    ) -> WholeBatch:
-        """A graph under some configurations; all that is random comes from ``generator``."""
-        return whole_batch(graph, rows)
-
-    def done(self, graph: SegmentedGraph, rows: np.ndarray, batch: WholeBatch) -> None:
-        """The step was taken."""
-
-    def estimate(self) -> Estimate | None:
-        """See :class:`lib.train.kinds.Fold`; of the training graph that takes most."""
-        name, needed = max(((n, self._bytes(n)) for n in self.names), key=lambda one: one[1])
-        s, nodes = self.settings, self.cache.rows[name]["nodes"]
-        count = self._configurations(name)
-        what = f"a step of {s.model} on {name} ({nodes:,} nodes, {count} configurations)"
-        return Estimate(needed, what, ADVICE, round(s.memory_gigabytes * 1e9))
-
-    def _bytes(self, name: str) -> int:
-        s, row = self.settings, self.cache.rows[name]
-        sizes = row["nodes"], row["edges"], self._configurations(name)
-        return attention_bytes(*sizes, s.channels, s.layers, s.heads)
-
-    def _configurations(self, name: str) -> int:
-        return min(self.settings.configurations, self.cache.rows[name]["configurations"])
-
-
-class PoolingSteps(WholeSteps):
-    """Steps of the Pooling Model, which takes next to nothing."""
-
-    def estimate(self) -> Estimate | None:
-        """Not worth telling."""
-        return None
-
-
-class RunSteps(WholeSteps):
-    """Steps with gradients in a random contiguous run of nodes (GST thesis, section 4)."""
-
-    def batch(
-        self, graph: SegmentedGraph, rows: np.ndarray, generator: np.random.Generator
-    ) -> WholeBatch:
-        """See :meth:`WholeSteps.batch`."""
-        length = min(self.settings.trained_nodes, graph.node_count)
-        start = int(generator.integers(graph.node_count - length + 1))
-        nodes = torch.from_numpy(run_of(graph, start, start + length))
-        part = replace(graph.part(0, graph.rows(rows)), nodes=nodes)
-        return WholeBatch(len(rows), graph.node_count, [part])
-
-    def _bytes(self, name: str) -> int:
-        s, row = self.settings, self.cache.rows[name]
-        nodes, edges, count = row["nodes"], row["edges"], self._configurations(name)
-        share = min(1.0, s.trained_nodes / nodes)
-        run = round(share * nodes), round(share * edges)
-        return attention_bytes(*run, count, s.channels, s.layers, s.heads) + forward_bytes(
-            nodes, edges, count, s.channels, s.heads
-        )
-
-
-class SegmentSteps(WholeSteps):
-    """Steps of graph segment training (GST thesis, algorithm 1).
-
-    ``trained_segments`` at random have gradients. The others' embeddings come from the historical
-    table; those that are not there yet, or all if there is no table, are computed without
-    gradients. With segment dropout p each of the others is left out with probability p, and the
-    trained ones count (1 - p) + p * segments / trained, so that the expected sum is that of all
-    segments alike (staleness-aware dropout, Cao et al. 2023, section 3.3).
-    """
-
-    def __init__(self, cache: Cache, names: list[str], settings: Any):
-        super().__init__(cache, names, settings)
-        self.table: EmbeddingTable | None = None
-        if settings.history:
-            limit = round(settings.history_gigabytes * 1e9)
-            sizes = {name: self._size(name) for name in names}
-            self.table = EmbeddingTable(sizes, settings.channels, limit)
-
-    def batch(
-        self, graph: SegmentedGraph, rows: np.ndarray, generator: np.random.Generator
-    ) -> WholeBatch:
-        """See :meth:`WholeSteps.batch`."""
-        s, cells = self.settings, graph.rows(rows)
-        trained = generator.permutation(len(graph))[: s.trained_segments]
-        kept = generator.random(len(graph)) >= s.segment_dropout
-        weight = 1 + s.segment_dropout * (len(graph) / len(trained) - 1)
-        others = np.setdiff1d(np.flatnonzero(kept), trained)
-        known, missing = self._known(graph, rows, others)
-
-        def parts() -> Iterator[Part]:
-            for number in np.sort(trained):
-                yield replace(graph.part(int(number), cells), weight=weight)
-            for number, places in missing:
-                yield replace(graph.part(number, cells, places), trained=False)
-
-        found = None if self.table is None else []
-        return WholeBatch(len(rows), graph.node_count, parts(), known, found)
-
-    def done(self, graph: SegmentedGraph, rows: np.ndarray, batch: WholeBatch) -> None:
-        """Remember what was computed."""
-        if self.table is None:
-            return
-        self.table.next_step()
-        for one in batch.found:
-            where = rows[one.places.numpy()]
-            self.table.write(graph.graph.name, where, one.number, one.embeddings.numpy())
-
-    def begin(self, state: Path, identity: str, epochs: int) -> bool:
-        """See :class:`lib.train.kinds.Fold`; tells the table's size before it is made."""
-        if self.table is None:
-            return True
-        folder = state.parent.name
-        print(
-            f"train: {folder}: historical embeddings of {self.table.count:,} segments, "
-            f"{gigabytes(self.table.bytes)} on disk",
-            flush=True,
-        )
-        return self.table.begin(state, identity, epochs)
-
-    def saved(self, epochs: int) -> None:
-        """See :class:`lib.train.kinds.Fold`."""
-        if self.table is not None:
-            self.table.saved(epochs)
-
-    def end(self) -> None:
-        """See :class:`lib.train.kinds.Fold`."""
-        if self.table is not None:
-            self.table.end()
-
-    def _known(
-        self, graph: SegmentedGraph, rows: np.ndarray, others: np.ndarray
-    ) -> tuple[torch.Tensor | None, list[tuple[int, np.ndarray]]]:
-        """The sum of what the table has of the others, and what it lacks: segments and places."""
-        if self.table is None:
-            return None, [(int(number), np.arange(len(rows))) for number in others]
-        steps, embeddings = self.table.read(graph.graph.name, rows)
-        steps, embeddings = steps[:, others], embeddings[:, others]  # (b, o), (b, o, width)
-        known = torch.from_numpy(np.where(steps[..., None] > 0, embeddings, 0).sum(axis=1))
-        absent = [np.flatnonzero(steps[:, place] == 0) for place in range(len(others))]
-        pairs = zip(others, absent, strict=True)
-        return known, [(int(number), places) for number, places in pairs if len(places)]
-
-    def _size(self, name: str) -> tuple[int, int]:
-        row, s = self.cache.rows[name], self.settings
-        splits = self.cache.graph(name).node_splits if s.cut == "splits" else ()
-        segments = len(boundaries(row["nodes"], s.segment_nodes, splits)) - 1
-        return row["configurations"], segments
-
-    def _bytes(self, name: str) -> int:
-        s, row = self.settings, self.cache.rows[name]
-        nodes = min(s.segment_nodes, row["nodes"])
-        edges = round(row["edges"] * nodes / row["nodes"])
-        count = self._configurations(name)
-        step = attention_bytes(nodes, edges, count, s.channels, s.layers, s.heads)
-        return step * s.trained_segments
-
-
-# A model's steps.
-STEPS: dict[str, type[WholeSteps]] = {
-    "gst": SegmentSteps,
-    "pooling": PoolingSteps,
-    "partitioning": RunSteps,
-    "gat": WholeSteps,
-}
 
 
 class WholeFold:
@@ -267,16 +84,6 @@ class WholeFold:
         return graph
 
 
-def run_of(graph: SegmentedGraph, start: int, stop: int) -> np.ndarray:
-    """Where the nodes from ``start`` to ``stop`` of an uncut graph are in its tensors.
-
-    Tensors have the configurable nodes first, see :class:`lib.batches.GraphTensors`.
-    """
-    others = np.setdiff1d(np.arange(graph.node_count), graph.graph.config_nodes)
-    order = np.concatenate([graph.graph.config_nodes, others])
-    return np.flatnonzero((order >= start) & (order < stop))
-
-
 def load_fold(cache: Cache, fold: int, settings: Any) -> WholeFold:
     """The labelled graphs of the merged train and valid splits, dealt to one fold.
 
@@ -287,10 +94,7 @@ def load_fold(cache: Cache, fold: int, settings: Any) -> WholeFold:
         UserError: if there is no such fold, a side of it is empty, or the historical table would
             be too large.
     """
-    if not 0 <= fold < settings.folds_total:
-        raise UserError(f"--fold {fold}: must be from 0 to {settings.folds_total - 1}")
-    names = cache.names("train", "valid")
-    assigned = assign_folds(names, settings.folds_total, settings.seed)
+    assigned = folds_with(fold, cache, settings)
     sides: tuple[list[str], list[str]] = ([], [])
     for name in sorted(assigned):
         graph = cache.graph(name)

@@ -101,7 +101,7 @@ def test_equal_rows_get_equal_scores(kernels, network):
     ("settings", "model", "known"),
     [
         (tiny_settings(), "tgraph", "tile"),
-        (tiny_layout_settings(), "tile", "tgraph, gst, pooling, partitioning, gat"),
+        (tiny_layout_settings(), "tile", "tgraph, tgraph-plus, gst, pooling, partitioning, gat"),
     ],
 )
 def test_a_network_of_another_kind_is_refused(settings, model, known):

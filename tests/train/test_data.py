@@ -13,7 +13,7 @@ from lib.errors import UserError
 from lib.folds import assign_folds
 from lib.train.data import load_fold
 
-from ..builders import cached_graph
+from ..builders import cached_graph, tiny_settings
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def cache(tmp_path_factory) -> Cache:
 
 @pytest.mark.parametrize("fold", range(4))
 def test_a_fold_and_the_rest(cache, fold):
-    data = load_fold(cache, fold, 4, seed=0)
+    data = load_fold(cache, fold, tiny_settings(folds_total=4))
     assigned = assign_folds(cache.names("train", "valid"), 4, 0)
     useful = {f"g{i}" for i in range(9)}
     valid = sorted(name for name in useful if assigned[name] == fold)
@@ -46,7 +46,7 @@ def test_a_fold_and_the_rest(cache, fold):
 
 
 def test_standardization_sees_the_training_graphs_only(cache):
-    data = load_fold(cache, 1, 4, seed=0)
+    data = load_fold(cache, 1, tiny_settings(folds_total=4))
     rows = torch.cat([graph.tensors.features for graph in data.train])
     assert torch.equal(data.numeric_features(), rows)
     assert rows.shape == (12 * len(data.train), 134)
@@ -55,7 +55,7 @@ def test_standardization_sees_the_training_graphs_only(cache):
 @pytest.mark.parametrize("fold", [-1, 4])
 def test_no_such_fold(cache, fold):
     with pytest.raises(UserError, match=f"--fold {fold}"):
-        load_fold(cache, fold, 4, seed=0)
+        load_fold(cache, fold, tiny_settings(folds_total=4))
 
 
 def test_a_fold_without_labelled_graphs(tmp_path):
@@ -64,4 +64,4 @@ def test_a_fold_without_labelled_graphs(tmp_path):
     writer.add(cached_graph(2, name="b", labelled=False), {})
     writer.finish({"fingerprint": "0", "settings": {}})
     with pytest.raises(UserError, match="no labelled graphs"):
-        load_fold(Cache(tmp_path), 0, 2, seed=0)
+        load_fold(Cache(tmp_path), 0, tiny_settings(folds_total=2))

@@ -14,13 +14,13 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.errors import UserError
+from lib.memory import Estimate, out_of_memory_told
 from lib.model import build_network
 from lib.settings import MODELS
 from lib.train import loop
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
-from lib.train.memory import Estimate, out_of_memory_told
-from lib.train.whole import SegmentSteps
+from lib.train.steps import SegmentSteps
 
 from ..builders import COLLECTION, cached_graph
 

@@ -1,4 +1,4 @@
-"""How much memory a step of graph attention takes, and what is told when there is not enough."""
+"""How much memory graph attention takes, and what is told when there is not enough."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Estimate:
     """What a step is expected to take.
 
     Attributes:
-        bytes: of activations, with those that gradients need.
+        bytes: of activations, with those that gradients need where there are gradients.
         what: the step, in words.
         advice: what takes less.
         limit: bytes that it may take; 0 for all that is free.
@@ -65,11 +65,18 @@ def forward_bytes(nodes: int, edges: int, configurations: int, channels: int, he
 
 
 @contextmanager
-def out_of_memory_told(estimate: Estimate | None, device: torch.device) -> Iterator[None]:
+def out_of_memory_told(
+    estimate: Estimate | None, device: torch.device, announced_by: str = ""
+) -> Iterator[None]:
     """Within the block, more memory than there is becomes an error of one line.
 
     Linux promises memory that it does not have and then kills who uses it. So the process may
     only take what is free now (or the estimate's limit), and is refused more.
+
+    Args:
+        estimate: of what the block takes; ``None`` limits nothing.
+        device: that it is taken on.
+        announced_by: the stage that prints the estimate beforehand; none prints nothing.
 
     Raises:
         UserError: naming the estimate.
@@ -77,8 +84,9 @@ def out_of_memory_told(estimate: Estimate | None, device: torch.device) -> Itera
     if estimate is None:
         yield
         return
-    allowed = estimate.limit or _free()
-    print(f"train: {estimate}, {gigabytes(allowed)} allowed", flush=True)
+    allowed = estimate.limit or free_memory()
+    if announced_by:
+        print(f"{announced_by}: {estimate}, {gigabytes(allowed)} allowed", flush=True)
     try:
         with _limited(allowed if device.type == "cpu" else 0):
             yield
@@ -110,7 +118,7 @@ def _limited(allowed: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
-def _free() -> int:
+def free_memory() -> int:
     """Bytes that a process may take without swapping; 0 if nobody says."""
     return _kilobytes(Path("/proc/meminfo"), "MemAvailable:")
 

@@ -1,0 +1,103 @@
+"""TGraph+: costs of what a configuration makes a compiler do, learned and summed.
+
+TGraph has to learn from digits what a layout is, and from normalized vectors what a tensor weighs.
+Here that is worked out beforehand (:mod:`lib.layouts`): which tensors are brought from one order
+to another, and which operations run against the grain. The network learns what either costs a
+byte, and a configuration's score is the sum, as a program's runtime is that of its parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor, nn
+
+from lib.layouts.rows import MOVE_FEATURES, STATE_FEATURES
+from lib.model.inputs import Standardize
+
+
+@dataclass(frozen=True)
+class CostBatch:
+    """What b configurations of one graph do: m distinct moves and s distinct states.
+
+    Attributes:
+        moves: (m, features) float32.
+        move_bytes: (m,) float32, bytes of the moved tensor over those of the program.
+        move_places: (p, 2) int64, rows [configuration, move].
+        states: (s, features) float32.
+        state_bytes: (s,) float32, likewise of the operation's output.
+        state_places: (q, 2) int64, rows [configuration, state].
+        configurations: b.
+    """
+
+    moves: Tensor
+    move_bytes: Tensor
+    move_places: Tensor
+    states: Tensor
+    state_bytes: Tensor
+    state_places: Tensor
+    configurations: int
+
+    def to(self, device: torch.device | str) -> CostBatch:
+        """The same batch on another device."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        moved = {
+            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+            for name, value in values.items()
+        }
+        return CostBatch(**moved)
+
+
+class CostInputs(nn.Module):
+    """Standardization of both kinds of features, fitted on the training graphs."""
+
+    def __init__(self, move_width: int, state_width: int):
+        super().__init__()
+        self.moves = Standardize(move_width)
+        self.states = Standardize(state_width)
+
+
+class TGraphPlus(nn.Module):
+    """Scores: sums of learned costs a byte times bytes; lower means faster.
+
+    A move never makes a program faster, so its cost is positive; a state's may be either, since
+    what it is compared with is the same operation in row-major order. Scores are comparable within
+    one graph and do not depend on which configurations share a batch.
+    """
+
+    def __init__(self, move_width: int, state_width: int, channels: int = 64, dropout: float = 0.0):
+        super().__init__()
+        self.inputs = CostInputs(move_width, state_width)
+        self.move_cost = _perceptron(move_width, channels, dropout)
+        self.state_cost = _perceptron(state_width, channels, dropout)
+
+    @classmethod
+    def from_settings(cls, settings) -> TGraphPlus:
+        """The network with the widths that the settings name."""
+        return cls(MOVE_FEATURES, STATE_FEATURES, settings.channels, settings.dropout)
+
+    def forward(self, batch: CostBatch) -> Tensor:
+        """Scores of the batch's configurations, (b,) float32."""
+        moves = nn.functional.softplus(self.move_cost(self.inputs.moves(batch.moves)))
+        states = self.state_cost(self.inputs.states(batch.states))
+        total = moves.new_zeros(batch.configurations)
+        total = _added(total, moves.squeeze(-1) * batch.move_bytes, batch.move_places)
+        return _added(total, states.squeeze(-1) * batch.state_bytes, batch.state_places)
+
+
+def _perceptron(width: int, channels: int, dropout: float) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(width, channels),
+        nn.GELU(),
+        nn.Dropout(dropout),
+        nn.Linear(channels, channels),
+        nn.GELU(),
+        nn.Dropout(dropout),
+        nn.Linear(channels, 1),
+    )
+
+
+def _added(total: Tensor, costs: Tensor, places: Tensor) -> Tensor:
+    """(b,) totals with the costs of (p, 2) places [configuration, row] added."""
+    return total.index_add(0, places[:, 0], costs.index_select(0, places[:, 1]))

@@ -1,0 +1,69 @@
+"""What a collection is, and every hyper-parameter of it, once.
+
+A setting has a value for official data (the paper's) and, where small data wants another, one
+for the bundled measurements. Every stage takes every setting as a flag of the same name, so that
+the dataclass of the model is also the command line's help.
+"""
+
+from lib.settings.base import BLENDINGS, WEIGHTS_FILES, Settings
+from lib.settings.flags import BUNDLED, DOWNLOADED, ROOT, overrides_in, parser, resolve
+from lib.settings.models import (
+    CUTS,
+    WHOLE,
+    AttentionSettings,
+    LayoutCollection,
+    LayoutSettings,
+    PartitioningSettings,
+    PlusSettings,
+    PoolingSettings,
+    SageSettings,
+    SegmentSettings,
+    TileSettings,
+)
+from lib.settings.tables import (
+    BUNDLED_VALUES,
+    KINDS,
+    MODELS,
+    OFFICIAL,
+    SMALL,
+    SMALL_BY_MODEL,
+    cache_of,
+    check_collection,
+    check_trained_with,
+    settings_class,
+    settings_for,
+)
+
+__all__ = [
+    "BLENDINGS",
+    "BUNDLED",
+    "BUNDLED_VALUES",
+    "CUTS",
+    "DOWNLOADED",
+    "KINDS",
+    "MODELS",
+    "OFFICIAL",
+    "ROOT",
+    "SMALL",
+    "SMALL_BY_MODEL",
+    "WEIGHTS_FILES",
+    "WHOLE",
+    "AttentionSettings",
+    "LayoutCollection",
+    "LayoutSettings",
+    "PartitioningSettings",
+    "PlusSettings",
+    "PoolingSettings",
+    "SageSettings",
+    "SegmentSettings",
+    "Settings",
+    "TileSettings",
+    "cache_of",
+    "check_collection",
+    "check_trained_with",
+    "overrides_in",
+    "parser",
+    "resolve",
+    "settings_class",
+    "settings_for",
+]

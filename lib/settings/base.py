@@ -1,0 +1,127 @@
+"""What every collection's settings have, and how a setting is declared."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from lib.errors import UserError
+from lib.folds import TOGETHER
+
+BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/blending.py
+WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
+
+
+def setting(
+    default: Any,
+    help: str,
+    least: float = 1,
+    most: float = math.inf,
+    words: tuple[str, ...] = (),
+) -> Any:
+    """A field with its help; ``least`` and ``most`` bound a number, ``words`` do instead of one."""
+    about: dict[str, Any] = {"help": help, "parse": _number_or(words) if words else type(default)}
+    if words or type(default) in (int, float):
+        about |= {"least": least, "most": most, "words": words}
+    return field(default=default, metadata=about)
+
+
+def _number_or(words: tuple[str, ...]) -> Callable[[str], int | str]:
+    """What reads a flag that is a whole number or one of ``words``."""
+
+    def parse(text: str) -> int | str:
+        return text if text in words else int(text)
+
+    parse.__name__ = " or ".join(("int", *words))  # argparse's messages name it
+    return parse
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every kind of collection has; defaults are the paper's for official data.
+
+    Section numbers are those of the TGraph paper. The wings look up what they need for a
+    collection by its ``kind``.
+    """
+
+    kind: ClassVar[str]
+    first_model: ClassVar[str]  # of the kind: its results have the collection's plain name
+    # What of a graph the model sees, by which stages 2 and 3 look up how to train and to score:
+    # `pruned` graphs, `whole` ones in segments, or `kernels` with tile sizes.
+    sees: ClassVar[str]
+    metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
+    # A cache is of use only with the settings that it was made with ...
+    cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)
+    how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
+    # ... and a network only with those that it was trained with.
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *("collection", "model", "seed", "folds_total", "keep_together"),
+    )
+
+    collection: str
+    model: str = setting("", "network, one of those in lib/model")
+    seed: int = setting(0, "seed of folds, initial weights, sampling and permutations", 0)
+    threads: int = setting(1, "torch threads of one fold; the same number gives the same bits")
+    device: str = setting("auto", "`cpu`, `cuda`, or `auto`: a GPU where there is one")
+    # stage 2 (2.4)
+    epochs: float = setting(1.0, "passes over the training graphs (2.4.2)")
+    learning_rate: float = setting(1e-3, "peak of AdamW's (2.4.2)", 0, 1)
+    weight_decay: float = setting(1e-5, "of parameters that are not biases (2.4.2)", 0, 1)
+    warmup: float = setting(0.05, "share of the steps with rising rate (2.4.2)", 0, 1)
+    gradient_clip: float = setting(1.0, "largest gradient norm (2.4.2)", 1e-6)
+    folds_total: int = setting(20, "K: parts that the graphs are dealt to (2.4.3)", 2)
+    keep_together: str = setting("graph", f"never split between folds: {' or '.join(TOGETHER)}")
+    validate_every: int = setting(1, "epochs between validations")
+    # stage 3
+    weights: str = setting("last", "weights to score with: `last`, or `best` in validation")
+    score_training: bool = setting(False, "score a fold's training graphs as well")
+    # stage 4 (2.4.3)
+    best_folds: int = setting(4, "trained folds that are blended, best validation first")
+    blending: str = setting(
+        "mean", "scale of the blended scores: mean, standardized, min-max, rank"
+    )
+
+    @property
+    def folder(self) -> Path:
+        """Where the raw files are, below a data root's ``npz``."""
+        return Path(*self.collection.split("-"))
+
+    @property
+    def results(self) -> str:
+        """The folder of the results, below the outputs: models of a collection lie side by side."""
+        plain = self.model == self.first_model
+        return self.collection if plain else f"{self.collection}@{self.model}"
+
+    @property
+    def cache(self) -> Path:
+        """The folder of the cache, below the outputs; models with equal settings share it."""
+        return Path(self.collection, "cache")
+
+    @property
+    def identifier(self) -> str:
+        """What a submission's IDs start with, such as ``layout:xla:default``."""
+        return self.collection.replace("-", ":")
+
+    def check(self) -> None:
+        """Raise a :class:`UserError` if a value is out of range, or does not go with another."""
+        for one in dataclasses.fields(self):
+            value = getattr(self, one.name)
+            least, most = (one.metadata.get(bound) for bound in ("least", "most"))
+            if least is None or value in one.metadata["words"]:
+                continue
+            if not least <= value <= most:
+                top = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
+                raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {top}")
+        if self.weights not in WEIGHTS_FILES:
+            names = ", ".join(WEIGHTS_FILES)
+            raise UserError(f"--weights {self.weights!r}: must be one of {names}")
+        if self.blending not in BLENDINGS:
+            names = ", ".join(BLENDINGS)
+            raise UserError(f"--blending {self.blending!r}: must be one of {names}")
+        if self.keep_together not in TOGETHER:
+            names = ", ".join(TOGETHER)
+            raise UserError(f"--keep-together {self.keep_together!r}: must be one of {names}")

@@ -1,0 +1,92 @@
+"""The command line of a stage: every setting of the collection and model is a flag."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lib.errors import UserError
+from lib.settings.base import Settings
+from lib.settings.tables import KINDS, MODELS, check_collection, settings_class, settings_for
+from lib.tpugraphs.roots import DataRoot, find_root
+
+ROOT = Path(__file__).resolve().parents[2]  # the repository
+BUNDLED = ROOT / "data" / "xla-cpu"
+DOWNLOADED = ROOT / "data" / "tpugraphs"
+
+
+class _Flags(argparse.ArgumentParser):
+    """Tells what is wrong with a flag in one line, as every other error is told."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; {self.prog} --help names the flags")
+
+
+class _StageFlags(_Flags):
+    """A stage's command line, whose settings are those of the named collection and model."""
+
+    def parse_known_args(self, args=None, namespace=None):
+        """What parse_args calls: first the collection and model, then the flags they have."""
+        first = _Flags(prog=self.prog, add_help=False)
+        first.add_argument("--collection")
+        first.add_argument("--model")
+        named = first.parse_known_args(args)[0]
+        every = [one for models in MODELS.values() for one in models.values()]
+        if named.collection in KINDS:
+            every = [settings_class(named.collection, named.model)]
+        known: set[str] = set()
+        for one in every:
+            _add_settings(self, one, known)
+        return super().parse_known_args(args, namespace)
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """A stage's command line: what to work on, and a flag for each setting of its kind and model.
+
+    Which these are, ``--collection`` and ``--model`` say; without a collection, ``--help`` shows
+    all models' flags.
+    """
+    form = argparse.ArgumentDefaultsHelpFormatter
+    made = _StageFlags(description=description, formatter_class=form)
+    made.add_argument("--collection", required=True, help=f"one of {', '.join(KINDS)}")
+    made.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
+    made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
+    return made
+
+
+def _add_settings(made: argparse.ArgumentParser, kind: type[Settings], known: set[str]) -> None:
+    """Add a group with the flags of a kind, without those in ``known``, which grows by them."""
+    title = f"settings of {kind.model} on {kind.kind} collections" + (" alone" if known else "")
+    group = made.add_argument_group(title, "default: what fits the collection and the data")
+    for one in dataclasses.fields(kind):
+        if "help" in one.metadata and one.name not in known:
+            known.add(one.name)
+            flag = "--" + one.name.replace("_", "-")
+            about = {"help": one.metadata["help"], "default": argparse.SUPPRESS}
+            if isinstance(one.default, bool):
+                group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
+            else:
+                group.add_argument(flag, type=one.metadata["parse"], **about)
+
+
+def overrides_in(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given on the command line."""
+    fields = dataclasses.fields(settings_class(args.collection, getattr(args, "model", None)))
+    names = {one.name for one in fields if "help" in one.metadata}
+    return {name: value for name, value in vars(args).items() if name in names}
+
+
+def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
+    """The settings and the data root that a parsed command line means.
+
+    Raises:
+        UserError: for an unknown collection, a missing root, or a value out of range.
+    """
+    check_collection(args.collection)
+    plain = KINDS[args.collection](collection=args.collection)
+    to = (args.data or DOWNLOADED.relative_to(ROOT)) / "npz" / plain.folder / "train"
+    hint = plain.how_to_get.format(collection=plain.collection, folder=to)
+    root = find_root(args.data, plain.folder, (DOWNLOADED, BUNDLED), BUNDLED, hint)
+    return settings_for(args.collection, root.bundled, overrides_in(args)), root

@@ -1,0 +1,214 @@
+"""Every hyper-parameter of every model: a frozen dataclass each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from lib.errors import UserError
+from lib.settings.base import Settings, setting
+
+WHOLE = "all"  # hops that keep every node
+LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
+CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
+
+
+@dataclass(frozen=True)
+class SageSettings(Settings):
+    """Networks of GraphSAGE blocks with attention across channels: TGraph's and the tiles'."""
+
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *(*Settings.weights_depend_on, "channels", "blocks"),
+        *("opcode_channels", "layout_channels", "squeeze"),
+    )
+
+    # network (2.3)
+    channels: int = setting(256, "width of the residual stream (2.3.3)")
+    blocks: int = setting(2, "graph convolutional blocks (2.3.3)")
+    opcode_channels: int = setting(16, "width of an opcode's embedding (2.2.5)")
+    layout_channels: int = setting(4, "width of a layout digit's embedding (2.2.5)")
+    squeeze: int = setting(8, "reduction of channel-wise self-attention (2.3.1)")
+
+
+@dataclass(frozen=True)
+class LayoutCollection(Settings):
+    """A layout collection: configurations set the layouts of convolutions, dots and reshapes."""
+
+    kind: ClassVar[str] = "layout"
+    first_model: ClassVar[str] = "tgraph"
+    metric: ClassVar[str] = "tau"
+    cache_depends_on: ClassVar[tuple[str, ...]] = ("collection", "hops")
+
+    # stage 1
+    hops: int | str = setting(
+        1, "keep nodes this far from a configurable one, or `all` (2.2.1)", words=(WHOLE,)
+    )
+    # stage 2
+    epochs: int = setting(750, "passes over the training graphs (2.4.2)")
+    configurations: int = setting(128, "configurations sampled a step (2.2.5)")
+    # stage 3
+    inference_configurations: int = setting(128, "configurations a batch of inference")
+
+    @property
+    def cache(self) -> Path:
+        """See :attr:`Settings.cache`; graphs pruned otherwise than in the paper lie apart."""
+        return Path(self.collection, "cache" if self.hops == 1 else f"cache-{self.hops}")
+
+
+@dataclass(frozen=True)
+class LayoutSettings(LayoutCollection, SageSettings):
+    """TGraph, on the part of a graph that a configuration can touch."""
+
+    sees: ClassVar[str] = "pruned"
+    model: str = setting("tgraph", "network: the paper's `tgraph`, or one of lib/model")
+    # network (2.3)
+    temperature: float = setting(0.5, "initial, of cross-configuration attention", 1e-3, 1e3)
+    score_gain: float = setting(1.0, "factor on the last layer's initial weights", 1e-3, 1e3)
+    precision: str = setting("auto", "of matrix products: `float32`, `bfloat16`, or `auto`")
+    # stage 3 (2.5.3)
+    permutations: int = setting(10, "groupings of a graph's configurations to average over")
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        if self.channels % (2 * self.squeeze):
+            raise UserError(
+                f"--channels {self.channels}: must be a multiple of {2 * self.squeeze}, twice "
+                f"the squeeze"
+            )
+
+
+@dataclass(frozen=True)
+class PlusSettings(LayoutCollection):
+    """TGraph+: learned costs of what layouts make a compiler do (lib/model/plus.py)."""
+
+    sees: ClassVar[str] = "layouts"
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *(*LayoutCollection.weights_depend_on, "channels"),
+    )
+
+    model: str = setting("tgraph-plus", "network: learned costs of moves between layouts")
+    hops: int | str = setting(
+        WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,)
+    )
+    epochs: int = setting(20, "passes over the training graphs")
+    learning_rate: float = setting(2e-3, "peak of AdamW's", 0, 1)
+    weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
+    channels: int = setting(64, "width of the perceptrons")
+    dropout: float = setting(0.1, "share of their channels left out in training", 0, 0.99)
+    loss: str = setting("logistic", f"what training minimizes: {' or '.join(LOSSES)}")
+    blending: str = setting(
+        "standardized", "scale of the blended scores, which each fold's network has its own of"
+    )
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        if self.loss not in LOSSES:
+            raise UserError(f"--loss {self.loss!r}: must be one of {', '.join(LOSSES)}")
+
+
+@dataclass(frozen=True)
+class PoolingSettings(LayoutCollection):
+    """The GST thesis' *Pooling Model* (section 4): a linear layer over means over the nodes."""
+
+    sees: ClassVar[str] = "whole"
+    model: str = setting("pooling", "network: a linear layer over mean-pooled features")
+    hops: int | str = setting(
+        WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,)
+    )
+    # Whole graphs are one segment, but for GST's.
+    segment_nodes: ClassVar[int] = 0
+    cut: ClassVar[str] = "length"
+
+
+@dataclass(frozen=True)
+class AttentionSettings(PoolingSettings):
+    """Graph attention over the whole graph with gradients everywhere: the thesis' *GAT*."""
+
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *(*PoolingSettings.weights_depend_on, "channels", "layers", "heads"),
+    )
+
+    model: str = setting("gat", "network: graph attention on the whole graph")
+    channels: int = setting(64, "width of a node's vector, of all heads together")
+    layers: int = setting(2, "layers of graph attention")
+    heads: int = setting(4, "heads of graph attention")
+    memory_gigabytes: float = setting(
+        0.0, "most that a step of training may take; 0 for all that is free", 0
+    )
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        if self.channels % self.heads:
+            raise UserError(
+                f"--channels {self.channels}: must be a multiple of {self.heads}, the heads"
+            )
+
+
+@dataclass(frozen=True)
+class PartitioningSettings(AttentionSettings):
+    """The thesis' *Partitioning*: gradients in a random contiguous run of nodes only."""
+
+    model: str = setting("partitioning", "network: graph attention, trained on runs of nodes")
+    trained_nodes: int = setting(1024, "nodes of the run that gradients flow through")
+
+
+@dataclass(frozen=True)
+class SegmentSettings(AttentionSettings):
+    """Graph segment training (algorithm 1 of the GST thesis)."""
+
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *(*AttentionSettings.weights_depend_on, "segment_nodes", "cut"),
+    )
+
+    model: str = setting("gst", "network: graph attention on segments")
+    segment_nodes: int = setting(1024, "K: most nodes of a segment (algorithm 1)")
+    cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}")
+    trained_segments: int = setting(1, "b: segments a step that gradients flow through")
+    history: bool = setting(True, "read other segments' embeddings from a table of earlier ones")
+    history_gigabytes: float = setting(8.0, "largest size of that table, on disk", 1e-6)
+    segment_dropout: float = setting(0.0, "share of the table's embeddings left out", 0, 0.99)
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        if self.cut not in CUTS:
+            raise UserError(f"--cut {self.cut!r}: must be one of {', '.join(CUTS)}")
+        if self.segment_dropout and not self.history:
+            raise UserError("--segment-dropout: drops what the table remembers; use --history")
+
+
+@dataclass(frozen=True)
+class TileSettings(SageSettings):
+    """A tile collection: configurations set the bounds of a fused kernel's tiles.
+
+    Where no section is named the paper says nothing, and the value is ours.
+    """
+
+    kind: ClassVar[str] = "tile"
+    first_model: ClassVar[str] = "tile"
+    sees: ClassVar[str] = "kernels"
+    metric: ClassVar[str] = "tile_score"
+    how_to_get: ClassVar[str] = (
+        "`make download COLLECTION={collection}` fetches it, and `.venv/bin/python -m "
+        "lib.tpugraphs.convert FILE.pb {folder}` converts a tuning protobuf"
+    )
+
+    model: str = setting("tile", "network: `tile`, late fusion (2.2.5)")
+    # stage 2
+    epochs: float = setting(17.5, "passes over the training kernels, also parts of one", 1e-3)
+    kernels: int = setting(8, "kernels a step")
+    configurations: int = setting(128, "configurations sampled of each kernel of a step", 2)
+    # stage 3
+    inference_configurations: int = setting(8192, "configurations held at a time")
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        if self.channels % self.squeeze:
+            raise UserError(
+                f"--channels {self.channels}: must be a multiple of {self.squeeze}, the squeeze"
+            )

@@ -1,0 +1,141 @@
+"""Which collections and models there are, and their values where they are not the defaults."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from lib.errors import DataError, UserError
+from lib.settings.base import Settings
+from lib.settings.models import (
+    AttentionSettings,
+    LayoutSettings,
+    PartitioningSettings,
+    PlusSettings,
+    PoolingSettings,
+    SegmentSettings,
+    TileSettings,
+)
+
+# The settings of each model, by kind of collection; the first one is taken if none is named.
+MODELS: dict[str, dict[str, type[Settings]]] = {
+    "layout": {
+        "tgraph": LayoutSettings,
+        "tgraph-plus": PlusSettings,
+        "gst": SegmentSettings,
+        "pooling": PoolingSettings,
+        "partitioning": PartitioningSettings,
+        "gat": AttentionSettings,
+    },
+    "tile": {"tile": TileSettings},
+}
+# What differs from the defaults above, by collection: on official data (2.2.5, 2.4.2) ...
+OFFICIAL: dict[str, dict[str, Any]] = {
+    "layout-xla-random": {"epochs": 750, "configurations": 128},
+    "layout-xla-default": {"epochs": 750, "configurations": 64},
+    "layout-nlp-random": {"epochs": 1000, "configurations": 128},
+    "layout-nlp-default": {"epochs": 1000, "configurations": 64},
+    "tile-xla": {},
+}
+# ... and on the bundled measurements: a few dozen programs of a few dozen configurations each,
+# and minutes, not hours. Half the width, a higher rate and a start that already tells
+# configurations apart fit them in a hundred passes or less; the paper's values need many more.
+# Their graphs have a few hundred nodes: segments are so small that there are several.
+SMALL: dict[str, Any] = {
+    "folds_total": 5,
+    "keep_together": "family",
+    "score_training": True,
+    "learning_rate": 5e-3,
+}
+SMALL_BY_MODEL: dict[str, dict[str, Any]] = {
+    "tgraph": {"channels": 128, "temperature": 0.01, "score_gain": 16.0},
+    "tgraph-plus": {"epochs": 20, "learning_rate": 2e-3},
+    "gst": {"segment_nodes": 64, "trained_segments": 2},
+    "partitioning": {"trained_nodes": 128},
+}
+BUNDLED_VALUES: dict[str, dict[str, Any]] = {
+    "layout-xla-random": {**SMALL, "epochs": 60, "configurations": 128},
+    "layout-xla-default": {**SMALL, "epochs": 110, "configurations": 64},
+    "layout-nlp-random": {**SMALL, "epochs": 60, "configurations": 128},
+    "layout-nlp-default": {**SMALL, "epochs": 110, "configurations": 64},
+}
+KINDS: dict[str, type[Settings]] = {  # of a collection, with the model taken if none is named
+    **dict.fromkeys(BUNDLED_VALUES, LayoutSettings),
+    "tile-xla": TileSettings,
+}
+
+
+def settings_class(collection: str, model: str | None = None) -> type[Settings]:
+    """The settings of a model on a collection.
+
+    Raises:
+        UserError: for an unknown collection, or a model that is not one of its kind's.
+    """
+    check_collection(collection)
+    models = MODELS[KINDS[collection].kind]
+    if model is None:
+        return KINDS[collection]
+    if model not in models:
+        raise UserError(f"--model {model!r}: not one of {', '.join(models)}")
+    return models[model]
+
+
+def settings_for(collection: str, bundled: bool, overrides: dict[str, Any]) -> Settings:
+    """The settings of one collection.
+
+    Args:
+        collection: its name, such as ``layout-xla-default``.
+        bundled: whether the data are the bundled measurements, not official ones.
+        overrides: values that take precedence, by field name.
+
+    Raises:
+        UserError: for an unknown name (with the nearest known one) or a value out of range.
+    """
+    chosen = settings_class(collection, overrides.get("model"))
+    values = OFFICIAL[collection]
+    if bundled and collection in BUNDLED_VALUES:
+        values = {**BUNDLED_VALUES[collection], **SMALL_BY_MODEL.get(chosen.model, {})}
+    settings = chosen(collection=collection, **{**values, **overrides})
+    settings.check()
+    return settings
+
+
+def check_trained_with(path: Path, about: dict[str, Any], settings: Settings) -> None:
+    """Raise a :class:`DataError` unless weights were trained with the same network and folds.
+
+    Args:
+        path: the weights, for the message.
+        about: what :func:`lib.checkpoint.load` says of them.
+        settings: those of this run. With another seed or number of folds, graphs that the
+            network learned from would pass for validation.
+    """
+    for name in settings.weights_depend_on:
+        if about.get(name) != getattr(settings, name):
+            flag = f"--{name.replace('_', '-')}"
+            raise DataError(
+                path, name, about.get(name), f"{getattr(settings, name)} as {flag} says"
+            )
+
+
+def cache_of(results: Path, about: dict[str, Any]) -> Path:
+    """The cache that the results in a folder were made from.
+
+    Args:
+        results: ``<outputs>/<collection>[@<model>]``.
+        about: the settings, as a stage recorded them.
+    """
+    collection = about.get("collection") or results.name.partition("@")[0]
+    kind = settings_class(collection, about.get("model")) if collection in KINDS else None
+    if kind is None:
+        return results / "cache"
+    given = {key: about[key] for key in kind.cache_depends_on if key in about}
+    return results.parent / kind(**{"collection": collection, **given}).cache
+
+
+def check_collection(name: str) -> None:
+    """Raise a :class:`UserError` that says what to type, unless ``name`` is a collection."""
+    if name not in KINDS:
+        near = difflib.get_close_matches(name, KINDS, n=1, cutoff=0.3)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UserError(f"collection {name!r}: not one of {', '.join(KINDS)}{hint}")

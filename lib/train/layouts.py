@@ -1,0 +1,100 @@
+"""Training on what layouts make a compiler do: a graph a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from lib.cache.reader import Cache
+from lib.errors import UserError
+from lib.metrics import ranking_metrics
+from lib.model.plus import CostBatch
+from lib.moves import MovingGraph, moving_scores
+from lib.train.deal import folds_with
+from lib.train.loss import LOSSES
+from lib.train.state import Stateless
+
+
+@dataclass(frozen=True, eq=False)
+class CostSample:
+    """What a step trains on: a graph's configurations, their (b,) runtimes, and the loss."""
+
+    inputs: CostBatch
+    runtimes: torch.Tensor
+    kind: str
+
+    @property
+    def size(self) -> int:
+        """Number of configurations."""
+        return len(self.runtimes)
+
+    def to(self, device: torch.device) -> CostSample:
+        """The same sample on another device."""
+        runtimes = self.runtimes.to(device, non_blocking=True)
+        return CostSample(self.inputs.to(device), runtimes, self.kind)
+
+    def loss(self, scores: torch.Tensor) -> torch.Tensor:
+        """What the network's scores of ``inputs`` cost."""
+        return LOSSES[self.kind](scores, self.runtimes)
+
+
+@dataclass(frozen=True)
+class CostFold(Stateless):
+    """Training and validation graphs of one fold, each sorted by name: a graph a step."""
+
+    train: list[MovingGraph]
+    valid: list[MovingGraph]
+    sample: int  # configurations of a graph that the standardization is fitted on
+
+    def standardize(self, network: nn.Module) -> None:
+        """Fit the network's standardization on the first configurations of the training graphs."""
+        batches = [g.batch(np.arange(min(self.sample, len(g.graph.cells)))) for g in self.train]
+        network.inputs.moves.fit(torch.cat([batch.moves for batch in batches]))
+        network.inputs.states.fit(torch.cat([batch.states for batch in batches]))
+
+    def steps(self, settings: Any) -> int:
+        """How many :meth:`samples` there are."""
+        return len(self.train)
+
+    def samples(self, settings: Any, generator: np.random.Generator) -> Iterator[CostSample]:
+        """One pass: each training graph with configurations drawn anew."""
+        for index in generator.permutation(len(self.train)):
+            graph = self.train[index]
+            runtime = graph.graph.runtime
+            size = min(len(runtime), settings.configurations)
+            rows = np.sort(generator.choice(len(runtime), size, replace=False))
+            yield CostSample(graph.batch(rows), torch.from_numpy(runtime[rows]), settings.loss)
+
+    def validate(self, network: nn.Module, settings: Any) -> dict[str, dict[str, float]]:
+        """Metrics of each validation graph; empty if a score is not finite."""
+        metrics = {}
+        for graph in self.valid:
+            scores = moving_scores(network, graph, settings.inference_configurations)
+            if not np.isfinite(scores).all():
+                return {}
+            metrics[graph.graph.name] = ranking_metrics(scores, graph.graph.runtime)
+        return metrics
+
+
+def load_fold(cache: Cache, fold: int, settings: Any) -> CostFold:
+    """The labelled graphs of the merged train and valid splits, dealt to one fold.
+
+    Graphs whose configurations all ran equally fast, or with a single one, have nothing to rank
+    and are left out.
+
+    Raises:
+        UserError: if there is no such fold, or a side of it is empty.
+    """
+    sides: tuple[list[MovingGraph], list[MovingGraph]] = ([], [])
+    for name, own in sorted(folds_with(fold, cache, settings).items()):
+        graph = cache.graph(name)
+        if graph.labelled and graph.runtime.min() < graph.runtime.max():
+            sides[own == fold].append(MovingGraph(graph))
+    if not all(sides):
+        raise UserError(f"{cache.folder}: fold {fold} has no labelled graphs to train or validate")
+    return CostFold(*sides, settings.configurations)

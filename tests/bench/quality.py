@@ -1,0 +1,212 @@
+"""How well programs are ranked that were never seen: every idea a measured row.
+
+    .venv/bin/python -m tests.bench.quality [--rows NAME ...] [--seeds 3]
+
+Out-of-fold tau: the training and validation programs of each bundled collection are dealt to five
+folds, families whole; a network is trained on four and judged on the fifth, five times, so that
+every program is ranked once by a network that has seen none of its family. Another seed deals
+other folds and draws other weights. Test programs are not opened.
+
+After each (row, collection, seed) a line is added to ``<outputs>/quality.parquet``; what is there
+is not run again, so that it can be killed and started anew. ``--print`` runs nothing. Means are
+over programs, errors are standard errors over seeds. Caches are made under ``<outputs>``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from torch import nn
+
+from lib.artifacts import atomic_file
+from lib.baseline import moved_bytes
+from lib.cache.reader import Cache
+from lib.folds import folds_of
+from lib.metrics import kendall_tau
+from lib.model import build_network
+from lib.settings import BUNDLED, BUNDLED_VALUES, MODELS, SMALL_BY_MODEL
+from lib.train.kinds import load_fold
+from lib.train.loop import FoldTraining, new_network
+from tests.bench.summed import boosting, ridge
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = {
+    "row": pl.String,
+    "collection": pl.String,
+    "seed": pl.Int64,
+    "graph": pl.String,
+    "tau": pl.Float64,
+    "seconds": pl.Float64,  # of training, all folds together
+}
+Taus = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A way to rank: a model with its settings, or a function that needs no stage 2.
+
+    Attributes:
+        model: of ``lib.settings.MODELS``; "" if ``rank`` does it all.
+        overrides: settings other than the bundled ones.
+        change: what is done to the fresh network.
+        edges: whether the network gets them.
+        rank: (cache, fold of each graph) -> tau of each graph.
+    """
+
+    model: str = ""
+    overrides: dict[str, Any] = field(default_factory=dict)
+    change: Callable[[nn.Module], None] | None = None
+    edges: bool = True
+    rank: Callable[[Cache, dict[str, int]], Taus] | None = None
+
+
+def by_baseline(cache: Cache, folds: dict[str, int]) -> Taus:
+    """What needs no learning."""
+    graphs = {name: cache.graph(name) for name in folds}
+    return {name: kendall_tau(moved_bytes(g), g.runtime) for name, g in graphs.items()}
+
+
+def without_channel_attention(network: nn.Module) -> None:
+    """Gates that are open and stay so, so that the compiled loops still do."""
+    for block in network.blocks:
+        last = block.channel_attention.squeeze
+        nn.init.zeros_(last.weight)
+        nn.init.constant_(last.bias, 30.0)  # sigmoid: 1
+        block.channel_attention.requires_grad_(False)
+
+
+def without_cross_attention(network: nn.Module) -> None:
+    """Attention that weighs all configurations alike, whatever they are."""
+    for block in network.blocks:
+        nn.init.constant_(block.cross_attention.log_temperature, 20.0)
+        block.cross_attention.requires_grad_(False)
+
+
+ROWS: dict[str, Row] = {
+    "moved bytes, no learning": Row(rank=by_baseline),
+    "ridge on summed slots": Row(rank=ridge),
+    "boosting on summed slots": Row(rank=boosting),
+    "tgraph": Row("tgraph"),
+    "tgraph without channel attention": Row("tgraph", change=without_channel_attention),
+    "tgraph without cross attention": Row("tgraph", change=without_cross_attention),
+    "tgraph without edges": Row("tgraph", edges=False),
+    "gst": Row("gst"),
+    "tgraph-plus": Row("tgraph-plus"),
+    "tgraph-plus, hinge": Row("tgraph-plus", {"loss": "hinge"}),
+    "tgraph-plus, no dropout": Row("tgraph-plus", {"dropout": 0.0}),
+    "tgraph-plus, 60 epochs": Row("tgraph-plus", {"epochs": 60}),
+    "tgraph-plus, pruned graph": Row("tgraph-plus", {"hops": 1}),
+}
+
+
+def cache_of(chosen: Any, data: Path, outputs: Path) -> Cache:
+    """The cache of a model's settings, made if need be."""
+    flags = {"collection": chosen.collection, "model": chosen.model, "hops": chosen.hops}
+    flags |= {"data": data, "outputs": outputs}
+    line = [sys.executable, ROOT / "01_preprocess.py"]
+    line += [word for name, value in flags.items() for word in (f"--{name}", value)]
+    folder = outputs / chosen.cache
+    if not (folder / "manifest.json").exists():
+        environment = {**os.environ, "WANDB_MODE": "disabled"}
+        subprocess.run([*map(str, line)], cwd=ROOT, env=environment, check=True)
+    return Cache(folder)
+
+
+def measure(row: Row, collection: str, seed: int, data: Path, outputs: Path) -> Taus:
+    """Tau of each graph, out of fold."""
+    model = row.model or "tgraph"
+    values = {**BUNDLED_VALUES[collection], **SMALL_BY_MODEL.get(model, {}), **row.overrides}
+    never = {"validate_every": 10**6}  # but after the last epoch
+    chosen = MODELS["layout"][model](collection, seed=seed, **{**values, **never})
+    cache = cache_of(chosen, data, outputs)
+    if row.rank:
+        found = row.rank(cache, folds_of(cache.names("train", "valid"), chosen))
+        return {name: tau for name, tau in found.items() if np.isfinite(tau)}
+    found = {}
+    for fold in range(chosen.folds_total):
+        graphs = load_fold(cache, fold, chosen)
+        if not row.edges:
+            for graph in (*graphs.train, *graphs.valid):
+                graph.tensors.sources.resize_(0)
+                graph.tensors.pointers.zero_()
+        network = new_network(lambda: build_network(chosen), graphs, seed, fold)
+        if row.change:
+            row.change(network)
+        training = FoldTraining(network, graphs, chosen, fold)
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in training.run(Path(folder) / "state.safetensors", "bench"):
+                pass
+        found |= training.progress.last["graphs"]
+    return found
+
+
+def table(found: pl.DataFrame, data: Path) -> str:
+    """A line a row, a column a collection: mean and standard error over seeds."""
+    lines = ["| out-of-fold tau | " + " | ".join(BUNDLED_VALUES) + " | seeds | CPU min |"]
+    lines.append("|---" + "|--:" * (len(BUNDLED_VALUES) + 2) + "|")
+    lines.append("| ceiling, from the rounds | " + " | ".join(ceilings(data)) + " | | |")
+    for row in ROWS:
+        own = found.filter(row=row).group_by("collection", "seed")
+        means = own.agg(pl.col("tau").mean(), pl.col("seconds").first())
+        if len(means):
+            cells = [_cell(means.filter(collection=one)["tau"]) for one in BUNDLED_VALUES]
+            seeds, minutes = means["seed"].n_unique(), means["seconds"].mean() / 60
+            lines.append(f"| {row} | {' | '.join(cells)} | {seeds} | {minutes:.1f} |")
+    return "\n".join(lines)
+
+
+def _cell(taus: pl.Series) -> str:
+    if not len(taus):
+        return ""
+    error = f" ± {taus.std() / len(taus) ** 0.5:.3f}" if len(taus) > 1 else ""
+    return f"{taus.mean():.3f}{error}"
+
+
+def ceilings(data: Path) -> list[str]:
+    """Mean ceiling of the training and validation programs of each collection."""
+    programs = pl.read_parquet(data / "programs.parquet").filter(pl.col("split") != "test")
+    means = programs.group_by("collection").agg(pl.col("ceiling").mean())
+    return [f"{means.filter(collection=one)['ceiling'].item():.3f}" for one in BUNDLED_VALUES]
+
+
+def main() -> None:
+    """Run what is missing, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", nargs="+", default=list(ROWS), choices=list(ROWS), metavar="ROW")
+    parser.add_argument("--collections", nargs="+", default=list(BUNDLED_VALUES))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--data", type=Path, default=BUNDLED)
+    parser.add_argument("--outputs", type=Path, default=Path("outputs/quality"))
+    parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    path = args.outputs / "quality.parquet"
+    found = pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SCHEMA)
+    done = set(found.select("row", "collection", "seed").unique().iter_rows())
+    every = [(r, c, s) for s in range(args.seeds) for r in args.rows for c in args.collections]
+    for row, collection, seed in [] if args.print else [one for one in every if one not in done]:
+        started = time.process_time()
+        taus = measure(ROWS[row], collection, seed, args.data, args.outputs)
+        seconds = time.process_time() - started
+        print(f"{row}, {collection}, seed {seed}: {np.mean([*taus.values()]):.3f}", flush=True)
+        lines = [(row, collection, seed, graph, tau, seconds) for graph, tau in taus.items()]
+        found = pl.concat([found, pl.DataFrame(lines, SCHEMA, orient="row")])
+        with atomic_file(path) as temporary:
+            found.write_parquet(temporary)
+    print(table(found, args.data))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Small programs for tests of layouts, written node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from lib.cache.codec import encode_layouts
+from lib.cache.graph import CachedGraph
+from lib.tpugraphs.encoding import FEATURE_NAMES
+from lib.tpugraphs.opcodes import ID_OF_NAME
+
+NHWC = {  # dimension numbers of the usual convolution, and the output's
+    **{"input_batch_dim": 0, "input_feature_dim": 3},
+    **{"input_spatial_dims_0": 1, "input_spatial_dims_1": 2},
+    **{"kernel_spatial_dims_0": 0, "kernel_spatial_dims_1": 1},
+    **{"kernel_input_feature_dim": 2, "kernel_output_feature_dim": 3},
+    **{"output_batch_dim": 0, "output_feature_dim": 3},
+}
+
+
+@dataclass
+class Builder:
+    """Nodes in the order in which they are added; every tensor is of float32."""
+
+    rows: list[np.ndarray] = field(default_factory=list)
+    opcodes: list[int] = field(default_factory=list)
+    edges: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, opcode: str, shape: Sequence[int], *operands: int, **features: float) -> int:
+        """A node's number; ``features`` are set by their names in the encoding."""
+        row = np.zeros(len(FEATURE_NAMES), np.float32)
+        values = {f"shape_dimensions_{d}": size for d, size in enumerate(shape)}
+        values |= {"shape_dimensions_product": prod(shape), "shape_element_type_is_f32": 1}
+        order = range(len(shape) - 1, -1, -1)
+        values |= {f"layout_minor_to_major_{place}": d for place, d in enumerate(order)}
+        for name, value in (values | features).items():
+            row[FEATURE_NAMES.index(name)] = value
+        self.rows.append(row)
+        self.opcodes.append(ID_OF_NAME[opcode])
+        self.edges += [(len(self.rows) - 1, operand) for operand in operands]
+        return len(self.rows) - 1
+
+    def convolution(self, shape: Sequence[int], *operands: int) -> int:
+        """A convolution with the usual dimension numbers."""
+        numbers = {f"convolution_dim_numbers_{name}": value for name, value in NHWC.items()}
+        return self.add("convolution", shape, *operands, feature_group_count=1, **numbers)
+
+    def transpose(self, shape: Sequence[int], operand: int, permutation: Sequence[int]) -> int:
+        """A transpose; dimension d of the output is ``permutation[d]`` of the operand."""
+        named = {f"dimensions_{d}": value for d, value in enumerate(permutation)}
+        return self.add("transpose", shape, operand, **named)
+
+    def graph(
+        self, sites: Sequence[int], configurations: Sequence[Sequence[Sequence[Sequence[int]]]]
+    ) -> CachedGraph:
+        """The program with configurations: for each, for each site, three layouts."""
+        digits = np.full((len(configurations), len(sites), 3, 6), -1)
+        for c, configuration in enumerate(configurations):
+            for k, site in enumerate(configuration):
+                for slot, order in enumerate(site):
+                    digits[c, k, slot, : len(order)] = order
+        codes = encode_layouts(digits.reshape(*digits.shape[:2], 18))
+        dictionary, cells = np.unique(codes.reshape(-1, 3), axis=0, return_inverse=True)
+        count = len(configurations)
+        return CachedGraph(
+            name="program",
+            split="train",
+            node_feat=np.stack(self.rows),
+            node_opcode=np.array(self.opcodes, np.uint8),
+            edges=np.array(self.edges, np.int32).reshape(-1, 2),
+            node_splits=np.array([0, len(self.rows)], np.int32),
+            config_nodes=np.array(sites, np.int32),
+            dictionary=dictionary.astype(np.int32),
+            cells=cells.reshape(codes.shape[:2]).astype(np.uint8),
+            runtime=np.arange(1, count + 1),
+            original=np.arange(count, dtype=np.int32),
+        )

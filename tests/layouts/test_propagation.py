@@ -1,0 +1,222 @@
+"""Layouts spread through small programs: by hand, and by what must not matter."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.layouts.program import Program
+from lib.layouts.propagation import (
+    ASKED,
+    CONVOLUTION_GIVES,
+    CONVOLUTION_WANTS,
+    READ,
+    TRANSPOSED,
+    Propagation,
+)
+from lib.moves import MovingGraph
+
+from .builders import Builder
+
+PLAIN, OTHER, THIRD = (3, 2, 1, 0), (2, 3, 1, 0), (0, 1, 2, 3)
+SHAPE = (4, 8, 8, 16)
+
+
+def network() -> tuple[Builder, dict[str, int]]:
+    """Two convolutions with a tanh between them."""
+    made = Builder()
+    image, weights = made.add("parameter", SHAPE), made.add("parameter", (3, 3, 16, 16))
+    first = made.convolution(SHAPE, image, weights)
+    between = made.add("tanh", SHAPE, first)
+    second = made.convolution(SHAPE, weights, between)  # the kernel's edge comes first
+    return made, {"image": image, "first": first, "between": between, "second": second}
+
+
+def told(made: Builder, sites, configurations) -> list[dict[str, set]]:
+    """Moves and states of each configuration, with orders written out."""
+    graph = made.graph(sites, configurations)
+    moving = MovingGraph(graph)
+    of = moving.propagation
+    found = of.run(moving.layouts[graph.cells])
+    result = [{"moves": set(), "states": set()} for _ in configurations]
+    for name in ("moves", "states"):
+        table = getattr(of, name).items
+        for configuration, number in getattr(found, name).tolist():
+            node, one, other, *why = table[number]
+            item = (node, of.orders.items[one], of.orders.items[other], *why[:1])
+            result[configuration][name].add(item)
+    return result
+
+
+def test_nothing_asked_and_nothing_changed_moves_nothing():
+    made, nodes = network()
+    sites = [nodes["first"], nodes["second"]]
+    both = told(made, sites, [[((), (), ())] * 2, [(PLAIN,) * 3] * 2])
+    assert both == [{"moves": set(), "states": set()}] * 2
+
+
+def test_a_layout_between_two_convolutions():
+    made, nodes = network()
+    sites = [nodes["first"], nodes["second"]]
+    asked = [((), (), ()), ((), OTHER, ())]
+    _, found = told(made, sites, [[((), (), ())] * 2, asked])
+    assert found["moves"] == {
+        (nodes["first"], PLAIN, OTHER, READ),  # tanh reads what the first gives, and writes ...
+        (nodes["between"], OTHER, PLAIN, CONVOLUTION_WANTS),  # ... what the second is asked for
+    }
+    assert found["states"] == {(nodes["between"], OTHER, OTHER)}
+
+
+def test_an_output_and_an_input_that_agree_or_do_not():
+    made, nodes = network()
+    sites = [nodes["first"], nodes["second"]]
+    agree = [(OTHER, (), ()), ((), OTHER, ())]
+    differ = [(THIRD, (), ()), ((), OTHER, ())]
+    one, other = told(made, sites, [agree, differ])
+    assert one["moves"] == {
+        (nodes["first"], PLAIN, OTHER, CONVOLUTION_GIVES),
+        (nodes["between"], OTHER, PLAIN, CONVOLUTION_WANTS),
+    }
+    assert other["moves"] == {
+        (nodes["first"], PLAIN, THIRD, CONVOLUTION_GIVES),
+        (nodes["first"], THIRD, OTHER, READ),
+        (nodes["between"], OTHER, PLAIN, CONVOLUTION_WANTS),
+    }
+
+
+def test_an_output_alone_is_turned_back_by_who_reads_it():
+    made, nodes = network()
+    sites = [nodes["first"], nodes["second"]]
+    _, found = told(made, sites, [[((), (), ())] * 2, [(OTHER, (), ()), ((), (), ())]])
+    assert found["moves"] == {
+        (nodes["first"], PLAIN, OTHER, CONVOLUTION_GIVES),
+        (nodes["first"], OTHER, PLAIN, READ),  # tanh writes what the convolution wants
+    }
+    assert not found["states"]
+
+
+def test_a_parameter_is_copied_there_and_back():
+    made, nodes = network()
+    _, found = told(made, [nodes["first"]], [[((), (), ())], [((), THIRD, ())]])
+    assert found["moves"] == {
+        (nodes["image"], PLAIN, THIRD, ASKED),
+        (nodes["image"], THIRD, PLAIN, CONVOLUTION_WANTS),
+    }
+
+
+def test_a_transpose_is_free_in_the_right_layout():
+    made = Builder()
+    x = made.add("parameter", (32, 64))
+    turned = made.transpose((64, 32), x, (1, 0))
+    node = made.add("dot", (64, 16), turned, made.add("parameter", (32, 16)))
+    found = told(made, [node], [[((), (), ())], [((), (0, 1), ())], [((), (1, 0), ())]])
+    free = {move for move in found[1]["moves"] if move[3] == TRANSPOSED}
+    assert not free, "column-major is what the transpose gives"
+    assert (turned, (0, 1), (1, 0), TRANSPOSED) in found[2]["moves"]
+
+
+def test_a_reshape_moves_data_or_does_not():
+    made = Builder()
+    x = made.add("parameter", (8, 16, 4))
+    flat = made.add("reshape", (8, 64), x)
+    made.add("tanh", (8, 64), flat)
+    asked = [[((), (), ())], [((), (2, 1, 0), ())], [((), (1, 2, 0), ())], [((), (2, 0, 1), ())]]
+    moved = [bool(one["states"]) for one in told(made, [flat], asked)]
+    assert moved == [False, False, True, True]
+
+
+def test_a_layout_of_another_rank_is_left_out():
+    made, nodes = network()
+    plain, odd = told(made, [nodes["first"]], [[((), (), ())], [((), (1, 0), ())]])
+    assert plain == odd
+
+
+def test_dimensions_of_one_element_do_not_count():
+    made = Builder()
+    x = made.add("parameter", (1, 64, 1, 16))
+    node = made.convolution((1, 64, 1, 16), x, made.add("parameter", (1, 1, 16, 16)))
+    found = told(made, [node], [[((), (), ())], [((), (3, 1, 2, 0), ())]])
+    assert found[1] == {"moves": set(), "states": set()}
+
+
+@st.composite
+def random_programs(draw):
+    """A chain of operations on one shape, some of them convolutions, and configurations of it."""
+    made = Builder()
+    weights = made.add("parameter", (3, 3, 16, 16))
+    nodes, sites = [made.add("parameter", SHAPE)], []
+    for kind in draw(st.lists(st.sampled_from("ctas"), min_size=1, max_size=8)):
+        last = nodes[-1]
+        if kind == "c":
+            operands = draw(st.permutations([last, weights]))
+            nodes.append(made.convolution(SHAPE, *operands))
+            sites.append(nodes[-1])
+        elif kind == "a":
+            nodes.append(made.add("add", SHAPE, last, draw(st.sampled_from(nodes))))
+        elif kind == "s":
+            nodes.append(made.add("reduce-window", SHAPE, last))
+        else:
+            nodes.append(made.add("tanh", SHAPE, last))
+    if not sites:
+        sites.append(made.convolution(SHAPE, nodes[-1], weights))
+    order = st.one_of(st.just(()), st.permutations(range(4)).map(tuple))
+    site = st.tuples(order, order, order)
+    count = draw(st.integers(2, 6))
+    asked = [[draw(site) for _ in sites] for _ in range(count)]
+    return made, sites, asked
+
+
+@given(random_programs())
+@settings(deadline=None, max_examples=40)
+def test_a_configuration_does_not_depend_on_its_company(program):
+    made, sites, asked = program
+    nothing = [((), (), ())] * len(sites)
+    together = told(made, sites, [nothing, *asked])
+    assert together[0] == {"moves": set(), "states": set()}
+    for own, configuration in zip(together[1:], asked, strict=True):
+        assert told(made, sites, [configuration]) == [own]
+
+
+@pytest.mark.parametrize("room", [0, 10, 1 << 20])
+@given(program=random_programs(), data=st.data())
+@settings(deadline=None, max_examples=30)
+def test_batches_of_one_graph_share_what_they_learned(room, program, data):
+    made, sites, asked = program
+    graph = made.graph(sites, [[((), (), ())] * len(sites), *asked])
+    count = len(graph.cells)
+    once = MovingGraph(graph).batch(np.arange(count))
+    often = MovingGraph(graph)
+    often._room = room
+    for _ in range(3):
+        often.batch(np.array(data.draw(st.permutations(range(count)))))
+    again = often.batch(np.arange(count))
+    for name in ("move", "state"):
+        for sums in zip(_sums(once, name, count), _sums(again, name, count), strict=True):
+            np.testing.assert_allclose(*sums, rtol=1e-5)
+
+
+def _sums(batch, name: str, count: int) -> list[np.ndarray]:
+    """Each configuration's sum of features times bytes."""
+    features, sizes = getattr(batch, f"{name}s"), getattr(batch, f"{name}_bytes")
+    places = getattr(batch, f"{name}_places").numpy()
+    weighed = (features * sizes[:, None]).numpy()
+    return [weighed[places[places[:, 0] == c, 1]].sum(axis=0) for c in range(count)]
+
+
+def test_numbers_of_layouts():
+    made, nodes = network()
+    of = Propagation(Program.of(made.graph([nodes["first"]], [[((), (), ())]])))
+    digits = np.array([[1, 0, -1, -1, -1, -1], [-1] * 6, [0, 0, -1, -1, -1, -1]])
+    numbers = of.numbers_of(np.stack([digits, digits[::-1]]))
+    assert of.orders.items[numbers[0, 0]] == (1, 0)
+    assert numbers[0, 1] == numbers[0, 2] == -1, "not set, and no permutation"
+    np.testing.assert_array_equal(numbers[1], numbers[0][::-1])
+
+
+@pytest.mark.parametrize("edges", [[(2, 3), (3, 2)], [(2, 2)]])
+def test_a_cycle_of_a_broken_file_is_left_out(edges):
+    made, nodes = network()
+    made.edges += edges
+    told(made, [nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]])

@@ -1,0 +1,56 @@
+"""Features of moves and states."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+
+from lib.layouts.orders import squeezed
+from lib.layouts.program import Program
+from lib.layouts.propagation import REASONS
+from lib.layouts.rows import MOVE_FEATURES, STATE_FEATURES, move_features, state_features
+
+from .builders import Builder
+
+
+def program_of(shape, layout=None) -> tuple[Program, int]:
+    made = Builder()
+    x = made.add("parameter", shape)
+    named = {f"layout_minor_to_major_{place}": d for place, d in enumerate(layout or ())}
+    node = made.add("tanh", shape, x, **named)
+    return Program.of(made.graph([], [[]])), node
+
+
+def test_widths_and_ranges():
+    shape = (4, 8, 16)
+    program, node = program_of(shape)
+    for one in permutations(range(3)):
+        for other in permutations(range(3)):
+            if one != other:
+                found = move_features(program, node, one, other, 3, node)
+                assert len(found) == MOVE_FEATURES
+                assert np.isfinite(found).all() and np.abs(found).max() <= 3
+                assert found[15 : 15 + REASONS] == [0, 0, 0, 1, 0, 0, 0, 0]
+        assert len(state_features(program, node, one, one)) == STATE_FEATURES
+
+
+def test_names_of_dimensions_do_not_matter():
+    """The same tensor with its dimensions renamed, and its own layout with them."""
+    shape = (4, 8, 16)
+    for names in permutations(range(3)):
+        renamed = tuple(shape[names.index(d)] for d in range(3))
+        program, node = program_of(shape)
+        other, same = program_of(renamed, tuple(names[d] for d in (2, 1, 0)))
+        for before, after in [((2, 1, 0), (0, 1, 2)), ((1, 2, 0), (2, 0, 1))]:
+            expected = move_features(program, node, before, after, 0, node)
+            orders = [tuple(names[d] for d in order) for order in (before, after)]
+            assert move_features(other, same, *orders, 0, same) == expected
+
+
+def test_a_move_across_memory_looks_so():
+    program, node = program_of((64, 128))
+    apart, *_ = move_features(program, node, (1, 0), (0, 1), 0, node)
+    assert apart == 7 / 8, "128 elements between those that are written in a row"
+    program, node = program_of((64, 1, 128))
+    assert squeezed((2, 1, 0), (64, 1, 128)) == (2, 0)
