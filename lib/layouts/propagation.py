@@ -27,15 +27,14 @@ from lib.layouts.program import IS_ROOT, Program
 from lib.tpugraphs.opcodes import DOT, ID_OF_NAME, RESHAPE
 
 TRANSPOSE, TUPLE = ID_OF_NAME["transpose"], ID_OF_NAME["tuple"]
-PARAMETER = ID_OF_NAME["parameter"]
+PARAMETER, REDUCE = ID_OF_NAME["parameter"], ID_OF_NAME["reduce"]
 FREE = (ID_OF_NAME["constant"], ID_OF_NAME["iota"])  # take whatever order is asked of them
 NONE = -1  # no order: the configuration, or the program, leaves it open
 
 # Why a tensor is moved.
-ASKED, DOT_WANTS, CONVOLUTION_WANTS, RESHAPED, DOT_GIVES, CONVOLUTION_GIVES, TRANSPOSED, READ = (
-    range(8)
-)
-REASONS = 8
+ASKED, DOT_WANTS, CONVOLUTION_WANTS, RESHAPED, DOT_GIVES, CONVOLUTION_GIVES, *_ = range(9)
+TRANSPOSED, READ, REDUCED = range(6, 9)
+REASONS = 9
 
 
 @dataclass(frozen=True)
@@ -233,7 +232,16 @@ class _Run:
         order = np.where(order >= 0, order, plain)
         for operand in alike:
             self._move(operand, self.order[operand], order, READ, node)
+        if self.program.opcode[node] == REDUCE:
+            self._reduced(node)
         return order
+
+    def _reduced(self, node: int) -> None:
+        """A reduction's kernel reads its operands in their plain order."""
+        for operand in self.program.operands[node]:
+            if self.order[operand] is not None:
+                plain = np.full(1, self.of._plain[operand])
+                self._move(operand, self.order[operand], plain, REDUCED, node)
 
     def _visit_site(self, node: int) -> np.ndarray:
         place = self.of._site[node]

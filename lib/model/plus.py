@@ -16,6 +16,8 @@ from torch import Tensor, nn
 from lib.layouts.rows import MOVE_FEATURES, STATE_FEATURES
 from lib.model.inputs import Standardize
 
+LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in training
+
 
 @dataclass(frozen=True)
 class CostBatch:
@@ -61,8 +63,9 @@ class CostInputs(nn.Module):
 class TGraphPlus(nn.Module):
     """Scores: sums of learned costs a byte times bytes; lower means faster.
 
-    A move never makes a program faster, so its cost is positive; a state's may be either, since
-    what it is compared with is the same operation in row-major order. Scores are comparable within
+    A move never makes a program faster, so its cost is positive, and since costs a byte span orders
+    of magnitude, their logarithms are learned. A state's cost may be of either sign, since what it
+    is compared with is the same operation on the program's own order. Scores are comparable within
     one graph and do not depend on which configurations share a batch.
     """
 
@@ -79,7 +82,7 @@ class TGraphPlus(nn.Module):
 
     def forward(self, batch: CostBatch) -> Tensor:
         """Scores of the batch's configurations, (b,) float32."""
-        moves = nn.functional.softplus(self.move_cost(self.inputs.moves(batch.moves)))
+        moves = self.move_cost(self.inputs.moves(batch.moves)).clamp(max=LARGEST_LOGARITHM).exp()
         states = self.state_cost(self.inputs.states(batch.states))
         total = moves.new_zeros(batch.configurations)
         total = _added(total, moves.squeeze(-1) * batch.move_bytes, batch.move_places)

@@ -31,7 +31,7 @@ def test_widths_and_ranges():
                 found = move_features(program, node, one, other, 3, node)
                 assert len(found) == MOVE_FEATURES
                 assert np.isfinite(found).all() and np.abs(found).max() <= 3
-                assert found[15 : 15 + REASONS] == [0, 0, 0, 1, 0, 0, 0, 0]
+                assert found[15 : 15 + REASONS] == [reason == 3 for reason in range(REASONS)]
         assert len(state_features(program, node, one, one)) == STATE_FEATURES
 
 

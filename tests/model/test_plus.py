@@ -46,7 +46,7 @@ def network() -> TGraphPlus:
 def test_a_score_is_the_sum_of_its_costs(network):
     batch = batch_of()
     scores = network(batch).detach().numpy()
-    moves = torch.nn.functional.softplus(network.move_cost(network.inputs.moves(batch.moves)))
+    moves = network.move_cost(network.inputs.moves(batch.moves)).exp()
     states = network.state_cost(network.inputs.states(batch.states))
     expected = np.zeros(batch.configurations)
     for configuration, row in batch.move_places.tolist():
