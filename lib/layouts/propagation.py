@@ -83,6 +83,7 @@ class Propagation:
         self.orders, self.moves, self.states = Numbered(), Numbered(), Numbered()
         self._site = {int(node): place for place, node in enumerate(program.sites)}
         self._memory = program.bytes
+        self._turned = _transposes(program)
         self._order = _operands_first(program)
         self._maps: dict[tuple, int] = {}
         self._plain = [self.orders.number(program.plain(n)) for n in range(len(program.opcode))]
@@ -183,7 +184,7 @@ class _Run:
         wish = self.wanted[user]
         if wish is None or self.of.rank(user) != self.of.rank(node):
             return nothing
-        return self._before_transpose(user, wish) if opcode == TRANSPOSE else wish
+        return self._before_transpose(user, wish) if user in self.of._turned else wish
 
     def _asked_by_site(self, user: int, node: int) -> np.ndarray:
         place = self.of._site[user]
@@ -207,7 +208,7 @@ class _Run:
         wanted = self.wanted[node]
         if opcode in FREE:
             return np.where(wanted >= 0, wanted, plain)
-        if opcode == TRANSPOSE and (read := self.order[self.program.operands[node][0]]) is not None:
+        if node in self.of._turned and (read := self._read_by_transpose(node)) is not None:
             natural = self._after_transpose(node, read)
             order = np.where(wanted >= 0, wanted, natural)
             self._move(node, natural, order, TRANSPOSED, node)
@@ -283,8 +284,11 @@ class _Run:
             self._keep("states", moved, node, np.where(moved, read, NONE), natural)
         return np.where(moved, self.of._plain[node], natural)
 
+    def _read_by_transpose(self, node: int) -> np.ndarray | None:
+        return self.order[self.program.operands[node][0]]
+
     def _after_transpose(self, node: int, read: np.ndarray) -> np.ndarray:
-        back = {source: d for d, source in enumerate(self.program.permutation(node))}
+        back = {source: d for d, source in enumerate(self.of._turned[node])}
 
         def find(order: Order) -> Order:
             """Of the output, where nothing moves."""
@@ -293,7 +297,7 @@ class _Run:
         return self._each(read, lambda one: self.of.mapped("after", node, one, find))
 
     def _before_transpose(self, node: int, wish: np.ndarray) -> np.ndarray:
-        permutation = self.program.permutation(node)
+        permutation = self.of._turned[node]
 
         def find(order: Order) -> Order:
             """Of the operand, where nothing moves."""
@@ -353,6 +357,17 @@ class _Run:
         if not parts:
             return np.zeros((0, 2), np.int64)
         return np.stack([np.concatenate(side) for side in zip(*parts, strict=True)], axis=1)
+
+
+def _transposes(program: Program) -> dict[int, tuple[int, ...]]:
+    """Permutations of the transposes whose operand is there (pruning may have taken it)."""
+    found = {}
+    for node in np.flatnonzero(program.opcode == TRANSPOSE).tolist():
+        permutation, operands = program.permutation(node), program.operands[node]
+        same = operands and len(program.shapes[operands[0]]) == len(permutation)
+        if same and sorted(permutation) == list(range(len(permutation))):
+            found[node] = permutation
+    return found
 
 
 def _operands_first(program: Program) -> list[int]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import product
 from pathlib import Path
 
 from lib.artifacts import read_json
@@ -13,15 +14,16 @@ from lib.settings import BUNDLED_VALUES
 
 
 def rows(outputs: Path) -> list[list[str]]:
-    """A row a collection that has metrics: tau on training, validation and test graphs, and the
-    baseline's tau and the ceiling on the latter two."""
+    """A row a collection and model that has metrics: tau on training, validation and test graphs,
+    and the baseline's tau and the ceiling on the latter two."""
     found = []
-    for collection in BUNDLED_VALUES:
-        path = outputs / collection / "metrics.json"
+    shown = {"tgraph": "", "tgraph-plus": "@tgraph-plus"}
+    for collection, model in product(BUNDLED_VALUES, shown):
+        path = outputs / f"{collection}{shown[model]}" / "metrics.json"
         if not path.exists():
             continue
         metrics = read_json(path)
-        cells = [f"`{collection}`"]
+        cells = [f"`{collection}`", f"`{model}`"]
         for section in ("training", "validation", "test"):
             mean = metrics[section].get("mean", {})
             keys = ("tau",) if section == "training" else ("tau", "baseline_tau", "ceiling")
@@ -33,10 +35,10 @@ def rows(outputs: Path) -> list[list[str]]:
 def main() -> None:
     """Print the table as Markdown."""
     outputs = Path(sys.argv[1] if len(sys.argv) > 1 else "outputs")
-    head = ["collection", "training", "validation", "baseline", "ceiling"]
+    head = ["collection", "model", "training", "validation", "baseline", "ceiling"]
     head += ["test", "baseline", "ceiling"]
     print("| " + " | ".join(head) + " |")
-    print("|---" + "|--:" * (len(head) - 1) + "|")
+    print("|---" + "|---" + "|--:" * (len(head) - 2) + "|")
     for cells in rows(outputs):
         print("| " + " | ".join(cells) + " |")
 

@@ -141,6 +141,18 @@ def test_dimensions_of_one_element_do_not_count():
     assert found[1] == {"moves": set(), "states": set()}
 
 
+def test_a_transpose_whose_operand_was_pruned_or_that_makes_no_sense():
+    for odd in ({}, {"operand": True, "permutation": (0, 0)}):
+        made = Builder()
+        x = made.add("parameter", (32, 64))
+        named = {f"dimensions_{d}": v for d, v in enumerate(odd.get("permutation", (1, 0)))}
+        turned = made.add("transpose", (64, 32), *([x] if odd else []), **named)
+        node = made.add("dot", (64, 16), turned, made.add("parameter", (32, 16)))
+        _, found = told(made, [node], [[((), (), ())], [((), (0, 1), ())]])
+        assert {move[0] for move in found["moves"]} <= {x, turned}
+        assert found["moves"]
+
+
 @st.composite
 def random_programs(draw):
     """A chain of operations on one shape, some of them convolutions, and configurations of it."""
