@@ -87,7 +87,7 @@ def run_study(
     execute_all(list({run.scores: run for run in every}.values()), jobs)
 
     score = kind_of(settings.identifier).score
-    rows = [*inference_rows(at_hand, score), *blending_rows(nested, settings.metric, score)]
+    rows = [*inference_rows(at_hand, score), *blending_rows(nested, settings, score)]
     graphs = pl.DataFrame(rows, schema=GRAPHS_SCHEMA, orient="row")
     table = summarize(graphs, default_choices(settings, at_hand, len(folds)))
     table = table.with_columns(collection=pl.lit(settings.collection)).select(
@@ -134,16 +134,16 @@ def _by_permutations(scores: pl.DataFrame, score: Any) -> Iterable[tuple[int, st
             yield count, graph, float(np.mean(values))
 
 
-def blending_rows(nested: Sequence[Sequence[Run]], metric: str, score: Any) -> Iterable[tuple]:
+def blending_rows(nested: Sequence[Sequence[Run]], settings: Any, score: Any) -> Iterable[tuple]:
     """A row a method, number of folds and graph of any part.
 
     Args:
         nested: the runs of each part.
-        metric: of validation, which chooses the folds.
+        settings: whose metric of validation chooses the folds.
         score: of (scores, runtimes).
     """
     for runs in nested:
-        validation = {run.fold: _validation(run, metric) for run in runs}
+        validation = {run.fold: _validation(run, settings) for run in runs}
         tables = {run.fold: score_tables(read_run(run.scores, "test")) for run in runs}
         for count in range(1, len(runs) + 1):
             best = choose_folds(validation, count)
@@ -166,9 +166,10 @@ def score_tables(scores: pl.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray
     return found
 
 
-def _validation(run: Run, metric: str) -> float:
+def _validation(run: Run, settings: Any) -> float:
     """The validation score that stage 4 would choose the fold by."""
-    return validation_score(run.folder / f"fold_{run.fold}", Cache(run.folder / "cache"), metric)
+    cache = Cache(run.folder.parent / settings.cache)
+    return validation_score(run.folder / f"fold_{run.fold}", cache, settings.metric)
 
 
 def default_choices(

@@ -158,17 +158,17 @@ def test_one_batch_makes_permutations_equal(tmp_path):
 def test_folds_are_chosen_by_their_own_validation(tmp_path):
     runtime = np.array([1, 2, 3, 4])
     scores = {0: [1.0, 2, 3, 4], 1: [4.0, 3, 2, 1], 2: [1.0, 2, 4, 3]}
-    writer = CacheWriter(tmp_path)
-    (tmp_path / "cache").mkdir()
-    writer = CacheWriter(tmp_path / "cache")
-    writer.finish({"fingerprint": "f", "settings": {}})
-    pl.DataFrame({"graph": [], "split": []}).write_parquet(tmp_path / "cache" / "graphs.parquet")
-    runs = [run_in(tmp_path, fold) for fold in scores]
+    settings = tiny_settings()
+    cache, own = tmp_path / settings.cache, tmp_path / settings.results
+    cache.mkdir(parents=True)
+    CacheWriter(cache).finish({"fingerprint": "f", "settings": {}})
+    pl.DataFrame({"graph": [], "split": []}).write_parquet(cache / "graphs.parquet")
+    runs = [run_in(own, fold) for fold in scores]
     for run, tau in zip(runs, (0.1, 0.9, 0.5), strict=True):
         write_scores(run, "test", {"g": np.array([scores[run.fold]])}, runtime)
         metrics = {"data": "f", "validation": {"tau": tau}}
-        write_json(tmp_path / f"fold_{run.fold}" / "metrics.json", metrics)
-    rows = list(blending_rows([runs], "tau", kendall_tau))
+        write_json(own / f"fold_{run.fold}" / "metrics.json", metrics)
+    rows = list(blending_rows([runs], settings, kendall_tau))
     found = {(row[3], row[4]): row[-1] for row in rows}
     assert len(found) == len(rows) == 4 * 3
     assert found["mean", 1] == -1  # fold 1, the best in validation, is the worst here
