@@ -135,7 +135,7 @@ def test_streamed_statistics_are_those_of_all_rows(sizes, seed):
         torch.testing.assert_close(streamed(torch.cat(chunks))[:, :2], whole(rows)[:, :2])
 
 
-@given(st.lists(st.floats(-1e9, 1e9, width=32), min_size=2, max_size=9))
+@given(st.lists(st.floats(-1e9, 1e9, width=32, allow_subnormal=False), min_size=2, max_size=9))
 def test_signed_log_keeps_order_sign_and_zero(values):
     x = torch.tensor(values).sort().values
     y = signed_log(x)
