@@ -82,6 +82,8 @@ class Propagation:
         self.slots: list[Slots] = [slots_of(program, int(node)) for node in program.sites]
         self.orders, self.moves, self.states = Numbered(), Numbered(), Numbered()
         self._site = {int(node): place for place, node in enumerate(program.sites)}
+        ranks = [[self.rank(t) if t >= 0 else -1 for t in one.tensors] for one in self.slots]
+        self._ranks = np.array(ranks).reshape(-1, 3)  # of the slots' tensors
         self._memory = program.bytes
         self._turned = _transposes(program)
         self._order = _operands_first(program)
@@ -149,13 +151,11 @@ class _Run:
     def _fitting(self, layouts: np.ndarray) -> np.ndarray:
         """Layouts, but ``NONE`` where one has another rank than its tensor."""
         ranks = np.array([len(order) for order in self.of.orders.items])
-        own = np.array(
-            [[self.of.rank(t) if t >= 0 else -1 for t in slots.tensors] for slots in self.of.slots]
-        ).reshape(-1, 3)
-        fits = (layouts >= 0) & (ranks[np.maximum(layouts, 0)] == own)
+        fits = (layouts >= 0) & (ranks[np.maximum(layouts, 0)] == self.of._ranks)
         return np.where(fits, layouts, NONE)
 
     def found(self) -> Found:
+        """Wishes from users to operands, then orders from operands to users."""
         for node in reversed(self.of._order):
             if self.of.moves_data(node) and node not in self.of._site:
                 self.wanted[node] = self._asked_by_users(node)
@@ -214,7 +214,7 @@ class _Run:
             self._move(node, natural, order, TRANSPOSED, node)
         else:
             order = self._visit_operation(node, wanted, plain)
-        self._state(node, order, order)
+        self._state(node, order)
         return order
 
     def _visit_operation(self, node: int, wanted: np.ndarray, plain: np.ndarray) -> np.ndarray:
@@ -316,8 +316,8 @@ class _Run:
     ) -> None:
         self._keep("moves", before != after, tensor, before, after, reason, reader)
 
-    def _state(self, node: int, before: np.ndarray, order: np.ndarray) -> None:
-        self._keep("states", order != self.of._plain[node], node, before, order)
+    def _state(self, node: int, order: np.ndarray) -> None:
+        self._keep("states", order != self.of._plain[node], node, order, order)
 
     def _keep(
         self,

@@ -12,11 +12,10 @@ from torch import nn
 
 from lib.batches import GraphTensors, graph_tensors
 from lib.cache.reader import Cache
-from lib.errors import UserError
 from lib.metrics import ranking_metrics
 from lib.model.inputs import GraphBatch
 from lib.scoring import score_in_batches
-from lib.train.deal import folds_with
+from lib.train.deal import sides_of
 from lib.train.loss import pairwise_hinge
 from lib.train.state import Stateless
 
@@ -93,21 +92,10 @@ class FoldData(Stateless):
 
 
 def load_fold(cache: Cache, fold: int, settings: Any) -> FoldData:
-    """The labelled graphs of the merged train and valid splits, dealt to one fold.
-
-    Graphs whose configurations all ran equally fast, or with a single one, have nothing to rank
-    and are left out.
-
-    Raises:
-        UserError: if there is no such fold, or a side of it is empty.
-    """
-    assigned = folds_with(fold, cache, settings)
-    sides: tuple[list[LabelledGraph], list[LabelledGraph]] = ([], [])
-    for name in sorted(assigned):
-        graph = cache.graph(name)
-        if graph.labelled and graph.runtime.min() < graph.runtime.max():
-            labelled = LabelledGraph(name, graph_tensors(graph), graph.runtime)
-            sides[assigned[name] == fold].append(labelled)
-    if not all(sides):
-        raise UserError(f"{cache.folder}: fold {fold} has no labelled graphs to train or validate")
-    return FoldData(*sides)
+    """The graphs of one fold, ready to be batched; raises as :func:`lib.train.deal.sides_of`."""
+    return FoldData(
+        *(
+            [LabelledGraph(graph.name, graph_tensors(graph), graph.runtime) for graph in side]
+            for side in sides_of(fold, cache, settings)
+        )
+    )

@@ -11,11 +11,10 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.errors import UserError
 from lib.metrics import ranking_metrics
 from lib.model.plus import CostBatch
 from lib.moves import MovingGraph, moving_scores
-from lib.train.deal import folds_with
+from lib.train.deal import sides_of
 from lib.train.loss import LOSSES
 from lib.train.state import Stateless
 
@@ -82,19 +81,6 @@ class CostFold(Stateless):
 
 
 def load_fold(cache: Cache, fold: int, settings: Any) -> CostFold:
-    """The labelled graphs of the merged train and valid splits, dealt to one fold.
-
-    Graphs whose configurations all ran equally fast, or with a single one, have nothing to rank
-    and are left out.
-
-    Raises:
-        UserError: if there is no such fold, or a side of it is empty.
-    """
-    sides: tuple[list[MovingGraph], list[MovingGraph]] = ([], [])
-    for name, own in sorted(folds_with(fold, cache, settings).items()):
-        graph = cache.graph(name)
-        if graph.labelled and graph.runtime.min() < graph.runtime.max():
-            sides[own == fold].append(MovingGraph(graph))
-    if not all(sides):
-        raise UserError(f"{cache.folder}: fold {fold} has no labelled graphs to train or validate")
+    """The graphs of one fold, ready to be resolved; raises as :func:`lib.train.deal.sides_of`."""
+    sides = ([MovingGraph(graph) for graph in side] for side in sides_of(fold, cache, settings))
     return CostFold(*sides, settings.configurations)

@@ -13,12 +13,11 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.errors import UserError
 from lib.metrics import ranking_metrics
 from lib.model.inputs import NUMERIC
 from lib.segments import SegmentedGraph, segmented, whole_scores
 from lib.train.data import Sample
-from lib.train.deal import folds_with
+from lib.train.deal import sides_of
 from lib.train.steps import STEPS
 
 KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
@@ -85,21 +84,10 @@ class WholeFold:
 
 
 def load_fold(cache: Cache, fold: int, settings: Any) -> WholeFold:
-    """The labelled graphs of the merged train and valid splits, dealt to one fold.
-
-    Graphs whose configurations all ran equally fast, or with a single one, have nothing to rank
-    and are left out.
+    """The names of one fold's graphs; raises as :func:`lib.train.deal.sides_of`.
 
     Raises:
-        UserError: if there is no such fold, a side of it is empty, or the historical table would
-            be too large.
+        UserError: also if the historical table would be too large.
     """
-    assigned = folds_with(fold, cache, settings)
-    sides: tuple[list[str], list[str]] = ([], [])
-    for name in sorted(assigned):
-        graph = cache.graph(name)
-        if graph.labelled and graph.runtime.min() < graph.runtime.max():
-            sides[assigned[name] == fold].append(name)
-    if not all(sides):
-        raise UserError(f"{cache.folder}: fold {fold} has no labelled graphs to train or validate")
+    sides = ([graph.name for graph in side] for side in sides_of(fold, cache, settings))
     return WholeFold(cache, *sides, settings)
