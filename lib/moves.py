@@ -10,6 +10,7 @@ from torch import nn
 
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
+from lib.layouts.chains import Chains
 from lib.layouts.program import Program
 from lib.layouts.propagation import Propagation
 from lib.layouts.rows import (
@@ -31,13 +32,15 @@ class MovingGraph:
     move and state that was met: batches of one graph share most of them.
 
     Args:
-        graph: whole, or the part that pruning kept: then layouts spread in that part only.
+        graph: whole, or the part that pruning kept: then layouts reach that part only.
+        reach: how far a layout reaches, see :class:`lib.layouts.propagation.Propagation`.
     """
 
-    def __init__(self, graph: CachedGraph):
+    def __init__(self, graph: CachedGraph, reach: str):
         self.graph = graph
         self.program = Program.of(graph)
-        self.propagation = Propagation(self.program)
+        self.chains = Chains(self.program)
+        self.propagation = Propagation(self.program, reach)
         digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
         self.layouts = self.propagation.numbers_of(digits)  # (d, 3)
         self._moves: list[list[float]] = []
@@ -96,10 +99,10 @@ class MovingGraph:
         of, orders = self.propagation, self.propagation.orders.items
         for tensor, before, after, *why in of.moves.items[len(self._moves) :]:
             self._moves.append(
-                move_features(self.program, tensor, orders[before], orders[after], *why)
+                move_features(self.chains, tensor, orders[before], orders[after], *why)
             )
         for node, before, order in of.states.items[len(self._states) :]:
-            self._states.append(state_features(self.program, node, orders[before], orders[order]))
+            self._states.append(state_features(self.chains, node, orders[before], orders[order]))
 
     def _shares(self, nodes: Iterable[int]) -> torch.Tensor:
         bytes_of = np.array([self.program.bytes[node] for node in nodes], np.float64)

@@ -76,7 +76,8 @@ def unpermuted_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> 
 
 def cost_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> np.ndarray:
     """Scores by learned costs of layouts, (1, c); they do not depend on the batch."""
-    return moving_scores(network, MovingGraph(graph), settings.inference_configurations)[None]
+    moving = MovingGraph(graph, settings.reach)
+    return moving_scores(network, moving, settings.inference_configurations)[None]
 
 
 # What a model sees: how it scores a graph, (network, graph, settings) -> (permutations, c).

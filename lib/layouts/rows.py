@@ -1,20 +1,23 @@
 """Moves and states as numbers that a network can learn costs from.
 
 What a move costs depends on how far apart in memory the elements are that are read one after the
-other, on how long runs stay together, and on sizes; not on the names of dimensions. So the features
-say that, as logarithms to base 2 (divided, to lie around 1), and the same program with its
-dimensions renamed has the same features.
+other, on how long runs stay together, on sizes, on what the caches make of it
+(:mod:`lib.layouts.locality`) and on what is computed on the way (:mod:`lib.layouts.chains`); not
+on the names of dimensions. So the features say that, as logarithms to base 2 (divided, to lie
+around 1), and the same program with its dimensions renamed has the same features.
 """
 
 from __future__ import annotations
 
-from math import log2
+from math import log2, prod
 
 import numpy as np
 
+from lib.layouts.chains import Chains
+from lib.layouts.found import REASONS
+from lib.layouts.locality import LOCALITY_FEATURES, locality
 from lib.layouts.orders import Order, Shape, common_run, squeezed, strides
 from lib.layouts.program import Program
-from lib.layouts.propagation import REASONS
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
 FEW = 8  # elements along a dimension: less than a vector register or a cache line holds
@@ -34,23 +37,27 @@ GROUPS = (  # operations by what running against the grain does to them; others 
 )
 PARAMETER = ID_OF_NAME["parameter"]
 GROUP_OF = {ID_OF_NAME[name]: place for place, names in enumerate(GROUPS) for name in names}
-MOVE_FEATURES = 15 + REASONS + len(GROUPS) + 1
-STATE_FEATURES = 6 + len(GROUPS) + 1
+CHAIN_FEATURES = 7
+FUNCTIONS_SCALE, MOST_COUNTED = 2.0, 4  # functions in a chain, users of a tensor
+MOVE_FEATURES = 15 + LOCALITY_FEATURES + CHAIN_FEATURES + REASONS + len(GROUPS) + 1
+STATE_FEATURES = 6 + CHAIN_FEATURES + len(GROUPS) + 1
 
 
 def move_features(
-    program: Program, tensor: int, before: Order, after: Order, reason: int, reader: int
+    chains: Chains, tensor: int, before: Order, after: Order, reason: int, reader: int
 ) -> list[float]:
     """Features of a move, ``MOVE_FEATURES`` numbers.
 
     Args:
-        program: that it happens in.
+        chains: of the program that it happens in.
         tensor: the node whose output moves.
         before, after: orders that differ in memory.
-        reason: one of those of :mod:`lib.layouts.propagation`.
+        reason: one of those of :mod:`lib.layouts.found`.
         reader: the node that it happens for.
     """
+    program = chains.program
     shape = program.shapes[tensor]
+    width = max(1, int(program.bytes[tensor] // prod(shape)))
     one, other = squeezed(before, shape), squeezed(after, shape)
     plain = squeezed(program.plain(tensor), shape)
     read, written = strides(before, shape), strides(after, shape)
@@ -71,20 +78,23 @@ def move_features(
         _log(1 if second is None else shape[second]),
         _log(1 if second is None else read[second]),
         float(program.opcode[tensor] == PARAMETER),
+        *locality(shape, before, one, other, width),
+        *_chain_features(chains, tensor, reader),
         *_one_hot(reason, REASONS),
         *_one_hot(_group(program, reader), len(GROUPS) + 1),
     ]
 
 
-def state_features(program: Program, node: int, before: Order, order: Order) -> list[float]:
+def state_features(chains: Chains, node: int, before: Order, order: Order) -> list[float]:
     """Features of a state, ``STATE_FEATURES`` numbers.
 
     Args:
-        program: that it happens in.
+        chains: of the program that it happens in.
         node: the operation.
         before: for a reshape that moves data, the order of its operand.
         order: of the output; ``()`` for such a reshape.
     """
+    program = chains.program
     shape = program.shapes[node]
     if not order:
         source = program.operands[node][0]
@@ -98,12 +108,27 @@ def state_features(program: Program, node: int, before: Order, order: Order) -> 
         *_against_the_grain(order, plain, shape),
         log2(max(1.0, program.bytes[node])) / BYTES_SCALE,
         len(program.shapes[node]) / RANK_SCALE,
+        *_chain_features(chains, node, node),
         *_one_hot(_group(program, node), len(GROUPS) + 1),
     ]
 
 
 def _group(program: Program, node: int) -> int:
     return GROUP_OF.get(int(program.opcode[node]), len(GROUPS))
+
+
+def _chain_features(chains: Chains, tensor: int, reader: int) -> list[float]:
+    """What is computed before a tensor is written, and after it is read."""
+    (functions, operations), (later, more) = chains.above(tensor), chains.below(reader)
+    return [
+        min(MOST_COUNTED, functions) / FUNCTIONS_SCALE,
+        _log(1 + operations),
+        min(MOST_COUNTED, later) / FUNCTIONS_SCALE,
+        _log(1 + more),
+        float(chains.elementwise(tensor)),
+        float(chains.elementwise(reader)),
+        min(MOST_COUNTED, len(chains.program.users[tensor])) / FUNCTIONS_SCALE,
+    ]
 
 
 def _against_the_grain(order: Order, plain: Order, shape: Shape) -> tuple[float, float]:

@@ -67,26 +67,53 @@ class TGraphPlus(nn.Module):
     of magnitude, their logarithms are learned. A state's cost may be of either sign, since what it
     is compared with is the same operation on the program's own order. Scores are comparable within
     one graph and do not depend on which configurations share a batch.
+
+    A few networks that differ in their initial weights and their dropout are trained side by side,
+    each on its own scores; their mean is taken to rank.
     """
 
-    def __init__(self, move_width: int, state_width: int, channels: int = 64, dropout: float = 0.0):
+    def __init__(
+        self,
+        move_width: int,
+        state_width: int,
+        channels: int = 32,
+        dropout: float = 0.0,
+        members: int = 1,
+    ):
         super().__init__()
         self.inputs = CostInputs(move_width, state_width)
-        self.move_cost = _perceptron(move_width, channels, dropout)
-        self.state_cost = _perceptron(state_width, channels, dropout)
+        self.members = nn.ModuleList(
+            Costs(move_width, state_width, channels, dropout) for _ in range(members)
+        )
 
     @classmethod
     def from_settings(cls, settings) -> TGraphPlus:
         """The network with the widths that the settings name."""
-        return cls(MOVE_FEATURES, STATE_FEATURES, settings.channels, settings.dropout)
+        sizes = settings.channels, settings.dropout, settings.members
+        return cls(MOVE_FEATURES, STATE_FEATURES, *sizes)
 
     def forward(self, batch: CostBatch) -> Tensor:
-        """Scores of the batch's configurations, (b,) float32."""
-        moves = self.move_cost(self.inputs.moves(batch.moves)).clamp(max=LARGEST_LOGARITHM).exp()
-        states = self.state_cost(self.inputs.states(batch.states))
-        total = moves.new_zeros(batch.configurations)
-        total = _added(total, moves.squeeze(-1) * batch.move_bytes, batch.move_places)
-        return _added(total, states.squeeze(-1) * batch.state_bytes, batch.state_places)
+        """Scores of the batch's configurations: (b,) float32, (members, b) while training."""
+        moves, states = self.inputs.moves(batch.moves), self.inputs.states(batch.states)
+        scores = torch.stack([member(moves, states, batch) for member in self.members])
+        return scores if self.training else scores.mean(dim=0)
+
+
+class Costs(nn.Module):
+    """One network of :class:`TGraphPlus`: a perceptron for moves, and one for states."""
+
+    def __init__(self, move_width: int, state_width: int, channels: int, dropout: float):
+        super().__init__()
+        self.move_cost = _perceptron(move_width, channels, dropout)
+        self.state_cost = _perceptron(state_width, channels, dropout)
+
+    def forward(self, moves: Tensor, states: Tensor, batch: CostBatch) -> Tensor:
+        """Scores of a batch, (b,), from its standardized (m, features) and (s, features)."""
+        of_moves = self.move_cost(moves).clamp(max=LARGEST_LOGARITHM).exp().squeeze(-1)
+        of_states = self.state_cost(states).squeeze(-1)
+        total = of_moves.new_zeros(batch.configurations)
+        total = _added(total, of_moves * batch.move_bytes, batch.move_places)
+        return _added(total, of_states * batch.state_bytes, batch.state_places)
 
 
 def _perceptron(width: int, channels: int, dropout: float) -> nn.Sequential:

@@ -11,6 +11,7 @@ from lib.settings.base import Settings, setting
 
 WHOLE = "all"  # hops that keep every node
 LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
+REACHES = ("spread", "return")  # of configured layouts: lib/layouts/propagation.py
 CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
 
 
@@ -85,7 +86,7 @@ class PlusSettings(LayoutCollection):
 
     sees: ClassVar[str] = "layouts"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *(*LayoutCollection.weights_depend_on, "channels"),
+        *(*LayoutCollection.weights_depend_on, "channels", "members", "reach"),
     )
 
     model: str = setting("tgraph-plus", "network: learned costs of moves between layouts")
@@ -95,7 +96,11 @@ class PlusSettings(LayoutCollection):
     epochs: int = setting(20, "passes over the training graphs")
     learning_rate: float = setting(2e-3, "peak of AdamW's", 0, 1)
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
-    channels: int = setting(64, "width of the perceptrons")
+    reach: str = setting(
+        "spread", "layouts `spread` to what lies around them, or `return` at once as on CPUs"
+    )
+    channels: int = setting(32, "width of the perceptrons")
+    members: int = setting(3, "networks that are trained side by side; scores are their mean")
     dropout: float = setting(0.1, "share of their channels left out in training", 0, 0.99)
     loss: str = setting("logistic", f"what training minimizes: {' or '.join(LOSSES)}")
     blending: str = setting(
@@ -107,6 +112,8 @@ class PlusSettings(LayoutCollection):
         super().check()
         if self.loss not in LOSSES:
             raise UserError(f"--loss {self.loss!r}: must be one of {', '.join(LOSSES)}")
+        if self.reach not in REACHES:
+            raise UserError(f"--reach {self.reach!r}: must be one of {', '.join(REACHES)}")
 
 
 @dataclass(frozen=True)

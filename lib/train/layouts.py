@@ -38,8 +38,9 @@ class CostSample:
         return CostSample(self.inputs.to(device), runtimes, self.kind)
 
     def loss(self, scores: torch.Tensor) -> torch.Tensor:
-        """What the network's scores of ``inputs`` cost."""
-        return LOSSES[self.kind](scores, self.runtimes)
+        """What the network's scores of ``inputs`` cost: the sum over its (members, b)."""
+        loss = LOSSES[self.kind]
+        return torch.stack([loss(own, self.runtimes) for own in scores]).sum()
 
 
 @dataclass(frozen=True)
@@ -82,5 +83,8 @@ class CostFold(Stateless):
 
 def load_fold(cache: Cache, fold: int, settings: Any) -> CostFold:
     """The graphs of one fold, ready to be resolved; raises as :func:`lib.train.deal.sides_of`."""
-    sides = ([MovingGraph(graph) for graph in side] for side in sides_of(fold, cache, settings))
+    sides = (
+        [MovingGraph(graph, settings.reach) for graph in side]
+        for side in sides_of(fold, cache, settings)
+    )
     return CostFold(*sides, settings.configurations)

@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
+from hypothesis import strategies as st
 
 from lib.cache.codec import encode_layouts
 from lib.cache.graph import CachedGraph
+from lib.moves import MovingGraph
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
+PLAIN, OTHER, THIRD = (3, 2, 1, 0), (2, 3, 1, 0), (0, 1, 2, 3)
+SHAPE = (4, 8, 8, 16)
 NHWC = {  # dimension numbers of the usual convolution, and the output's
     **{"input_batch_dim": 0, "input_feature_dim": 3},
     **{"input_spatial_dims_0": 1, "input_spatial_dims_1": 2},
@@ -79,3 +83,58 @@ class Builder:
             runtime=np.arange(1, count + 1),
             original=np.arange(count, dtype=np.int32),
         )
+
+
+def network() -> tuple[Builder, dict[str, int]]:
+    """Two convolutions with a tanh between them."""
+    made = Builder()
+    image, weights = made.add("parameter", SHAPE), made.add("parameter", (3, 3, 16, 16))
+    first = made.convolution(SHAPE, image, weights)
+    between = made.add("tanh", SHAPE, first)
+    second = made.convolution(SHAPE, weights, between)  # the kernel's edge comes first
+    return made, {"image": image, "first": first, "between": between, "second": second}
+
+
+def told(
+    made: Builder, sites: Sequence[int], configurations: Sequence, reach: str = "spread"
+) -> list[dict[str, set]]:
+    """Moves and states of each configuration, with orders written out."""
+    graph = made.graph(sites, configurations)
+    moving = MovingGraph(graph, reach)
+    of = moving.propagation
+    found = of.run(moving.layouts[graph.cells])
+    result = [{"moves": set(), "states": set()} for _ in configurations]
+    for name in ("moves", "states"):
+        table = getattr(of, name).items
+        for configuration, number in getattr(found, name).tolist():
+            node, one, other, *why = table[number]
+            item = (node, of.orders.items[one], of.orders.items[other], *why[:1])
+            result[configuration][name].add(item)
+    return result
+
+
+@st.composite
+def random_programs(draw):
+    """A chain of operations on one shape, some of them convolutions, and configurations of it."""
+    made = Builder()
+    weights = made.add("parameter", (3, 3, 16, 16))
+    nodes, sites = [made.add("parameter", SHAPE)], []
+    for kind in draw(st.lists(st.sampled_from("ctas"), min_size=1, max_size=8)):
+        last = nodes[-1]
+        if kind == "c":
+            operands = draw(st.permutations([last, weights]))
+            nodes.append(made.convolution(SHAPE, *operands))
+            sites.append(nodes[-1])
+        elif kind == "a":
+            nodes.append(made.add("add", SHAPE, last, draw(st.sampled_from(nodes))))
+        elif kind == "s":
+            nodes.append(made.add("reduce-window", SHAPE, last))
+        else:
+            nodes.append(made.add("tanh", SHAPE, last))
+    if not sites:
+        sites.append(made.convolution(SHAPE, nodes[-1], weights))
+    order = st.one_of(st.just(()), st.permutations(range(4)).map(tuple))
+    site = st.tuples(order, order, order)
+    count = draw(st.integers(2, 6))
+    asked = [[draw(site) for _ in sites] for _ in range(count)]
+    return made, sites, asked

@@ -7,47 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.layouts.found import ASKED, CONVOLUTION_GIVES, CONVOLUTION_WANTS, READ, TRANSPOSED
 from lib.layouts.program import Program
-from lib.layouts.propagation import (
-    ASKED,
-    CONVOLUTION_GIVES,
-    CONVOLUTION_WANTS,
-    READ,
-    TRANSPOSED,
-    Propagation,
-)
+from lib.layouts.propagation import RUNS, Propagation
 from lib.moves import MovingGraph
 
-from .builders import Builder
-
-PLAIN, OTHER, THIRD = (3, 2, 1, 0), (2, 3, 1, 0), (0, 1, 2, 3)
-SHAPE = (4, 8, 8, 16)
-
-
-def network() -> tuple[Builder, dict[str, int]]:
-    """Two convolutions with a tanh between them."""
-    made = Builder()
-    image, weights = made.add("parameter", SHAPE), made.add("parameter", (3, 3, 16, 16))
-    first = made.convolution(SHAPE, image, weights)
-    between = made.add("tanh", SHAPE, first)
-    second = made.convolution(SHAPE, weights, between)  # the kernel's edge comes first
-    return made, {"image": image, "first": first, "between": between, "second": second}
-
-
-def told(made: Builder, sites, configurations) -> list[dict[str, set]]:
-    """Moves and states of each configuration, with orders written out."""
-    graph = made.graph(sites, configurations)
-    moving = MovingGraph(graph)
-    of = moving.propagation
-    found = of.run(moving.layouts[graph.cells])
-    result = [{"moves": set(), "states": set()} for _ in configurations]
-    for name in ("moves", "states"):
-        table = getattr(of, name).items
-        for configuration, number in getattr(found, name).tolist():
-            node, one, other, *why = table[number]
-            item = (node, of.orders.items[one], of.orders.items[other], *why[:1])
-            result[configuration][name].add(item)
-    return result
+from .builders import OTHER, PLAIN, THIRD, Builder, network, random_programs, told
 
 
 def test_nothing_asked_and_nothing_changed_moves_nothing():
@@ -153,53 +118,28 @@ def test_a_transpose_whose_operand_was_pruned_or_that_makes_no_sense():
         assert found["moves"]
 
 
-@st.composite
-def random_programs(draw):
-    """A chain of operations on one shape, some of them convolutions, and configurations of it."""
-    made = Builder()
-    weights = made.add("parameter", (3, 3, 16, 16))
-    nodes, sites = [made.add("parameter", SHAPE)], []
-    for kind in draw(st.lists(st.sampled_from("ctas"), min_size=1, max_size=8)):
-        last = nodes[-1]
-        if kind == "c":
-            operands = draw(st.permutations([last, weights]))
-            nodes.append(made.convolution(SHAPE, *operands))
-            sites.append(nodes[-1])
-        elif kind == "a":
-            nodes.append(made.add("add", SHAPE, last, draw(st.sampled_from(nodes))))
-        elif kind == "s":
-            nodes.append(made.add("reduce-window", SHAPE, last))
-        else:
-            nodes.append(made.add("tanh", SHAPE, last))
-    if not sites:
-        sites.append(made.convolution(SHAPE, nodes[-1], weights))
-    order = st.one_of(st.just(()), st.permutations(range(4)).map(tuple))
-    site = st.tuples(order, order, order)
-    count = draw(st.integers(2, 6))
-    asked = [[draw(site) for _ in sites] for _ in range(count)]
-    return made, sites, asked
-
-
-@given(random_programs())
+@pytest.mark.parametrize("reach", RUNS)
+@given(program=random_programs())
 @settings(deadline=None, max_examples=40)
-def test_a_configuration_does_not_depend_on_its_company(program):
+def test_a_configuration_does_not_depend_on_its_company(reach, program):
     made, sites, asked = program
     nothing = [((), (), ())] * len(sites)
-    together = told(made, sites, [nothing, *asked])
+    together = told(made, sites, [nothing, *asked], reach)
     assert together[0] == {"moves": set(), "states": set()}
     for own, configuration in zip(together[1:], asked, strict=True):
-        assert told(made, sites, [configuration]) == [own]
+        assert told(made, sites, [configuration], reach) == [own]
 
 
+@pytest.mark.parametrize("reach", RUNS)
 @pytest.mark.parametrize("room", [0, 10, 1 << 20])
 @given(program=random_programs(), data=st.data())
-@settings(deadline=None, max_examples=30)
-def test_batches_of_one_graph_share_what_they_learned(room, program, data):
+@settings(deadline=None, max_examples=20)
+def test_batches_of_one_graph_share_what_they_learned(reach, room, program, data):
     made, sites, asked = program
     graph = made.graph(sites, [[((), (), ())] * len(sites), *asked])
     count = len(graph.cells)
-    once = MovingGraph(graph).batch(np.arange(count))
-    often = MovingGraph(graph)
+    once = MovingGraph(graph, reach).batch(np.arange(count))
+    often = MovingGraph(graph, reach)
     often._room = room
     for _ in range(3):
         often.batch(np.array(data.draw(st.permutations(range(count)))))
@@ -219,7 +159,8 @@ def _sums(batch, name: str, count: int) -> list[np.ndarray]:
 
 def test_numbers_of_layouts():
     made, nodes = network()
-    of = Propagation(Program.of(made.graph([nodes["first"]], [[((), (), ())]])))
+    program = Program.of(made.graph([nodes["first"]], [[((), (), ())]]))
+    of = Propagation(program, "spread")
     digits = np.array([[1, 0, -1, -1, -1, -1], [-1] * 6, [0, 0, -1, -1, -1, -1]])
     numbers = of.numbers_of(np.stack([digits, digits[::-1]]))
     assert of.orders.items[numbers[0, 0]] == (1, 0)
@@ -231,4 +172,5 @@ def test_numbers_of_layouts():
 def test_a_cycle_of_a_broken_file_is_left_out(edges):
     made, nodes = network()
     made.edges += edges
-    told(made, [nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]])
+    for reach in RUNS:
+        told(made, [nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]], reach)

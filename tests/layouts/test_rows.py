@@ -6,33 +6,41 @@ from itertools import permutations
 
 import numpy as np
 
+from lib.layouts.chains import Chains
+from lib.layouts.found import REASONS
+from lib.layouts.locality import LOCALITY_FEATURES
 from lib.layouts.orders import squeezed
 from lib.layouts.program import Program
-from lib.layouts.propagation import REASONS
-from lib.layouts.rows import MOVE_FEATURES, STATE_FEATURES, move_features, state_features
+from lib.layouts.rows import (
+    CHAIN_FEATURES,
+    MOVE_FEATURES,
+    STATE_FEATURES,
+    move_features,
+    state_features,
+)
 
 from .builders import Builder
 
 
-def program_of(shape, layout=None) -> tuple[Program, int]:
+def chains_of(shape, layout=None) -> tuple[Chains, int]:
     made = Builder()
     x = made.add("parameter", shape)
     named = {f"layout_minor_to_major_{place}": d for place, d in enumerate(layout or ())}
     node = made.add("tanh", shape, x, **named)
-    return Program.of(made.graph([], [[]])), node
+    return Chains(Program.of(made.graph([], [[]]))), node
 
 
 def test_widths_and_ranges():
-    shape = (4, 8, 16)
-    program, node = program_of(shape)
+    shape, first = (4, 8, 16), 15 + LOCALITY_FEATURES + CHAIN_FEATURES
+    chains, node = chains_of(shape)
     for one in permutations(range(3)):
         for other in permutations(range(3)):
             if one != other:
-                found = move_features(program, node, one, other, 3, node)
+                found = move_features(chains, node, one, other, 3, node)
                 assert len(found) == MOVE_FEATURES
                 assert np.isfinite(found).all() and np.abs(found).max() <= 3
-                assert found[15 : 15 + REASONS] == [reason == 3 for reason in range(REASONS)]
-        assert len(state_features(program, node, one, one)) == STATE_FEATURES
+                assert found[first : first + REASONS] == [reason == 3 for reason in range(REASONS)]
+        assert len(state_features(chains, node, one, one)) == STATE_FEATURES
 
 
 def test_names_of_dimensions_do_not_matter():
@@ -40,17 +48,17 @@ def test_names_of_dimensions_do_not_matter():
     shape = (4, 8, 16)
     for names in permutations(range(3)):
         renamed = tuple(shape[names.index(d)] for d in range(3))
-        program, node = program_of(shape)
-        other, same = program_of(renamed, tuple(names[d] for d in (2, 1, 0)))
+        chains, node = chains_of(shape)
+        other, same = chains_of(renamed, tuple(names[d] for d in (2, 1, 0)))
         for before, after in [((2, 1, 0), (0, 1, 2)), ((1, 2, 0), (2, 0, 1))]:
-            expected = move_features(program, node, before, after, 0, node)
+            expected = move_features(chains, node, before, after, 0, node)
             orders = [tuple(names[d] for d in order) for order in (before, after)]
             assert move_features(other, same, *orders, 0, same) == expected
 
 
 def test_a_move_across_memory_looks_so():
-    program, node = program_of((64, 128))
-    apart, *_ = move_features(program, node, (1, 0), (0, 1), 0, node)
+    chains, node = chains_of((64, 128))
+    apart, *_ = move_features(chains, node, (1, 0), (0, 1), 0, node)
     assert apart == 7 / 8, "128 elements between those that are written in a row"
-    program, node = program_of((64, 1, 128))
+    chains, node = chains_of((64, 1, 128))
     assert squeezed((2, 1, 0), (64, 1, 128)) == (2, 0)

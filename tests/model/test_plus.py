@@ -10,6 +10,7 @@ import torch
 
 from lib.layouts.rows import MOVE_FEATURES, STATE_FEATURES
 from lib.model.plus import CostBatch, TGraphPlus
+from lib.train.layouts import CostSample
 from lib.train.loss import NOISE, SHARPNESS, pairwise_logistic
 
 
@@ -37,7 +38,7 @@ def batch_of(seed: int = 0, moves: int = 7, states: int = 5, configurations: int
 @pytest.fixture
 def network() -> TGraphPlus:
     torch.manual_seed(0)
-    made = TGraphPlus(MOVE_FEATURES, STATE_FEATURES, channels=16).eval()
+    made = TGraphPlus(MOVE_FEATURES, STATE_FEATURES, channels=16, members=2).eval()
     made.inputs.moves.fit(batch_of(1, moves=50).moves)
     made.inputs.states.fit(batch_of(1, states=50).states)
     return made
@@ -46,15 +47,17 @@ def network() -> TGraphPlus:
 def test_a_score_is_the_sum_of_its_costs(network):
     batch = batch_of()
     scores = network(batch).detach().numpy()
-    moves = network.move_cost(network.inputs.moves(batch.moves)).exp()
-    states = network.state_cost(network.inputs.states(batch.states))
-    expected = np.zeros(batch.configurations)
-    for configuration, row in batch.move_places.tolist():
-        expected[configuration] += moves[row].item() * batch.move_bytes[row].item()
-    for configuration, row in batch.state_places.tolist():
-        expected[configuration] += states[row].item() * batch.state_bytes[row].item()
-    np.testing.assert_allclose(scores, expected, rtol=1e-5)
-    assert scores.std() > 0
+    sums = np.zeros((2, batch.configurations))
+    for member, expected in zip(network.members, sums, strict=True):
+        moves = member.move_cost(network.inputs.moves(batch.moves)).exp()
+        states = member.state_cost(network.inputs.states(batch.states))
+        for configuration, row in batch.move_places.tolist():
+            expected[configuration] += moves[row].item() * batch.move_bytes[row].item()
+        for configuration, row in batch.state_places.tolist():
+            expected[configuration] += states[row].item() * batch.state_bytes[row].item()
+    np.testing.assert_allclose(scores, sums.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(network.train()(batch).detach().numpy(), sums, rtol=1e-5)
+    assert scores.std() > 0 and not np.allclose(*sums)
 
 
 def test_neither_the_order_of_configurations_nor_of_rows_matters(network):
@@ -87,9 +90,17 @@ def test_no_moves_and_no_states(network):
 
 def test_every_parameter_learns(network):
     network.train()
-    pairwise_logistic(network(batch_of()), torch.arange(1, 7)).backward()
+    CostSample(batch_of(), torch.arange(1, 7), "logistic").loss(network(batch_of())).backward()
     for name, parameter in network.named_parameters():
         assert parameter.grad.abs().sum() > 0, name
+
+
+def test_members_learn_each_from_its_own_scores():
+    runtimes = torch.arange(1, 7)
+    sample = CostSample(batch_of(), runtimes, "logistic")
+    scores = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
+    parts = [pairwise_logistic(own, runtimes) for own in scores]
+    torch.testing.assert_close(sample.loss(scores), sum(parts))
 
 
 def test_the_logistic_loss_against_its_definition():
