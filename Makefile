@@ -22,12 +22,12 @@ RUN := $(VENV)/bin/python
 # Models of a collection lie side by side; the first of its kind has the plain name. Caches are
 # shared where graphs are pruned alike. (lib/settings has the same rules, as `results`, `cache`.)
 told = $(shell printf '%s' '$(ARGS)' | sed -n 's/.*--$(1)[ =] *\([^ ]*\).*/\1/p')
-FIRST_MODELS := tgraph tile
-WHOLE_GRAPH_MODELS := tgraph-plus gst pooling partitioning gat
+FIRST_MODELS := tgraph-plus tile
+PRUNED_GRAPH_MODELS := tgraph
 MODEL_NAME := $(filter-out $(FIRST_MODELS),$(or $(MODEL),$(call told,model)))
 NAME := $(COLLECTION)$(if $(MODEL_NAME),@$(MODEL_NAME))
 OUT := $(OUTPUTS)/$(NAME)
-RADIUS := $(filter-out 1,$(or $(HOPS),$(call told,hops),$(if $(filter $(WHOLE_GRAPH_MODELS),$(MODEL_NAME)),all)))
+RADIUS := $(filter-out 1,$(or $(HOPS),$(call told,hops),$(if $(filter $(PRUNED_GRAPH_MODELS),$(MODEL_NAME)),1,$(if $(filter layout-%,$(COLLECTION)),all))))
 KEPT := $(if $(RADIUS),-$(RADIUS))
 CACHE := $(OUTPUTS)/$(COLLECTION)/cache$(KEPT)
 FOLD_NUMBERS := $(shell seq 0 $$(($(FOLDS) - 1)))
@@ -111,7 +111,7 @@ help:  ## this list
 	sed -n 's/^#= /  /p' Makefile
 #= COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla
 #= FOLDS=5  JOBS=2                  how many folds to train, and how many at a time
-#= MODEL=tgraph                     tgraph, tgraph-plus, gst, pooling, partitioning, gat (layout); tile (docs/models.md)
+#= MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/models.md)
 #= EPOCHS= SEED= TTA= HOPS=         epochs, seed; of layouts permutations at inference, radius of pruning or all
 #= DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
 #= EXPERIMENT=name                  what W&B groups runs by (else a fingerprint of the settings)

@@ -11,6 +11,7 @@ from lib.cache.graph import CachedGraph
 from lib.settings import LayoutSettings
 
 COLLECTION = "layout-xla-default"
+TGRAPH = f"{COLLECTION}@tgraph"  # where its results go
 TINY = {"channels": 16, "epochs": 4, "configurations": 8, "inference_configurations": 8}
 
 

@@ -20,7 +20,7 @@ MAKE_VARIABLES = (
 )
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
 TINY_FLAGS = (
-    *("--folds-total", "2", "--channels", "32", "--score-training"),
+    *("--model", "tgraph", "--folds-total", "2", "--channels", "32", "--score-training"),
     *("--inference-configurations", "8"),
 )
 

@@ -12,7 +12,7 @@ import pytest
 
 from lib.errors import DataError, UserError, one_line_errors
 
-from .builders import COLLECTION
+from .builders import COLLECTION, TGRAPH
 from .stages import REPOSITORY, TINY_FLAGS, run_stage
 from .synthetic import write_collection
 
@@ -146,13 +146,13 @@ def test_inference_with_other_folds_than_in_training(error_of, flags):
 
 
 def test_no_scores(error_of, root):
-    shutil.rmtree(root / "outputs" / COLLECTION / "scores")
+    shutil.rmtree(root / "outputs" / TGRAPH / "scores")
     assert "run 03_infer.py" in error_of("04_ensemble.py")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PAR1 garbage"])
 def test_damaged_results_of_a_fold(error_of, root, content):
-    folder = root / "outputs" / COLLECTION
+    folder = root / "outputs" / TGRAPH
     path = folder / "fold_0" / "metrics.json"
     if content is None:
         path.unlink()
@@ -163,7 +163,7 @@ def test_damaged_results_of_a_fold(error_of, root, content):
 
 
 def test_scores_of_a_fold_that_was_trained_on_another_cache(error_of, root):
-    path = root / "outputs" / COLLECTION / "fold_0" / "metrics.json"
+    path = root / "outputs" / TGRAPH / "fold_0" / "metrics.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "data": "0" * 64}))
     assert "fold_0" in error_of("04_ensemble.py")
 

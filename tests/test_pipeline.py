@@ -17,7 +17,7 @@ from lib import checkpoint
 from lib.cache.reader import Cache
 from lib.tpugraphs.npz import read_layout
 
-from .builders import COLLECTION
+from .builders import COLLECTION, TGRAPH
 from .killing import assert_same_training, kill_training
 from .stages import SCRIPTS, TINY_FLAGS, make, run_stage
 from .stages import stages_in as stages
@@ -38,6 +38,10 @@ class Run:
     folder: Path
     output: str
 
+    @property
+    def cache(self) -> Path:
+        return self.folder.parent / COLLECTION / "cache"
+
     def make(self, *arguments: str, **variables: object) -> str:
         given = {"DATA": self.data, "OUTPUTS": self.folder.parent, **VARIABLES, **variables}
         return make(*arguments, **given)
@@ -47,7 +51,7 @@ class Run:
 def run(tmp_path_factory) -> Run:
     root = tmp_path_factory.mktemp("pipeline")
     write_collection(root / "data", COLLECTION, train=6, valid=2, test=2)
-    made = Run(root / "data", root / "outputs" / COLLECTION, "")
+    made = Run(root / "data", root / "outputs" / TGRAPH, "")
     return Run(made.data, made.folder, made.make("all", JOBS=2))
 
 
@@ -58,7 +62,7 @@ def test_every_stage_ran_and_said_what_it_wrote(run):
 
 
 def test_the_cache_holds_every_graph(run):
-    cache = Cache(run.folder / "cache")
+    cache = Cache(run.cache)
     assert len(cache.names("train")) == 6
     assert len(cache.names("valid")) == len(cache.names("test")) == 2
     for split in ("train", "valid", "test"):
@@ -71,7 +75,7 @@ def test_the_cache_holds_every_graph(run):
 
 
 def test_scores_cover_every_configuration_and_permutation(run):
-    cache = Cache(run.folder / "cache")
+    cache = Cache(run.cache)
     validated = []
     for fold in (0, 1):
         scores = pl.read_parquet(run.folder / "scores" / f"fold_{fold}.parquet")
@@ -116,7 +120,7 @@ def test_metrics(run):
     assert metrics["validation"]["mean"]["baseline_tau"] > 0.9  # the rule behind the data
     assert sorted(metrics["folds"]["blended"]) == [0, 1]
     assert metrics["settings"]["epochs"] == 750  # stage 4 itself was told nothing
-    assert metrics["settings"]["data"] == Cache(run.folder / "cache").fingerprint
+    assert metrics["settings"]["data"] == Cache(run.cache).fingerprint
 
 
 @pytest.mark.parametrize("fold", [0, 1])
@@ -143,10 +147,10 @@ def test_a_second_make_does_nothing(run):
 
 
 def test_the_number_of_jobs_changes_nothing(run, tmp_path):
-    other = Run(run.data, tmp_path / COLLECTION, "")
+    other = Run(run.data, tmp_path / TGRAPH, "")
     other.make("infer", JOBS=1)
-    for path in sorted(run.folder.glob("cache/*.bin")):
-        assert path.read_bytes() == (other.folder / "cache" / path.name).read_bytes(), path.name
+    for path in sorted(run.cache.glob("*.bin")):
+        assert path.read_bytes() == (other.cache / path.name).read_bytes(), path.name
     for fold in (0, 1):
         for name in (f"fold_{fold}/model.safetensors", f"scores/fold_{fold}.parquet"):
             assert (run.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
@@ -156,9 +160,9 @@ def test_a_killed_training_ends_with_the_same_bytes(run, tmp_path):
     """Saves after every epoch, is killed somewhere, and is run again."""
     folders = {}
     for name in ("killed", "undisturbed"):
-        folders[name] = tmp_path / name / COLLECTION
-        folders[name].mkdir(parents=True)
-        (folders[name] / "cache").symlink_to(run.folder / "cache")
+        folders[name] = tmp_path / name / TGRAPH
+        (tmp_path / name / COLLECTION).mkdir(parents=True)
+        (tmp_path / name / COLLECTION / "cache").symlink_to(run.cache)
     flags = ["--data", run.data, *TINY_FLAGS, "--fold", 0, "--epochs", 40]
 
     state = folders["killed"] / "fold_0" / "state.safetensors"
@@ -177,7 +181,8 @@ def test_a_killed_training_ends_with_the_same_bytes(run, tmp_path):
 
 def ranked(run: Run, *flags: object) -> subprocess.CompletedProcess:
     path = run.data / "npz/layout/xla/default/test/test_0.v1.0.npz"
-    given = ["--outputs", run.folder.parent, "--program", path, "--permutations", 2]
+    given = ["--outputs", run.folder.parent, "--program", path]
+    given += ["--model", "tgraph", "--permutations", 2]
     return run_stage("03_infer.py", *given, *flags)
 
 
@@ -210,10 +215,11 @@ def test_one_programs_best_configurations_in_words(run, tmp_path):
 
 
 def test_a_study_trains_what_it_needs_and_is_not_repeated(run, tmp_path):
-    folder = tmp_path / COLLECTION
-    folder.mkdir()
-    for name in ("cache", "fold_0"):
-        (folder / name).symlink_to(run.folder / name)
+    folder = tmp_path / TGRAPH
+    for path in (run.cache, run.folder / "fold_0"):
+        link = tmp_path / path.relative_to(run.folder.parent)
+        link.parent.mkdir()
+        link.symlink_to(path)
     flags = ["--data", run.data, "--outputs", tmp_path, *TINY_FLAGS[:-2], "--epochs", 2]
     flags += ["--folds", 1, "--study", "--parts", 2, "--jobs", 2]
     done = run_stage("04_ensemble.py", *flags)
@@ -225,7 +231,7 @@ def test_a_study_trains_what_it_needs_and_is_not_repeated(run, tmp_path):
     assert blending["score"].n_unique() == 1  # one fold: every method ranks alike
     assert table["default"].sum() == 2
     assert (folder / "study" / "study.svg").stat().st_size > 1000
-    weights = folder / f"study/part_0_of_2/{COLLECTION}/fold_0/last.safetensors"
+    weights = folder / f"study/part_0_of_2/{TGRAPH}/fold_0/last.safetensors"
     before = weights.stat().st_mtime_ns
     assert run_stage("04_ensemble.py", *flags).returncode == 0
     assert weights.stat().st_mtime_ns == before

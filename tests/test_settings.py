@@ -12,7 +12,7 @@ import pytest
 
 from lib import settings
 from lib.errors import UserError
-from lib.settings import BUNDLED_VALUES, KINDS, MODELS, LayoutSettings, TileSettings, settings_for
+from lib.settings import BUNDLED_VALUES, KINDS, MODELS, PlusSettings, TileSettings, settings_for
 
 from .stages import REPOSITORY
 from .synthetic import write_collection
@@ -31,7 +31,7 @@ FIELDS = {field.name for one in EVERY for field in dataclasses.fields(one)}
     ],
 )
 def test_the_papers_values_for_official_data(collection, epochs, configurations):
-    found = settings_for(collection, bundled=False, overrides={})
+    found = settings_for(collection, bundled=False, overrides={"model": "tgraph"})
     paper = {
         "epochs": epochs,
         "configurations": configurations,
@@ -81,8 +81,8 @@ def test_bundled_data_want_fewer_folds(collection):
 
 def test_overrides_take_precedence():
     for bundled in (False, True):
-        found = settings_for("layout-nlp-random", bundled, {"epochs": 3, "squeeze": 2})
-        assert (found.epochs, found.squeeze) == (3, 2)
+        found = settings_for("layout-nlp-random", bundled, {"epochs": 3, "members": 2})
+        assert (found.epochs, found.members) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_an_unknown_collection_like_none_lists_them_all():
 )
 def test_what_must_be_positive(name):
     with pytest.raises(UserError, match=f"--{name.replace('_', '-')} 0"):
-        settings_for("layout-xla-default", False, {name: 0})
+        settings_for("layout-xla-default", False, {"model": "tgraph", name: 0})
 
 
 def test_a_negative_seed():
@@ -174,7 +174,7 @@ def test_flags_of_another_model_are_refused(model, flag):
 
 
 def test_an_unknown_model_is_refused():
-    with pytest.raises(UserError, match="--model 'gts': not one of tgraph, tgraph-plus, gst"):
+    with pytest.raises(UserError, match="--model 'gts': not one of tgraph-plus, tgraph, gst"):
         arguments("--model", "gts")
     with pytest.raises(UserError, match=r"--model 'gst': not one of tile$"):
         arguments("--model", "gst", collection="tile-xla")
@@ -183,9 +183,10 @@ def test_an_unknown_model_is_refused():
 @pytest.mark.parametrize(
     ("model", "hops", "results", "cache"),
     [
-        ("tgraph", None, "", "cache"),
-        ("tgraph", "all", "", "cache-all"),
-        ("tgraph", "2", "", "cache-2"),
+        ("tgraph-plus", None, "", "cache-all"),
+        ("tgraph-plus", "2", "", "cache-2"),
+        ("tgraph", None, "@tgraph", "cache"),
+        ("tgraph", "all", "@tgraph", "cache-all"),
         ("gst", None, "@gst", "cache-all"),
         ("gat", "1", "@gat", "cache"),
     ],
@@ -215,7 +216,7 @@ def test_values_that_gst_cannot_have(flags, message):
 
 
 def test_help_shows_the_flags_of_the_collections_kind(capsys):
-    for collection, kind in (("tile-xla", TileSettings), ("layout-nlp-random", LayoutSettings)):
+    for collection, kind in (("tile-xla", TileSettings), ("layout-nlp-random", PlusSettings)):
         with pytest.raises(SystemExit):
             arguments("--help", collection=collection)
         shown = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))

@@ -51,7 +51,7 @@ class Stage:
 
     @property
     def cache(self) -> Path:
-        return self.folder / "outputs" / COLLECTION / "cache"
+        return self.folder / "outputs" / COLLECTION / "cache-all"
 
     def __call__(self, *flags: str) -> tuple[int, str, str]:
         """Run ``main`` as the script does; returns its exit code, stdout and stderr."""

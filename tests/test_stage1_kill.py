@@ -49,13 +49,13 @@ def whole(roots, tmp_path_factory) -> dict[int, tuple[dict[str, bytes], float]]:
     for train, root in roots.items():
         outputs = tmp_path_factory.mktemp(f"whole{train}")
         seconds = finish(started(root, outputs, jobs=1))
-        found[train] = content(outputs / COLLECTION / "cache"), seconds
+        found[train] = content(outputs / COLLECTION / "cache-all"), seconds
     return found
 
 
 def test_killed_at_random_moments(roots, whole, tmp_path):
     random.seed(0)
-    cache = tmp_path / COLLECTION / "cache"
+    cache = tmp_path / COLLECTION / "cache-all"
     killed, longest = 0, max(seconds for _, seconds in whole.values())
     while killed < KILLS:
         train, jobs = 11 + killed % 2, 2 if killed % 5 == 4 else 1
@@ -67,12 +67,12 @@ def test_killed_at_random_moments(roots, whole, tmp_path):
             Cache(cache)
             assert content(cache) in (whole[11][0], whole[12][0]), "a part of a cache"
     assert {path.name for path in cache.parent.iterdir() if path.name[0] != "."} <= {
-        "cache",
+        "cache-all",
         "stages",
     }
     finish(started(roots[11], tmp_path, 1))
     assert content(cache) == whole[11][0]
-    assert sorted(path.name for path in cache.parent.iterdir()) == ["cache", "stages"]
+    assert sorted(path.name for path in cache.parent.iterdir()) == ["cache-all", "stages"]
 
 
 def die(*_: object) -> None:

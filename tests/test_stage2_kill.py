@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .builders import COLLECTION
+from .builders import COLLECTION, TGRAPH
 from .killing import WEIGHTS, finish, kill, start
 from .stages import run_stage
 from .synthetic import write_collection
@@ -21,7 +21,7 @@ import lib.train.loop, lib.train.kinds, lib.model, lib.native, lib.tracking, tqd
 lib.native.available()
 lib.train.loop.SAVE_SECONDS = 0.0
 """
-FLAGS = ("--fold", 0, "--folds-total", 2, "--channels", 64, "--epochs", 60)
+FLAGS = ("--model", "tgraph", "--fold", 0, "--folds-total", 2, "--channels", 64, "--epochs", 60)
 
 
 def started(root: Path, outputs: Path) -> subprocess.Popen:
@@ -48,13 +48,13 @@ def root(tmp_path_factory) -> Path:
 def test_killed_at_random_moments(root, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     for outputs in (whole, broken):
-        done = run_stage("01_preprocess.py", "--data", root, "--outputs", outputs)
+        done = run_stage("01_preprocess.py", *FLAGS[:2], "--data", root, "--outputs", outputs)
         assert done.returncode == 0, done.stderr
     longest = finish(started(root, whole))
-    expected = tensors(whole / COLLECTION / "fold_0")
+    expected = tensors(whole / TGRAPH / "fold_0")
 
     random.seed(0)
-    folder = broken / COLLECTION / "fold_0"
+    folder = broken / TGRAPH / "fold_0"
     killed, resumed = 0, 0
     while killed < KILLS:
         if all((folder / name).exists() for name in WEIGHTS):

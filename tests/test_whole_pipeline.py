@@ -25,6 +25,11 @@ FLAGS = {
 }
 
 
+def results(model: str) -> str:
+    """The folder of a model's results: the default one has the plain name."""
+    return COLLECTION if model == "tgraph-plus" else f"{COLLECTION}@{model}"
+
+
 class Outputs:
     """A data root and the folder that models put their results in."""
 
@@ -50,14 +55,11 @@ def test_models_lie_side_by_side_and_share_the_cache(outputs):
     assert stages_in(outputs.said["pooling"]) == list(SCRIPTS[1:])
     assert stages_in(outputs.said["tgraph-plus"]) == list(SCRIPTS[1:])
     names = {path.name for path in outputs.folder.iterdir() if path.name[0] != "."}
-    assert names == {COLLECTION, *(f"{COLLECTION}@{model}" for model in FLAGS)}
-    assert {path.name for path in (outputs.folder / COLLECTION).iterdir()} == {
-        "cache-all",
-        "stages",
-    }
+    assert names == {results(model) for model in FLAGS}
+    assert not (outputs.folder / COLLECTION / "cache").exists()
     for model in FLAGS:
         assert stages_in(outputs.make("all", model=model)) == []
-        folder = outputs.folder / f"{COLLECTION}@{model}"
+        folder = outputs.folder / results(model)
         assert {path.name for path in (folder / "fold_0").iterdir()} == {
             *("model.safetensors", "last.safetensors", "history.parquet", "metrics.json")
         }
@@ -82,7 +84,7 @@ def test_the_table_is_told_before_training(outputs):
 
 def test_compare_sets_models_side_by_side(outputs):
     pair = zip("AB", ("gst", "pooling"), strict=True)
-    paths = {name: outputs.folder / f"{COLLECTION}@{model}" for name, model in pair}
+    paths = {name: outputs.folder / results(model) for name, model in pair}
     said = make("compare", **paths)
     assert "model" in said
     assert "gst" in said
@@ -116,7 +118,7 @@ def test_one_program_is_ranked_by_a_model(outputs, model):
     done = run_stage("03_infer.py", *flags)
     assert done.returncode == 0, done.stderr
     order = ";".join(str(one["config"]) for one in json.loads(done.stdout)["top"])
-    rows = (outputs.folder / f"{COLLECTION}@{model}" / "submission.csv").read_text().splitlines()
+    rows = (outputs.folder / results(model) / "submission.csv").read_text().splitlines()
     assert rows[1].endswith(f",{order}")
 
 

@@ -65,6 +65,7 @@ def inference_runs(
 def _inference_run(folder: Path, own: Path, fold: int, settings: Any, flags: list[str]) -> Run:
     trained = folder / f"fold_{fold}"
     link = own / trained.name
+    own.mkdir(parents=True, exist_ok=True)  # the cache lies elsewhere, if it is shared
     link.unlink(missing_ok=True)
     link.symlink_to(trained.resolve())
     weights = fingerprint_files([trained / WEIGHTS_FILES[settings.weights]], folder)

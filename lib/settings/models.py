@@ -37,7 +37,7 @@ class LayoutCollection(Settings):
     """A layout collection: configurations set the layouts of convolutions, dots and reshapes."""
 
     kind: ClassVar[str] = "layout"
-    first_model: ClassVar[str] = "tgraph"
+    first_model: ClassVar[str] = "tgraph-plus"
     metric: ClassVar[str] = "tau"
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection", "hops")
 

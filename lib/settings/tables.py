@@ -21,8 +21,8 @@ from lib.settings.models import (
 # The settings of each model, by kind of collection; the first one is taken if none is named.
 MODELS: dict[str, dict[str, type[Settings]]] = {
     "layout": {
-        "tgraph": LayoutSettings,
         "tgraph-plus": PlusSettings,
+        "tgraph": LayoutSettings,
         "gst": SegmentSettings,
         "pooling": PoolingSettings,
         "partitioning": PartitioningSettings,
@@ -64,7 +64,7 @@ BUNDLED_VALUES: dict[str, dict[str, Any]] = {
     "layout-nlp-default": {**SMALL, "epochs": 110, "configurations": 64},
 }
 KINDS: dict[str, type[Settings]] = {  # of a collection, with the model taken if none is named
-    **dict.fromkeys(BUNDLED_VALUES, LayoutSettings),
+    **dict.fromkeys(BUNDLED_VALUES, PlusSettings),
     "tile-xla": TileSettings,
 }
 

@@ -1,6 +1,6 @@
 """How well programs are ranked that were never seen: every idea a measured row.
 
-    .venv/bin/python -m tests.bench.quality [--rows NAME ...] [--seeds 3]
+    .venv/bin/python -m tests.bench.quality [--rows NAME ...] [--seeds 3] [--curve FILE.svg]
 
 Out-of-fold tau: the training and validation programs of each bundled collection are dealt to five
 folds, families whole; a network is trained on four and judged on the fifth, five times, so that
@@ -21,10 +21,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import matplotlib
+import matplotlib.pyplot as plt
 import numpy as np
 import polars as pl
 import torch
@@ -34,6 +36,8 @@ from lib.artifacts import atomic_file
 from lib.baseline import moved_bytes
 from lib.cache.reader import Cache
 from lib.folds import folds_of
+from lib.layouts.locality import LOCALITY_FEATURES
+from lib.layouts.rows import CHAIN_FEATURES
 from lib.metrics import kendall_tau
 from lib.model import build_network
 from lib.settings import BUNDLED, BUNDLED_VALUES, MODELS, SMALL_BY_MODEL
@@ -63,6 +67,7 @@ class Row:
         change: what is done to the fresh network.
         edges: whether the network gets them.
         rank: (cache, fold of each graph) -> tau of each graph.
+        share: of each fold's training graphs that are learned from, drawn with the seed.
     """
 
     model: str = ""
@@ -70,6 +75,7 @@ class Row:
     change: Callable[[nn.Module], None] | None = None
     edges: bool = True
     rank: Callable[[Cache, dict[str, int]], Taus] | None = None
+    share: float = 1.0
 
 
 def by_baseline(cache: Cache, folds: dict[str, int]) -> Taus:
@@ -94,6 +100,20 @@ def without_cross_attention(network: nn.Module) -> None:
         block.cross_attention.requires_grad_(False)
 
 
+def without_locality(network: nn.Module) -> None:
+    """Nothing of caches: their features are standardized to zero."""
+    first = 15
+    network.inputs.moves.factor[first : first + LOCALITY_FEATURES] = 0
+
+
+def without_chains(network: nn.Module) -> None:
+    """Nothing of what is computed on the way."""
+    first = 15 + LOCALITY_FEATURES
+    network.inputs.moves.factor[first : first + CHAIN_FEATURES] = 0
+    network.inputs.states.factor[6 : 6 + CHAIN_FEATURES] = 0
+
+
+SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curve, and all
 ROWS: dict[str, Row] = {
     "moved bytes, no learning": Row(rank=by_baseline),
     "ridge on summed slots": Row(rank=ridge),
@@ -104,10 +124,19 @@ ROWS: dict[str, Row] = {
     "tgraph without edges": Row("tgraph", edges=False),
     "gst": Row("gst"),
     "tgraph-plus": Row("tgraph-plus"),
+    "tgraph-plus, layouts that spread": Row("tgraph-plus", {"reach": "spread"}),
+    "tgraph-plus without caches": Row("tgraph-plus", change=without_locality),
+    "tgraph-plus without chains": Row("tgraph-plus", change=without_chains),
+    "tgraph-plus, one member": Row("tgraph-plus", {"members": 1}),
+    "tgraph-plus, 64 channels": Row("tgraph-plus", {"channels": 64}),
     "tgraph-plus, hinge": Row("tgraph-plus", {"loss": "hinge"}),
     "tgraph-plus, no dropout": Row("tgraph-plus", {"dropout": 0.0}),
     "tgraph-plus, 60 epochs": Row("tgraph-plus", {"epochs": 60}),
     "tgraph-plus, pruned graph": Row("tgraph-plus", {"hops": 1}),
+    **{
+        f"tgraph-plus, {share:.1%} of the programs": Row("tgraph-plus", share=share)
+        for share in SHARES
+    },
 }
 
 
@@ -136,7 +165,7 @@ def measure(row: Row, collection: str, seed: int, data: Path, outputs: Path) -> 
         return {name: tau for name, tau in found.items() if np.isfinite(tau)}
     found = {}
     for fold in range(chosen.folds_total):
-        graphs = load_fold(cache, fold, chosen)
+        graphs = _shared(load_fold(cache, fold, chosen), row.share, seed, fold)
         if not row.edges:
             for graph in (*graphs.train, *graphs.valid):
                 graph.tensors.sources.resize_(0)
@@ -150,6 +179,46 @@ def measure(row: Row, collection: str, seed: int, data: Path, outputs: Path) -> 
                 pass
         found |= training.progress.last["graphs"]
     return found
+
+
+def _shared(graphs: Any, share: float, seed: int, fold: int) -> Any:
+    """The fold with a share of its training graphs, at least one."""
+    if share == 1:
+        return graphs
+    count = max(1, round(share * len(graphs.train)))
+    drawn = np.random.default_rng([seed, fold]).permutation(len(graphs.train))[:count]
+    return replace(graphs, train=[graphs.train[index] for index in sorted(drawn)])
+
+
+def draw_curve(found: pl.DataFrame, path: Path) -> None:
+    """Out-of-fold tau against the number of programs learned from, a line a collection."""
+    matplotlib.rcParams["svg.hashsalt"] = "tgraph"  # the same numbers, the same bytes
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for place, collection in enumerate(BUNDLED_VALUES):
+        own = found.filter(collection=collection)
+        programs = own.filter(row="tgraph-plus")["graph"].n_unique() * 4 / 5  # four folds of five
+        points = []
+        for share in (*SHARES, 1.0):
+            name = "tgraph-plus" if share == 1 else f"tgraph-plus, {share:.1%} of the programs"
+            means = own.filter(row=name).group_by("seed").agg(pl.col("tau").mean())["tau"]
+            if len(means) > 1:
+                points.append((share * programs, means.mean(), means.std() / len(means) ** 0.5))
+        if points:
+            counts, taus, errors = zip(*points, strict=True)
+            colour = f"C{place}"
+            axes.errorbar(
+                counts, taus, errors, marker="o", capsize=3, color=colour, label=collection
+            )
+            baseline = own.filter(row="moved bytes, no learning")["tau"].mean()
+            axes.axhline(baseline, color=colour, linestyle=":", linewidth=1)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("training programs (dotted: no learning)")
+    axes.set_ylabel("out-of-fold tau of tgraph-plus")
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.legend(frameon=False)
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})
+    plt.close(figure)
 
 
 def table(found: pl.DataFrame, data: Path) -> str:
@@ -190,6 +259,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=BUNDLED)
     parser.add_argument("--outputs", type=Path, default=Path("outputs/quality"))
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
+    parser.add_argument("--curve", type=Path, help="draw the learning curve here, as SVG")
     args = parser.parse_args()
     torch.set_num_threads(1)
     path = args.outputs / "quality.parquet"
@@ -206,6 +276,8 @@ def main() -> None:
         with atomic_file(path) as temporary:
             found.write_parquet(temporary)
     print(table(found, args.data))
+    if args.curve:
+        draw_curve(found, args.curve)
 
 
 if __name__ == "__main__":

@@ -85,9 +85,10 @@ def test_no_study_ever_sees_the_test_split(cache, tmp_path):
     at_hand = inference_runs(tmp_path, cache, settings, tmp_path, [0, 1])
     nested = nested_runs(tmp_path, cache, settings, tmp_path, 2, 3)
     views = {run.folder for runs in (*at_hand.values(), *nested) for run in runs}
-    shown = [set(Cache(folder / "cache").table["graph"]) for folder in views]
+    shown = [set(Cache(folder.parent / settings.cache).table["graph"]) for folder in views]
     assert all(names == set(cache.names("train", "valid")) for names in shown)
-    held = [name for runs in nested for name in Cache(runs[0].folder / "cache").names("test")]
+    parts = [Cache(runs[0].folder.parent / settings.cache) for runs in nested]
+    held = [name for part in parts for name in part.names("test")]
     assert sorted(held) == cache.names("train", "valid")  # each graph in one part
     # Batches that hold all 40 configurations share their runs.
     assert at_hand[None] == at_hand[64] == at_hand[256] != at_hand[32]

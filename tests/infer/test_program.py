@@ -21,6 +21,7 @@ from ..builders import COLLECTION, tiny_settings
 from ..synthetic import layout_graph
 
 SETTINGS = tiny_settings(best_folds=2)
+MODEL = {"model": "tgraph"}
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def write_fold(folder, fold, network, **about):
 def test_the_best_folds_mean_score_of_every_configuration(folds, program):
     folder, networks = folds
     path, raw = program
-    overrides = {"permutations": 3}
+    overrides = {**MODEL, "permutations": 3}
     ranking = rank_program(path, None, folder, COLLECTION, overrides)
     assert list(ranking.ensemble.networks) == [2, 0]
     graph = compress(raw, "test", SETTINGS.hops)
@@ -66,7 +67,7 @@ def test_the_best_folds_mean_score_of_every_configuration(folds, program):
 def test_the_best_in_words_and_for_machines(folds, program):
     folder, _ = folds
     path, raw = program
-    ranking = rank_program(path, None, folder, COLLECTION, {})
+    ranking = rank_program(path, None, folder, COLLECTION, MODEL)
     assert ranking.ensemble.settings.permutations == 10
     found = json.loads(as_json(ranking, 3))
     best = ranking.best(3)
@@ -85,17 +86,17 @@ def test_what_cannot_be_ranked(folds, program, tmp_path):
     folder, networks = folds
     _, raw = program
     with pytest.raises(UserError, match=r"run 02_train\.py first"):
-        load_ensemble(tmp_path / "none", COLLECTION, {})
+        load_ensemble(tmp_path / "none", COLLECTION, MODEL)
     with pytest.raises(UserError, match="did you mean"):
         load_ensemble(folder, "layout-xla-defualt", {})
     with pytest.raises(DataError, match="channels"):
-        load_ensemble(folder, COLLECTION, {"channels": 32})
+        load_ensemble(folder, COLLECTION, {**MODEL, "channels": 32})
     empty = dataclasses.replace(
         raw, node_config_feat=raw.node_config_feat[:0], config_runtime=raw.config_runtime[:0]
     )
     write_layout(tmp_path / "empty.npz", empty)
     with pytest.raises(UserError, match="--candidates FILE"):
-        rank_program(tmp_path / "empty.npz", None, folder, COLLECTION, {})
+        rank_program(tmp_path / "empty.npz", None, folder, COLLECTION, MODEL)
     write_fold(folder, 1, networks[1], tau=0.1, data="another")
     with pytest.raises(DataError, match="that of the other folds"):
-        load_ensemble(folder, COLLECTION, {})
+        load_ensemble(folder, COLLECTION, MODEL)

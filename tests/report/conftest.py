@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..builders import COLLECTION
+from ..builders import COLLECTION, TGRAPH
 from ..stages import TINY_FLAGS, make
 from ..synthetic import write_collection
 
@@ -29,6 +29,11 @@ class Finished:
     folder: Path
     said: str
 
+    @property
+    def cache(self) -> Path:
+        """The collection's, of pruned graphs."""
+        return self.outputs / COLLECTION / "cache"
+
     def make(self, *targets: str, **variables: object) -> str:
         """Make something else of the same collection."""
         given = {"DATA": self.data, "OUTPUTS": self.outputs, **VARIABLES, **variables}
@@ -48,4 +53,4 @@ def finished(tmp_path_factory) -> Finished:
         JOBS=2,
         **VARIABLES,
     )
-    return Finished(root / "data", root / "outputs", root / "outputs" / COLLECTION, said)
+    return Finished(root / "data", root / "outputs", root / "outputs" / TGRAPH, said)

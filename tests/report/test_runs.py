@@ -12,7 +12,7 @@ import pytest
 from lib.artifacts import read_json
 from lib.report.sync import waiting
 
-from ..builders import COLLECTION
+from ..builders import COLLECTION, TGRAPH
 from ..stages import REPOSITORY, TINY_FLAGS, command, environment
 from ..wandb_reader import OfflineRun, read_run
 
@@ -24,7 +24,7 @@ SLOWDOWNS = {f"validation/top_{k}_slowdown" for k in (1, 5, 10)}
 def runs(finished) -> dict[str, OfflineRun]:
     paths = (finished.outputs / "wandb").glob("offline-run-*/*.wandb")
     found = [read_run(path) for path in paths]
-    start = len(f"{COLLECTION}-")
+    start = len(f"{COLLECTION}-tgraph-")  # ids have no @
     return {run.about.run_id[start:].rpartition("-")[0]: run for run in found}
 
 
@@ -32,7 +32,7 @@ def test_every_stage_is_a_run_of_its_job(runs):
     assert set(runs) == set(PARTS)
     for part, run in runs.items():
         assert run.about.job_type == part.split("-")[0]
-        assert run.about.run_group == f"{COLLECTION}-trial"
+        assert run.about.run_group == f"{TGRAPH}-trial"
         assert run.exit_code == 0
         assert run.config["data"] == runs["preprocess"].config["data"]
         assert {"channels", "experiment", "versions", "machine"} <= set(run.config)
@@ -84,7 +84,9 @@ def media(outputs: Path, run: OfflineRun, name: str) -> dict:
 
 
 def test_every_stage_leaves_a_record(finished):
-    records = {path.stem: read_json(path) for path in (finished.folder / "stages").iterdir()}
+    folders = {finished.folder, finished.cache.parent}
+    paths = [path for folder in folders for path in (folder / "stages").iterdir()]
+    records = {path.stem: read_json(path) for path in paths}
     assert set(records) == {part.replace("-", "_") for part in PARTS}
     for name, record in records.items():
         assert record["stage"] == name.split("_")[0]
@@ -132,7 +134,7 @@ Settings = dict
 )
 def test_a_stage_outlives_a_broken_wandb(finished, tmp_path, script, flags, broken, record):
     (tmp_path / "wandb.py").write_text(broken)
-    shutil.copytree(finished.folder / "cache", tmp_path / COLLECTION / "cache")
+    shutil.copytree(finished.cache, tmp_path / COLLECTION / "cache")
     given = ("--data", finished.data, "--outputs", tmp_path, *flags, *TINY_FLAGS)
     path = f"{tmp_path}:{environment()['PYTHONPATH']}"
     done = subprocess.run(
@@ -145,4 +147,5 @@ def test_a_stage_outlives_a_broken_wandb(finished, tmp_path, script, flags, brok
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("warning: W&B is off for the rest of this stage") == 1
-    assert (tmp_path / COLLECTION / "stages" / f"{record}.json").exists()
+    folder = tmp_path / (COLLECTION if record == "preprocess" else TGRAPH)
+    assert (folder / "stages" / f"{record}.json").exists()

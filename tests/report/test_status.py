@@ -12,7 +12,7 @@ import torch
 from lib import checkpoint
 from lib.cache.reader import Cache
 
-from ..builders import COLLECTION
+from ..builders import TGRAPH
 from .conftest import Finished
 
 
@@ -73,7 +73,7 @@ def copy(finished, tmp_path) -> Finished:
         times = stamp.stat()
         stamp.write_text(stamp.read_text().replace(text[1], text[0]))
         os.utime(stamp, ns=(times.st_atime_ns, times.st_mtime_ns))
-    return Finished(finished.data, outputs, outputs / COLLECTION, finished.said)
+    return Finished(finished.data, outputs, outputs / TGRAPH, finished.said)
 
 
 def test_asking_changes_nothing(copy):
@@ -96,7 +96,7 @@ def test_what_is_missing_and_what_is_newer(copy):
 
 
 def test_made_by_hand(copy):
-    (copy.outputs / ".make" / f"{COLLECTION}.train").unlink()
+    (copy.outputs / ".make" / f"{TGRAPH}.train").unlink()
     found = state(copy.make("status"))
     assert "it was not made by make, which does not know its flags" in found["train"]
 
@@ -122,4 +122,4 @@ def test_make_report_writes_it_anew(copy):
     report.unlink()
     assert "wrote" in copy.make("report")
     assert "</html>" in report.read_text()
-    assert Cache(copy.folder / "cache").fingerprint in report.read_text()
+    assert Cache(copy.cache).fingerprint in report.read_text()
