@@ -1,7 +1,8 @@
-"""What the default model must rank, at the least: the pipeline on the bundled measurements.
+"""What the default model must rank at the least: all stages on the bundled measurements.
 
-A network that learns nothing has a tau of 0, the baseline without learning 0.61 on the same
-programs. Two folds of five, families whole, so that no program was seen in any size.
+Two folds of five, families whole, so that no program is ranked by a network that saw it in any
+size. Measured: 0.647; the baseline, which learns nothing, has 0.572 on the same programs, and seeds
+differ by less than 0.01.
 """
 
 from __future__ import annotations
@@ -12,23 +13,16 @@ import pytest
 
 from .stages import make
 
-FOLDS, PROGRAMS = 2, 22
-MEASURED = 0.0
-FLOOR = 0.0
+FOLDS, PROGRAMS, FLOOR = 2, 24, 0.615
 
 
 @pytest.fixture(scope="module")
-def metrics(tmp_path_factory) -> dict:
+def validation(tmp_path_factory) -> dict:
     outputs = tmp_path_factory.mktemp("floor")
-    make("all", OUTPUTS=outputs, DATA="data/xla-cpu", FOLDS=FOLDS, JOBS=2)
-    return json.loads((outputs / "layout-xla-default" / "metrics.json").read_text())
+    make("all", OUTPUTS=outputs, DATA="data/xla-cpu", FOLDS=FOLDS)
+    return json.loads((outputs / "layout-xla-default" / "metrics.json").read_text())["validation"]
 
 
-def test_unseen_programs_are_ranked(metrics):
-    assert len(metrics["validation"]["graphs"]) >= PROGRAMS
-    assert metrics["validation"]["mean"]["tau"] > FLOOR
-
-
-def test_the_default_model_beats_arithmetic(metrics):
-    mean = metrics["validation"]["mean"]
-    assert mean["tau"] > mean["baseline_tau"]
+def test_unseen_programs_are_ranked(validation):
+    assert len(validation["graphs"]) == PROGRAMS
+    assert validation["mean"]["tau"] > FLOOR > validation["mean"]["baseline_tau"]

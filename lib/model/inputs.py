@@ -73,7 +73,14 @@ class Standardize(nn.Module):
         self.register_buffer("factor", torch.ones(width))
 
     def fit(self, features: Tensor) -> None:
-        """Set the statistics from (rows, width) features of any float type."""
+        """Set the statistics from (rows, width) features of any float type.
+
+        Without any rows nothing is known of any feature, and all are passed on as zeros.
+        """
+        if not len(features):
+            self.mean.zero_()
+            self.factor.zero_()
+            return
         values = features.double()
         deviation = values.std(dim=0, correction=0)
         self.mean.copy_(values.mean(dim=0))

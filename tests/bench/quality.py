@@ -7,9 +7,12 @@ folds, families whole; a network is trained on four and judged on the fifth, fiv
 every program is ranked once by a network that has seen none of its family. Another seed deals
 other folds and draws other weights. Test programs are not opened.
 
-After each (row, collection, seed) a line is added to ``<outputs>/quality.parquet``; what is there
-is not run again, so that it can be killed and started anew. ``--print`` runs nothing. Means are
-over programs, errors are standard errors over seeds. Caches are made under ``<outputs>``.
+What was measured is kept in ``quality.parquet`` beside this file, a line for each graph of each
+(row, collection, seed); what is there is not run again, so that it can be killed and started anew.
+Move it away when the data or a model have changed. ``--print`` runs nothing. Means are over
+programs, errors are standard errors over seeds; ``--against ROW`` prints each row's difference from
+another, paired by graph and seed, with its standard error over programs. Caches are made under
+``<outputs>``.
 """
 
 from __future__ import annotations
@@ -236,6 +239,33 @@ def table(found: pl.DataFrame, data: Path) -> str:
     return "\n".join(lines)
 
 
+def differences(found: pl.DataFrame, other: str) -> str:
+    """A line a row: mean difference from another row's tau, by collection and over all.
+
+    Paired by graph; a graph's difference is the mean over the seeds that both rows have. Errors are
+    standard errors over graphs.
+    """
+    keys = ["collection", "seed", "graph"]
+    pairs = found.join(found.filter(row=other), on=keys, suffix="_other")
+    each = pairs.group_by("row", "collection", "graph").agg(
+        (pl.col("tau") - pl.col("tau_other")).mean().alias("difference")
+    )
+    lines = [f"| against {other} | " + " | ".join([*BUNDLED_VALUES, "all"]) + " |"]
+    lines.append("|---" + "|--:" * (len(BUNDLED_VALUES) + 1) + "|")
+    for row in (row for row in ROWS if row != other and row in each["row"]):
+        own = each.filter(row=row)
+        parts = [*(own.filter(collection=one) for one in BUNDLED_VALUES), own]
+        cells = [_difference(part["difference"]) for part in parts]
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _difference(values: pl.Series) -> str:
+    if len(values) < 2:
+        return ""
+    return f"{values.mean():+.3f} ± {values.std() / len(values) ** 0.5:.3f}"
+
+
 def _cell(taus: pl.Series) -> str:
     if not len(taus):
         return ""
@@ -258,11 +288,13 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=BUNDLED)
     parser.add_argument("--outputs", type=Path, default=Path("outputs/quality"))
+    parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
+    parser.add_argument("--against", choices=list(ROWS), metavar="ROW", help="print differences")
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
     parser.add_argument("--curve", type=Path, help="draw the learning curve here, as SVG")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    path = args.outputs / "quality.parquet"
+    path = args.results
     found = pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SCHEMA)
     done = set(found.select("row", "collection", "seed").unique().iter_rows())
     every = [(r, c, s) for s in range(args.seeds) for r in args.rows for c in args.collections]
@@ -276,6 +308,8 @@ def main() -> None:
         with atomic_file(path) as temporary:
             found.write_parquet(temporary)
     print(table(found, args.data))
+    if args.against:
+        print(differences(found, args.against))
     if args.curve:
         draw_curve(found, args.curve)
 

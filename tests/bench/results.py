@@ -17,7 +17,7 @@ def rows(outputs: Path) -> list[list[str]]:
     """A row a collection and model that has metrics: tau on training, validation and test graphs,
     and the baseline's tau and the ceiling on the latter two."""
     found = []
-    shown = {"tgraph": "", "tgraph-plus": "@tgraph-plus"}
+    shown = {"tgraph-plus": "", "tgraph": "@tgraph"}
     for collection, model in product(BUNDLED_VALUES, shown):
         path = outputs / f"{collection}{shown[model]}" / "metrics.json"
         if not path.exists():

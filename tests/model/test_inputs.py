@@ -62,6 +62,13 @@ def test_one_embedding_of_digits_serves_both_layouts():
     assert torch.equal(digits, torch.cat([batch.layout, batch.config], dim=1).float())
 
 
+def test_what_was_never_seen_is_passed_on_as_zeros():
+    made = Standardize(3)
+    made.fit(torch.randn(5, 3))
+    made.fit(torch.zeros(0, 3))
+    assert made(torch.randn(4, 3)).eq(0).all()
+
+
 def test_spread_puts_each_row_where_its_cells_are():
     graph = cached_graph(2)
     batch = graph_tensors(graph).batch(np.array([5, 1, 1]))
