@@ -23,11 +23,12 @@ RUN := $(VENV)/bin/python
 # shared where graphs are pruned alike. (lib/settings has the same rules, as `results`, `cache`.)
 told = $(shell printf '%s' '$(ARGS)' | sed -n 's/.*--$(1)[ =] *\([^ ]*\).*/\1/p')
 FIRST_MODELS := tgraph-plus tile
-PRUNED_GRAPH_MODELS := tgraph
-MODEL_NAME := $(filter-out $(FIRST_MODELS),$(or $(MODEL),$(call told,model)))
+WHOLE_GRAPH_MODELS := tgraph-plus gst pooling partitioning gat
+CHOSEN := $(or $(MODEL),$(call told,model),$(if $(filter tile-%,$(COLLECTION)),tile,tgraph-plus))
+MODEL_NAME := $(filter-out $(FIRST_MODELS),$(CHOSEN))
 NAME := $(COLLECTION)$(if $(MODEL_NAME),@$(MODEL_NAME))
 OUT := $(OUTPUTS)/$(NAME)
-RADIUS := $(filter-out 1,$(or $(HOPS),$(call told,hops),$(if $(filter $(PRUNED_GRAPH_MODELS),$(MODEL_NAME)),1,$(if $(filter layout-%,$(COLLECTION)),all))))
+RADIUS := $(filter-out 1,$(or $(HOPS),$(call told,hops),$(if $(filter $(WHOLE_GRAPH_MODELS),$(CHOSEN)),all)))
 KEPT := $(if $(RADIUS),-$(RADIUS))
 CACHE := $(OUTPUTS)/$(COLLECTION)/cache$(KEPT)
 FOLD_NUMBERS := $(shell seq 0 $$(($(FOLDS) - 1)))

@@ -82,20 +82,21 @@ def find_collection(
     """
     root = data_root(name, data)
     files = root.files(raw_folder(name), "test") if root else []
-    table = outputs / name / "cache" / TABLE
+    chosen = _settings_of(name, model)
+    table = outputs / (chosen.cache if chosen else Path(name, "cache")) / TABLE
     if table.exists():
         counts = _cached_counts(table)
         _check_same_graphs(table, counts, files)
     else:
         counts = {graph: n for path in files for graph, n in count_configurations(path).items()}
-    file = outputs / _results(name, model) / "submission.csv"
+    file = outputs / (chosen.results if chosen else name) / "submission.csv"
     return Collection(name, identifiers()[name], file, root, counts)
 
 
-def _results(name: str, model: str | None) -> str:
+def _settings_of(name: str, model: str | None) -> settings.Settings | None:
+    """Of a model on a collection, of its kind's own if it has none of the name."""
     kind = settings.KINDS.get(name)
-    own = settings.MODELS[kind.kind].get(model or "") if kind else None
-    return own(collection=name).results if own else name
+    return settings.MODELS[kind.kind].get(model or "", kind)(collection=name) if kind else None
 
 
 def _cached_counts(table: Path) -> dict[str, int]:

@@ -18,6 +18,7 @@ from lib.ensemble.merge import main as merge_main
 from lib.ensemble.rows import check_row, read_ids, read_rows, row_score
 from lib.errors import DataError, UserError
 from lib.metrics import kendall_tau, tile_score
+from lib.settings import settings_class
 from lib.tpugraphs.roots import DataRoot
 
 from ..commands import Said, call
@@ -26,13 +27,17 @@ from ..synthetic import write_collection
 LAYOUT, TILE = "layout-xla-default", "tile-xla"
 
 
-def write_outputs(outputs: Path, name: str, counts: dict[str, int], rng=None) -> None:
+def write_outputs(
+    outputs: Path, name: str, counts: dict[str, int], rng=None, model: str | None = None
+) -> None:
     """A collection's cache table and a submission that fits it, in a random order."""
     rng = rng or np.random.default_rng(0)
-    identifier, folder = name.replace("-", ":"), outputs / name
-    (folder / "cache").mkdir(parents=True)
+    chosen = settings_class(name, model)(collection=name)
+    identifier, folder, cache = chosen.identifier, outputs / chosen.results, outputs / chosen.cache
+    cache.mkdir(parents=True)
+    folder.mkdir(exist_ok=True)
     table = {"graph": list(counts), "original_configurations": list(counts.values())}
-    pl.DataFrame(table).with_columns(split=pl.lit("test")).write_parquet(folder / "cache" / TABLE)
+    pl.DataFrame(table).with_columns(split=pl.lit("test")).write_parquet(cache / TABLE)
     lines = ["ID,TopConfigs"]
     for graph, count in counts.items():
         order = rng.permutation(count)[: 5 if name == TILE else None]
@@ -52,6 +57,16 @@ def outputs(tmp_path) -> Path:
     for name in OFFICIAL_TEST:
         write_outputs(tmp_path, name, counts[name.split("-")[0]])
     return tmp_path
+
+
+def test_another_models_submission(outputs):
+    """Of a cache of its own; tiles have no such model, and keep theirs."""
+    for name in OFFICIAL_TEST:
+        if name != TILE:
+            write_outputs(outputs, name, {"c": 5}, model="tgraph")
+    done = run_merge(outputs, "--model", "tgraph")
+    assert done.returncode == 0, done.stderr
+    assert "6 rows, 5 of 5 collections" in done.stdout
 
 
 def test_all_five_collections_become_one_file(outputs):
