@@ -1,6 +1,6 @@
 """How long `03_infer.py --program` takes for 1,000 configurations, start-up apart.
 
-    .venv/bin/python -m tests.bench.rank_program [outputs/layout-xla-default]
+    .venv/bin/python -m tests.bench.rank_program [outputs/layout-xla-default[@MODEL]]
 
 Candidates are drawn site by site from the layouts that the program's own configurations have.
 Needs the trained folds of a collection (`make all`).
@@ -26,7 +26,9 @@ CANDIDATES = 1000
 def main() -> None:
     """Print seconds of the program with the most nodes, by number of permutations."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "outputs/layout-xla-default")
-    raw = settings.BUNDLED / "npz" / Path(*folder.name.split("-")) / "test"
+    collection, _, model = folder.name.partition("@")
+    named = {"model": model} if model else {}
+    raw = settings.BUNDLED / "npz" / Path(*collection.split("-")) / "test"
     path = max(raw.glob("*.npz"), key=lambda file: file.stat().st_size)
     program = read_program(path)
     own = program.graph.node_config_feat
@@ -36,8 +38,9 @@ def main() -> None:
         program.graph, node_config_feat=drawn, config_runtime=np.zeros(CANDIDATES, np.int64)
     )
     torch.set_num_threads(1)
-    for permutations in (1, 2, 10):
-        ensemble = load_ensemble(folder, folder.name, {"permutations": permutations})
+    for permutations in (1, 2, 10) if model == "tgraph" else (1,):  # others score in any company
+        more = {"permutations": permutations} if model == "tgraph" else {}
+        ensemble = load_ensemble(folder, collection, {**named, **more})
         started = time.perf_counter()
         score_program(ensemble, dataclasses.replace(program, graph=graph))
         seconds = time.perf_counter() - started
