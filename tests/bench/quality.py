@@ -196,7 +196,7 @@ def _shared(graphs: Any, share: float, seed: int, fold: int) -> Any:
 def draw_curve(found: pl.DataFrame, path: Path) -> None:
     """Out-of-fold tau against the number of programs learned from, a line a collection."""
     matplotlib.rcParams["svg.hashsalt"] = "tgraph"  # the same numbers, the same bytes
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
     for place, collection in enumerate(BUNDLED_VALUES):
         own = found.filter(collection=collection)
         programs = own.filter(row="tgraph-plus")["graph"].n_unique() * 4 / 5  # four folds of five
@@ -218,7 +218,7 @@ def draw_curve(found: pl.DataFrame, path: Path) -> None:
     axes.set_xlabel("training programs (dotted: no learning)")
     axes.set_ylabel("out-of-fold tau of tgraph-plus")
     axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.legend(frameon=False)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})
     plt.close(figure)
