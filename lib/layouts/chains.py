@@ -12,13 +12,11 @@ from collections.abc import Sequence
 from lib.layouts.program import Program
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
-FUNCTIONS = frozenset(
-    ID_OF_NAME[name]
-    for name in (
-        *("exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic"),
-        *("power", "rsqrt", "sqrt", "sine", "cosine", "divide"),
-    )
+FUNCTION_NAMES = (
+    *("exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic"),
+    *("power", "rsqrt", "sqrt", "sine", "cosine", "divide"),
 )
+FUNCTIONS = frozenset(ID_OF_NAME[name] for name in FUNCTION_NAMES)
 OTHER = frozenset(  # that do not go element by element, or stand for a computation of their own
     ID_OF_NAME[name]
     for name in (

@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 
 from lib.layouts.found import (
-    ASKED,
     CONVOLUTION_GIVES,
     CONVOLUTION_WANTS,
     DOT_GIVES,
@@ -94,12 +93,9 @@ class Returning(Run):
         place, opcode = self.of.site[node], self.program.opcode[node]
         slots = self.of.slots[place]
         for slot in (1, 2):
-            tensor = slots.tensors[slot]
-            if tensor < 0 or self.order[tensor] is None:
+            tensor, read = slots.tensors[slot], self._read(node, slot)
+            if read is None:
                 continue
-            asked = self.layouts[:, place, slot]
-            read = np.where(asked >= 0, asked, self.order[tensor])
-            self._move(tensor, self.order[tensor], read, ASKED, node)
             if opcode == RESHAPE:
                 wanted = self.of.plain[tensor]
             else:

@@ -13,7 +13,7 @@ from math import log2, prod
 
 import numpy as np
 
-from lib.layouts.chains import Chains
+from lib.layouts.chains import FUNCTION_NAMES, Chains
 from lib.layouts.found import REASONS
 from lib.layouts.locality import LOCALITY_FEATURES, locality
 from lib.layouts.orders import Order, Shape, common_run, squeezed, strides
@@ -30,10 +30,7 @@ GROUPS = (  # operations by what running against the grain does to them; others 
     ("broadcast",),
     ("transpose",),
     ("reshape",),
-    (
-        *("exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic"),
-        *("power", "rsqrt", "sqrt", "sine", "cosine", "divide"),
-    ),
+    FUNCTION_NAMES,
 )
 PARAMETER = ID_OF_NAME["parameter"]
 GROUP_OF = {ID_OF_NAME[name]: place for place, names in enumerate(GROUPS) for name in names}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lib.layouts.found import NONE, Found, Numbered
+from lib.layouts.found import ASKED, NONE, Found, Numbered
 from lib.layouts.orders import Order
 
 if TYPE_CHECKING:
@@ -42,6 +42,18 @@ class Run(ABC):
         ranks = np.array([len(order) for order in self.of.orders.items])
         fits = (layouts >= 0) & (ranks[np.maximum(layouts, 0)] == self.of.ranks)
         return np.where(fits, layouts, NONE)
+
+    def _read(self, node: int, slot: int) -> np.ndarray | None:
+        """The order in which a configurable node is given an operand: as asked, else as it lies;
+        ``None`` if there is no such operand, or it has no order."""
+        place = self.of.site[node]
+        tensor = self.of.slots[place].tensors[slot]
+        if tensor < 0 or self.order[tensor] is None:
+            return None
+        asked = self.layouts[:, place, slot]
+        read = np.where(asked >= 0, asked, self.order[tensor])
+        self._move(tensor, self.order[tensor], read, ASKED, node)
+        return read
 
     def _after_transpose(self, node: int, read: np.ndarray) -> np.ndarray:
         back = {source: d for d, source in enumerate(self.of.turned[node])}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from lib.layouts.found import (
-    ASKED,
     CONVOLUTION_GIVES,
     CONVOLUTION_WANTS,
     DOT_GIVES,
@@ -129,11 +128,9 @@ class Spreading(Run):
         slots, opcode = self.of.slots[place], self.program.opcode[node]
         asked, current = self.layouts[:, place], None
         for slot in (1, 2):
-            tensor = slots.tensors[slot]
-            if tensor < 0 or self.order[tensor] is None:
+            tensor, read = slots.tensors[slot], self._read(node, slot)
+            if read is None:
                 continue
-            read = np.where(asked[:, slot] >= 0, asked[:, slot], self.order[tensor])
-            self._move(tensor, self.order[tensor], read, ASKED, node)
             current = read if slot == 1 else current
             if opcode != RESHAPE:
                 wanted = np.full(1, self.of.orders.number(slots.wanted[slot]))
