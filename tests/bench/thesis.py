@@ -1,11 +1,13 @@
 """Table 1 of the GST thesis on the bundled collections: every model and TGraph, over seeds.
 
-.venv/bin/python -m tests.bench.thesis [--seeds 3] [--folds 5] [--outputs outputs/thesis]
+.venv/bin/python -m tests.bench.thesis [--seeds 3] [--folds 5] [--collections NAME ...]
 
-Runs the real stages, one collection, model and seed after another, and after each writes
-``<outputs>/thesis.parquet``: ``collection, model, seed, section, graph, tau``. What is there
-already is not run again, so that it can be killed and started again; ``--only`` prints the table of
-what is there. Errors are standard errors over seeds of the mean over graphs.
+Runs the real stages under ``<outputs>``, one collection, model and seed after another, and after
+each writes ``thesis.parquet`` beside this file (``--results``): ``collection, model, seed, section,
+graph, tau, seconds``, the last of training, all folds together. What is there is not run again, so
+that it can be killed and started anew; move it away when the data or a model have changed.
+``--print`` prints the tables of what is there. Errors are standard errors over seeds of the mean
+over graphs.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ SCHEMA = {
     "section": pl.String,
     "graph": pl.String,
     "tau": pl.Float64,
+    "seconds": pl.Float64,
 }
 
 
@@ -50,10 +53,12 @@ def run(collection: str, model: str, seed: int, folds: int, outputs: Path) -> Pa
 
 
 def rows_of(folder: Path, collection: str, model: str, seed: int) -> pl.DataFrame:
-    """Each graph's tau, from the metrics of stage 4."""
+    """Each graph's tau, from the metrics of stage 4, and the time in epochs, from stage 2."""
     metrics = read_json(folder / "metrics.json")
+    histories = [pl.read_parquet(path) for path in folder.glob("fold_*/history.parquet")]
+    seconds = float(sum(history["seconds"].sum() for history in histories))
     rows = [
-        (collection, model, seed, section, graph, one["tau"])
+        (collection, model, seed, section, graph, one["tau"], seconds)
         for section in SECTIONS
         for graph, one in metrics[section].get("graphs", {}).items()
     ]
@@ -81,27 +86,28 @@ def table(found: pl.DataFrame, section: str) -> str:
 
 
 def main() -> None:
-    """Run what is missing, then print the table; in brackets, how many seeds it is over."""
+    """Run what is missing, then print the tables; in brackets, how many seeds they are over."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folds", type=int, default=5)
+    parser.add_argument("--collections", nargs="+", default=list(BUNDLED_VALUES))
     parser.add_argument("--outputs", type=Path, default=Path("outputs/thesis"))
-    parser.add_argument("--only", action="store_true", help="print what is there, run nothing")
+    parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
+    parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
     args = parser.parse_args()
-    path = args.outputs / "thesis.parquet"
-    found = pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SCHEMA)
+    found = pl.read_parquet(args.results) if args.results.exists() else pl.DataFrame(schema=SCHEMA)
     wanted = [
         (collection, model, seed)
         for seed in range(args.seeds)  # first every model once
-        for collection in BUNDLED_VALUES
+        for collection in args.collections
         for model in MODELS["layout"]
     ]
     done = set(found.select("collection", "model", "seed").unique().iter_rows())
-    for one in [] if args.only else [one for one in wanted if one not in done]:
+    for one in [] if args.print else [one for one in wanted if one not in done]:
         collection, model, seed = one
         folder = run(collection, model, seed, args.folds, args.outputs / f"seed_{seed}")
         found = pl.concat([found, rows_of(folder, collection, model, seed)])
-        with atomic_file(path) as temporary:
+        with atomic_file(args.results) as temporary:
             found.write_parquet(temporary)
     for section in SECTIONS:
         print(table(found, section))
