@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from lib.tpugraphs.opcodes import CONVOLUTION, DOT, RESHAPE
+
 NONE = -1  # no order: the configuration, or the program, leaves it open
 
 # Why a tensor is moved.
 ASKED, DOT_WANTS, CONVOLUTION_WANTS, RESHAPED, DOT_GIVES, CONVOLUTION_GIVES, *_ = range(10)
 TRANSPOSED, READ, REDUCED, RESHAPE_WANTS = range(6, 10)
 REASONS = 10
+WANTS = {DOT: DOT_WANTS, CONVOLUTION: CONVOLUTION_WANTS, RESHAPE: RESHAPE_WANTS}  # of operands
+GIVES = {DOT: DOT_GIVES, CONVOLUTION: CONVOLUTION_GIVES, RESHAPE: RESHAPED}  # of outputs
 
 
 @dataclass(frozen=True)

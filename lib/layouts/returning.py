@@ -11,25 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from lib.layouts.found import (
-    CONVOLUTION_GIVES,
-    CONVOLUTION_WANTS,
-    DOT_GIVES,
-    DOT_WANTS,
-    NONE,
-    READ,
-    RESHAPE_WANTS,
-    RESHAPED,
-    TRANSPOSED,
-)
+from lib.layouts.found import GIVES, NONE, READ, TRANSPOSED, WANTS
 from lib.layouts.run import Run
-from lib.tpugraphs.opcodes import CONVOLUTION, DOT, ID_OF_NAME, RESHAPE
+from lib.tpugraphs.opcodes import ID_OF_NAME, RESHAPE
 
 ANY_ORDER = tuple(
     ID_OF_NAME[name] for name in ("broadcast", "reduce", "gather", "iota", "constant")
 )
-WANTS = {DOT: DOT_WANTS, CONVOLUTION: CONVOLUTION_WANTS, RESHAPE: RESHAPE_WANTS}
-GIVES = {DOT: DOT_GIVES, CONVOLUTION: CONVOLUTION_GIVES, RESHAPE: RESHAPED}
 
 
 class Returning(Run):

@@ -10,21 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from lib.layouts.found import (
-    CONVOLUTION_GIVES,
-    CONVOLUTION_WANTS,
-    DOT_GIVES,
-    DOT_WANTS,
-    NONE,
-    READ,
-    REDUCED,
-    RESHAPED,
-    TRANSPOSED,
-)
+from lib.layouts.found import GIVES, NONE, READ, REDUCED, TRANSPOSED, WANTS
 from lib.layouts.orders import Order, bitcast_order
 from lib.layouts.program import IS_ROOT
 from lib.layouts.run import Run
-from lib.tpugraphs.opcodes import DOT, ID_OF_NAME, RESHAPE
+from lib.tpugraphs.opcodes import ID_OF_NAME, RESHAPE
 
 TUPLE, PARAMETER, REDUCE = (ID_OF_NAME[name] for name in ("tuple", "parameter", "reduce"))
 FREE = (ID_OF_NAME["constant"], ID_OF_NAME["iota"])  # take whatever order is asked of them
@@ -134,15 +124,13 @@ class Spreading(Run):
             current = read if slot == 1 else current
             if opcode != RESHAPE:
                 wanted = np.full(1, self.of.orders.number(slots.wanted[slot]))
-                reason = DOT_WANTS if opcode == DOT else CONVOLUTION_WANTS
-                self._move(tensor, read, wanted, reason, node)
+                self._move(tensor, read, wanted, WANTS[opcode], node)
         if opcode == RESHAPE:
-            natural, reason = self._reshaped(node, slots.tensors[1], current), RESHAPED
+            natural = self._reshaped(node, slots.tensors[1], current)
         else:
             natural = np.full(1, self.of.orders.number(slots.wanted[0]))
-            reason = DOT_GIVES if opcode == DOT else CONVOLUTION_GIVES
         order = np.where(asked[:, 0] >= 0, asked[:, 0], natural)
-        self._move(node, natural, order, reason, node)
+        self._move(node, natural, order, GIVES[opcode], node)
         return order
 
     def _reshaped(self, node: int, operand: int, read: np.ndarray | None) -> np.ndarray:

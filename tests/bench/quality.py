@@ -122,6 +122,8 @@ ROWS: dict[str, Row] = {
     "ridge on summed slots": Row(rank=ridge),
     "boosting on summed slots": Row(rank=boosting),
     "tgraph": Row("tgraph"),
+    "tgraph, 60 epochs": Row("tgraph", {"epochs": 60}),
+    "tgraph, 110 epochs": Row("tgraph", {"epochs": 110}),
     "tgraph without channel attention": Row("tgraph", change=without_channel_attention),
     "tgraph without cross attention": Row("tgraph", change=without_cross_attention),
     "tgraph without edges": Row("tgraph", edges=False),
