@@ -1,4 +1,4 @@
-"""Table 1 of the GST thesis on the bundled collections: every model and TGraph, over seeds.
+"""Table 1 of the GST thesis on the bundled collections: its methods and TGraph, over seeds.
 
 .venv/bin/python -m tests.bench.thesis [--seeds 3] [--folds 5] [--collections NAME ...]
 
@@ -7,7 +7,8 @@ each writes ``thesis.parquet`` beside this file (``--results``): ``collection, m
 graph, tau, seconds``, the last of training, all folds together. What is there is not run again, so
 that it can be killed and started anew; move it away when the data or a model have changed.
 ``--print`` prints the tables of what is there. Errors are standard errors over seeds of the mean
-over graphs.
+over graphs; ``--against MODEL`` prints differences from a model, paired by graph, with standard
+errors over graphs.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from lib.artifacts import atomic_file, read_json
 from lib.settings import BUNDLED_VALUES, MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
+METHODS = ("gst", "pooling", "partitioning", "gat", "tgraph")
 SECTIONS = ("validation", "test")
 SCHEMA = {
     "collection": pl.String,
@@ -74,19 +76,37 @@ def table(found: pl.DataFrame, section: str) -> str:
     )
     lines = [f"| {section} | " + " | ".join(BUNDLED_VALUES) + " |"]
     lines.append("|---" + "|--:" * len(BUNDLED_VALUES) + "|")
-    for model in MODELS["layout"]:
+    for model in METHODS:
         cells = []
         for collection in BUNDLED_VALUES:
             own = means.filter(collection=collection, model=model)["tau"].to_numpy()
             error = np.std(own, ddof=1) / len(own) ** 0.5 if len(own) > 1 else np.nan
             shown = f"{own.mean():.3f} ± {error:.3f}" if len(own) > 1 else f"{own.sum():.3f}"
-            cells.append(f"{shown} ({len(own)})" if len(own) else "-")
+            cells.append(shown if len(own) else "-")
+        lines.append(f"| {model} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def differences(found: pl.DataFrame, section: str, other: str) -> str:
+    """A row a model: mean difference from another's tau, of each graph first over seeds."""
+    keys = ["collection", "graph"]
+    means = found.filter(section=section).group_by("model", *keys).agg(pl.col("tau").mean())
+    pairs = means.join(means.filter(model=other), on=keys, suffix="_other")
+    lines = [f"| {section}, against {other} | " + " | ".join(BUNDLED_VALUES) + " |"]
+    lines.append("|---" + "|--:" * len(BUNDLED_VALUES) + "|")
+    for model in (model for model in METHODS if model != other):
+        cells = []
+        for collection in BUNDLED_VALUES:
+            own = pairs.filter(collection=collection, model=model)
+            each = (own["tau"] - own["tau_other"]).to_numpy()
+            error = np.std(each, ddof=1) / len(each) ** 0.5 if len(each) > 1 else np.nan
+            cells.append(f"{each.mean():+.3f} ± {error:.3f}" if len(each) else "-")
         lines.append(f"| {model} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def main() -> None:
-    """Run what is missing, then print the tables; in brackets, how many seeds they are over."""
+    """Run what is missing, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folds", type=int, default=5)
@@ -94,13 +114,14 @@ def main() -> None:
     parser.add_argument("--outputs", type=Path, default=Path("outputs/thesis"))
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
+    parser.add_argument("--against", choices=METHODS, metavar="MODEL")
     args = parser.parse_args()
     found = pl.read_parquet(args.results) if args.results.exists() else pl.DataFrame(schema=SCHEMA)
     wanted = [
         (collection, model, seed)
         for seed in range(args.seeds)  # first every model once
         for collection in args.collections
-        for model in MODELS["layout"]
+        for model in METHODS
     ]
     done = set(found.select("collection", "model", "seed").unique().iter_rows())
     for one in [] if args.print else [one for one in wanted if one not in done]:
@@ -111,6 +132,8 @@ def main() -> None:
             found.write_parquet(temporary)
     for section in SECTIONS:
         print(table(found, section))
+        if args.against:
+            print(differences(found, section, args.against))
 
 
 if __name__ == "__main__":
