@@ -33,6 +33,11 @@ SMALLEST_SHARE = 0.5  # of the first output's bytes that a chain's others have a
 Counts = tuple[int, int]  # of functions, of all operations
 
 
+def is_elementwise(program: Program, node: int) -> bool:
+    """Whether a node computes each element from those at the same place."""
+    return int(program.opcode[node]) not in OTHER and len(program.operands[node]) > 0
+
+
 class Chains:
     """Elementwise operations that hang together, counted from any node up or down."""
 
@@ -42,7 +47,7 @@ class Chains:
 
     def elementwise(self, node: int) -> bool:
         """Whether a node computes each element from those at the same place."""
-        return int(self.program.opcode[node]) not in OTHER and len(self.program.operands[node]) > 0
+        return is_elementwise(self.program, node)
 
     def above(self, node: int) -> Counts:
         """Counts of the chain that ends in a node; zeros if it is not elementwise."""

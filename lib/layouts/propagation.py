@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lib.layouts.found import NONE, Found, Numbered
+from lib.layouts.loops import Loops
 from lib.layouts.operands import Slots, slots_of
 from lib.layouts.orders import Order, squeezed
 from lib.layouts.program import Program
@@ -45,6 +46,7 @@ class Propagation:
         ranks: (k, 3) of the slots' tensors, -1 where there is none.
         turned: the permutations of transposes.
         in_order: the nodes, operands before their users.
+        loops: what is computed in one loop with what reads it.
         plain: (n,) the number of the order that each output has in the program as it stands.
     """
 
@@ -58,6 +60,7 @@ class Propagation:
         self._memory = program.bytes
         self.turned = _transposes(program)
         self.in_order = _operands_first(program)
+        self.loops = Loops(self)
         self._maps: dict[tuple, int] = {}
         self.plain = [self.orders.number(program.plain(n)) for n in range(len(program.opcode))]
 

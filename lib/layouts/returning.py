@@ -2,22 +2,24 @@
 
 XLA's layout assignment for CPUs holds every operand of every instruction to row-major, but for
 what a configuration fixes. So a tensor is brought into the layout that is asked of it and, for
-whoever reads it, back again; nothing else moves. Two exceptions: a transpose that only configured
-operands read costs nothing of its own, since it gives another order to the same elements, and
-operations that may write in any order write in the one that is asked.
+whoever reads it, back again; nothing else moves. But elementwise operations and transposes are
+run in the loops of their readers (:mod:`lib.layouts.loops`): a loop that reads one configured
+tensor and writes another goes from the one layout to the other at once, and pays nothing where
+they agree. And operations that may write in any order write in the one that is asked.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from lib.layouts.found import GIVES, NONE, READ, TRANSPOSED, WANTS
+from lib.layouts.found import ASKED, GIVES, NONE, READ, TRANSPOSED, WANTS
 from lib.layouts.run import Run
 from lib.tpugraphs.opcodes import ID_OF_NAME, RESHAPE
 
 ANY_ORDER = tuple(
     ID_OF_NAME[name] for name in ("broadcast", "reduce", "gather", "iota", "constant")
 )
+Written = tuple[np.ndarray, np.ndarray]  # (b or 1,) orders, and whether they were asked for
 
 
 class Returning(Run):
@@ -28,6 +30,9 @@ class Returning(Run):
         for node in self.of.in_order:
             if self.of.moves_data(node):
                 self.order[node] = self._left_in(node)
+        for node in self.of.in_order:
+            if self.of.loops.runs(node):
+                self._run_loop(node)
         for node in self.of.site:
             self._read_operands(node)
             if self.order[node] is not None:
@@ -39,61 +44,83 @@ class Returning(Run):
         if node in self.of.site:
             asked = self.layouts[:, self.of.site[node], 0]
             return np.where(asked >= 0, asked, plain)
-        if node in self.of.turned:
-            return self._turned(node, plain)
         if self.program.opcode[node] in ANY_ORDER:
             asked = self._asked_by_all(node)
             self._state(node, np.where(asked >= 0, asked, plain))
             return np.where(asked >= 0, asked, plain)
         return plain
 
-    def _turned(self, node: int, plain: np.ndarray) -> np.ndarray:
-        """A transpose's output: as its operand lies if only configured operands read it."""
-        operand = self.program.operands[node][0]
-        if not self.of.moves_data(operand):
-            return plain
-        natural = self._after_transpose(node, np.full(1, self.of.plain[operand]))
-        order = np.where(self._asked_by_all(node) >= 0, natural, plain)
-        self._move(node, np.broadcast_to(natural, order.shape), order, TRANSPOSED, node)
-        return order
-
     def _asked_by_all(self, node: int) -> np.ndarray:
         """The first user's layout of a node's output, ``NONE`` if a user has none for it, (b,)."""
         first, every = np.full(self.count, NONE), bool(self.program.users[node])
         for user in self.program.users[node]:
-            asked = self._asked_by(user, node)
+            asked = np.full(self.count, NONE)
+            for slot in self._slots_for(user, node):
+                own = self.layouts[:, self.of.site[user], slot]
+                asked = np.where(asked >= 0, asked, own)
             first, every = np.where(first >= 0, first, asked), every & (asked >= 0)
         return np.where(every, first, NONE)
 
-    def _asked_by(self, user: int, node: int) -> np.ndarray:
-        """The layout that a user's configuration asks of its operand, (b,)."""
-        found = np.full(self.count, NONE)
-        place = self.of.site.get(user)
-        if place is None:
-            return found
-        for slot in (1, 2):
-            if self.of.slots[place].tensors[slot] == node:
-                found = np.where(found >= 0, found, self.layouts[:, place, slot])
-        return found
+    def _slots_for(self, user: int, node: int) -> list[int]:
+        """The slots, of input and kernel, in which a configurable user has a node's output."""
+        if user not in self.of.site:
+            return []
+        tensors = self.of.slots[self.of.site[user]].tensors
+        return [slot for slot in (1, 2) if tensors[slot] == node]
 
-    def _read_operands(self, node: int) -> None:
+    def _run_loop(self, node: int) -> None:
+        """What the loop that ends in a node reads, for each order that it is written in."""
+        earlier: list[np.ndarray] = []
+        for written, asked in self._written(node):
+            new = ~np.any([written == one for one in earlier], axis=0) if earlier else True
+            for tensor, turns in self.of.loops.sources(node):
+                lies, reason = self.order[tensor], TRANSPOSED if turns else READ
+                for turn in turns:
+                    lies = self._after_transpose(turn, lies)
+                moved = node if turns else tensor
+                self._move(moved, lies, np.where(new & asked, written, lies), ASKED, node)
+                self._move(moved, lies, np.where(new & ~asked, written, lies), reason, node)
+            earlier.append(np.broadcast_to(written, self.count))
+
+    def _written(self, node: int) -> list[Written]:
+        """The orders in which those who do not run in a node's loop have it written."""
+        plain = np.full(1, self.of.plain[node]), np.zeros(1, bool)
+        found: list[Written] = []
+        for user in self.program.users[node]:
+            slots = self._slots_for(user, node)
+            found += [self._read_as(user, slot) for slot in slots]
+            if not slots and not self.of.loops.runs(user):
+                found.append(plain)
+        return found if self.program.users[node] else [plain]
+
+    def _read_as(self, site: int, slot: int) -> Written:
+        """The order in which a configurable node reads a loop's output: as asked, or as wanted."""
+        asked = self.layouts[:, self.of.site[site], slot]
+        return np.where(asked >= 0, asked, self._wanted(site, slot)), asked >= 0
+
+    def _wanted(self, site: int, slot: int) -> int:
+        """The number of the order that the operation itself wants of an operand."""
+        slots = self.of.slots[self.of.site[site]]
+        if self.program.opcode[site] == RESHAPE:
+            return self.of.plain[slots.tensors[slot]]
+        return self.of.orders.number(slots.wanted[slot])
+
+    def _read_operands(self, site: int) -> None:
         """A configurable node's operands: as asked, then as the operation wants them."""
-        place, opcode = self.of.site[node], self.program.opcode[node]
-        slots = self.of.slots[place]
         for slot in (1, 2):
-            tensor, read = slots.tensors[slot], self._read(node, slot)
-            if read is None:
-                continue
-            if opcode == RESHAPE:
-                wanted = self.of.plain[tensor]
+            tensor = self.of.slots[self.of.site[site]].tensors[slot]
+            if tensor >= 0 and self.of.loops.runs(tensor):
+                read = self._read_as(site, slot)[0]
             else:
-                wanted = self.of.orders.number(slots.wanted[slot])
-            self._move(tensor, read, np.full(1, wanted), WANTS[opcode], node)
+                read = self._read(site, slot)
+            if read is not None:
+                wanted = np.full(1, self._wanted(site, slot))
+                self._move(tensor, read, wanted, WANTS[self.program.opcode[site]], site)
 
-    def _give(self, node: int) -> None:
+    def _give(self, site: int) -> None:
         """A configurable node's output: into its layout, and back for those who read it so."""
-        plain, order = np.full(1, self.of.plain[node]), self.order[node]
-        self._move(node, plain, order, GIVES[self.program.opcode[node]], node)
-        for user in dict.fromkeys(self.program.users[node]):
-            if user not in self.of.site:
-                self._move(node, order, plain, READ, user)
+        plain, order = np.full(1, self.of.plain[site]), self.order[site]
+        self._move(site, plain, order, GIVES[self.program.opcode[site]], site)
+        for user in dict.fromkeys(self.program.users[site]):
+            if user not in self.of.site and not self.of.loops.runs(user):
+                self._move(site, order, plain, READ, user)

@@ -31,12 +31,14 @@ GROUPS = (  # operations by what running against the grain does to them; others 
     ("transpose",),
     ("reshape",),
     FUNCTION_NAMES,
+    ("parameter",),
+    ("constant", "iota"),
+    ("dot", "convolution"),
 )
-PARAMETER = ID_OF_NAME["parameter"]
 GROUP_OF = {ID_OF_NAME[name]: place for place, names in enumerate(GROUPS) for name in names}
 CHAIN_FEATURES = 7
 FUNCTIONS_SCALE, MOST_COUNTED = 2.0, 4  # functions in a chain, users of a tensor
-MOVE_FEATURES = 15 + LOCALITY_FEATURES + CHAIN_FEATURES + REASONS + len(GROUPS) + 1
+MOVE_FEATURES = 14 + LOCALITY_FEATURES + CHAIN_FEATURES + REASONS + 2 * (len(GROUPS) + 1)
 STATE_FEATURES = 6 + CHAIN_FEATURES + len(GROUPS) + 1
 
 
@@ -74,10 +76,10 @@ def move_features(
         len(other) / RANK_SCALE,
         _log(1 if second is None else shape[second]),
         _log(1 if second is None else read[second]),
-        float(program.opcode[tensor] == PARAMETER),
         *locality(shape, before, one, other, width),
         *_chain_features(chains, tensor, reader),
         *_one_hot(reason, REASONS),
+        *_one_hot(_group(program, tensor), len(GROUPS) + 1),
         *_one_hot(_group(program, reader), len(GROUPS) + 1),
     ]
 

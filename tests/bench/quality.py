@@ -105,13 +105,13 @@ def without_cross_attention(network: nn.Module) -> None:
 
 def without_locality(network: nn.Module) -> None:
     """Nothing of caches: their features are standardized to zero."""
-    first = 15
+    first = 14
     network.inputs.moves.factor[first : first + LOCALITY_FEATURES] = 0
 
 
 def without_chains(network: nn.Module) -> None:
     """Nothing of what is computed on the way."""
-    first = 15 + LOCALITY_FEATURES
+    first = 14 + LOCALITY_FEATURES
     network.inputs.moves.factor[first : first + CHAIN_FEATURES] = 0
     network.inputs.states.factor[6 : 6 + CHAIN_FEATURES] = 0
 

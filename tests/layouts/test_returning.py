@@ -28,10 +28,58 @@ def test_an_input_is_brought_there_and_back_and_nothing_else_moves():
     made, nodes = network()
     found = found_in(made, [nodes["first"], nodes["second"]], [UNSET, ((), OTHER, ())])
     assert found["moves"] == {
-        (nodes["between"], PLAIN, OTHER, ASKED),
+        (nodes["first"], PLAIN, OTHER, ASKED),  # by the loop of the tanh, which writes it so
         (nodes["between"], OTHER, PLAIN, CONVOLUTION_WANTS),
     }
     assert not found["states"]
+
+
+def test_a_loop_goes_from_one_layout_to_the_other():
+    made, nodes = network()
+    sites = [nodes["first"], nodes["second"]]
+    agree = found_in(made, sites, [(OTHER, (), ()), ((), OTHER, ())])
+    ends = {
+        (nodes["first"], PLAIN, OTHER, CONVOLUTION_GIVES),
+        (nodes["between"], OTHER, PLAIN, CONVOLUTION_WANTS),
+    }
+    assert agree["moves"] == ends, "the loop reads and writes in a row"
+    differ = found_in(made, sites, [(THIRD, (), ()), ((), OTHER, ())])
+    assert differ["moves"] == {
+        (nodes["first"], PLAIN, THIRD, CONVOLUTION_GIVES),
+        (nodes["first"], THIRD, OTHER, ASKED),
+        (nodes["between"], OTHER, PLAIN, CONVOLUTION_WANTS),
+    }
+
+
+def test_a_loop_runs_once_for_each_order_that_it_is_written_in():
+    made, nodes = network()
+    weights = made.add("parameter", (3, 3, 16, 16))
+    third = made.convolution(SHAPE, nodes["between"], weights)
+    sites = [nodes["first"], nodes["second"], third]
+    asked = [(OTHER, (), ()), ((), THIRD, ()), ((), THIRD, ())]
+    graph = made.graph(sites, [[UNSET] * 3, asked, [asked[0], UNSET, asked[2]]])
+    moving = MovingGraph(graph, "return")
+    of = moving.propagation
+    found = of.run(moving.layouts[graph.cells]).moves.tolist()
+    loops = [(c, of.moves.items[n]) for c, n in found if of.moves.items[n][4] == nodes["between"]]
+    told = [(c, of.orders.items[one], of.orders.items[two]) for c, (_, one, two, *_) in loops]
+    assert sorted(told) == sorted([(1, OTHER, THIRD), (2, OTHER, PLAIN), (2, OTHER, THIRD)])
+
+
+def test_a_loop_reads_all_of_its_operands():
+    made, nodes = network()
+    weights = made.add("parameter", (3, 3, 16, 16))
+    scale = made.add("broadcast", SHAPE, made.add("parameter", (16,)))
+    scaled = made.add("multiply", SHAPE, nodes["between"], scale)
+    total = made.add("add", SHAPE, scaled, nodes["image"])
+    again = made.add("add", SHAPE, total, nodes["image"])
+    last = made.convolution(SHAPE, again, weights)
+    found = found_in(made, [nodes["first"], last], [UNSET, ((), OTHER, ())])
+    assert found["moves"] == {
+        (nodes["first"], PLAIN, OTHER, ASKED),
+        (nodes["image"], PLAIN, OTHER, ASKED),
+        (again, OTHER, PLAIN, CONVOLUTION_WANTS),
+    }, "what is made up on the way costs no reading, and nothing is read twice"
 
 
 def test_an_output_returns_for_each_of_its_readers():
@@ -81,13 +129,12 @@ def test_a_transpose_that_only_a_configured_operand_reads_is_free():
     without, asked = told(made, [node], [[UNSET], [((), (1, 0), ())]], "return")
     assert without["moves"] == {own}, "as in the program as it stands"
     assert asked["moves"] == {(turned, (0, 1), (1, 0), ASKED)}, "instead of the transpose's"
-    made.add("tanh", (64, 32), turned)
+    assert made.add("tanh", (64, 32), turned) == turned + 3
     _, asked = told(made, [node], [[UNSET], [((), (0, 1), ())]], "return")
     assert asked["moves"] == {
-        own,
-        (turned, (1, 0), (0, 1), ASKED),
+        (turned + 3, (0, 1), (1, 0), TRANSPOSED),
         (turned, (0, 1), (1, 0), DOT_WANTS),
-    }, "someone else reads it as it was"
+    }, "someone else's loop turns it again"
 
 
 def test_operations_that_write_in_any_order_write_in_the_one_that_is_asked():
@@ -110,7 +157,7 @@ def test_a_reshape_is_read_and_written_as_the_program_has_it():
     found = found_in(made, [flat], [((0, 1), (0, 1, 2), ())])
     tanh = flat - 1
     assert found["moves"] == {
-        (tanh, (2, 1, 0), (0, 1, 2), ASKED),
+        (x, (2, 1, 0), (0, 1, 2), ASKED),
         (tanh, (0, 1, 2), (2, 1, 0), RESHAPE_WANTS),
         (flat, (1, 0), (0, 1), RESHAPED),
         (flat, (0, 1), (1, 0), READ),

@@ -13,6 +13,7 @@ from lib.layouts.orders import squeezed
 from lib.layouts.program import Program
 from lib.layouts.rows import (
     CHAIN_FEATURES,
+    GROUPS,
     MOVE_FEATURES,
     STATE_FEATURES,
     move_features,
@@ -31,7 +32,7 @@ def chains_of(shape, layout=None) -> tuple[Chains, int]:
 
 
 def test_widths_and_ranges():
-    shape, first = (4, 8, 16), 15 + LOCALITY_FEATURES + CHAIN_FEATURES
+    shape, first = (4, 8, 16), 14 + LOCALITY_FEATURES + CHAIN_FEATURES
     chains, node = chains_of(shape)
     for one in permutations(range(3)):
         for other in permutations(range(3)):
@@ -62,3 +63,19 @@ def test_a_move_across_memory_looks_so():
     assert apart == 7 / 8, "128 elements between those that are written in a row"
     chains, node = chains_of((64, 1, 128))
     assert squeezed((2, 1, 0), (64, 1, 128)) == (2, 0)
+
+
+def test_what_made_the_tensor_tells():
+    made = Builder()
+    x = made.add("parameter", (8, 16))
+    nodes = [x, made.add("tanh", (8, 16), x), made.add("iota", (8, 16))]
+    nodes.append(made.add("dot", (8, 16), x, made.add("parameter", (16, 16))))
+    chains = Chains(Program.of(made.graph([], [[]])))
+    first = MOVE_FEATURES - 2 * (len(GROUPS) + 1)
+    kinds = []
+    for node in nodes:
+        found = move_features(chains, node, (1, 0), (0, 1), 0, node)
+        made_by, read_by = np.split(np.array(found[first:]), 2)
+        assert made_by.sum() == 1 and (made_by == read_by).all(), "it reads itself"
+        kinds.append(int(made_by.argmax()))
+    assert len(set(kinds)) == len(nodes)

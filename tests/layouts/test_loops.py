@@ -1,0 +1,63 @@
+"""Which operations run in one loop, and what it reads."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from lib.layouts.loops import MOST_SOURCES
+from lib.layouts.program import Program
+from lib.layouts.propagation import Propagation
+
+from .builders import SHAPE, Builder, network, random_programs
+
+
+def loops_of(made, sites):
+    return Propagation(Program.of(made.graph(sites, [[((), (), ())] * len(sites)])), "return").loops
+
+
+def test_elementwise_operations_and_transposes_run_in_loops_and_nothing_else():
+    made, nodes = network()
+    turned = made.transpose((8, 8, 16, 4), nodes["between"], (1, 2, 3, 0))
+    summed = made.add("reduce-window", SHAPE, nodes["between"])
+    small = made.add("tanh", (16,), made.add("parameter", (16,)))
+    loops = loops_of(made, [nodes["first"]])
+    assert loops.runs(nodes["between"]) and loops.runs(turned)
+    for node in (nodes["image"], nodes["first"], nodes["second"], summed, small):
+        assert not loops.runs(node), node
+    assert not loops_of(made, [nodes["first"], turned]).runs(turned), "a site is on its own"
+
+
+def test_a_loop_reads_what_lies_in_memory():
+    made = Builder()
+    x, y = made.add("parameter", (8, 4)), made.add("parameter", (4, 8))
+    scale = made.add("broadcast", (8, 4), made.add("parameter", (4,)))
+    tanh = made.add("tanh", (8, 4), x)
+    scaled = made.add("multiply", (8, 4), tanh, scale)
+    turned = made.transpose((4, 8), scaled, (1, 0))
+    total = made.add("add", (4, 8), turned, y)
+    twice = made.add("add", (4, 8), total, turned)
+    back = made.transpose((8, 4), twice, (1, 0))
+    loops = loops_of(made, [])
+    assert loops.sources(scaled) == [(x, ())]
+    assert loops.sources(total) == [(x, (turned,)), (y, ())]
+    assert loops.sources(twice) == loops.sources(total), "each once"
+    assert loops.sources(back) == [(x, (turned, back)), (y, (back,))]
+
+
+def test_sources_are_bounded():
+    made = Builder()
+    last = made.add("parameter", (8, 4))
+    for _ in range(2 * MOST_SOURCES):
+        last = made.add("add", (8, 4), last, made.add("parameter", (8, 4)))
+    assert len(loops_of(made, []).sources(last)) == MOST_SOURCES
+
+
+@given(random_programs())
+def test_sources_are_of_the_same_size_and_no_loops(program):
+    made, sites, _ = program
+    loops = loops_of(made, sites)
+    for node in range(len(made.rows)):
+        if loops.runs(node):
+            assert loops.sources(node)
+            for tensor, turns in loops.sources(node):
+                assert not loops.runs(tensor) and not turns
