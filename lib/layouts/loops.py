@@ -9,6 +9,7 @@ doing so made rankings no better.)
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lib.layouts.chains import is_elementwise
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 MADE_UP = tuple(
     ID_OF_NAME[name] for name in ("broadcast", "iota", "constant")
 )  # read next to nothing
+ANY_ORDER = (*MADE_UP, *(ID_OF_NAME[name] for name in ("reduce", "gather")))  # to write in
 MOST_SOURCES = 8  # of a loop; more are left out
 
 Source = tuple[int, tuple[int, ...]]  # a tensor in memory, the transposes from it to the loop's end
@@ -42,6 +44,22 @@ class Loops:
         if node in of.site or not of.moves_data(node):
             return False
         return node in of.turned or is_elementwise(of.program, node)
+
+    @cached_property
+    def changing(self) -> list[int]:
+        """Nodes whose loops a configuration can change, operands before their users: those that
+        read or are read by what it can give another order. All others cost the same under all."""
+        site, opcode = self._of.site, self._of.program.opcode
+        users = self._of.program.users
+        return [
+            node
+            for node in self._of.in_order
+            if self.runs(node)
+            and (
+                any(user in site for user in users[node])
+                or any(t in site or opcode[t] in ANY_ORDER for t, _ in self.sources(node))
+            )
+        ]
 
     def sources(self, node: int) -> list[Source]:
         """What the loop that ends in a node reads, each once; operands' loops are part of it."""

@@ -13,12 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from lib.layouts.found import ASKED, GIVES, NONE, READ, TRANSPOSED, WANTS
+from lib.layouts.loops import ANY_ORDER
 from lib.layouts.run import Run
-from lib.tpugraphs.opcodes import ID_OF_NAME, RESHAPE
+from lib.tpugraphs.opcodes import RESHAPE
 
-ANY_ORDER = tuple(
-    ID_OF_NAME[name] for name in ("broadcast", "reduce", "gather", "iota", "constant")
-)
 Written = tuple[np.ndarray, np.ndarray]  # (b or 1,) orders, and whether they were asked for
 
 
@@ -30,9 +28,8 @@ class Returning(Run):
         for node in self.of.in_order:
             if self.of.moves_data(node):
                 self.order[node] = self._left_in(node)
-        for node in self.of.in_order:
-            if self.of.loops.runs(node):
-                self._run_loop(node)
+        for node in self.of.loops.changing:
+            self._run_loop(node)
         for node in self.of.site:
             self._read_operands(node)
             if self.order[node] is not None:

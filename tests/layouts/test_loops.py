@@ -44,6 +44,16 @@ def test_a_loop_reads_what_lies_in_memory():
     assert loops.sources(back) == [(x, (turned, back)), (y, (back,))]
 
 
+def test_loops_that_no_configuration_can_change_are_told_apart():
+    made, nodes = network()
+    after = made.add("tanh", SHAPE, nodes["second"])
+    before = made.add("tanh", SHAPE, nodes["image"])
+    summed = made.add("reduce", (4, 8, 8), before)
+    last = made.add("tanh", (4, 8, 8), summed)
+    assert set(loops_of(made, [nodes["first"]]).changing) == {nodes["between"], last}
+    assert set(loops_of(made, [nodes["second"]]).changing) == {nodes["between"], after, last}
+
+
 def test_sources_are_bounded():
     made = Builder()
     last = made.add("parameter", (8, 4))
