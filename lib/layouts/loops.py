@@ -18,9 +18,7 @@ from lib.tpugraphs.opcodes import ID_OF_NAME
 if TYPE_CHECKING:
     from lib.layouts.propagation import Propagation
 
-MADE_UP = tuple(
-    ID_OF_NAME[name] for name in ("broadcast", "iota", "constant")
-)  # read next to nothing
+MADE_UP = tuple(ID_OF_NAME[name] for name in ("broadcast", "iota", "constant"))  # on the way
 ANY_ORDER = (*MADE_UP, *(ID_OF_NAME[name] for name in ("reduce", "gather")))  # to write in
 MOST_SOURCES = 8  # of a loop; more are left out
 

@@ -67,17 +67,23 @@ class Returning(Run):
 
     def _run_loop(self, node: int) -> None:
         """What the loop that ends in a node reads, for each order that it is written in."""
+        sources = [self._source(node, *one) for one in self.of.loops.sources(node)]
         earlier: list[np.ndarray] = []
         for written, asked in self._written(node):
             new = ~np.any([written == one for one in earlier], axis=0) if earlier else True
-            for tensor, turns in self.of.loops.sources(node):
-                lies, reason = self.order[tensor], TRANSPOSED if turns else READ
-                for turn in turns:
-                    lies = self._after_transpose(turn, lies)
-                moved = node if turns else tensor
-                self._move(moved, lies, np.where(new & asked, written, lies), ASKED, node)
-                self._move(moved, lies, np.where(new & ~asked, written, lies), reason, node)
+            for tensor, lies, reason in sources:
+                self._move(tensor, lies, np.where(new & asked, written, lies), ASKED, node)
+                self._move(tensor, lies, np.where(new & ~asked, written, lies), reason, node)
             earlier.append(np.broadcast_to(written, self.count))
+
+    def _source(
+        self, node: int, tensor: int, turns: tuple[int, ...]
+    ) -> tuple[int, np.ndarray, int]:
+        """What a loop reads: the tensor as the loop's end sees it, how it lies, why it moves."""
+        lies = self.order[tensor]
+        for turn in turns:
+            lies = self._after_transpose(turn, lies)
+        return (node, lies, TRANSPOSED) if turns else (tensor, lies, READ)
 
     def _written(self, node: int) -> list[Written]:
         """The orders in which those who do not run in a node's loop have it written."""

@@ -38,8 +38,9 @@ GROUPS = (  # operations by what running against the grain does to them; others 
 GROUP_OF = {ID_OF_NAME[name]: place for place, names in enumerate(GROUPS) for name in names}
 CHAIN_FEATURES = 7
 FUNCTIONS_SCALE, MOST_COUNTED = 2.0, 4  # functions in a chain, users of a tensor
-MOVE_FEATURES = 14 + LOCALITY_FEATURES + CHAIN_FEATURES + REASONS + 2 * (len(GROUPS) + 1)
-STATE_FEATURES = 6 + CHAIN_FEATURES + len(GROUPS) + 1
+MOVE_BASICS, STATE_BASICS = 14, 6  # features before those of caches and chains
+MOVE_FEATURES = MOVE_BASICS + LOCALITY_FEATURES + CHAIN_FEATURES + REASONS + 2 * (len(GROUPS) + 1)
+STATE_FEATURES = STATE_BASICS + CHAIN_FEATURES + len(GROUPS) + 1
 
 
 def move_features(

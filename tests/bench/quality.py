@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from lib.baseline import moved_bytes
 from lib.cache.reader import Cache
 from lib.folds import folds_of
 from lib.layouts.locality import LOCALITY_FEATURES
-from lib.layouts.rows import CHAIN_FEATURES
+from lib.layouts.rows import CHAIN_FEATURES, MOVE_BASICS, STATE_BASICS
 from lib.metrics import kendall_tau
 from lib.model import build_network
 from lib.settings import BUNDLED, BUNDLED_VALUES, MODELS, SMALL_BY_MODEL
@@ -105,15 +105,14 @@ def without_cross_attention(network: nn.Module) -> None:
 
 def without_locality(network: nn.Module) -> None:
     """Nothing of caches: their features are standardized to zero."""
-    first = 14
-    network.inputs.moves.factor[first : first + LOCALITY_FEATURES] = 0
+    network.inputs.moves.factor[MOVE_BASICS : MOVE_BASICS + LOCALITY_FEATURES] = 0
 
 
 def without_chains(network: nn.Module) -> None:
     """Nothing of what is computed on the way."""
-    first = 14 + LOCALITY_FEATURES
+    first = MOVE_BASICS + LOCALITY_FEATURES
     network.inputs.moves.factor[first : first + CHAIN_FEATURES] = 0
-    network.inputs.states.factor[6 : 6 + CHAIN_FEATURES] = 0
+    network.inputs.states.factor[STATE_BASICS : STATE_BASICS + CHAIN_FEATURES] = 0
 
 
 SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curve, and all
@@ -241,7 +240,7 @@ def table(found: pl.DataFrame, data: Path) -> str:
     return "\n".join(lines)
 
 
-def differences(found: pl.DataFrame, other: str) -> str:
+def differences(found: pl.DataFrame, other: str, rows: Iterable[str] = tuple(ROWS)) -> str:
     """A line a row: mean difference from another row's tau, by collection and over all.
 
     Paired by graph; a graph's difference is the mean over the seeds that both rows have. Errors are
@@ -254,7 +253,7 @@ def differences(found: pl.DataFrame, other: str) -> str:
     )
     lines = [f"| against {other} | " + " | ".join([*BUNDLED_VALUES, "all"]) + " |"]
     lines.append("|---" + "|--:" * (len(BUNDLED_VALUES) + 1) + "|")
-    for row in (row for row in ROWS if row != other and row in each["row"]):
+    for row in (row for row in rows if row != other and row in each["row"]):
         own = each.filter(row=row)
         parts = [*(own.filter(collection=one) for one in BUNDLED_VALUES), own]
         cells = [_difference(part["difference"]) for part in parts]

@@ -24,6 +24,7 @@ import polars as pl
 
 from lib.artifacts import atomic_file, read_json
 from lib.settings import BUNDLED_VALUES, MODELS
+from tests.bench.quality import differences
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("gst", "pooling", "partitioning", "gat", "tgraph")
@@ -87,24 +88,6 @@ def table(found: pl.DataFrame, section: str) -> str:
     return "\n".join(lines)
 
 
-def differences(found: pl.DataFrame, section: str, other: str) -> str:
-    """A row a model: mean difference from another's tau, of each graph first over seeds."""
-    keys = ["collection", "graph"]
-    means = found.filter(section=section).group_by("model", *keys).agg(pl.col("tau").mean())
-    pairs = means.join(means.filter(model=other), on=keys, suffix="_other")
-    lines = [f"| {section}, against {other} | " + " | ".join(BUNDLED_VALUES) + " |"]
-    lines.append("|---" + "|--:" * len(BUNDLED_VALUES) + "|")
-    for model in (model for model in METHODS if model != other):
-        cells = []
-        for collection in BUNDLED_VALUES:
-            own = pairs.filter(collection=collection, model=model)
-            each = (own["tau"] - own["tau_other"]).to_numpy()
-            error = np.std(each, ddof=1) / len(each) ** 0.5 if len(each) > 1 else np.nan
-            cells.append(f"{each.mean():+.3f} ± {error:.3f}" if len(each) else "-")
-        lines.append(f"| {model} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Run what is missing, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -133,7 +116,8 @@ def main() -> None:
     for section in SECTIONS:
         print(table(found, section))
         if args.against:
-            print(differences(found, section, args.against))
+            own = found.filter(section=section).rename({"model": "row"})
+            print(differences(own, args.against, METHODS))
 
 
 if __name__ == "__main__":

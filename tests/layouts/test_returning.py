@@ -129,7 +129,7 @@ def test_a_transpose_that_only_a_configured_operand_reads_is_free():
     without, asked = told(made, [node], [[UNSET], [((), (1, 0), ())]], "return")
     assert without["moves"] == {own}, "as in the program as it stands"
     assert asked["moves"] == {(turned, (0, 1), (1, 0), ASKED)}, "instead of the transpose's"
-    assert made.add("tanh", (64, 32), turned) == turned + 3
+    made.add("tanh", (64, 32), turned)
     _, asked = told(made, [node], [[UNSET], [((), (0, 1), ())]], "return")
     assert asked["moves"] == {(turned, (0, 1), (1, 0), DOT_WANTS)}
 

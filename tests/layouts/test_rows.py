@@ -14,6 +14,7 @@ from lib.layouts.program import Program
 from lib.layouts.rows import (
     CHAIN_FEATURES,
     GROUPS,
+    MOVE_BASICS,
     MOVE_FEATURES,
     STATE_FEATURES,
     move_features,
@@ -32,7 +33,7 @@ def chains_of(shape, layout=None) -> tuple[Chains, int]:
 
 
 def test_widths_and_ranges():
-    shape, first = (4, 8, 16), 14 + LOCALITY_FEATURES + CHAIN_FEATURES
+    shape, first = (4, 8, 16), MOVE_BASICS + LOCALITY_FEATURES + CHAIN_FEATURES
     chains, node = chains_of(shape)
     for one in permutations(range(3)):
         for other in permutations(range(3)):
