@@ -17,6 +17,7 @@ from lib import checkpoint, settings
 from lib.artifacts import atomic_file, write_json
 from lib.cache.reader import Cache
 from lib.errors import UserError, one_line_errors
+from lib.files.parquet import write_parquet
 from lib.model import build_network
 from lib.provenance import run_identity, versions
 from lib.stage import Stage
@@ -65,7 +66,7 @@ def main(stage: Stage) -> None:
     last = network.state_dict()
     checkpoint.save(folder / "last.safetensors", last, {**about, **validation["last"]})
     with atomic_file(folder / "history.parquet") as temporary:
-        history.write_parquet(temporary)
+        write_parquet(history, temporary)
     write_json(folder / "metrics.json", {**about, "validation": used, **validation})
     training.end(state)
     print(

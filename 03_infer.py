@@ -20,6 +20,7 @@ from lib import checkpoint, settings
 from lib.artifacts import atomic_file
 from lib.cache.reader import Cache
 from lib.errors import DataError, one_line_errors
+from lib.files.parquet import write_parquet
 from lib.infer.program import as_json, as_text, rank_program
 from lib.infer.scores import graphs_to_score, score_graphs
 from lib.infer.summary import log_splits, summary_table
@@ -62,7 +63,7 @@ def main(stage: Stage) -> None:
     seconds = time.perf_counter() - started
     path = folder / "scores" / f"fold_{args.fold}.parquet"
     with atomic_file(path) as temporary:
-        scores.write_parquet(temporary)
+        write_parquet(scores, temporary)
     log_splits(tracker, scores, seconds)
     print(
         f"{summary_table(scores, seconds)}\n"

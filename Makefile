@@ -53,7 +53,7 @@ CACHE_FLAGS = --collection $(COLLECTION) --outputs $(OUTPUTS) $(call flag,DATA,d
 py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py \
 	lib/report/__main__.py lib/report/compare.py lib/report/pictures.py lib/report/status.py \
 	lib/report/sync.py,$(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py'))))
-FLOOR := errors.py artifacts.py folds.py settings terminal.py stage.py tracking.py provenance.py \
+FLOOR := errors.py artifacts.py files folds.py settings terminal.py stage.py tracking.py provenance.py \
 	tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
 LEARNING := batches.py memory.py moves.py scoring.py segments.py tiles.py checkpoint.py layouts native model

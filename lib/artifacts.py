@@ -6,6 +6,7 @@ that a kill at any moment leaves either the old artifact or the new one, never a
 
 from __future__ import annotations
 
+import errno
 import glob
 import hashlib
 import json
@@ -13,7 +14,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +30,25 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     The file is flushed to the disk before it is renamed, so that a power cut cannot leave a
     final name on missing bytes. On an exception the temporary file is removed; what a killed
     writer of the same file left is removed too.
+
+    Raises:
+        OSError: it cannot be written (full disk, no permission, a folder has its name), about
+            ``path``.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
     temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex[:12]}-{path.name}"
     try:
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        os.replace(temporary, path)
+        with _told_of(path, temporary):
+            yield temporary
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            temporary.chmod(0o666 & ~_umask())
+            os.replace(temporary, path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 @contextmanager
@@ -50,22 +57,45 @@ def atomic_folder(path: Path | str) -> Iterator[Path]:
 
     A folder cannot be renamed over a full one, so the old one is first moved aside; a kill
     between the two renames leaves no ``path`` at all, which a rerun mends.
+
+    Raises:
+        OSError: it cannot be written (full disk, no permission, a file has its name), about
+            ``path``.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
     remove_leftovers(path)
     token = uuid.uuid4().hex[:12]
     temporary = path.parent / f"{TEMPORARY}{token}-{path.name}"
     old = path.parent / f"{TEMPORARY}{token}-old-{path.name}"
-    temporary.mkdir()
     try:
-        yield temporary
-        if path.exists():
-            os.replace(path, old)
-        os.replace(temporary, path)
+        with _told_of(path, temporary):
+            temporary.mkdir()
+            yield temporary
+            if path.exists():
+                os.replace(path, old)
+            os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _told_of(path: Path, temporary: Path) -> Iterator[None]:
+    """An OSError about the unfinished artifact, or about no file, names ``path`` instead.
+
+    One about another file (something that is read on the way) keeps that file's name.
+    """
+    try:
+        yield
+    except OSError as error:
+        named = error.filename
+        if named is None or Path(os.fsdecode(named)).is_relative_to(temporary):
+            error.filename = str(path)
+            del error.filename2  # of a rename
+        raise
 
 
 def remove_leftovers(path: Path | str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save as to_bytes
 
 from lib.artifacts import atomic_file
 from lib.errors import DataError
@@ -24,8 +24,9 @@ def save(path: Path | str, tensors: Mapping[str, torch.Tensor], about: Any) -> N
         about: what a reader must know beside the tensors (settings, epoch, scores).
     """
     plain = {name: t.detach().cpu().contiguous() for name, t in tensors.items()}
+    content = to_bytes(plain, metadata={"about": json.dumps(about, sort_keys=True)})
     with atomic_file(path) as temporary:
-        save_file(plain, temporary, metadata={"about": json.dumps(about, sort_keys=True)})
+        temporary.write_bytes(content)
 
 
 def load(path: Path | str) -> tuple[dict[str, torch.Tensor], Any]:

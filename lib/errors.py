@@ -1,7 +1,8 @@
 """Errors that a user can mend, told in one line.
 
-Every stage runs inside :func:`one_line_errors`: a :class:`UserError` becomes one line on
-standard error and exit code 2; anything else is a defect of ours and keeps its traceback.
+Every stage runs inside :func:`one_line_errors`: a :class:`UserError`, and what the operating
+system refuses (a full or read-only disk, a folder where a file is to be, memory), becomes one line
+on standard error and exit code 2; anything else is a defect of ours and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -39,15 +40,48 @@ class DataError(UserError):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn a :class:`UserError` into one line on standard error and exit code 2."""
+    """Turn what a user can mend into one line on standard error and exit code 2."""
     try:
         yield
-    except UserError as error:
-        print("error: " + " ".join(str(error).split()), file=sys.stderr)
-        sys.exit(2)
+        _flush_output()
     except BrokenPipeError:  # who read our output (head, less) has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(141)
+    except (UserError, OSError, MemoryError) as error:
+        with suppress(OSError):
+            _flush_output()
+        print("error: " + " ".join(in_words(error).split()), file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         sys.exit(130)
+
+
+def in_words(error: BaseException) -> str:
+    """What went wrong: of an OSError the file and the reason, without its number."""
+    if isinstance(error, MemoryError):
+        return f"out of memory{f': {error}' if str(error) else ''}"
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error) or type(error).__name__
+    names = [
+        os.fsdecode(n) for n in (error.filename, error.filename2) if isinstance(n, str | bytes)
+    ]
+    return ": ".join([*names, error.strerror])
+
+
+def _flush_output() -> None:
+    """Write what was printed now: a full disk must not show after Python's last line."""
+    if sys.stdout is None:  # closed by the caller
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        error.filename = "standard output"
+        _drop_output()
+        raise
+
+
+def _drop_output() -> None:
+    """Standard output goes nowhere from now on; Python flushes it once more at its end."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import subprocess
 import sys
 
@@ -62,6 +63,42 @@ def test_an_exception_leaves_the_old_folder(tmp_path):
         (temporary / "new.txt").write_text("ne")
         raise RuntimeError
     assert listing(path) == ["old.txt"]
+    assert listing(tmp_path) == ["cache"]
+
+
+@pytest.mark.parametrize("atomic", [atomic_file, atomic_folder])
+def test_what_cannot_be_written_is_told_of_by_its_final_name(tmp_path, atomic):
+    path = tmp_path / "result"
+    with pytest.raises(OSError) as raised, atomic(path):
+        raise OSError(errno.ENOSPC, "No space left on device")  # a write does not name its file
+    assert raised.value.filename == str(path)
+    with pytest.raises(OSError) as raised, atomic(path) as temporary:
+        (temporary / "below" / "absent").write_text("")
+    assert raised.value.filename == str(path)
+    other = tmp_path / "other"
+    with pytest.raises(OSError) as raised, atomic(path):
+        other.read_text()
+    assert raised.value.filename == str(other)  # what is read meanwhile keeps its name
+    assert listing(tmp_path) == []
+
+
+def test_a_folder_of_a_files_name_stays(tmp_path):
+    path = tmp_path / "file.txt"
+    (path / "below").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError) as raised, atomic_file(path) as temporary:
+        temporary.write_text("new")
+    assert (raised.value.filename, raised.value.filename2) == (str(path), None)
+    assert listing(tmp_path) == ["file.txt"]
+    assert listing(path) == ["below"]
+
+
+def test_a_file_of_a_folders_name_stays(tmp_path):
+    path = tmp_path / "cache"
+    path.write_text("mine")
+    with pytest.raises(NotADirectoryError) as raised, atomic_folder(path):
+        pass
+    assert raised.value.filename == str(path)
+    assert path.read_text() == "mine"
     assert listing(tmp_path) == ["cache"]
 
 

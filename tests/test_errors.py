@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import pickle
+import resource
 import runpy
 import shutil
+import subprocess
 import sys
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from lib.errors import DataError, UserError, one_line_errors
 
 from .builders import COLLECTION, TGRAPH
-from .stages import REPOSITORY, TINY_FLAGS, run_stage
+from .stages import REPOSITORY, TINY_FLAGS, environment, run_stage
 from .synthetic import write_collection
 
 RAW = "npz/layout/xla/default"
@@ -168,6 +170,110 @@ def test_scores_of_a_fold_that_was_trained_on_another_cache(error_of, root):
     assert "fold_0" in error_of("04_ensemble.py")
 
 
+LARGEST = 300  # bytes of a file on a disk that counts as full: enough for an error's line
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+STAGES = ("01_preprocess.py --jobs 1", "02_train.py --fold 0 --epochs 1", "03_infer.py --fold 0")
+
+
+@pytest.mark.parametrize(
+    ("line", "result"),
+    [
+        (STAGES[0], f"{COLLECTION}/cache"),
+        (STAGES[1], f"{TGRAPH}/fold_0/model.safetensors"),
+        (STAGES[2], f"{TGRAPH}/scores/fold_0.parquet"),
+        ("04_ensemble.py --folds 1", f"{TGRAPH}/submission.csv"),
+    ],
+)
+class TestWhatCannotBeWritten:
+    """Each stage names its result, and nothing that was there is lost."""
+
+    def test_something_else_has_its_name(self, error_of, root, line, result):
+        path = root / "outputs" / result
+        if path.is_dir():
+            shutil.rmtree(path)
+            path.write_text("mine")
+        else:
+            path.unlink(missing_ok=True)
+            (path / "mine").mkdir(parents=True)
+        assert f"{result}: " in error_of(line)
+        assert path.is_file() or (path / "mine").exists()
+        assert not list((root / "outputs").rglob(".partial*"))
+
+    def test_a_full_disk(self, error_of, root, line, result):
+        """A limit on the size of files fails in the middle of a write, as a full disk does."""
+        if line == STAGES[0]:
+            pytest.skip("stage 1 blames the raw file")
+        before = contents(root / "outputs")
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, limits[1]))
+        try:
+            found = error_of(line)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        # A small submission is written; what is large beside it is not.
+        first = result.replace("submission.csv", "metrics.json")
+        assert found.endswith(f"{first}: File too large\n")
+        after = contents(root / "outputs")
+        assert before == {path: content for path, content in after.items() if path in before}
+        assert [path.name for path in after if path not in before] in ([], ["submission.csv"])
+
+
+@pytest.mark.parametrize("line", [STAGES[0]])
+def test_outputs_that_are_a_file(error_of, root, line):
+    shutil.rmtree(root / "outputs")
+    (root / "outputs").write_text("mine")
+    assert f"{root}/outputs" in error_of(line)
+    assert (root / "outputs").read_text() == "mine"
+
+
+def test_a_full_standard_output():
+    program = "from lib.errors import one_line_errors\nwith one_line_errors(): print('result')"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=REPOSITORY,
+            env=environment() | {"PYTHONUNBUFFERED": ""},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "error: standard output: No space left on device\n"
+
+
+OF_THE_COLLECTOR = ("measure.py", "quiet.py")  # its own processes, which it tells about
+
+
+def test_every_command_ends_in_one_line():
+    for path in [*REPOSITORY.glob("0*.py"), *(REPOSITORY / "lib").rglob("*.py")]:
+        text = path.read_text()
+        command = "def main(" in text and "__main__" in text
+        if command and path.name not in OF_THE_COLLECTOR:
+            assert "with one_line_errors()" in text, path
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(28, "No space left on device", "a.bin"), "a.bin: No space left on device"),
+        (OSError(18, "Cross-device link", "a", None, "b"), "a: b: Cross-device link"),
+        (OSError("read\nfailed"), "read failed"),
+        (MemoryError(), "out of memory"),
+        (MemoryError("Unable to allocate 9 TiB"), "out of memory: Unable to allocate 9 TiB"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(capsys, error, line):
+    with pytest.raises(SystemExit) as stopped, one_line_errors():
+        raise error
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == f"error: {line}\n"
+
+
 def test_a_real_process_fails_in_one_line(tmp_path):
     done = run_stage("01_preprocess.py", "--data", tmp_path, "--outputs", tmp_path / "outputs")
     assert done.returncode == 2
@@ -190,9 +296,10 @@ def test_an_interruption_is_one_line(capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_a_defect_keeps_its_traceback():
-    with pytest.raises(ZeroDivisionError), one_line_errors():
-        print(1 / 0)
+@pytest.mark.parametrize("kind", [AssertionError, AttributeError, KeyError, TypeError, ValueError])
+def test_a_defect_keeps_its_traceback(kind):
+    with pytest.raises(kind), one_line_errors():
+        raise kind
 
 
 def test_a_data_error_says_where_and_what():

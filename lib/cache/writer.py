@@ -13,6 +13,7 @@ import polars as pl
 from lib.artifacts import write_json
 from lib.cache.format import FORMS, MANIFEST, TABLE
 from lib.cache.graph import CachedGraph
+from lib.files.parquet import write_parquet
 
 COPY_BYTES = 1 << 20  # how much of an array is copied at a time
 
@@ -83,5 +84,5 @@ class CacheWriter:
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Close the arrays and write the table and the manifest."""
         self.close()
-        pl.DataFrame(self.rows).write_parquet(self.folder / TABLE)
+        write_parquet(pl.DataFrame(self.rows), self.folder / TABLE)
         write_json(self.folder / MANIFEST, {**manifest, "entries": self.offsets})

@@ -19,6 +19,7 @@ from lib.artifacts import TEMPORARY, atomic_file, atomic_folder, remove_leftover
 from lib.collect.hlo import Measurements, read_raw
 from lib.collect.splits import assign_splits, settled_splits
 from lib.errors import UserError, one_line_errors
+from lib.files.parquet import write_parquet
 from lib.rounds import ceiling
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 
@@ -97,7 +98,7 @@ def export(
             write_graph(place / f"{one.name}.npz", one)
         for name, table in zip(names, results, strict=True):
             remove_leftovers(root / name)
-            table.write_parquet(stack.enter_context(atomic_file(root / name)))
+            write_parquet(table, stack.enter_context(atomic_file(root / name)))
         remove_leftovers(root / "README.md")
         notes = root / "NOTES.md"
         text = readme(measured, results[1], notes.read_text() if notes.exists() else "")

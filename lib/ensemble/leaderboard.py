@@ -25,6 +25,7 @@ from lib.ensemble.expected import OFFICIAL_TEST, data_root, identifiers
 from lib.ensemble.rows import check_row, kind_of, read_rows, row_score
 from lib.ensemble.truth import Truth
 from lib.errors import DataError, UserError, one_line_errors
+from lib.files.parquet import write_parquet
 
 SCHEMA = {
     "submission": pl.String,
@@ -151,7 +152,7 @@ def main(arguments: list[str] | None = None) -> None:
         for place, (mean, path) in enumerate(sorted(board, key=lambda b: -b[0]), start=1):
             print(f"{place:>3}  {mean:.4f}  {path}")
     with atomic_file(args.outputs / "score.parquet") as temporary:
-        pl.concat(frames).write_parquet(temporary)
+        write_parquet(pl.concat(frames), temporary)
     print(f"score: {sum(map(len, frames))} rows; wrote {args.outputs}/score.parquet")
 
 

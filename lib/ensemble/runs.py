@@ -23,6 +23,7 @@ from lib.artifacts import atomic_folder, fingerprint_value, read_json, write_jso
 from lib.cache.format import MANIFEST, TABLE
 from lib.cache.reader import Cache
 from lib.errors import DataError, UserError
+from lib.files.parquet import write_parquet
 
 ROOT = Path(__file__).resolve().parents[2]  # where the stage scripts are
 
@@ -109,7 +110,7 @@ def cache_view(cache: Cache, folder: Path, splits: Mapping[str, str], about: Any
     with atomic_folder(folder) as temporary:
         for path in cache.folder.glob("*.bin"):
             (temporary / path.name).symlink_to(path.resolve())
-        table.with_columns(split=split).write_parquet(temporary / TABLE)
+        write_parquet(table.with_columns(split=split), temporary / TABLE)
         write_json(temporary / MANIFEST, manifest)
     return manifest["fingerprint"]
 

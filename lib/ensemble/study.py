@@ -44,6 +44,7 @@ from lib.ensemble.protocol import PERMUTATIONS, inference_runs, nested_runs
 from lib.ensemble.rows import kind_of
 from lib.ensemble.runs import Run, execute_all, read_run
 from lib.errors import UserError
+from lib.files.parquet import write_parquet
 from lib.settings import WEIGHTS_FILES
 
 CHOICES = {
@@ -95,7 +96,7 @@ def run_study(
     )
     for name, frame in (("graphs", graphs), ("study", table)):
         with atomic_file(folder / "study" / f"{name}.parquet") as temporary:
-            frame.write_parquet(temporary)
+            write_parquet(frame, temporary)
     plot_study(folder / "study" / "study.svg", table)
     return table
 

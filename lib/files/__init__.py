@@ -1,0 +1,1 @@
+"""Files: whole or absent, errors in one line, weights, text for terminals."""
