@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
+from markupsafe import Markup
 
 from lib.report.experiment import Experiment
 from lib.report.metric import Metric, Scheme
@@ -191,13 +192,13 @@ def curves_with_errors(
     return figure
 
 
-def bar(share: float, label: str, kind: str = "model") -> str:
+def bar(share: float, label: str, kind: str = "model") -> Markup:
     """A bar of a table's row, ``share`` of its place wide."""
-    figure = Figure(200, 10, label)
+    figure = Figure(200, 10, label, stretched=True)
     figure.add("rect", "track", x=0, y=1, width=200, height=8, rx=2)
     width = max(1.5, 200 * min(1.0, share))
     figure.add("rect", f"mark {kind}", label, x=0, y=1, width=width, height=8, rx=2)
-    return figure.render("bar").replace("<svg ", '<svg preserveAspectRatio="none" ', 1)
+    return figure.render("bar")
 
 
 def ranked(rows: Mapping[str, Mapping[str, float]], main: Metric) -> list[str]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,14 @@ CURVES = (  # column of a history, what it is called, whether a logarithm suits 
     ("learning_rate", "learning rate", False),
 )
 
+# What a browser may do with the page: its own style and its own script, told by their hashes, and
+# the empty icon that keeps it from asking for one. If a name should ever get into the page as
+# something other than text, it can neither run nor load anything.
+POLICY = (
+    "default-src 'none'; style-src '{style}'; script-src '{script}'; img-src data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
 
 def write_report(
     folder: Path, measurements: pl.DataFrame | None = None, running: dict[str, Any] | None = None
@@ -47,7 +57,8 @@ def write_report(
         experiment.stages[running["stage"]] = running
     path = folder / "report.html"
     with atomic_file(path) as temporary:
-        temporary.write_text(render(experiment, measurements))
+        # Half a surrogate pair, from a name that is not UTF-8, has no way to be written.
+        temporary.write_text(render(experiment, measurements), "utf-8", errors="replace")
     return path
 
 
@@ -60,13 +71,24 @@ def render(experiment: Experiment, measurements: pl.DataFrame | None = None) -> 
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals["cell"] = _cell
+    style, script = _own("page.css"), _own("page.js")
     return environment.get_template("page.html").render(
-        style=Markup((HERE / "page.css").read_text()),
-        script=Markup((HERE / "page.js").read_text()),
+        style=style,
+        script=script,
+        policy=POLICY.format(style=_hash(style), script=_hash(script)),
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **_content(experiment, measurements),
     )
+
+
+def _own(name: str) -> Markup:
+    """A file of this package, which goes into the page as it is."""
+    return Markup((HERE / name).read_text("utf-8"))  # noqa: S704
+
+
+def _hash(text: str) -> str:
+    """What a Content-Security-Policy calls an inline style or script."""
+    return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
 def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[str, Any]:
@@ -95,7 +117,6 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "facts": tables.facts(experiment),
         "mixed": words.mixed_settings(experiment),
         "blended": ", ".join(map(str, experiment.blended)),
-        "render": lambda figure: Markup(figure.render()),
         "colours": figures.COLOURS,
         "has_ceiling": any(experiment.values(s, scheme.ceiling) for s in shown),
     }
@@ -126,7 +147,7 @@ def _curves(experiment: Experiment) -> list[Markup]:
     wanted = [CURVES[0], (f"validation_{main.key}", f"validation {main.name}", False), *CURVES[1:]]
     histories = experiment.histories
     drawn = (figures.learning_curve(histories, *one) for one in wanted)
-    return [Markup(one.render()) for one in drawn if one is not None]
+    return [one.render() for one in drawn if one is not None]
 
 
 def _by_graph(experiment: Experiment, section: str) -> Markup:
@@ -144,9 +165,7 @@ def _rankings(
             "graph": one.graph,
             "value": metric.text(one.value),
             "count": len(one.scores),
-            "figure": Markup(
-                figures.rank_against_runtime(one.scores, one.runtimes, one.graph).render()
-            ),
+            "figure": figures.rank_against_runtime(one.scores, one.runtimes, one.graph).render(),
         }
         for one in (rankings(experiment, section, measurements) if section else [])
     ]
@@ -156,9 +175,4 @@ def _responsive(draw: Callable[[float], Figure], there: bool = True) -> Markup:
     """A figure twice, drawn for a desk and for a phone; the style shows the one that fits."""
     if not there:
         return Markup()
-    return Markup(draw(figures.WIDE).render("wide") + draw(figures.NARROW).render("narrow"))
-
-
-def _cell(text: str) -> str | Markup:
-    """A table's cell: text, or a picture of ours."""
-    return Markup(text) if text.startswith("<svg ") else text
+    return draw(figures.WIDE).render("wide") + draw(figures.NARROW).render("narrow")

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
+
+from markupsafe import Markup
 
 from lib.artifacts import atomic_file
 from lib.errors import UserError, one_line_errors
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.figures import COLOURS, WIDE, by_graph, learning_curve
-from lib.report.svg import Figure
+from lib.report.svg import Figure, attributes
 
 MARGIN, CAPTION, GAP = 18.0, 46.0, 40.0  # around, above and between figures, in user units
 MOST = 26  # graphs of one picture
@@ -91,7 +92,7 @@ def write_pictures(folder: Path, into: Path) -> list[Path]:
     return [into / name for name in pictures]
 
 
-def _picture(figures: Sequence[Figure], title: str, keys: Sequence[tuple[str, str]]) -> str:
+def _picture(figures: Sequence[Figure], title: str, keys: Sequence[tuple[str, str]]) -> Markup:
     """Figures in a row on a card, below a title and what the marks mean."""
     width = 2 * MARGIN + sum(one.width for one in figures) + GAP * (len(figures) - 1)
     height = 2 * MARGIN + CAPTION + max(one.height for one in figures)
@@ -101,16 +102,20 @@ def _picture(figures: Sequence[Figure], title: str, keys: Sequence[tuple[str, st
     _draw_keys(card, keys, MARGIN + 33)
     x = MARGIN
     for one in figures:
-        moved = f"translate({x:g} {MARGIN + CAPTION:g})"
-        card.parts += [f'<g transform="{moved}">', *one.parts, "</g>"]
+        moved = attributes(transform=f"translate({x:g} {MARGIN + CAPTION:g})")
+        card.parts.append(Markup("<g{}>\n{}\n</g>").format(moved, Markup("\n").join(one.parts)))
         x += one.width + GAP
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" '
-        f'width="{width:g}" height="{height:g}" role="img" aria-label="{escape(title)}">\n'
-        f"<style>{escape(STYLE + OWN_STYLE, quote=False)}</style>\n"
-        + "\n".join(card.parts)
-        + "\n</svg>\n"
+    about = attributes(
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:g} {height:g}",
+        width=f"{width:g}",
+        height=f"{height:g}",
+        role="img",
+        aria_label=title,
     )
+    style = Markup("<style>{}</style>").format(STYLE + OWN_STYLE)
+    inner = Markup("\n").join([style, *card.parts])
+    return Markup("<svg{}>\n{}\n</svg>\n").format(about, inner)
 
 
 def _draw_keys(card: Figure, keys: Sequence[tuple[str, str]], y: float) -> None:

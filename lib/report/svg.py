@@ -1,12 +1,21 @@
 """Figures as inline SVG: scales, axes and marks. Colours are classes, which the page's style sets
-for light and dark; sizes are user units, about a pixel each on a phone."""
+for light and dark; sizes are user units, about a pixel each on a phone.
+
+A picture is :class:`markupsafe.Markup`, and so is every part of one: whatever is put into it that
+is not, such as the name of a graph, is text and gets escaped.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
+
+from markupsafe import Markup
+
+# What XML has no way to write: control characters, and halves of surrogate pairs.
+UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -65,18 +74,20 @@ class Figure:
     Attributes:
         width, height: of its own coordinates; it is shown as wide as its place.
         label: what it shows, for who cannot see it.
+        stretched: whether it fills a place of any shape, rather than keep its own.
     """
 
     width: float
     height: float
     label: str
-    parts: list[str] = field(default_factory=list)
+    stretched: bool = False
+    parts: list[Markup] = field(default_factory=list)
 
     def add(self, tag: str, kind: str, title: str = "", text: str = "", **values: object) -> None:
         """An element of class ``kind``; ``title`` appears when it is pointed at."""
-        shown = "".join(f' {k.replace("_", "-")}="{_value(v)}"' for k, v in values.items())
-        inner = (f"<title>{escape(title)}</title>" if title else "") + escape(text)
-        self.parts.append(f'<{tag} class="{kind}"{shown}>{inner}</{tag}>')
+        inner = Markup("<title>{}</title>").format(_text(title)) if title else Markup()
+        about = attributes(**{"class": kind}, **values)
+        self.parts.append(Markup("<{0}{1}>{2}</{0}>").format(tag, about, inner + _text(text)))
 
     def line(self, kind: str, x1: float, y1: float, x2: float, y2: float) -> None:
         """A straight line."""
@@ -117,12 +128,20 @@ class Figure:
             self.text("tick", left - 7, y + 4, number(tick), "end")
         self.text("name", 0, scale.end - 10, name)
 
-    def render(self, kind: str = "") -> str:
+    def render(self, kind: str = "") -> Markup:
         """The ``<svg>`` element, of a class ``kind``."""
-        return (
-            f'<svg class="figure {kind}" viewBox="0 0 {self.width:g} {self.height:g}" role="img" '
-            f'aria-label="{escape(self.label)}">{"".join(self.parts)}</svg>'
-        )
+        size = {"viewBox": f"0 0 {self.width:g} {self.height:g}"}
+        if self.stretched:
+            size["preserveAspectRatio"] = "none"
+        about = attributes(**{"class": f"figure {kind}"}, **size, role="img", aria_label=self.label)
+        return Markup("<svg{}>{}</svg>").format(about, Markup().join(self.parts))
+
+
+def attributes(**values: object) -> Markup:
+    """Attributes of an element, each after a blank; underscores in names become dashes."""
+    each = Markup(' {}="{}"')
+    named = ((name.replace("_", "-"), value) for name, value in values.items())
+    return Markup().join(each.format(name, _value(value)) for name, value in named)
 
 
 def shortened(text: str, most: int) -> str:
@@ -134,7 +153,11 @@ def shortened(text: str, most: int) -> str:
 
 
 def _value(value: object) -> str:
-    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else escape(str(value))
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else _text(str(value))
+
+
+def _text(text: str) -> str:
+    return UNWRITABLE.sub("\ufffd", text)
 
 
 def _round_step(rough: float) -> float:

@@ -1,4 +1,4 @@
-"""The report's tables, as rows of text for its template."""
+"""The report's tables, as rows of text and pictures for its template."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZES = (  # of a graph before stage 1 and after it: what, columns of the cache'
 
 @dataclass(frozen=True)
 class Table:
-    """A head and rows; a cell that begins with ``<svg`` is a picture."""
+    """A head and rows; a cell is text, unless it is a picture, which is ``Markup``."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]

@@ -1,7 +1,8 @@
-"""One small collection taken through all four real stages, W&B offline."""
+"""One small collection taken through all four real stages, W&B offline; and a real browser."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,3 +55,16 @@ def finished(tmp_path_factory) -> Finished:
         **VARIABLES,
     )
     return Finished(root / "data", root / "outputs", root / "outputs" / TGRAPH, said)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, without a window."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no chromium on PATH: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,10 +12,10 @@ import pytest
 
 from lib.report.page import write_report
 
+from .browsing import DESK, PHONE, look
 from .builders import graph_row, write_outputs, write_study
 
 SECTIONS = ("result", "learning", "graphs", "ranking", "study", "cache", "time", "origin")
-PHONE, DESK = (390, 844), (1280, 900)
 # Figures in view that have no marks, or no size; 0 of them is what we want.
 EMPTY = """() => [...document.querySelectorAll('svg.figure')].filter(svg => {
   if (!svg.checkVisibility()) return false;
@@ -60,18 +59,6 @@ OVERLAPS = """() => [...document.querySelectorAll('svg.figure')].flatMap(svg => 
 })"""
 
 
-@pytest.fixture(scope="session")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("no chromium on PATH: apt-get install chromium")
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture(scope="module")
 def full(tmp_path_factory) -> Path:
     """A report with everything in it: 70 graphs of long names, a study, test runtimes apart."""
@@ -87,19 +74,6 @@ def full(tmp_path_factory) -> Path:
         for c in range(12)
     ]
     return write_report(folder, pl.DataFrame(runtimes))
-
-
-def look(browser, path: Path, size: tuple[int, int], scheme: str):
-    """Open a page offline; returns it with the list that its complaints go to."""
-    context = browser.new_context(
-        viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, offline=True
-    )
-    page, complaints = context.new_page(), []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("request", lambda r: complaints.append(r.url) if r.url.startswith("http") else None)
-    page.goto(path.as_uri())
-    return page, complaints
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

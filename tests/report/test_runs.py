@@ -53,9 +53,9 @@ def test_training_logs_by_epoch(runs, finished, fold):
     assert points[-1]["validation/tau"] == metrics["last"]["tau"]
     assert run.summary["best_tau"] == metrics["best"]["tau"]
     assert run.config["fold"] == fold
-    table = media(finished.outputs, run, "graphs")
-    assert table["columns"] == ["graph", "best_tau", "last_tau"]
-    assert {name: last for name, _, last in table["data"]} == metrics["last"]["graphs"]
+    found = table(finished.outputs, run, "graphs")
+    assert found["columns"] == ["graph", "best_tau", "last_tau"]
+    assert {name: last for name, _, last in found["data"]} == metrics["last"]["graphs"]
 
 
 def test_later_stages_say_what_was_trained(runs):
@@ -69,18 +69,25 @@ def test_the_ensemble_logs_table_plots_report_and_submission(runs, finished):
     assert run.summary["validation/tau"] == metrics["validation"]["mean"]["tau"]
     assert run.artifacts[f"submission-{COLLECTION}"] == "submission"
     assert run.column("report/_type") == ["html-file"]
-    assert media(finished.outputs, run, "results")["columns"][0] == "metric"
-    plotted = media(finished.outputs, run, "plots/validation_table")
+    page = media(finished.outputs, run, "report")
+    assert page.read_bytes() == (finished.folder / "report.html").read_bytes()  # policy and all
+    assert table(finished.outputs, run, "results")["columns"][0] == "metric"
+    plotted = table(finished.outputs, run, "plots/validation_table")
     assert len(plotted["data"]) == 8
-    rows = media(finished.outputs, run, "graphs")
+    rows = table(finished.outputs, run, "graphs")
     assert {row[0] for row in rows["data"]} == {"validation", "training"}
 
 
-def media(outputs: Path, run: OfflineRun, name: str) -> dict:
-    """A table that a run logged."""
+def media(outputs: Path, run: OfflineRun, name: str) -> Path:
+    """A file that a run logged."""
     (path,) = run.column(f"{name}/path")
     (file,) = (outputs / "wandb").glob(f"offline-run-*-{run.about.run_id}/files/{path}")
-    return json.loads(file.read_text())
+    return file
+
+
+def table(outputs: Path, run: OfflineRun, name: str) -> dict:
+    """A table that a run logged."""
+    return json.loads(media(outputs, run, name).read_text())
 
 
 def test_every_stage_leaves_a_record(finished):
