@@ -255,6 +255,38 @@ def test_resolve_finds_the_root_and_its_settings(tmp_path):
     assert (root.path, root.bundled) == (tmp_path, False)
 
 
+@pytest.mark.parametrize("flag", ["--mod", "--epoch", "--collect"])
+def test_a_shortened_flag_is_refused(flag):
+    with pytest.raises(UserError, match="unrecognized arguments"):
+        arguments(flag, "9")
+
+
+def test_show_prints_every_setting_and_where_it_comes_from(capsys):
+    with pytest.raises(SystemExit) as done:
+        settings.resolve(arguments("--data", str(settings.BUNDLED), "--channels", "8", "--show"))
+    assert not done.value.code
+    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
+    shown = {row[0]: tuple(row[1:]) for row in rows}
+    assert shown["channels"] == ("8", "command line")
+    assert shown["learning-rate"] == ("0.002", "this data root")
+    assert shown["members"] == ("3", "default")
+    assert len(shown) == len(dataclasses.fields(settings.PlusSettings)) + 2  # head, data root
+
+
+def test_show_tells_official_values_from_defaults(tmp_path, capsys):
+    write_collection(tmp_path, "layout-nlp-default", train=1, valid=0, test=0)
+    line = ("--model", "tgraph", "--data", str(tmp_path), "--show")
+    with pytest.raises(SystemExit):
+        settings.resolve(arguments(*line, collection="layout-nlp-default"))
+    assert re.search(r"epochs +1000 +official\n", capsys.readouterr().out)
+
+
+def test_show_needs_no_fold():
+    parsed = settings.parser("x")
+    parsed.add_argument("--fold", required=True)
+    assert parsed.parse_args(["--collection", "tile-xla", "--show"]).fold is None
+
+
 def test_every_setting_is_read_somewhere():
     read = set()
     for path in (*REPOSITORY.glob("0*.py"), *(REPOSITORY / "lib").rglob("*.py")):

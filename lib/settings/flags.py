@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
 from lib.errors import UserError
 from lib.settings.base import Settings
-from lib.settings.tables import KINDS, MODELS, check_collection, settings_class, settings_for
+from lib.settings.tables import (
+    KINDS,
+    MODELS,
+    check_collection,
+    origins_of,
+    settings_class,
+    settings_for,
+)
+from lib.terminal import table
 from lib.tpugraphs.roots import DataRoot, find_root
 
 ROOT = Path(__file__).resolve().parents[2]  # the repository
@@ -18,7 +27,11 @@ DOWNLOADED = ROOT / "data" / "tpugraphs"
 
 
 class _Flags(argparse.ArgumentParser):
-    """Tells what is wrong with a flag in one line, as every other error is told."""
+    """Takes flags as they are written, and tells what is wrong with one in one line."""
+
+    def __init__(self, **about: Any):
+        # A shortened `--mod` would choose another folder than Make, which reads whole names.
+        super().__init__(**about, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; {self.prog} --help names the flags")
@@ -32,6 +45,7 @@ class _StageFlags(_Flags):
         first = _Flags(prog=self.prog, add_help=False)
         first.add_argument("--collection")
         first.add_argument("--model")
+        first.add_argument("--show", action="store_true")
         named = first.parse_known_args(args)[0]
         every = [one for models in MODELS.values() for one in models.values()]
         if named.collection in KINDS:
@@ -39,6 +53,9 @@ class _StageFlags(_Flags):
         known: set[str] = set()
         for one in every:
             _add_settings(self, one, known)
+        if named.show:  # which needs no fold
+            for action in self._actions:
+                action.required = action.dest == "collection"
         return super().parse_known_args(args, namespace)
 
 
@@ -53,6 +70,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument("--collection", required=True, help=f"one of {', '.join(KINDS)}")
     made.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
     made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
+    shown = "print every setting, its value and where it comes from, and do no more"
+    made.add_argument("--show", action="store_true", help=shown)
     return made
 
 
@@ -81,6 +100,8 @@ def overrides_in(args: argparse.Namespace) -> dict[str, Any]:
 def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
     """The settings and the data root that a parsed command line means.
 
+    With ``--show`` the settings are printed, and the process ends.
+
     Raises:
         UserError: for an unknown collection, a missing root, or a value out of range.
     """
@@ -89,4 +110,19 @@ def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
     to = (args.data or DOWNLOADED.relative_to(ROOT)) / "npz" / plain.folder / "train"
     hint = plain.how_to_get.format(collection=plain.collection, folder=to)
     root = find_root(args.data, plain.folder, (DOWNLOADED, BUNDLED), BUNDLED, hint)
-    return settings_for(args.collection, root.bundled, overrides_in(args)), root
+    overrides = overrides_in(args)
+    chosen = settings_for(args.collection, root.bundled, overrides)
+    if getattr(args, "show", False):
+        print(settings_text(chosen, root, overrides))
+        sys.exit()
+    return chosen, root
+
+
+def settings_text(settings: Settings, root: DataRoot, overrides: dict[str, Any]) -> str:
+    """Every setting, its value and where it comes from, as aligned text; the data root last."""
+    origins = origins_of(settings, root.bundled, overrides)
+    rows = [
+        [name.replace("_", "-"), str(value), origins[name]]
+        for name, value in dataclasses.asdict(settings).items()
+    ]
+    return f"{table(rows, ['setting', 'value', 'from'])}\ndata root: {root.path}"

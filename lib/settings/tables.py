@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -97,12 +99,38 @@ def settings_for(collection: str, bundled: bool, overrides: dict[str, Any]) -> S
         UserError: for an unknown name (with the nearest known one) or a value out of range.
     """
     chosen = settings_class(collection, overrides.get("model"))
-    values = {**OFFICIAL[collection], **OFFICIAL_BY_MODEL.get(chosen.model, {})}
-    if bundled and collection in BUNDLED_VALUES:
-        values = {**BUNDLED_VALUES[collection], **SMALL_BY_MODEL.get(chosen.model, {})}
+    values: dict[str, Any] = {}
+    for own in layers_of(collection, chosen, bundled).values():
+        values |= own
     settings = chosen(collection=collection, **{**values, **overrides})
     settings.check()
     return settings
+
+
+def layers_of(collection: str, kind: type[Settings], bundled: bool) -> dict[str, Mapping[str, Any]]:
+    """What a collection and its data change of a model's defaults, by where it comes from.
+
+    Args:
+        collection: its name.
+        kind: the model's settings.
+        bundled: whether the data are the bundled measurements, not official ones.
+    """
+    if bundled and collection in BUNDLED_VALUES:
+        values = {**BUNDLED_VALUES[collection], **SMALL_BY_MODEL.get(kind.model, {})}
+        return {"this data root": values}
+    return {"official": {**OFFICIAL[collection], **OFFICIAL_BY_MODEL.get(kind.model, {})}}
+
+
+def origins_of(settings: Settings, bundled: bool, overrides: Mapping[str, Any]) -> dict[str, str]:
+    """Where the value of each setting comes from, by field name.
+
+    ``default`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`), or
+    ``command line``.
+    """
+    origins = {one.name: "default" for one in dataclasses.fields(settings)}
+    for origin, values in layers_of(settings.collection, type(settings), bundled).items():
+        origins |= dict.fromkeys(values, origin)
+    return origins | dict.fromkeys((*overrides, "collection"), "command line")
 
 
 def check_trained_with(path: Path, about: dict[str, Any], settings: Settings) -> None:
