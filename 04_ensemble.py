@@ -14,10 +14,10 @@ import polars as pl
 
 from lib import settings
 from lib.artifacts import read_json, write_json
-from lib.blending import choose_folds
+from lib.blending import blend_frames, choose_folds
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
-from lib.ensemble.blend import blend, fold_files, read_scores, validation_score
+from lib.ensemble.blend import fold_files, read_scores, validation_score
 from lib.ensemble.kinds import KINDS
 from lib.ensemble.study import run_study, study_text
 from lib.ensemble.submission import submission_rows, write_submission
@@ -52,9 +52,8 @@ def main(stage: Stage) -> None:
     scores = {fold: read_scores(path) for fold, path in files.items()}
 
     def blended(split: str, folds: list[int]) -> pl.DataFrame:
-        return blend(
-            [scores[fold].filter(pl.col("split") == split) for fold in folds], chosen.blending
-        )
+        frames = [scores[fold].filter(pl.col("split") == split) for fold in folds]
+        return blend_frames(frames, chosen.blending)
 
     test = blended("test", best)
     counts = {name: len(cache.graph(name).original) for name in cache.names("test")}

@@ -1,11 +1,14 @@
-"""Which folds are blended, and on what scale their scores are averaged."""
+"""Which folds are blended, on what scale their scores are averaged, and the averaging."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import polars as pl
 from scipy import stats
+
+KEYS = ("graph", "config")
 
 
 def choose_folds(validation: Mapping[int, float], count: int) -> list[int]:
@@ -48,3 +51,34 @@ METHODS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "min-max": min_max,
     "rank": ranks,
 }
+
+
+def blend(scores: Sequence[np.ndarray], method: str) -> np.ndarray:
+    """Mean over networks of one graph's scores, (c,), on a scale that they share.
+
+    Args:
+        scores: (c,) of each network, lower meaning faster.
+        method: a key of ``METHODS``.
+    """
+    return np.mean([METHODS[method](one) for one in scores], axis=0)
+
+
+def blend_frames(frames: Sequence[pl.DataFrame], method: str = "mean") -> pl.DataFrame:
+    """The same of many graphs at once: ``graph, config, score``, sorted.
+
+    Args:
+        frames: ``graph, config, score`` of each fold. They may hold different graphs.
+        method: how a graph's scores come to one scale first, a key of ``METHODS``; the paper
+            takes the plain ``mean``.
+    """
+    scale = METHODS[method]
+    rows = pl.concat([_scaled(frame.select(*KEYS, "score"), scale) for frame in frames])
+    return rows.group_by(*KEYS).agg(pl.col("score").mean()).sort(*KEYS)
+
+
+def _scaled(frame: pl.DataFrame, scale: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:
+    """Each graph's scores on the method's scale."""
+    frame = frame.with_columns(pl.col("score").cast(pl.Float64))
+    parts = frame.partition_by("graph")
+    scaled = (part.with_columns(score=scale(part["score"].to_numpy())) for part in parts)
+    return pl.concat([frame.clear(), *scaled])

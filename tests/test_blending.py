@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from lib.blending import METHODS
-from lib.ensemble.blend import blend
+from lib.blending import METHODS, blend, blend_frames
 from lib.settings import BLENDINGS
 
 from .ensemble.test_ensemble import frame
@@ -51,5 +50,18 @@ def test_known_values():
 
 def test_blending_scales_each_graph_of_each_fold_by_itself():
     folds = [frame({"a": [0, 10], "b": [5, 4, 3]}), frame({"a": [1, 0], "b": [0, 100, 50]})]
-    assert blend(folds, "min-max")["score"].to_list() == [0.5, 0.5, 0.5, 0.75, 0.25]
-    assert blend(folds, "rank")["score"].to_list() == [1.5, 1.5, 2, 2.5, 1.5]
+    assert blend_frames(folds, "min-max")["score"].to_list() == [0.5, 0.5, 0.5, 0.75, 0.25]
+    assert blend_frames(folds, "rank")["score"].to_list() == [1.5, 1.5, 2, 2.5, 1.5]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@settings(deadline=None, max_examples=20)
+@given(st.integers(1, 5), st.integers(1, 6), st.integers(0, 99))
+def test_arrays_and_frames_are_blended_alike(method, folds, count, seed):
+    random = np.random.default_rng(seed)
+    scores = {name: random.normal(size=(folds, count)).round(1) for name in "ab"}
+    frames = [frame({name: own[fold] for name, own in scores.items()}) for fold in range(folds)]
+    blended = blend_frames(frames, method)
+    for name, own in scores.items():
+        found = blended.filter(graph=name)["score"].to_numpy()
+        assert found == pytest.approx(blend(list(own), method))

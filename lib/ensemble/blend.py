@@ -1,20 +1,17 @@
-"""From the folds' scores to one score a configuration."""
+"""What the folds left: their scores of every configuration, and how well each does."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
 from lib.artifacts import read_json
-from lib.blending import METHODS
+from lib.blending import KEYS
 from lib.cache.reader import Cache
 from lib.errors import DataError, UserError
 
 COLUMNS = ("split", "graph", "config", "permutation", "score")
-KEYS = ("graph", "config")
 
 
 def fold_files(folder: Path, count: int | None) -> dict[int, Path]:
@@ -66,24 +63,3 @@ def read_scores(path: Path) -> pl.DataFrame:
         raise DataError(path, "score", "a value that is not finite", "finite numbers")
     mean = scores.group_by("split", *KEYS, maintain_order=True).agg(pl.col("score").mean())
     return mean.sort("split", *KEYS)
-
-
-def blend(frames: Sequence[pl.DataFrame], method: str = "mean") -> pl.DataFrame:
-    """Mean over folds of each configuration's score: ``graph, config, score``, sorted.
-
-    Args:
-        frames: ``graph, config, score`` of each fold.
-        method: how a graph's scores come to one scale first, a key of
-            :data:`lib.blending.METHODS`; the paper takes the plain ``mean``.
-    """
-    scale = METHODS[method]
-    rows = pl.concat([_scaled(frame.select(*KEYS, "score"), scale) for frame in frames])
-    return rows.group_by(*KEYS).agg(pl.col("score").mean()).sort(*KEYS)
-
-
-def _scaled(frame: pl.DataFrame, scale: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:
-    """Each graph's scores on the method's scale."""
-    frame = frame.with_columns(pl.col("score").cast(pl.Float64))
-    parts = frame.partition_by("graph")
-    scaled = (part.with_columns(score=scale(part["score"].to_numpy())) for part in parts)
-    return pl.concat([frame.clear(), *scaled])

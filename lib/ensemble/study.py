@@ -36,7 +36,7 @@ import numpy as np
 import polars as pl
 
 from lib.artifacts import atomic_file
-from lib.blending import METHODS, choose_folds
+from lib.blending import METHODS, blend, choose_folds
 from lib.cache.reader import Cache
 from lib.ensemble.blend import validation_score
 from lib.ensemble.plot import plot_study
@@ -150,9 +150,8 @@ def blending_rows(nested: Sequence[Sequence[Run]], settings: Any, score: Any) ->
             best = choose_folds(validation, count)
             for graph, (_, runtimes) in tables[best[0]].items():
                 own = [tables[fold][graph][0].mean(axis=0) for fold in best]
-                for method, scale in METHODS.items():
-                    blended = np.mean([scale(scores) for scores in own], axis=0)
-                    value = score(blended, runtimes)
+                for method in METHODS:
+                    value = score(blend(own, method), runtimes)
                     yield ("blending", None, None, method, count, graph, value)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from torch import nn
 
 from lib import checkpoint, settings
-from lib.blending import METHODS, choose_folds
+from lib.blending import blend, choose_folds
 from lib.cache.compress import compress
 from lib.errors import DataError, UserError
 from lib.infer.scores import SCORERS
@@ -132,13 +132,13 @@ def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
     """
     chosen = ensemble.settings
     graph = compress(program.graph, "test", chosen.hops, path=program.path)
-    scale, scores_of = METHODS[chosen.blending], SCORERS[chosen.sees]
+    scores_of = SCORERS[chosen.sees]
 
     def of_fold(network: nn.Module) -> np.ndarray:
-        return scale(scores_of(network, graph, chosen).mean(axis=0)[graph.original])
+        return scores_of(network, graph, chosen).mean(axis=0)[graph.original]
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return np.mean(list(pool.map(of_fold, ensemble.networks.values())), axis=0)
+        return blend(list(pool.map(of_fold, ensemble.networks.values())), chosen.blending)
 
 
 def sites(program: Program, config: int) -> list[dict[str, Any]]:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from lib.blending import KEYS, blend_frames
 from lib.report.experiment import Experiment
 from lib.report.figures import ranked
-
-KEYS = ("graph", "config")
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +20,8 @@ class Ranking:
         place: ``best``, ``median`` or ``worst`` of its section.
         graph: its name.
         value: the number that counts.
-        scores, runtimes: (c,), nanoseconds.
+        scores: (c,), those that ``value`` was computed from.
+        runtimes: (c,), nanoseconds.
     """
 
     place: str
@@ -65,15 +65,23 @@ def rankings(
 
 
 def _scores(experiment: Experiment, section: str, graphs: set[str]) -> pl.DataFrame | None:
-    """Mean score over permutations and the section's folds: ``graph, config, score, runtime``."""
+    """The section's folds blended as stage 4 does: ``graph, config, score, runtime``."""
     split = {"validation": "valid", "training": "train"}.get(section, section)
-    folds = experiment.folds if section == "validation" else experiment.blended
+    folds = experiment.measured if section == "validation" else experiment.blended
     paths = [experiment.folder / "scores" / f"fold_{fold}.parquet" for fold in folds]
     wanted = (pl.col("split") == split) & pl.col("graph").is_in(sorted(graphs))
     there = [pl.scan_parquet(path) for path in paths if path.exists()]
-    frames = [frame.filter(wanted).collect() for frame in there]  # reads these graphs only
+    # This reads these graphs only. A configuration's score is its mean over permutations.
+    frames = [
+        frame.filter(wanted)
+        .group_by(*KEYS)
+        .agg(pl.col("score").mean(), pl.col("runtime").first())
+        .sort(*KEYS)
+        .collect()
+        for frame in there
+    ]
     if not frames:
         return None
-    rows = pl.concat(frames, how="diagonal_relaxed")
-    merged = rows.group_by(*KEYS).agg(pl.col("score").mean(), pl.col("runtime").first())
-    return merged.sort(*KEYS)
+    runtimes = pl.concat(frames, how="diagonal_relaxed").group_by(*KEYS)
+    known = runtimes.agg(pl.col("runtime").drop_nulls().first())
+    return blend_frames(frames, experiment.blending).join(known, on=KEYS)

@@ -10,6 +10,7 @@ import polars as pl
 
 from lib import stage
 from lib.artifacts import read_json
+from lib.blending import METHODS
 from lib.errors import DataError, UserError
 from lib.report.metric import Scheme, scheme_of
 from lib.settings import cache_of
@@ -76,6 +77,21 @@ class Experiment:
     def blended(self) -> list[int]:
         """The folds that stage 4 blended, best first."""
         return list(self.metrics.get("folds", {}).get("blended", []))
+
+    @property
+    def measured(self) -> list[int]:
+        """The folds that stage 4 measured, each on its own validation graphs."""
+        told = self.metrics.get("folds", {}).get(f"validation_{self.scheme.main.key}")
+        return sorted(map(int, told or self.folds))
+
+    @property
+    def blending(self) -> str:
+        """How stage 4 blended the folds; :class:`DataError` if there is no such way."""
+        method = self.about.get("blending", "mean")
+        if method not in METHODS:
+            path = self.folder / "metrics.json"
+            raise DataError(path, "settings.blending", method, f"one of {', '.join(METHODS)}")
+        return method
 
     @property
     def headline(self) -> str:

@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 
 from lib.baseline import moved_bytes
-from lib.blending import choose_folds
+from lib.blending import blend_frames, choose_folds
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.ensemble.blend import blend, fold_files, read_scores
+from lib.ensemble.blend import fold_files, read_scores
 from lib.ensemble.evaluation import ceilings, evaluate, summary_table, true_runtimes
 from lib.ensemble.submission import submission_rows, write_submission
 from lib.errors import DataError, UserError
@@ -74,7 +74,7 @@ def test_scores_that_cannot_be_believed(tmp_path, damage):
 
 def test_blend_is_the_mean_over_folds():
     folds = [frame({"b": [1, 2], "a": [0, 4]}), frame({"b": [3, 8]}).reverse()]
-    assert blend(folds).rows() == [("a", 0, 0), ("a", 1, 4), ("b", 0, 2), ("b", 1, 5)]
+    assert blend_frames(folds).rows() == [("a", 0, 0), ("a", 1, 4), ("b", 0, 2), ("b", 1, 5)]
 
 
 def test_submission_rows_are_ordered_by_score_then_position():

@@ -69,7 +69,7 @@ TOUCH = """() => { for (const element of document.querySelectorAll('*')) {
 def write_everywhere(folder: Path, text: str, names: Sequence[str]) -> Path:
     """A report with ``text`` wherever outputs tell one, and with graphs of these names."""
     values = {name: graph_row(0.9 - 0.01 * place) for place, name in enumerate(names)}
-    about = {"collection": text, "model": text, "blending": text, text: text}
+    about = {"collection": text, "model": text, "weights": text, text: text}
     write_outputs(folder, values, values, **about, versions={text: text, "torch": text})
     write_study(folder)
     path = folder / "study" / "study.parquet"
