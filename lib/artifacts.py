@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.errors import DataError
+from lib.files.regular import open_regular
 
 TEMPORARY = ".partial-"  # prefix of every unfinished file or folder; readers never match it
 
@@ -140,7 +141,7 @@ def fingerprint_files(paths: Iterable[Path | str], root: Path | str) -> str:
     root, digest = Path(root), hashlib.sha256()
     for path in sorted(Path(p) for p in paths):
         digest.update(str(path.relative_to(root)).encode() + b"\0")
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
 

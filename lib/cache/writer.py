@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,9 @@ class CacheWriter:
 
     def close(self) -> None:
         """Close the arrays; nothing can be added any more."""
-        for file in self.files.values():
-            file.close()
+        with ExitStack() as every:  # also the others, if what is left of one cannot be written
+            for file in self.files.values():
+                every.callback(file.close)
 
     def __enter__(self) -> CacheWriter:
         return self

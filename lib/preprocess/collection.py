@@ -1,10 +1,16 @@
-"""Every raw file of a collection into one cache: in parallel, a graph at a time in memory."""
+"""Every raw file of a collection into one cache: in parallel, a graph at a time in memory.
+
+A file whose *content* is no good may be left out. Whatever else goes wrong is no file's fault and
+ends the stage, with nothing written.
+"""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +22,7 @@ from lib.artifacts import atomic_folder, fingerprint_files, fingerprint_value
 from lib.cache.format import TABLE
 from lib.cache.writer import CacheWriter
 from lib.errors import DataError, UserError
+from lib.files.regular import UnreadableError
 from lib.preprocess.kinds import READERS
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
@@ -94,22 +101,26 @@ def write_cache(
         The cache's table, and the files that were left out.
 
     Raises:
-        UserError: if a worker was killed, or there cannot be so many.
-        DataError: if a file cannot be believed; with ``keep_going``, if none can.
+        OSError: if the cache cannot be written.
+        UserError: if a worker was killed or ran out of memory, or there cannot be so many.
+        UnreadableError: if a file cannot be read: missing, no permission, a failing disk. That
+            is nothing of its content, so that it ends the stage also with ``keep_going``: a
+            graph would be left out that is good once the disk is there again.
+        DataError: if a file's content cannot be believed; with ``keep_going``, if none can.
     """
     skipped: list[Skipped] = []
     seen: set[str] = set()
     with atomic_folder(path) as temporary, CacheWriter(temporary, kind) as writer:
         parts = temporary / PARTS
         parts.mkdir()
-        results = _process_all(files, kind, settings, parts, jobs, keep_going)
-        for index, (file, rows) in enumerate(zip(files, progress(results), strict=True)):
-            if isinstance(rows, DataError):
-                skipped.append(Skipped(file, rows))
-            else:
-                _check_new(file, rows, seen)
-                writer.extend(parts / str(index), rows)
-            shutil.rmtree(parts / str(index))
+        with closing(_process_all(files, kind, settings, parts, jobs, keep_going)) as results:
+            for index, (file, rows) in enumerate(zip(files, progress(results), strict=True)):
+                if isinstance(rows, DataError):
+                    skipped.append(Skipped(file, rows))
+                else:
+                    _check_new(file, rows, seen)
+                    writer.extend(parts / str(index), rows)
+                shutil.rmtree(parts / str(index))
         if skipped and not writer.rows:
             raise skipped[0].error
         parts.rmdir()
@@ -132,15 +143,18 @@ def _process_all(
     parts: Path,
     jobs: int,
     keep_going: bool,
-) -> Iterator[list[Row] | DataError]:
+) -> Generator[list[Row] | DataError]:
     """Yield each file's rows, in order; its arrays are then in a numbered folder of ``parts``.
 
-    A worker writes them there and hands back the rows only, so that no array is pickled.
+    A worker writes them there and hands back the rows only, so that no array is pickled. Once
+    this is closed, no worker writes any more.
     """
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: at least 1")
     parallel = Parallel(n_jobs=jobs, return_as="generator", pre_dispatch="2*n_jobs")
     work = delayed(_process)
+    # What joblib says when an error leaves tasks that nobody waits for any more.
+    warnings.filterwarnings("ignore", r"\d+ tasks (which were still|have been succ)", UserWarning)
     try:
         yield from parallel(
             work(file, kind, settings, parts / str(index), keep_going)
@@ -162,17 +176,14 @@ def _process(
                 writer.add(graph, {"source": file.path.name, **before})
         fingerprint = fingerprint_files([file.path], file.path.parent)
     except MemoryError:
-        found = "more than fits in memory"
-        error = DataError(file.path, "file", found, "a smaller graph, or fewer --jobs")
-    except OSError as problem:
-        error = DataError(file.path, "file", problem.strerror, "a readable file")
-    except DataError as problem:
-        error = problem
-    else:
-        return [{**row, "fingerprint": fingerprint} for row in writer.rows]
-    if keep_going:
+        raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
+    except UnreadableError:
+        raise
+    except DataError as error:
+        if not keep_going:
+            raise
         return error
-    raise error
+    return [{**row, "fingerprint": fingerprint} for row in writer.rows]
 
 
 def _manifest(rows: list[Row], skipped: list[Skipped], settings: dict[str, Any]) -> dict[str, Any]:

@@ -24,12 +24,15 @@ import numpy as np
 
 from lib.artifacts import atomic_file
 from lib.errors import DataError
+from lib.files.regular import open_regular, size_of
 
 MAX_MEMBER_BYTES = 2**36  # 64 GiB; the largest official array has a few GB
 MAX_WHOLE_BYTES = 2**28  # of the arrays read whole; the largest official graph has 60 MB
 MAX_DEFLATE_RATIO = 1032  # what deflate can reach at most; a bigger claim is a lie
 MAX_HEADER_BYTES = 10_000  # as in numpy
+MAX_DIRECTORY_BYTES = 2**20  # of a zip archive's list of members; ours have ten
 MAX_DIMENSIONS = 8  # of an array; the official ones have at most 3
+ZLIB_MEMORY = -4  # what zlib calls a lack of memory, Z_MEM_ERROR
 CHUNK_BYTES = 2**20  # how much is decoded at a time
 PIECE_BYTES = 2**17  # how much is read from the file at a time
 
@@ -41,8 +44,7 @@ _BROKEN = (
     tokenize.TokenError,
     EOFError,
     LookupError,
-    MemoryError,
-    OSError,
+    OSError,  # of seeking to where nothing is; those of reading are UnreadableError
     OverflowError,
     RuntimeError,
     SyntaxError,
@@ -88,6 +90,8 @@ def _believing(path: Path | str, field: str, expected: str) -> Iterator[None]:
     try:
         yield
     except _BROKEN as error:
+        if isinstance(error, zlib.error) and f"Error {ZLIB_MEMORY} " in str(error):
+            raise MemoryError from None
         found = " ".join(f"{type(error).__name__} {error}".split())[:200]
         raise DataError(path, field, found, expected) from None
 
@@ -98,20 +102,34 @@ def open_members(path: Path | str) -> Iterator[dict[str, Member]]:
 
     Raises:
         DataError: not a zip archive, an entry twice, or an entry whose declared size cannot be.
+        UnreadableError: the file cannot be opened or read, which says nothing of its content.
     """
     path = Path(path)
-    with _believing(path, "file", "a readable npz archive"):
-        size = path.stat().st_size
-        archive = zipfile.ZipFile(path)
-    with archive:
-        members: dict[str, Member] = {}
-        for info in archive.infolist():
-            key = info.filename.removesuffix(".npy")
-            if key in members:
-                raise DataError(path, ascii(key)[1:-1], "two entries of this name", "one")
-            members[key] = Member(path, key, archive, info)
-            _check_declared_size(members[key], size)
-        yield members
+    with open_regular(path) as file:
+        size = size_of(file)
+        with _believing(path, "file", "a readable npz archive"):
+            archive = zipfile.ZipFile(_Pieces(file))
+        with archive:
+            members: dict[str, Member] = {}
+            for info in archive.infolist():
+                key = info.filename.removesuffix(".npy")
+                if key in members:
+                    raise DataError(path, ascii(key)[1:-1], "two entries of this name", "one")
+                members[key] = Member(path, key, archive, info)
+                _check_declared_size(members[key], size)
+            yield members
+
+
+class _Pieces:
+    """A file that is never read in big pieces: what zipfile reads at once, it holds at once."""
+
+    def __init__(self, file: io.BufferedReader):
+        self._file, self.seek, self.tell, self.seekable = file, file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if size > MAX_DIRECTORY_BYTES:
+            raise zipfile.BadZipFile(f"a directory of {size} bytes")
+        return self._file.read(size)
 
 
 def _check_declared_size(member: Member, archive_size: int) -> None:
@@ -138,12 +156,7 @@ def read_header(member: Member) -> Header:
     with _believing(member.path, member.key, "an npy array"):
         with member.archive.open(member.info) as file:
             head = io.BytesIO(file.read(MAX_HEADER_BYTES + 16))
-        version = np.lib.format.read_magic(head)
-        if version not in ((1, 0), (2, 0)):
-            raise ValueError(f"npy version {version}")
-        minor = 1 if version == (1, 0) else 2
-        parse = getattr(np.lib.format, f"read_array_header_{minor}_0")
-        shape, fortran_order, dtype = parse(head, max_header_size=MAX_HEADER_BYTES)
+        shape, fortran_order, dtype = _parse_header(head)
     if dtype.hasobject or dtype.kind not in "biufc":
         raise DataError(member.path, member.key, f"dtype {dtype}", "numbers, no pickled objects")
     if not _possible(shape, dtype):
@@ -155,6 +168,18 @@ def read_header(member: Member) -> Header:
         expected = f"{member.info.file_size - header.offset}, the member's size"
         raise DataError(member.path, member.key, found, expected)
     return header
+
+
+def _parse_header(head: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = np.lib.format.read_magic(head)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"npy version {version}")
+    minor = 1 if version == (1, 0) else 2
+    parse = getattr(np.lib.format, f"read_array_header_{minor}_0")
+    try:
+        return parse(head, max_header_size=MAX_HEADER_BYTES)
+    except MemoryError:  # Python's parser says so of expressions that are nested too deeply
+        raise ValueError("a header that is nested too deeply") from None
 
 
 def _possible(shape: tuple[int, ...], dtype: np.dtype) -> bool:

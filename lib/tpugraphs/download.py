@@ -22,6 +22,7 @@ from typing import Any
 
 from lib.artifacts import TEMPORARY, atomic_folder, read_json, write_json
 from lib.errors import DataError, UserError, one_line_errors
+from lib.files.regular import UnreadableError, open_regular
 from lib.settings import DOWNLOADED, KINDS
 from lib.tpugraphs.roots import SPLITS
 from lib.tpugraphs.transfer import complete, discard, fetch
@@ -132,12 +133,14 @@ def _unpack(piece: Piece, url: str) -> dict[str, Any]:
     """Extract a downloaded archive, then write the manifest; a bad archive is deleted."""
     size = piece.tar.stat().st_size
     _reserve(piece.to, size, size)
-    with piece.tar.open("rb") as file:
+    with open_regular(piece.tar) as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     try:
         with atomic_folder(piece.folder) as temporary:
             files = extract(piece.tar, piece.archive, piece.prefix, temporary)
             piece.manifest.unlink(missing_ok=True)  # never beside files that it does not mean
+    except UnreadableError:
+        raise
     except DataError:
         discard(piece.tar)
         raise
@@ -163,7 +166,7 @@ def _fault(piece: Piece, verify: bool) -> str | None:
         if path.stat().st_size != known["size"]:
             return f"{name} has {path.stat().st_size} bytes, not {known['size']}"
         if verify:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != known["sha256"]:
                     return f"{name} has changed"
     return None

@@ -11,9 +11,17 @@ from typing import Any
 import numpy as np
 
 from lib.errors import DataError
+from lib.files.regular import read_regular
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.npz import LayoutGraph, read_layout, stem
-from lib.tpugraphs.protobuf import MESSAGES, TENSOR_DIMS, detect_kind, read_protobuf
+from lib.tpugraphs.protobuf import (
+    MAX_BYTES,
+    MESSAGES,
+    TENSOR_DIMS,
+    detect_kind,
+    from_bytes,
+    read_protobuf,
+)
 
 TENSORS = ("output", "input", "kernel")  # of a site, in the order of the 18 features
 FEATURES, SITES = "node_config_feat", "node_config_ids"
@@ -47,7 +55,7 @@ def read_program(path: Path) -> Program:
     kind = detect_kind(path)
     if kind == "tile":
         raise DataError(path, "message", "tile sizes", "ModuleTuningData or HloModuleProto")
-    message = MESSAGES[kind].FromString(path.read_bytes())
+    message = from_bytes(MESSAGES[kind], read_regular(path, MAX_BYTES))
     module = message if kind == "hlo" else message.module
     names = [inst.name for comp in module.computations for inst in comp.instructions]
     return Program(path, replace(read_protobuf(path, kind), name=stem(path)), names)
@@ -102,8 +110,8 @@ def _npz_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarra
 def _json_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarray]:
     places = _places(program)
     try:
-        lines = path.read_text().splitlines()
-    except (OSError, ValueError) as error:
+        lines = read_regular(path, MAX_BYTES).decode().splitlines()
+    except ValueError as error:
         raise DataError(path, "file", error, "JSON lines or npz") from None
     numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     shape = len(numbered), len(program.graph.node_config_ids), checks.LAYOUT_FEATURES

@@ -14,6 +14,7 @@ import numpy as np
 from google.protobuf.message import DecodeError, Message
 
 from lib.errors import DataError
+from lib.files.regular import read_regular
 from lib.tpugraphs import checks
 from lib.tpugraphs.encoding import (
     EncodedGraph,
@@ -36,6 +37,8 @@ MESSAGES = {"layout": ModuleTuningData, "tile": TuningData, "hlo": HloModuleProt
 KINDS = tuple(MESSAGES)
 M = TypeVar("M", bound=Message)
 
+OUT_OF_MEMORY = "Arena alloc failed"
+MAX_BYTES = 2**31 - 1  # of a message, as in every protobuf library
 TENSORS, TENSOR_DIMS = 3, 6  # of a node's layout configuration
 
 
@@ -71,16 +74,26 @@ def detect_kind(path: Path | str) -> str:
     Raises:
         DataError: the content is of none of these kinds.
     """
-    data = _read(path)
+    data = read_regular(path, MAX_BYTES)
     for kind, message in MESSAGES.items():
         try:
-            modules = _modules(kind, message.FromString(data))
+            modules = _modules(kind, from_bytes(message, data))
         except DecodeError:
             continue
         if modules and all(_plausible(module) for module in modules):
             return kind
     found = f"{len(data)} bytes with no HLO instructions"
     raise DataError(path, "message", found, " or ".join(m.__name__ for m in MESSAGES.values()))
+
+
+def from_bytes(message: type[M], data: bytes) -> M:
+    """A message; raises DecodeError, or MemoryError, which the library tells as the other."""
+    try:
+        return message.FromString(data)
+    except DecodeError as error:
+        if OUT_OF_MEMORY in str(error):
+            raise MemoryError from None
+        raise
 
 
 def read_layout_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
@@ -166,19 +179,12 @@ def layout_features(config: NodeLayoutConfig) -> list[int]:
     return [value for tensor in row for value in tensor]
 
 
-def _read(path: Path | str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise DataError(path, "file", error.strerror, "a readable file") from None
-
-
 def _parse(path: Path | str, message: type[M]) -> M:
-    data = _read(path)
+    data = read_regular(path, MAX_BYTES)
     if not data:  # which protobuf would read as a message with every field unset
         raise DataError(path, message.DESCRIPTOR.name, "no bytes", "a message")
     try:
-        return message.FromString(data)
+        return from_bytes(message, data)
     except DecodeError as error:
         found = " ".join(str(error).split())[:200]
         raise DataError(path, message.DESCRIPTOR.name, found, "intact bytes") from None

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
 from lib.errors import DataError
+from lib.files.regular import open_regular, size_of
 
 CHUNK_BYTES = 2**20
 MAX_MEMBERS = 100_000  # the largest official archive has a few thousand
@@ -25,7 +26,6 @@ _BROKEN = (
     tarfile.TarError,
     EOFError,
     LookupError,
-    MemoryError,
     OverflowError,
     RecursionError,
     TypeError,
@@ -50,8 +50,8 @@ def extract(archive: Path, name: str, prefix: PurePosixPath, folder: Path) -> di
             of the files above (or a folder on the way to them).
     """
     files: dict[str, Any] = {}
-    total, end = archive.stat().st_size, 0
-    with archive.open("rb") as file:
+    with open_regular(archive) as file:
+        total, end = size_of(file), 0
         try:
             with tarfile.TarFile(fileobj=_Bounded(file), encoding="utf-8") as tar:
                 for count, member in enumerate(tar, 1):

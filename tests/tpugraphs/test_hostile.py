@@ -6,12 +6,16 @@ import pickle
 import struct
 import tracemalloc
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
+from google.protobuf.message import DecodeError
 
 from lib.errors import DataError
+from lib.tpugraphs import archive
 from lib.tpugraphs.npz import read_layout, read_tile
+from lib.tpugraphs.protobuf import MESSAGES, detect_kind
 
 from .builders import (
     header,
@@ -186,3 +190,44 @@ def test_missing_file_and_folder(tmp_path):
     for path in (tmp_path, tmp_path / "absent.npz"):
         with pytest.raises(DataError, match="file: found"):
             read_layout(path)
+
+
+class Full:
+    """A message type, when there is no memory."""
+
+    @staticmethod
+    def FromString(data: bytes):
+        raise DecodeError("Error parsing message with type 'm': Arena alloc failed")
+
+
+def test_a_lack_of_memory_is_not_the_content(folder, monkeypatch):
+    """As zlib and protobuf tell it."""
+    monkeypatch.setitem(MESSAGES, "layout", Full)
+    (folder / "x.pb").write_bytes(b"x")
+    with pytest.raises(MemoryError):
+        detect_kind(folder / "x.pb")
+
+    def full(*_: object) -> None:
+        raise zlib.error("Error -4 while decompressing data: insufficient memory")
+
+    monkeypatch.setattr(archive._Content, "_piece", full)
+    with pytest.raises(MemoryError):
+        read_layout(folder / "layout.npz")
+
+
+def test_a_header_that_is_nested_too_deeply_is_content(folder):
+    """Python's parser calls it a lack of memory."""
+    text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (" + b"-" * 7000 + b"1,)}"
+    data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+    path = rezip(folder / "bad.npz", members(folder / "layout.npz") | {"node_opcode": data})
+    with pytest.raises(DataError, match=r"bad\.npz: node_opcode: found ValueError a header"):
+        read_layout(path)
+
+
+def test_a_directory_of_many_members_is_not_held(folder):
+    path = folder / "bad.npz"
+    with zipfile.ZipFile(path, "w") as file:
+        for number in range(25_000):
+            file.writestr(str(number), b"")
+    with pytest.raises(DataError, match=r"file: found BadZipFile a directory of 1\d+ bytes"):
+        read_layout(path)

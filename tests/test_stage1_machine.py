@@ -1,0 +1,133 @@
+"""Stage 1 where the machine fails and no file does: one line, nothing written, no graph lost."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lib.cache.reader import Cache
+from lib.errors import DataError, UserError
+from lib.files.regular import UnreadableError
+from lib.preprocess import collection
+from lib.preprocess.collection import RawFile, write_cache
+
+from .builders import COLLECTION
+from .stages import REPOSITORY, command, environment
+from .synthetic import write_collection
+
+TRAIN = Path("npz/layout/xla/default/train")
+GRAPHS = 15
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    found = tmp_path_factory.mktemp("root")
+    write_collection(found, COLLECTION, train=11, valid=2, test=2)
+    return found
+
+
+def stage(root: Path, outputs: Path, *flags: object, limit: tuple[int, int] | None = None):
+    """Stage 1 as a user runs it, with a limit that is put on the process."""
+    return subprocess.run(
+        command("01_preprocess.py", "--data", root, "--outputs", outputs, *flags),
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=(lambda: resource.setrlimit(limit[0], (limit[1], limit[1]))) if limit else None,
+    )
+
+
+def check_told(done: subprocess.CompletedProcess, outputs: Path, reason: str) -> None:
+    """One line that names the cache and not a raw file, and nothing written."""
+    path = outputs / COLLECTION / "cache-all"
+    assert done.stderr == f"error: {path}: {reason}\n"
+    assert (done.returncode, done.stdout) == (2, "")
+    assert not [file for file in outputs.rglob("*") if file.is_file()]
+    assert not list(outputs.rglob(".partial*"))
+
+
+@pytest.mark.parametrize(
+    ("size", "flags"),
+    [(2_000, ["--jobs", 1]), (2_000, ["--jobs", 2]), (100_000, ["--jobs", 2])],
+)
+def test_a_disk_that_is_full_drops_no_graph(root, tmp_path, size, flags):
+    """A limit on the size of files, for a worker's own (2 kB) and for the joined ones (100 kB)."""
+    flags = [*flags, "--keep-going"]
+    done = stage(root, tmp_path, *flags, limit=(resource.RLIMIT_FSIZE, size))
+    check_told(done, tmp_path, "File too large")
+    assert stage(root, tmp_path, *flags).returncode == 0  # there is space again
+    assert len(Cache(tmp_path / COLLECTION / "cache-all").table) == GRAPHS
+
+
+def test_too_few_open_files_drop_no_graph(root, tmp_path):
+    limit = resource.RLIMIT_NOFILE, 20
+    done = stage(root, tmp_path, "--jobs", 1, "--keep-going", limit=limit)
+    check_told(done, tmp_path, "Too many open files")
+
+
+def test_a_missing_file_is_no_bad_file(root, tmp_path):
+    """A link to a disk that is not there."""
+    data = tmp_path / "data"
+    write_collection(data, COLLECTION, train=2, valid=1, test=1)
+    victim = data / TRAIN / "far.npz"
+    victim.symlink_to(tmp_path / "disk" / "far.npz")
+    done = stage(data, tmp_path / "outputs", "--jobs", 1, "--keep-going")
+    expected = f"error: {victim}: file: found No such file or directory, expected a readable file\n"
+    assert (done.returncode, done.stderr) == (2, expected)
+    assert not [file for file in (tmp_path / "outputs").rglob("*") if file.is_file()]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("suffix", [".npz", ".pb"])
+def test_what_is_no_file_is_a_bad_file(tmp_path, kind, suffix):
+    """It neither waits for who might write to the pipe, nor reads a device without end."""
+    data = tmp_path / "data"
+    write_collection(data, COLLECTION, train=2, valid=1, test=1)
+    victim = data / TRAIN / f"x{suffix}"
+    if kind == "pipe":
+        os.mkfifo(victim)
+    else:
+        victim.symlink_to("/dev/zero")
+    said = f"{victim}: file: found a {kind}, expected a regular file\n"
+    done = stage(data, tmp_path / "outputs", "--jobs", 1)
+    assert (done.returncode, done.stderr) == (2, f"error: {said}")
+    done = stage(data, tmp_path / "outputs", "--jobs", 1, "--keep-going")
+    assert (done.returncode, done.stderr) == (0, f"skipped: {said}")
+    assert len(Cache(tmp_path / "outputs" / COLLECTION / "cache-all").table) == 4
+
+
+def failing(error: BaseException):
+    """A reader of raw files that fails so."""
+
+    def read(*_: object):
+        raise error
+
+    return read
+
+
+@pytest.mark.parametrize("keep_going", [False, True])
+@pytest.mark.parametrize("kind", ["layout", "tile"])
+def test_a_lack_of_memory_is_no_bad_file(tmp_path, monkeypatch, keep_going, kind):
+    monkeypatch.setitem(collection.READERS, kind, failing(MemoryError()))
+    files = [RawFile(tmp_path / f"{name}.npz", "train") for name in "ab"]
+    with pytest.raises(UserError, match=r"out of memory with .*a\.npz; try fewer with --jobs") as e:
+        write_cache(tmp_path / "cache", files, {"hops": 1}, 1, keep_going, kind=kind)
+    assert not isinstance(e.value, DataError)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_permissions_are_no_content(root, tmp_path, monkeypatch, jobs):
+    """Root may read anything, so that the refusal is made up; other processes are told it too."""
+    error = UnreadableError("a.npz", "file", "Permission denied", "a readable file")
+    monkeypatch.setattr(collection, "_process", failing(error))
+    files = [RawFile(tmp_path / f"{name}.npz", "train") for name in "ab"]
+    with pytest.raises(UnreadableError, match=r"^a\.npz: file: found Permission denied"):
+        write_cache(tmp_path / "cache", files, {"hops": 1}, jobs, keep_going=True)
+    assert list(tmp_path.iterdir()) == []
