@@ -16,7 +16,7 @@ MAKE_VARIABLES = (
     *("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "GNUMAKEFLAGS", "MAKEFILES"),
     *("COLLECTION", "FOLDS", "VENV", "OUTPUTS", "PYTHON", "JOBS", "DATA", "SEED", "ARGS", "HOPS"),
     *("EPOCHS", "MODEL", "TTA", "PARTS", "PARTIAL", "SAMPLE", "SUBMISSION", "SUBMAKE"),
-    *("EXPERIMENT", "A", "B"),
+    *("EXPERIMENT", "A", "B", "KEEP_GOING", "SPLITS", "CORES", "ROUNDS", "PROGRAMS", "BASE_URL"),
 )
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
 TINY_FLAGS = (
@@ -36,31 +36,43 @@ def environment() -> dict[str, str]:
     return kept | {"WANDB_MODE": "disabled", "PYTHONPATH": str(REPOSITORY)}
 
 
-def make(
+def make(*arguments: str, **keywords: object) -> str:
+    """Standard output of :func:`run_make`, which must succeed."""
+    done = run_make(*arguments, **keywords)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run_make(
     *arguments: str,
     venv: Path | str = sys.prefix,
     environ: dict[str, str] | None = None,
+    folder: Path = REPOSITORY,
     **variables: object,
-) -> str:
-    """Run make in the repository; returns standard output, raises if make fails.
+) -> subprocess.CompletedProcess:
+    """Run make in the repository, whatever comes of it.
 
-    ``environ`` is put on top of :func:`environment`.
+    ``environ`` is put on top of :func:`environment`; ``folder`` is another copy of the repository.
+    """
+    return subprocess.run(
+        make_command(*arguments, venv=venv, **variables),
+        cwd=folder,
+        env=environment() | (environ or {}),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def make_command(*arguments: str, venv: Path | str = sys.prefix, **variables: object) -> list[str]:
+    """The command line of make.
 
     ``-o`` keeps make from rebuilding the environment that the tests run in, whatever the age of
     its stamp, or if it has none.
     """
     given = {"VENV": venv, "COLLECTION": COLLECTION, **variables}
     words = [f"{name}={value}" for name, value in given.items()]
-    done = subprocess.run(
-        ["make", "-o", f"{venv}/.ready", "-o", f"{venv}/.ready-native", *words, *arguments],
-        cwd=REPOSITORY,
-        env=environment() | (environ or {}),
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return ["make", "-o", f"{venv}/.ready", "-o", f"{venv}/.ready-native", *words, *arguments]
 
 
 def stages_in(output: str) -> list[str]:

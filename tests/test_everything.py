@@ -8,13 +8,13 @@ from lib.everything import main
 from lib.settings import KINDS
 
 from .commands import call
-from .stages import make
+from .stages import run_make
 from .synthetic import write_collection
 
 # Writes a collection's metrics, or fails for one of them. Arguments: make's.
 STAND_IN = """#!/bin/sh
 for word in "$@"; do case $word in COLLECTION=*) c=${word#COLLECTION=};; esac; done
-echo "$@" >> %(folder)s/calls
+echo "$@ FOLDS=$FOLDS ARGS=$ARGS" >> %(folder)s/calls
 [ $c = layout-xla-random ] && exit 2
 mkdir -p %(folder)s/outputs/$c
 echo '{"validation": {"mean": {"tau": 0.25}}, "test": {}}' > %(folder)s/outputs/$c/metrics.json
@@ -33,10 +33,12 @@ def lines(said) -> dict[str, list[str]]:
     return {line.split()[0]: line.split() for line in said.stdout.splitlines() if line.strip()}
 
 
-def test_every_collection_with_data_runs_whatever_the_others_do(tmp_path, flags):
+def test_every_collection_with_data_runs_whatever_the_others_do(tmp_path, flags, monkeypatch):
+    for name, value in (("FOLDS", "2"), ("ARGS", "--channels '32'"), ("COLLECTION", "x")):
+        monkeypatch.setenv(name, value)
     for name in ("layout-xla-random", "layout-nlp-default"):
         write_collection(tmp_path / "d", name, train=1, valid=0, test=0)
-    said = call(main, *flags, "FOLDS=2", "ARGS=--channels 32", "COLLECTION=x")
+    said = call(main, *flags)
     assert said.returncode == 1
     found = lines(said)
     assert found["layout-xla-random"][1] == "failed"
@@ -47,7 +49,7 @@ def test_every_collection_with_data_runs_whatever_the_others_do(tmp_path, flags)
     assert f"everything: 1 done, 1 failed, {left_out} left out, in 0:0" in said.stdout
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls == [
-        f"JOBS=1 FOLDS=2 ARGS=--channels 32 all COLLECTION={name}"
+        f"JOBS=1 all COLLECTION={name} FOLDS=2 ARGS=--channels '32'"
         for name in ("layout-xla-random", "layout-nlp-default")
     ]
 
@@ -63,8 +65,14 @@ def test_no_data_at_all_is_one_line(flags):
     assert len(said.stderr.splitlines()) == 1
 
 
-def test_the_makefile_hands_its_variables_down():
-    line = make("-n", "everything", FOLDS=2, ARGS="--channels 32").replace("\\\n", "")
-    assert "-m lib.everything --make 'make JOBS=" in line
-    assert "FOLDS=2" in line
-    assert "ARGS=--channels\\ 32" in line
+def test_the_makefile_hands_its_variables_down(tmp_path):
+    """Through the environment, so that no quote is in the way."""
+    stand_in = tmp_path / "make"
+    stand_in.write_text('#!/bin/sh\necho "$* FOLDS=$FOLDS ARGS=$ARGS" >> "$0.calls"\nexit 1\n')
+    stand_in.chmod(0o755)
+    args = """--a 'b c' --d "it's" """
+    done = run_make("everything", SUBMAKE=stand_in, JOBS=3, FOLDS=2, ARGS=args)
+    assert done.returncode == 2, done.stderr
+    layouts = [name for name, kind in KINDS.items() if kind.kind == "layout"]
+    calls = (tmp_path / "make.calls").read_text().splitlines()
+    assert calls == [f"JOBS=3 all COLLECTION={name} FOLDS=2 ARGS={args}" for name in layouts]

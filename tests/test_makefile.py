@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 
 import pytest
@@ -157,6 +158,38 @@ def test_models_share_a_cache_and_nothing_else(run):
 def test_a_new_raw_file_reruns_everything(run, tmp_path):
     folder = tmp_path / "data" / "npz" / "layout" / "xla" / "default" / "train"
     (folder / "train_0.v1.0.npz").rename(folder / "renamed.npz")
+    assert stages(run()) == list(SCRIPTS)
+
+
+@pytest.mark.parametrize("what", ["content", "time", "link"])
+def test_a_raw_file_changed_in_place_reruns_everything(run, tmp_path, what):
+    """Its folder's time stays as it was; its own may be older than all that was made from it."""
+    path = tmp_path / "data" / "npz" / "layout" / "xla" / "default" / "valid" / "valid_0.v1.0.npz"
+    if what == "link":
+        path.rename(tmp_path / "elsewhere.npz")
+        path.symlink_to(tmp_path / "elsewhere.npz")
+        assert stages(run()) == []  # the same file
+    before, times = path.stat(), path.parent.stat()
+    with open(path, "ab") as file:
+        file.write(b"x" if what != "time" else b"")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns - (what == "time")))
+    assert path.parent.stat() == times
+    assert stages(run("-n", "all")) == list(SCRIPTS)
+    assert stages(run()) == list(SCRIPTS)
+    assert stages(run()) == []
+
+
+def test_measurements_rerun_the_stage_that_reads_them(run, tmp_path):
+    (tmp_path / "data" / "measurements.parquet").touch()
+    assert stages(run()) == list(SCRIPTS[3:])
+    assert stages(run()) == []
+
+
+@pytest.mark.parametrize("root", ["npz_all/npz", "npz", "."])
+def test_raw_files_are_found_wherever_stage_1_finds_them(run, tmp_path, root):
+    path = tmp_path / "data" / root / "layout" / "xla" / "default" / "train" / "new.npz"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
     assert stages(run()) == list(SCRIPTS)
 
 

@@ -82,6 +82,24 @@ def test_asking_changes_nothing(copy):
     assert sorted((p, p.stat().st_mtime_ns) for p in copy.outputs.rglob("*")) == before
 
 
+def test_changed_raw_files_are_named(finished, tmp_path):
+    raw = next(finished.data.rglob("train_0*.npz"))
+    times = raw.stat()
+    try:
+        os.utime(raw)
+        found = state(finished.make("status"))
+    finally:
+        os.utime(raw, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert found["preprocess"] == ["stale", "raw files were added, removed or changed"]
+    assert found["train"] == ["stale", "after preprocess, which runs again or is newer"]
+
+
+def test_a_path_with_a_slash_at_its_end(copy):
+    outputs = f"{copy.outputs}/./"
+    found = state(copy.make("status", OUTPUTS=outputs, EPOCHS=7))
+    assert "changed: --epochs 3 → 7" in " ".join(found["train"])
+
+
 def test_what_is_missing_and_what_is_newer(copy):
     (copy.folder / "scores" / "fold_1.parquet").unlink()
     soon = time.time() + 5

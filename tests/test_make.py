@@ -1,0 +1,159 @@
+"""What make is told is checked before it writes, deletes or runs anything."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from lib.settings import KINDS, MODELS
+
+from .builders import COLLECTION
+from .stages import REPOSITORY, run_make
+from .test_makefile import STAND_IN
+
+WORDS = '#!/bin/sh\nprintf "<%s>" "$@"\n'  # shows what a command was given
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory) -> Path:
+    """A copy of the repository, whose path make would not take for any of its variables."""
+    folder = tmp_path_factory.mktemp("make") / "Größe 100 % 'old'; \"new\""
+    hidden = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(REPOSITORY / "lib", folder / "lib", ignore=hidden)
+    for name in ("Makefile", "requirements.txt", *(p.name for p in REPOSITORY.glob("0*.py"))):
+        shutil.copy(REPOSITORY / name, folder)
+    for kept in (f"outputs/{COLLECTION}", "outputs/collect", "old outputs", COLLECTION):
+        (folder / kept).mkdir(parents=True)
+    for name, text in (("stand-in", STAND_IN % (COLLECTION, COLLECTION)), ("words", WORDS)):
+        python = folder / name / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(text)
+        python.chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def repository(pristine, tmp_path) -> Path:
+    """One to change."""
+    return shutil.copytree(pristine, tmp_path / pristine.name)
+
+
+def told(repository: Path, *arguments: str, **variables: object) -> CompletedProcess:
+    given = {"venv": "stand-in", "folder": repository, "FOLDS": 1, **variables}
+    return run_make(*arguments, **given)
+
+
+def everything_below(folder: Path) -> list[tuple[Path, int]]:
+    return sorted((path, path.lstat().st_mtime_ns) for path in folder.parent.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("COLLECTION", value) for value in ("", ".", "..", "../..", "collect", "layout-xla-*")),
+        *(("COLLECTION", value) for value in (f"{COLLECTION} collect", f"{COLLECTION}\n", "/")),
+        *(("MODEL", value) for value in ("..", "tgraph gst", "Tgraph", "/../..", "a'b")),
+        *(("OUTPUTS", value) for value in ("", "old outputs", "a\tb", "a'b", 'a"b', "a$b", "a`b`")),
+        *(("OUTPUTS", value) for value in ("a:b", "a;b", "a#b", "a%b", "a*b", "a=b", "~/a", "-a")),
+        *(("OUTPUTS", value) for value in ("[a]", "a\\b", "a\nb", "a|b", "$(shell touch a)")),
+        *(("DATA", value) for value in ("my data", "a'b", "a$b", "a:b", "$(shell touch a)")),
+        *(("VENV", value) for value in ("", "my venv", "a'b", "@a")),
+        *(("FOLDS", value) for value in ("", "0", "-1", "1.5", "two", "1 2", "99999", "1)) ; ls")),
+        *(("JOBS", value) for value in ("", "0", "many", "$(shell touch a)")),
+        *((name, "x") for name in ("PARTS", "CORES", "ROUNDS")),
+        *((name, "1; touch a") for name in ("SEED", "EPOCHS", "TTA", "HOPS", "KEEP_GOING")),
+        *(("ARGS", value) for value in ("--a 'b", '"', "--a; touch a", "`touch a`", "a\ntouch a")),
+        *(("ARGS", value) for value in ("--a #", "--a \\", "> a", "$(touch a)", "--model ..")),
+        *(("ARGS", value) for value in ("--hops ../../x", "--model='../..'")),
+        *(("SUBMISSION", value) for value in ("it's.csv", "a.csv; touch a")),
+        *(("A", "a\nb"), ("SAMPLE", "a\ntouch a")),
+    ],
+)
+def test_a_bad_value_is_one_line_and_changes_nothing(pristine, name, value):
+    before = everything_below(pristine)
+    given = {"venv" if name == "VENV" else name: value}
+    done = told(pristine, "clean", "all", **given)
+    assert done.returncode == 2, done.stdout
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    named = {"--model": "MODEL", "--hops": "HOPS"}.get(value.partition(" ")[0].partition("=")[0])
+    assert f"*** {named or name}" in done.stderr
+    assert everything_below(pristine) == before
+
+
+def test_the_names_that_make_knows_are_those_of_the_settings(pristine):
+    for name, known in (
+        ("COLLECTION", list(KINDS)),
+        ("MODEL", [model for models in MODELS.values() for model in models]),
+    ):
+        said = told(pristine, "help", **{name: "x"}).stderr
+        assert f"must be one of {' '.join(known)}. " in said
+        for one in known:
+            assert told(pristine, "help", **{name: one}).returncode == 0
+
+
+@pytest.mark.parametrize("outputs", ["Ausgänge", "../結果/ä,b+c@d_e-f.g", "old/"])
+def test_paths_of_any_letters_work_from_start_to_end(repository, outputs):
+    (repository / "stand-in").rename(repository / "Umgebung-ü")
+    (repository / "Daten-ß").mkdir()
+    given = {"venv": "Umgebung-ü", "OUTPUTS": outputs, "DATA": "Daten-ß", "MODEL": "tgraph"}
+    assert "04_ensemble.py" in told(repository, "all", **given).stdout
+    assert "Nothing to be done" in told(repository, "all", **given).stdout
+    assert (repository / outputs / f"{COLLECTION}@tgraph" / "report.html").exists()
+    assert told(repository, "clean", **given).returncode == 0
+    assert [path.name for path in (repository / outputs).iterdir() if path.name[0] != "."] == [
+        COLLECTION
+    ]
+    assert (repository / "outputs" / COLLECTION).exists()
+
+
+@pytest.mark.parametrize(
+    ("target", "variables", "words"),
+    [
+        ("train", {"ARGS": """--a 'b  c' --d="it's" e"""}, ["--a", "b  c", "--d=it's", "e"]),
+        ("compare", {"A": "it's $x", "B": 'a;"b" #%'}, ["it's $x", 'a;"b" #%']),
+        ("submission", {"SAMPLE": "my sämple's.csv"}, ["--sample", "my sämple's.csv"]),
+        ("score", {"SUBMISSION": "'my own.csv' other.csv"}, ["my own.csv", "other.csv"]),
+        ("download", {"BASE_URL": "http://x/?a=b&c='d'"}, ["--base-url", "http://x/?a=b&c='d'"]),
+    ],
+)
+def test_quotes_reach_a_command_as_from_a_shell(repository, target, variables, words):
+    (repository / "outputs" / COLLECTION / "cache-all").mkdir()
+    (repository / "outputs" / COLLECTION / "cache-all" / "manifest.json").touch()
+    done = told(repository, "-o01_preprocess.py", target, venv="words", **variables)
+    assert "".join(f"<{word}>" for word in words) in done.stdout, done.stdout + done.stderr
+    assert "Syntax error" not in done.stderr
+
+
+def test_a_model_and_hops_in_quotes_decide_paths_too(pristine):
+    said = told(pristine, "-n", "status", ARGS="--model 'tgraph' --hops=\"2\"").stdout
+    assert f" outputs/{COLLECTION}@tgraph --cache outputs/{COLLECTION}/cache-2 " in said
+
+
+@pytest.mark.parametrize("spoilt", ["outputs", "outputs/.make"])
+def test_outputs_that_cannot_be_written_are_one_line(repository, spoilt):
+    """As on a read-only disk (which root does not meet): never `Nothing to be done`."""
+    assert told(repository, "all").returncode == 0
+    shutil.rmtree(repository / spoilt)
+    (repository / spoilt).touch()
+    if spoilt == "outputs/.make":
+        (repository / "outputs" / "x").touch()
+    before = everything_below(repository)
+    done = told(repository, "all", EPOCHS=3)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert f"outputs/.make/{COLLECTION}.raw cannot be written: " in done.stderr
+    assert everything_below(repository) == before
+
+
+def test_a_stamp_alone_that_cannot_be_written_is_named(repository):
+    assert told(repository, "all").returncode == 0
+    stamp = repository / "outputs" / ".make" / f"{COLLECTION}.train"
+    stamp.unlink()
+    stamp.mkdir()
+    said = told(repository, "all", EPOCHS=3).stderr
+    assert f"outputs/.make/{COLLECTION}.train cannot be written: " in said
