@@ -1,10 +1,9 @@
 """Every collection that has data, one after another, and an account of them at the end.
 
-Runs    make all COLLECTION=... for each collection; make's variables come from the environment,
-        where make puts those that it was given
+Runs    make all COLLECTION=... for each collection, with the variables it was given
 Exit    0 if all went well, 1 if a collection failed (the others are run all the same)
 
-    FOLDS=2 python -m lib.everything --make 'make JOBS=2'
+    python -m lib.everything --make 'make JOBS=2' [NAME=VALUE ...]
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from lib import settings
 from lib.artifacts import read_json
+from lib.command_line import Parser
 from lib.errors import UserError, one_line_errors
 
 SECTIONS = ("training", "validation", "test")
@@ -91,16 +91,17 @@ def _clock(seconds: float) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run them all, print the account, and exit with 1 if one failed."""
-    parser = argparse.ArgumentParser("lib.everything", description=__doc__.partition("\n")[0])
+    parser = Parser(prog="python -m lib.everything", description=__doc__.partition("\n")[0])
     parser.add_argument("--make", default="make", help="the command, in shell words")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    parser.add_argument("--model", help="leave out collections that do not have it")
+    parser.add_argument("variables", nargs="*", help="of make, as NAME=VALUE")
     args = parser.parse_args(arguments)
-    make = shlex.split(args.make)
-    outcomes = [
-        run_collection(name, make, args.outputs, args.data, args.model) for name in settings.KINDS
-    ]
+    variables = [v for v in args.variables if not v.startswith("COLLECTION=")]
+    make = [*shlex.split(args.make), *variables]
+    names = list(settings.KINDS)
+    model = next((v.partition("=")[2] for v in variables if v.startswith("MODEL=")), None)
+    outcomes = [run_collection(name, make, args.outputs, args.data, model) for name in names]
     if all(one.status == "left out" for one in outcomes):
         raise UserError(f"no collection has data: {outcomes[0].note}")
     print(account(outcomes))

@@ -21,6 +21,7 @@ from tqdm import tqdm
 
 from lib.artifacts import remove_leftovers
 from lib.collect.zoo import Program, all_programs
+from lib.command_line import Parser
 from lib.errors import UserError, one_line_errors
 
 # The allocator keeps big temporaries instead of returning them to the system after every run,
@@ -42,7 +43,7 @@ COMPILED = ".compiled"  # JAX's cache in the output folder: more rounds need no 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m lib.collect", description=__doc__)
+    parser = Parser(prog="python -m lib.collect", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("outputs/collect"))
     parser.add_argument("--cores", default="1", help="one collector timing on each, such as 0,1")
     parser.add_argument("--compile-cores", help="where all compile, such as 0,1; else as --cores")

@@ -6,7 +6,6 @@ pure function of the raw files: the same files give the same bytes.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -18,6 +17,7 @@ import polars as pl
 from lib.artifacts import TEMPORARY, atomic_file, atomic_folder, remove_leftovers
 from lib.collect.hlo import Measurements, read_raw
 from lib.collect.splits import assign_splits, settled_splits
+from lib.command_line import Parser
 from lib.errors import UserError, one_line_errors
 from lib.files.parquet import write_parquet
 from lib.rounds import ceiling
@@ -258,7 +258,7 @@ def too_few(programs: pl.DataFrame) -> list[str]:
 
 def main() -> None:
     """Export, and say in one line what was written."""
-    parser = argparse.ArgumentParser(prog="python -m lib.collect.export", description=__doc__)
+    parser = Parser(prog="python -m lib.collect.export", description=__doc__)
     parser.add_argument("collected", type=Path, help="the raw files, such as outputs/collect")
     parser.add_argument("root", type=Path, help="the dataset to write, such as data/xla-cpu")
     parser.add_argument("--fewest-rounds", type=int, default=0, help="leave out what has fewer")

@@ -21,6 +21,7 @@ from pathlib import Path
 import polars as pl
 
 from lib.artifacts import atomic_file
+from lib.command_line import Parser
 from lib.ensemble.expected import OFFICIAL_TEST, data_root, identifiers
 from lib.ensemble.rows import check_row, kind_of, read_rows, row_score
 from lib.ensemble.truth import Truth
@@ -127,7 +128,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Score each submission, write the table of all, and rank them if they are several."""
     description, _, _ = __doc__.partition("\n\n    python")
     form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("lib.ensemble.leaderboard", None, description, None, [], form)
+    about = {"description": description, "formatter_class": form}
+    parser = Parser(prog="python -m lib.ensemble.leaderboard", **about)
     parser.add_argument("submissions", type=Path, nargs="*", help="default: that of --outputs")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from lib import settings
+from lib.command_line import Parser
 from lib.ensemble.expected import (
     OFFICIAL_TEST,
     OFFICIAL_TOTAL,
@@ -125,7 +126,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Merge, or say in one line what is missing."""
     description, _, _ = __doc__.partition("\n\n    python")
     form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("lib.ensemble.merge", None, description, formatter_class=form)
+    about = {"description": description, "formatter_class": form}
+    parser = Parser(prog="python -m lib.ensemble.merge", **about)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
     parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")

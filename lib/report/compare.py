@@ -6,11 +6,11 @@ outputs does as well if it holds one collection, or the one that the other side 
 
 from __future__ import annotations
 
-import argparse
 import math
 from pathlib import Path
 from typing import NoReturn
 
+from lib.command_line import Parser
 from lib.errors import UserError, one_line_errors
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.metric import Metric
@@ -24,7 +24,7 @@ NAME = 44  # characters of a graph's name
 ROWS = 40  # graphs shown of a section, unless all are asked for
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}; usage: make compare A=outputs/x B=outputs/y [ARGS=--all]")
 

@@ -7,13 +7,13 @@ may have chosen otherwise than the screen.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from markupsafe import Markup
 
 from lib.artifacts import atomic_file
+from lib.command_line import Parser
 from lib.errors import UserError, one_line_errors
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.figures import COLOURS, WIDE, by_graph, learning_curve
@@ -140,7 +140,7 @@ def _fold_keys(experiment: Experiment) -> list[tuple[str, str]]:
 
 def main() -> None:
     """Write the pictures and say where."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="a collection's outputs")
     parser.add_argument("into", type=Path, help="folder of the pictures")
     args = parser.parse_args()

@@ -6,7 +6,6 @@ and because of which files, and this module says it for people.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shlex
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
+from lib.command_line import Parser
 from lib.errors import one_line_errors
 from lib.report.experiment import SECTIONS, STAGES, Experiment, read_experiment
 from lib.report.statistics import mean
@@ -26,8 +26,7 @@ from lib.terminal import duration, paint, table
 
 UPDATE = re.compile(r"^\S*:\d+: update target '(?P<target>.+)' due to: (?P<due>.*)$")
 MISSING = re.compile(r"^\S*:\d+: target '(?P<target>.+)' does not exist$")
-# What lib/make.sh calls flags and raw files that have changed, and the stamp of the latter.
-VARIABLES, RAW_FILES, RAW_STAMP = "variables-of-", "raw-files", ".raw"
+VARIABLES = "variables-of-"  # the Makefile's name for flags that have changed
 SHOWN = 4  # files of a reason, before it is "and n more"
 
 
@@ -55,7 +54,7 @@ class Part:
 
 def main() -> None:
     """Read make's trace from standard input and print the state of a collection."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Parser(prog="python -m lib.report.status", description=__doc__)
     parser.add_argument("folder", type=Path, help="the collection's outputs")
     parser.add_argument("--folds", type=int, required=True)
     parser.add_argument("--cache", type=Path, required=True, help="the folder of the cache")
@@ -84,12 +83,13 @@ def read_trace(parts: Sequence[Part], lines: Iterable[str]) -> None:
     known = {str(part.path): part for part in parts}
     for line in lines:
         if found := UPDATE.match(line):
-            due = [str(Path(name)) for name in found["due"].split()]
+            due = found["due"].split()
         elif found := MISSING.match(line):
-            due = [str(Path(found["target"]))]
+            due = [found["target"]]
         else:
             continue
-        if part := known.get(str(Path(found["target"]))):  # without the slashes that say nothing
+        if found["target"] in known:
+            part = known[found["target"]]
             together = [part] if part.stage != "ensemble" else _of(parts, "ensemble")
             for one in together:  # stage 4 makes its files at once
                 one.due += due
@@ -159,11 +159,8 @@ def _reasons(
     upstream = [stage for stage in upstream if stage != (stale[0].stage if stale else "")]
     files = [n for n in due if n not in paths and not n.startswith(VARIABLES)]
     flagged = [n for n in files if Path(n) == stamp]
-    raw = [n for n in files if n == RAW_FILES or n.endswith(RAW_STAMP)]
-    files = [n for n in files if n not in (*flagged, *raw)]
+    files = [n for n in files if n not in flagged]
     lines = []
-    if raw:
-        lines.append("raw files were added, removed or changed")
     if any(name.startswith(VARIABLES) for name in due):
         lines.append(_changed_flags(stamp, flags))
     if flagged:

@@ -6,18 +6,18 @@ and resumed have one id and become one run.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
 
+from lib.command_line import Parser
 from lib.errors import UserError, one_line_errors
 from lib.tracking import has_key
 
 
 def main() -> None:
     """Upload every offline run below a folder of outputs; those uploaded before are skipped."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = Parser(prog="python -m lib.report.sync", description=__doc__)
     parser.add_argument("outputs", type=Path)
     outputs = parser.parse_args().outputs
     runs = waiting(outputs)

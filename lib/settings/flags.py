@@ -6,9 +6,9 @@ import argparse
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from lib.errors import UserError
+from lib.command_line import Parser
 from lib.settings.base import Settings
 from lib.settings.tables import (
     KINDS,
@@ -26,23 +26,12 @@ BUNDLED = ROOT / "data" / "xla-cpu"
 DOWNLOADED = ROOT / "data" / "tpugraphs"
 
 
-class _Flags(argparse.ArgumentParser):
-    """Takes flags as they are written, and tells what is wrong with one in one line."""
-
-    def __init__(self, **about: Any):
-        # A shortened `--mod` would choose another folder than Make, which reads whole names.
-        super().__init__(**about, allow_abbrev=False)
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; {self.prog} --help names the flags")
-
-
-class _StageFlags(_Flags):
+class _StageFlags(Parser):
     """A stage's command line, whose settings are those of the named collection and model."""
 
     def parse_known_args(self, args=None, namespace=None):
         """What parse_args calls: first the collection and model, then the flags they have."""
-        first = _Flags(prog=self.prog, add_help=False)
+        first = Parser(prog=self.prog, add_help=False)
         first.add_argument("--collection")
         first.add_argument("--model")
         first.add_argument("--show", action="store_true")

@@ -6,13 +6,13 @@ before the first file is written, and the files appear together once all are com
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from lib.artifacts import atomic_file
+from lib.command_line import Parser
 from lib.errors import UserError, one_line_errors
 from lib.tpugraphs.encoding import PADDINGS
 from lib.tpugraphs.npz import LayoutGraph, TileKernel, write_layout, write_tile
@@ -96,9 +96,10 @@ def _summary(
     return f"wrote {what}: {kind}, {nodes} nodes, {runs} configurations"
 
 
+@one_line_errors()
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; errors are one line on standard error and exit code 2."""
-    parser = argparse.ArgumentParser(prog="python -m lib.tpugraphs.convert", description=__doc__)
+    parser = Parser(prog="python -m lib.tpugraphs.convert", description=__doc__)
     parser.add_argument("source", metavar="IN.pb", type=Path, help="the protobuf file")
     parser.add_argument("folder", metavar="OUT_DIR", type=Path, help="where to write npz files")
     parser.add_argument(
@@ -108,8 +109,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--kind", choices=("auto", *KINDS), default="auto", help="of message; auto: by content"
     )
     arguments = parser.parse_args(argv)
-    with one_line_errors():
-        print(convert(arguments.source, arguments.folder, arguments.pad, arguments.kind))
+    print(convert(arguments.source, arguments.folder, arguments.pad, arguments.kind))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lib.artifacts import TEMPORARY, atomic_folder, read_json, write_json
+from lib.command_line import Parser
 from lib.errors import DataError, UserError, one_line_errors
 from lib.files.regular import UnreadableError, open_regular
 from lib.settings import DOWNLOADED, KINDS
@@ -242,9 +243,10 @@ def _summary(piece: Piece, files: dict[str, Any], done: str) -> str:
     return f"{piece.folder}: {len(files)} files, {size / 1e6:.1f} MB, {done}"
 
 
+@one_line_errors()
 def main(argv: Sequence[str] | None = None) -> None:
     """The command line; errors are one line on standard error and exit code 2."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m lib.tpugraphs.download",
         description=__doc__,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
@@ -257,11 +259,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--verify", action="store_true", help="hash every file that is there")
     arguments = parser.parse_args(argv)
     splits = [split.strip() for split in arguments.splits.split(",") if split.strip()]
-    with one_line_errors():
-        for line in download(
-            arguments.collection, arguments.to, arguments.base_url, splits, arguments.verify
-        ):
-            print(line, flush=True)
+    given = arguments.collection, arguments.to, arguments.base_url, splits, arguments.verify
+    for line in download(*given):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":
