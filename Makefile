@@ -8,27 +8,46 @@ VENV ?= .venv
 OUTPUTS ?= outputs
 PYTHON ?= python3
 # Folds train side by side, one thread each; the number of jobs never changes a result.
-JOBS ?= $(shell nproc)
-ifeq (,$(findstring j,$(filter-out --%,$(MAKEFLAGS))))
-MAKEFLAGS += -j$(JOBS)
-endif
-MAKEFLAGS += --no-print-directory
+JOBS := $(or $(value JOBS),$(shell nproc))
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 .SUFFIXES:
 
+# Values are checked before anything is written, deleted or run. Those of the first kind stand in
+# paths, or bare in command lines; those of the second are quoted there.
+PLAIN := COLLECTION FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS KEEP_GOING \
+	PARTIAL SPLITS CORES ROUNDS
+QUOTED := A B SAMPLE PROGRAMS BASE_URL
+quoted = '$(subst ','\'',$(1))'
+define newline :=
+
+
+endef
+$(foreach v,MODEL HOPS $(PLAIN) $(QUOTED),\
+	$(if $(findstring $(newline),$(value $(v))),$(error $(v): more than one line)))
+FIRST_MODELS := tgraph-plus tile
+WHOLE_GRAPH_MODELS := tgraph-plus gst pooling partitioning gat
+told = $(lastword $(patsubst --$(1)=%,%,$(filter --$(1)=%,\
+	$(subst --$(1) ,--$(1)=,$(subst ',,$(subst ",,$(value ARGS)))))))
+CHOSEN := $(or $(value MODEL),$(call told,model),\
+	$(if $(filter tile-%,$(value COLLECTION)),tile,tgraph-plus))
+RADIUS := $(filter-out 1,$(or $(value HOPS),$(call told,hops),\
+	$(if $(filter $(WHOLE_GRAPH_MODELS),$(CHOSEN)),all)))
+WRONG := $(shell sh lib/make.sh check $(call quoted,MODEL=$(CHOSEN)) $(call quoted,HOPS=$(RADIUS)) \
+	$(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
+$(if $(WRONG),$(error $(WRONG)))
+
+ifeq (,$(findstring j,$(filter-out --%,$(MAKEFLAGS))))
+MAKEFLAGS += -j$(JOBS)
+endif
+MAKEFLAGS += --no-print-directory
 RUN := $(VENV)/bin/python
 # Models of a collection lie side by side; the first of its kind has the plain name. Caches are
 # shared where graphs are pruned alike. (lib/settings has the same rules, as `results`, `cache`.)
-told = $(shell printf '%s' '$(ARGS)' | sed -n 's/.*--$(1)[ =] *\([^ ]*\).*/\1/p')
-FIRST_MODELS := tgraph-plus tile
-WHOLE_GRAPH_MODELS := tgraph-plus gst pooling partitioning gat
-CHOSEN := $(or $(MODEL),$(call told,model),$(if $(filter tile-%,$(COLLECTION)),tile,tgraph-plus))
 MODEL_NAME := $(filter-out $(FIRST_MODELS),$(CHOSEN))
 NAME := $(COLLECTION)$(if $(MODEL_NAME),@$(MODEL_NAME))
 OUT := $(OUTPUTS)/$(NAME)
-RADIUS := $(filter-out 1,$(or $(HOPS),$(call told,hops),$(if $(filter $(WHOLE_GRAPH_MODELS),$(CHOSEN)),all)))
 KEPT := $(if $(RADIUS),-$(RADIUS))
 CACHE := $(OUTPUTS)/$(COLLECTION)/cache$(KEPT)
 FOLD_NUMBERS := $(shell seq 0 $$(($(FOLDS) - 1)))
@@ -37,6 +56,7 @@ SCORES := $(FOLD_NUMBERS:%=$(OUT)/scores/fold_%.parquet)
 
 # Flags: only what was given on the command line; everything else is the collection's own setting.
 flag = $(if $($(1)),--$(2) $($(1)))
+text = $(if $(value $(1)),--$(2) $(call quoted,$(value $(1))))
 COMMON = --collection $(COLLECTION) --outputs $(OUTPUTS) $(call flag,DATA,data) \
 	$(call flag,SEED,seed) $(call flag,HOPS,hops) $(call flag,MODEL,model) $(ARGS)
 PREPROCESS_FLAGS = $(COMMON) $(if $(KEEP_GOING),--keep-going)
@@ -50,9 +70,10 @@ CACHE_FLAGS = --collection $(COLLECTION) --outputs $(OUTPUTS) $(call flag,DATA,d
 
 # Sources each stage runs: its wing, and the ground floor that it stands on.
 # (Fetching data is no part of reading it.)
+LIBRARY := $(shell find lib -name '*.py')
 py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py \
 	lib/report/__main__.py lib/report/compare.py lib/report/pictures.py lib/report/status.py \
-	lib/report/sync.py,$(foreach d,$(1),$(if $(filter %.py,$(d)),lib/$(d),$(shell find lib/$(d) -name '*.py'))))
+	lib/report/sync.py,$(foreach d,$(1),$(filter lib/$(d) lib/$(d)/%,$(LIBRARY))))
 FLOOR := errors.py artifacts.py command_line.py files folds.py settings terminal.py stage.py tracking.py provenance.py \
 	tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
@@ -64,31 +85,21 @@ ENSEMBLE_SOURCES := 04_ensemble.py \
 	$(call py,$(FLOOR) metrics.py rounds.py baseline.py blending.py layouts ensemble report) \
 	$(wildcard lib/report/page.*)
 
-# A file that changes exactly when its text does: how a stage depends on variables.
-# (Under `make -n`, which must change nothing, it is not written.)
-BUILDS := $(filter all preprocess train infer ensemble study $(OUTPUTS)/%,$(MAKECMDGOALS))
-ifneq (,$(BUILDS))
-stamped = $(OUTPUTS)/.make/$(or $(2),$(NAME)).$(1)
-ifeq (,$(findstring n,$(firstword -$(MAKEFLAGS))))
-stamp = $(shell mkdir -p $(OUTPUTS)/.make && f=$(stamped) && \
-	printf '%s\n' '$(3)' | cmp -s - $$f || printf '%s\n' '$(3)' > $$f)$(stamped)
-else
-# Variables that changed stand for the file that would be written.
-stamp = $(shell printf '%s\n' '$(3)' | cmp -s - $(stamped) && echo $(stamped) || echo variables-of-$(1))
-.PHONY: variables-of-preprocess$(KEPT) variables-of-train variables-of-infer variables-of-ensemble \
-	variables-of-study
-endif
-PREPROCESS_STAMP := $(call stamp,preprocess$(KEPT),$(COLLECTION),$(CACHE_FLAGS))
-TRAIN_STAMP := $(call stamp,train,,$(TRAIN_FLAGS))
-INFER_STAMP := $(call stamp,infer,,$(INFER_FLAGS))
-ENSEMBLE_STAMP := $(call stamp,ensemble,,$(ENSEMBLE_FLAGS) $(FOLDS))
-STUDY_STAMP := $(call stamp,study,,$(STUDY_FLAGS) $(FOLDS))
-endif
-
-# The raw splits' folders: adding or removing a graph reruns stage 1.
+# What stages depend on beside files with one name: the raw files, and variables.
+# (Under `make -n`, which must change nothing, no stamp is written.)
 ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu)
-RAW := $(foreach r,$(ROOTS),$(wildcard $(r)/npz_all/npz/$(subst -,/,$(COLLECTION))/* \
-	$(r)/npz/$(subst -,/,$(COLLECTION))/*))
+MEASUREMENTS := $(wildcard $(ROOTS:%=%/measurements.parquet))
+ifneq (,$(filter all preprocess train infer ensemble study $(OUTPUTS)/%,$(MAKECMDGOALS)))
+STAMPS := $(shell sh lib/make.sh stamps $(OUTPUTS)/.make \
+	$(if $(findstring n,$(firstword -$(MAKEFLAGS))),dry,write) $(COLLECTION) '$(ROOTS)' \
+	$(call quoted,$(COLLECTION).preprocess$(KEPT)=$(CACHE_FLAGS)) \
+	$(call quoted,$(NAME).train=$(TRAIN_FLAGS)) $(call quoted,$(NAME).infer=$(INFER_FLAGS)) \
+	$(call quoted,$(NAME).ensemble=$(ENSEMBLE_FLAGS) $(FOLDS)) \
+	$(call quoted,$(NAME).study=$(STUDY_FLAGS) $(FOLDS)))
+$(if $(filter error:,$(STAMPS)),$(error $(STAMPS)))
+.PHONY: $(filter-out $(OUTPUTS)/%,$(STAMPS))
+endif
+stamp = $(word $(1),$(STAMPS))
 
 READY := $(VENV)/.ready
 NATIVE_READY := $(VENV)/.ready-native
@@ -127,34 +138,34 @@ all: $(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html  ## all four s
 # itself in the recipe, for then `make -n` would run it.)
 SUBMAKE ?= $(MAKE)
 everything: $(READY)  ## make all for every collection that has data, and an account of them
-	$(RUN) -m lib.everything --make '$(SUBMAKE) JOBS=$(JOBS)' --outputs $(OUTPUTS) \
-		$(call flag,DATA,data) $(MAKEOVERRIDES)
+	$(RUN) -m lib.everything --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) --outputs $(OUTPUTS) \
+		$(call flag,DATA,data) $(call flag,MODEL,model)
 
 preprocess: $(CACHE)/manifest.json  ## stage 1: raw graphs to the cache
 train: $(MODELS)  ## stage 2: a network for each of the first FOLDS folds
 infer: $(SCORES)  ## stage 3: a score parquet a fold
 ensemble: all  ## stage 4: blend, submission, metrics, report
 
-$(CACHE)/manifest.json: $(RAW) $(PREPROCESS_SOURCES) $(PREPROCESS_STAMP) | $(READY)
+$(CACHE)/manifest.json: $(PREPROCESS_SOURCES) $(call stamp,1) $(call stamp,2) | $(READY)
 	$(RUN) 01_preprocess.py $(PREPROCESS_FLAGS)
 
-$(OUT)/fold_%/metrics.json: $(CACHE)/manifest.json $(TRAIN_SOURCES) $(TRAIN_STAMP) $(NATIVE) | $(NATIVE_READY)
+$(OUT)/fold_%/metrics.json: $(CACHE)/manifest.json $(TRAIN_SOURCES) $(call stamp,3) $(NATIVE) | $(NATIVE_READY)
 	$(RUN) 02_train.py $(TRAIN_FLAGS) --fold $*
 
-$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(INFER_STAMP) $(NATIVE) | $(NATIVE_READY)
+$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(call stamp,4) $(NATIVE) | $(NATIVE_READY)
 	$(RUN) 03_infer.py $(INFER_FLAGS) --fold $*
 
-$(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html &: $(SCORES) $(ENSEMBLE_SOURCES) $(ENSEMBLE_STAMP) | $(READY)
+$(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html &: $(SCORES) $(MEASUREMENTS) $(ENSEMBLE_SOURCES) $(call stamp,5) | $(READY)
 	$(RUN) 04_ensemble.py $(ENSEMBLE_FLAGS) --folds $(FOLDS)
 
 study: $(OUT)/study/study.parquet  ## what permutations, batch, blending and folds buy COLLECTION: [PARTS=3]
 
-$(OUT)/study/study.parquet: $(MODELS) $(INFER_SOURCES) $(ENSEMBLE_SOURCES) $(STUDY_STAMP) | $(READY)
+$(OUT)/study/study.parquet: $(MODELS) $(MEASUREMENTS) $(INFER_SOURCES) $(ENSEMBLE_SOURCES) $(call stamp,6) | $(READY)
 	$(RUN) 04_ensemble.py $(STUDY_FLAGS) --folds $(FOLDS) --study --jobs $(JOBS)
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.ensemble.merge --outputs $(OUTPUTS) $(call flag,DATA,data) \
-		$(call flag,SAMPLE,sample) $(call flag,MODEL,model) $(if $(PARTIAL),--partial)
+		$(call text,SAMPLE,sample) $(call flag,MODEL,model) $(if $(PARTIAL),--partial)
 
 score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
 	$(RUN) -m lib.ensemble.leaderboard --outputs $(OUTPUTS) $(call flag,DATA,data) $(SUBMISSION)
@@ -162,15 +173,16 @@ score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that
 ##@ look
 status: | $(READY)  ## what of COLLECTION is built, what is stale and why, scores so far
 	@LC_ALL=C $(MAKE) -n --trace all 2>&1 | $(RUN) -m lib.report.status $(OUT) --cache $(CACHE) --folds $(FOLDS) \
-		--stamps $(OUTPUTS)/.make --preprocess='$(CACHE_FLAGS)' --train='$(TRAIN_FLAGS)' \
-		--infer='$(INFER_FLAGS)' --ensemble='$(ENSEMBLE_FLAGS) $(FOLDS)'
+		--stamps $(OUTPUTS)/.make --preprocess=$(call quoted,$(CACHE_FLAGS)) \
+		--train=$(call quoted,$(TRAIN_FLAGS)) --infer=$(call quoted,$(INFER_FLAGS)) \
+		--ensemble=$(call quoted,$(ENSEMBLE_FLAGS) $(FOLDS))
 
 report: | $(READY)  ## write COLLECTION's report.html anew from what is there
 	@$(RUN) -m lib.report $(ENSEMBLE_FLAGS)
 
 compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [ARGS=--all]
-	@test -n '$(A)' -a -n '$(B)' || { echo 'usage: make compare A=outputs/x B=outputs/y' >&2; exit 2; }
-	@$(RUN) -m lib.report.compare '$(A)' '$(B)' $(ARGS)
+	$(if $(and $(value A),$(value B)),,$(error usage: make compare A=outputs/x B=outputs/y))
+	@$(RUN) -m lib.report.compare $(call quoted,$(value A)) $(call quoted,$(value B)) $(ARGS)
 
 wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
 	@$(RUN) -m lib.report.sync $(OUTPUTS)
@@ -212,13 +224,13 @@ CORES ?= 1
 ROUNDS ?= 24
 collect: $(COLLECT_READY) $(READY)  ## measure programs on this machine: [CORES=1] [ROUNDS=24] [PROGRAMS="bert.*"]
 	$(COLLECT_VENV)/bin/python -m lib.collect --resume --cores $(CORES) --rounds $(ROUNDS) \
-		--output $(OUTPUTS)/collect $(if $(PROGRAMS),--programs '$(PROGRAMS)') $(ARGS)
+		--output $(OUTPUTS)/collect $(call text,PROGRAMS,programs) $(ARGS)
 	$(RUN) -m lib.collect.export $(OUTPUTS)/collect $(or $(DATA),$(OUTPUTS)/xla-cpu)
 
 SPLITS ?= train,valid,test
 download: $(READY)  ## the official archives of COLLECTION into DATA: [BASE_URL=http://...] [SPLITS=train,valid,test]
 	$(RUN) -m lib.tpugraphs.download --collection $(COLLECTION) --splits $(SPLITS) \
-		--to $(or $(DATA),data/tpugraphs) $(call flag,BASE_URL,base-url) $(ARGS)
+		--to $(or $(DATA),data/tpugraphs) $(call text,BASE_URL,base-url) $(ARGS)
 
 ##@ tidy
 clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)

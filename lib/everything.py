@@ -1,9 +1,10 @@
 """Every collection that has data, one after another, and an account of them at the end.
 
-Runs    make all COLLECTION=... for each collection, with the variables it was given
+Runs    make all COLLECTION=... for each collection; make's variables come from the environment,
+        where make puts those that it was given
 Exit    0 if all went well, 1 if a collection failed (the others are run all the same)
 
-    python -m lib.everything --make 'make JOBS=2' [NAME=VALUE ...]
+    FOLDS=2 python -m lib.everything --make 'make JOBS=2'
 """
 
 from __future__ import annotations
@@ -95,13 +96,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--make", default="make", help="the command, in shell words")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    parser.add_argument("variables", nargs="*", help="of make, as NAME=VALUE")
+    parser.add_argument("--model", help="leave out collections that do not have it")
     args = parser.parse_args(arguments)
-    variables = [v for v in args.variables if not v.startswith("COLLECTION=")]
-    make = [*shlex.split(args.make), *variables]
-    names = list(settings.KINDS)
-    model = next((v.partition("=")[2] for v in variables if v.startswith("MODEL=")), None)
-    outcomes = [run_collection(name, make, args.outputs, args.data, model) for name in names]
+    make = shlex.split(args.make)
+    outcomes = [
+        run_collection(name, make, args.outputs, args.data, args.model) for name in settings.KINDS
+    ]
     if all(one.status == "left out" for one in outcomes):
         raise UserError(f"no collection has data: {outcomes[0].note}")
     print(account(outcomes))

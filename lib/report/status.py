@@ -26,7 +26,8 @@ from lib.terminal import duration, paint, table
 
 UPDATE = re.compile(r"^\S*:\d+: update target '(?P<target>.+)' due to: (?P<due>.*)$")
 MISSING = re.compile(r"^\S*:\d+: target '(?P<target>.+)' does not exist$")
-VARIABLES = "variables-of-"  # the Makefile's name for flags that have changed
+# What lib/make.sh calls flags and raw files that have changed, and the stamp of the latter.
+VARIABLES, RAW_FILES, RAW_STAMP = "variables-of-", "raw-files", ".raw"
 SHOWN = 4  # files of a reason, before it is "and n more"
 
 
@@ -83,13 +84,12 @@ def read_trace(parts: Sequence[Part], lines: Iterable[str]) -> None:
     known = {str(part.path): part for part in parts}
     for line in lines:
         if found := UPDATE.match(line):
-            due = found["due"].split()
+            due = [str(Path(name)) for name in found["due"].split()]
         elif found := MISSING.match(line):
-            due = [found["target"]]
+            due = [str(Path(found["target"]))]
         else:
             continue
-        if found["target"] in known:
-            part = known[found["target"]]
+        if part := known.get(str(Path(found["target"]))):  # without the slashes that say nothing
             together = [part] if part.stage != "ensemble" else _of(parts, "ensemble")
             for one in together:  # stage 4 makes its files at once
                 one.due += due
@@ -159,8 +159,11 @@ def _reasons(
     upstream = [stage for stage in upstream if stage != (stale[0].stage if stale else "")]
     files = [n for n in due if n not in paths and not n.startswith(VARIABLES)]
     flagged = [n for n in files if Path(n) == stamp]
-    files = [n for n in files if n not in flagged]
+    raw = [n for n in files if n == RAW_FILES or n.endswith(RAW_STAMP)]
+    files = [n for n in files if n not in (*flagged, *raw)]
     lines = []
+    if raw:
+        lines.append("raw files were added, removed or changed")
     if any(name.startswith(VARIABLES) for name in due):
         lines.append(_changed_flags(stamp, flags))
     if flagged:
