@@ -55,7 +55,7 @@ one_of() { # NAME=VALUE KNOWN ...
 stamps() {
   folder=$1 mode=$2 collection=$3 roots=$4 found=
   shift 4
-  stamp "$collection.raw" "$(raw_files)" raw-files
+  raw_files
   for given; do
     name=${given%%=*}
     stamp "$name" "${given#*=}" "variables-of-${name#*.}"
@@ -66,15 +66,22 @@ stamps() {
 stamp() { # FILE TEXT NAME
   file=$folder/$1
   found="$found $file"
-  { IFS= read -r before <"$file"; } 2>/dev/null && [ "$before" = "$2" ] && return
-  [ "$mode" != dry ] || { found="${found% *} $3"; return; }
-  new=$file.$$
-  why=$( (mkdir -p "$folder" && printf '%s\n' "$2" >"$new" && mv -fT "$new" "$file") 2>&1) && return
-  rm -f "$new"
-  fail "error: $file cannot be written: ${why##*: }"
+  same "$file" "$2" || if [ "$mode" = dry ]; then found="${found% *} $3"; else put "$file" "$2"; fi
 }
 
-# A fingerprint of names, sizes and times of what stage 1 would read.
+same() { # FILE TEXT
+  { IFS= read -r before <"$1"; } 2>/dev/null && [ "$before" = "$2" ]
+}
+
+put() { # FILE TEXT
+  new=$1.$$
+  why=$( (mkdir -p "$folder" && printf '%s\n' "$2" >"$new" && mv -fT "$new" "$1") 2>&1) && return
+  rm -f "$new"
+  fail "error: $1 cannot be written: ${why##*: }"
+}
+
+# The stamp of what stage 1 would read. Files are read only if a name, size or time is another than
+# when that was done last: a copy of the same data, or `touch`, is no reason to make anything again.
 raw_files() {
   set --
   for root in $roots; do
@@ -83,8 +90,20 @@ raw_files() {
       [ ! -d "$below" ] || set -- "$@" "$below"
     done
   done
-  [ $# -gt 0 ] || return 0
-  find -L "$@" -mindepth 2 -maxdepth 2 -type f ! -name '.*' -printf '%p %s %T@\n' | sort | sha256sum
+  times=$(listed '%p %s %T@\n' "$@" | sort | sha256sum)
+  if same "$folder/$collection.times" "$times" && [ -f "$folder/$collection.raw" ]; then
+    found="$found $folder/$collection.raw"
+    return
+  fi
+  content=$(listed '%p\0' "$@" | sort -z | xargs -0r sha256sum 2>&1 | sha256sum)
+  stamp "$collection.raw" "$content" raw-files
+  [ "$mode" = dry ] || put "$folder/$collection.times" "$times"
+}
+
+listed() { # FORMAT FOLDER ...
+  format=$1
+  shift
+  [ $# = 0 ] || find -L "$@" -mindepth 2 -maxdepth 2 -type f ! -name '.*' -printf "$format"
 }
 
 fail() {
