@@ -13,7 +13,7 @@ from functools import partial
 from tqdm import tqdm
 
 from lib import settings
-from lib.cache.reader import Cache
+from lib.cache.manifest import read_manifest
 from lib.errors import one_line_errors
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.summary import log_sizes, summary_table
@@ -36,7 +36,8 @@ def main(stage: Stage) -> None:
     about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
     given = (args.jobs, args.keep_going, bar, chosen.kind)
     table, skipped = write_cache(cache, files, about, *given)
-    log_sizes(stage.begin("preprocess", args.outputs, chosen, Cache(cache).fingerprint), table)
+    data = read_manifest(cache)["fingerprint"]
+    log_sizes(stage.begin("preprocess", args.outputs, chosen, data), table)
 
     for one in skipped:
         print(f"skipped: {one}", file=sys.stderr)

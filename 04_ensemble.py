@@ -47,7 +47,9 @@ def main(stage: Stage) -> None:
         return
 
     files = fold_files(folder / "scores", args.folds)
-    validation = {k: validation_score(folder / f"fold_{k}", cache, metric) for k in files}
+    validation = {
+        k: validation_score(folder / f"fold_{k}", cache.fingerprint, metric) for k in files
+    }
     best = choose_folds(validation, chosen.best_folds)
     scores = {fold: read_scores(path) for fold, path in files.items()}
 

@@ -125,12 +125,19 @@ def write_json(path: Path | str, value: Any) -> None:
         temporary.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n")
 
 
-def read_json(path: Path | str) -> Any:
-    """Read a JSON file; raises :class:`lib.errors.DataError` if it is missing or not JSON."""
+def read_json(path: Path | str, expected: str = "a JSON document") -> Any:
+    """Read a JSON file.
+
+    Raises:
+        DataError: if it is missing or not JSON; it says what is ``expected``, and what to do.
+    """
     try:
         return json.loads(Path(path).read_text())
+    except RecursionError:
+        raise DataError(path, "JSON", "values too deep in one another", expected) from None
     except (OSError, ValueError) as error:
-        raise DataError(path, "JSON", str(error), "a JSON document") from None
+        found = getattr(error, "strerror", None) or error
+        raise DataError(path, "JSON", found, expected) from None
 
 
 def fingerprint_files(paths: Iterable[Path | str], root: Path | str) -> str:

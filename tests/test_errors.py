@@ -132,6 +132,28 @@ def test_a_truncated_cache(error_of, root):
     assert "cells.bin" in error_of("02_train.py --fold 0")
 
 
+@pytest.mark.parametrize("line", ["02_train.py --fold 0", "03_infer.py --fold 0", "04_ensemble.py"])
+@pytest.mark.parametrize("name", ["graphs.parquet", "dictionary.bin", "cells.bin", "manifest.json"])
+def test_a_flipped_bit_in_the_cache(error_of, root, line, name):
+    """Without its checksum, another dictionary gave another submission."""
+    path = root / "outputs" / COLLECTION / "cache" / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    found = error_of(line)
+    assert f"{path}: " in found
+    assert f"run 01_preprocess.py --collection {COLLECTION} again" in found
+
+
+def test_a_cache_of_an_older_version(error_of, root):
+    path = root / "outputs" / COLLECTION / "cache" / "manifest.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({key: about[key] for key in ("entries", "fingerprint", "settings")}))
+    found = error_of("02_train.py --fold 0")
+    assert "manifest.json: format: found none, of an older version" in found
+    assert "01_preprocess.py" in found
+
+
 def test_weights_of_another_cache(error_of, root, monkeypatch):
     main(monkeypatch, root, "01_preprocess.py", "--jobs", "1", "--hops", "2")
     assert "train again" in error_of("03_infer.py --fold 0 --hops 2")

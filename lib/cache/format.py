@@ -2,7 +2,8 @@
 
 ``graphs.parquet`` has a row per graph; all else are flat arrays that it points into. An offset
 counts entries along the flat array's first axis. Which arrays there are depends on the kind of
-collection; the manifest lists them, and so tells the kind.
+collection; the manifest lists them, and so tells the kind. It also has the checksum of every other
+file, and one of itself.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 
 TABLE, MANIFEST = "graphs.parquet", "manifest.json"
+FORMAT = 2  # of the cache: 1 had no checksums
 
 # array: (dtype, shape of one entry, column that counts a graph's entries)
 Arrays = dict[str, tuple[type, tuple[int, ...], str]]

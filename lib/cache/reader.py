@@ -8,27 +8,33 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.artifacts import read_json
-from lib.cache.format import MANIFEST, TABLE, form_of
+from lib.cache.format import TABLE, form_of
 from lib.cache.graph import CachedGraph
-from lib.errors import DataError, UserError
+from lib.cache.manifest import advice, check_file, read_manifest
+from lib.files.parquet import read_parquet
+
+# Of the table, beside what its kind of graphs has: offsets, and counts of other arrays.
+COLUMNS = {"graph": "text", "split": "text", "nodes": "integer", "configurations": "integer"}
 
 
 class Cache:
     """A cache folder. Reading rows of a graph's configurations touches only those rows.
 
+    Every file is compared with its checksum first, once, so that what is read is what stage 1
+    wrote.
+
     Raises:
         UserError: if the folder is not there.
-        DataError: if its arrays do not have the sizes that its manifest declares.
+        DataError: if a file is missing, damaged or of another version.
     """
 
     def __init__(self, folder: Path):
-        if not (folder / MANIFEST).exists():
-            raise UserError(f"{folder}: no cache there; run 01_preprocess.py first")
         self.folder = folder
-        self.manifest: dict[str, Any] = read_json(folder / MANIFEST)
-        self.table = _read_table(folder / TABLE)
-        self.form = form_of(self.manifest.get("entries", ()))
+        self.manifest = read_manifest(folder)
+        self.form = form_of(self.manifest["entries"])
+        for name in (TABLE, *(f"{array}.bin" for array in self.form.arrays)):
+            check_file(folder, name, self.manifest["checksums"])
+        self.table = read_table(folder)
         self.arrays = {name: self._mapped(name) for name in self.form.arrays}
         self.rows = {row["graph"]: row for row in self.table.iter_rows(named=True)}
 
@@ -41,6 +47,11 @@ class Cache:
         """Names of the graphs of the given source splits, sorted."""
         return sorted(self.table.filter(pl.col("split").is_in(splits))["graph"])
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many configurations each graph's source file has."""
+        return original_configurations(self.table)
+
     def graph(self, name: str) -> CachedGraph:
         """One graph, its arrays read-only views of the mapped files."""
         row = self.rows[name]
@@ -52,19 +63,26 @@ class Cache:
 
     def _mapped(self, name: str) -> np.ndarray:
         dtype, shape, _ = self.form.arrays[name]
-        path = self.folder / f"{name}.bin"
-        entries = self.manifest.get("entries", {}).get(name, 0)
-        size = entries * int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        if not path.exists() or path.stat().st_size != size:
-            found = f"{path.stat().st_size} bytes" if path.exists() else "no file"
-            raise DataError(path, name, found, f"{size} bytes; run 01_preprocess.py again")
+        entries = self.manifest["entries"][name]
         if not entries:
             return np.empty((0, *shape), dtype)
-        return np.memmap(path, dtype, "r", shape=(entries, *shape))
+        return np.memmap(self.folder / f"{name}.bin", dtype, "r", shape=(entries, *shape))
 
 
-def _read_table(path: Path) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(path, "parquet", error, "a table; run 01_preprocess.py again") from None
+def read_table(folder: Path) -> pl.DataFrame:
+    """A row a graph: its name and split, offsets and counts, and its sizes before stage 1.
+
+    Raises:
+        DataError: if the table is missing or damaged.
+    """
+    return read_parquet(folder / TABLE, COLUMNS, advice(folder), others=True)
+
+
+def original_configurations(table: pl.DataFrame) -> dict[str, int]:
+    """How many configurations each graph's source file has, by graph.
+
+    Kernels keep every configuration, so that their table has one number of them.
+    """
+    known = "original_configurations"
+    count = known if known in table.columns else "configurations"
+    return dict(table.select("graph", count).iter_rows())

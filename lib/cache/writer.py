@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.artifacts import write_json
-from lib.cache.format import FORMS, MANIFEST, TABLE
+from lib.cache.format import FORMS, TABLE
 from lib.cache.graph import CachedGraph
+from lib.cache.manifest import write_manifest
+from lib.files.checksum import Checksum, checksum_of
 from lib.files.parquet import write_parquet
 
 COPY_BYTES = 1 << 20  # how much of an array is copied at a time
@@ -36,6 +36,7 @@ class CacheWriter:
         self.files = {name: open(folder / f"{name}.bin", "wb") for name in self.arrays}
         self.rows: list[dict[str, Any]] = []
         self.offsets = dict.fromkeys(self.arrays, 0)
+        self.checksums = {name: Checksum() for name in self.arrays}
 
     def add(self, graph: CachedGraph, about: Mapping[str, Any]) -> None:
         """Append ``graph``; ``about`` adds columns to its row (sizes before, fingerprint)."""
@@ -47,7 +48,7 @@ class CacheWriter:
                 raise ValueError(
                     f"{graph.name}: {name} has entries {values.shape[1:]}, not {shape}"
                 )
-            self.files[name].write(values.data)
+            self._append(name, values.data)
             row[f"{name}_offset"], row[count] = self.offsets[name], len(values)
             self.offsets[name] += len(values)
         self.rows.append({**row, **about})
@@ -68,7 +69,8 @@ class CacheWriter:
         for name, (dtype, shape, _) in self.arrays.items():
             size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
             with open(folder / f"{name}.bin", "rb") as file:
-                shutil.copyfileobj(file, self.files[name], COPY_BYTES)
+                while piece := file.read(COPY_BYTES):
+                    self._append(name, piece)
                 self.offsets[name] += file.tell() // size
 
     def close(self) -> None:
@@ -87,4 +89,11 @@ class CacheWriter:
         """Close the arrays and write the table and the manifest."""
         self.close()
         write_parquet(pl.DataFrame(self.rows), self.folder / TABLE)
-        write_json(self.folder / MANIFEST, {**manifest, "entries": self.offsets})
+        checksums = {f"{name}.bin": one.digits for name, one in self.checksums.items()}
+        checksums[TABLE] = checksum_of(self.folder / TABLE)
+        about = {"entries": self.offsets, "checksums": checksums}
+        write_manifest(self.folder, {**manifest, **about})
+
+    def _append(self, name: str, piece: bytes | memoryview) -> None:
+        self.checksums[name].update(piece)
+        self.files[name].write(piece)

@@ -8,7 +8,6 @@ import polars as pl
 
 from lib.artifacts import read_json
 from lib.blending import KEYS
-from lib.cache.reader import Cache
 from lib.errors import DataError, UserError
 
 COLUMNS = ("split", "graph", "config", "permutation", "score")
@@ -32,8 +31,13 @@ def fold_files(folder: Path, count: int | None) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def validation_score(folder: Path, cache: Cache, metric: str) -> float:
+def validation_score(folder: Path, fingerprint: str, metric: str) -> float:
     """The validation score of a fold, such as its ``tau``, from its ``metrics.json``.
+
+    Args:
+        folder: the fold's.
+        fingerprint: of the cache that it should be about.
+        metric: which.
 
     Raises:
         DataError: if the file is missing, is not what stage 2 writes, or is about another cache.
@@ -44,7 +48,7 @@ def validation_score(folder: Path, cache: Cache, metric: str) -> float:
         data, score = metrics["data"], float(metrics["validation"][metric])
     except (KeyError, TypeError, ValueError):
         raise DataError(path, "validation", f"no {metric}", "what 02_train.py writes") from None
-    if data != cache.fingerprint:
+    if data != fingerprint:
         raise DataError(path, "data", "another cache's fingerprint", "this one's: train again")
     return score
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from lib import settings
 from lib.cache.format import TABLE
+from lib.cache.reader import original_configurations, read_table
 from lib.errors import DataError, UserError
 from lib.tpugraphs.labels import count_configurations
 from lib.tpugraphs.npz import stem
@@ -100,14 +101,8 @@ def _settings_of(name: str, model: str | None) -> settings.Settings | None:
 
 
 def _cached_counts(table: Path) -> dict[str, int]:
-    try:
-        rows = pl.read_parquet(table)
-        # Kernels keep every configuration, so that their table has one number of them.
-        count = next(c for c in ("original_configurations", "configurations") if c in rows.columns)
-        rows = rows.filter(pl.col("split") == "test").select("graph", count)
-    except (OSError, StopIteration, pl.exceptions.PolarsError) as error:
-        raise DataError(table, "parquet", error, "a table; run 01_preprocess.py again") from None
-    return dict(rows.iter_rows())
+    rows = read_table(table.parent)
+    return original_configurations(rows.filter(pl.col("split") == "test"))
 
 
 def _check_same_graphs(table: Path, counts: dict[str, int], files: list[Path]) -> None:

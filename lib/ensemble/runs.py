@@ -6,6 +6,7 @@ real stages, run as a user runs them, on a view of the cache: the same arrays, a
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import os
 import subprocess
@@ -20,9 +21,11 @@ import polars as pl
 from tqdm import tqdm
 
 from lib.artifacts import atomic_folder, fingerprint_value, read_json, write_json
-from lib.cache.format import MANIFEST, TABLE
+from lib.cache.format import TABLE
+from lib.cache.manifest import write_manifest
 from lib.cache.reader import Cache
 from lib.errors import DataError, UserError
+from lib.files.checksum import checksum_of
 from lib.files.parquet import write_parquet
 
 ROOT = Path(__file__).resolve().parents[2]  # where the stage scripts are
@@ -102,7 +105,7 @@ def cache_view(cache: Cache, folder: Path, splits: Mapping[str, str], about: Any
     Returns:
         The view's fingerprint.
     """
-    manifest = dict(cache.manifest)
+    manifest = copy.deepcopy(cache.manifest)
     if about is not None:
         manifest["fingerprint"] = fingerprint_value([cache.fingerprint, about])
     table = cache.table.filter(pl.col("graph").is_in(list(splits)))
@@ -111,7 +114,8 @@ def cache_view(cache: Cache, folder: Path, splits: Mapping[str, str], about: Any
         for path in cache.folder.glob("*.bin"):
             (temporary / path.name).symlink_to(path.resolve())
         write_parquet(table.with_columns(split=split), temporary / TABLE)
-        write_json(temporary / MANIFEST, manifest)
+        manifest["checksums"] |= {TABLE: checksum_of(temporary / TABLE)}
+        write_manifest(temporary, manifest)
     return manifest["fingerprint"]
 
 

@@ -37,6 +37,7 @@ import polars as pl
 
 from lib.artifacts import atomic_file
 from lib.blending import METHODS, blend, choose_folds
+from lib.cache.manifest import read_manifest
 from lib.cache.reader import Cache
 from lib.ensemble.blend import validation_score
 from lib.ensemble.plot import plot_study
@@ -168,8 +169,8 @@ def score_tables(scores: pl.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray
 
 def _validation(run: Run, settings: Any) -> float:
     """The validation score that stage 4 would choose the fold by."""
-    cache = Cache(run.folder.parent / settings.cache)
-    return validation_score(run.folder / f"fold_{run.fold}", cache, settings.metric)
+    fingerprint = read_manifest(run.folder.parent / settings.cache)["fingerprint"]
+    return validation_score(run.folder / f"fold_{run.fold}", fingerprint, settings.metric)
 
 
 def default_choices(

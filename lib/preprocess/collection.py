@@ -19,7 +19,7 @@ import polars as pl
 from joblib import Parallel, delayed
 
 from lib.artifacts import atomic_folder, fingerprint_files, fingerprint_value
-from lib.cache.format import TABLE
+from lib.cache.reader import read_table
 from lib.cache.writer import CacheWriter
 from lib.errors import DataError, UserError
 from lib.files.regular import UnreadableError
@@ -125,7 +125,7 @@ def write_cache(
             raise skipped[0].error
         parts.rmdir()
         writer.finish(_manifest(writer.rows, skipped, settings))
-    return pl.read_parquet(path / TABLE), skipped
+    return read_table(path), skipped
 
 
 def _check_new(file: RawFile, rows: list[Row], seen: set[str]) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
+from lib.artifacts import write_json
 from lib.cache.format import FORMS
 from lib.cache.graph import CachedGraph
+from lib.cache.manifest import read_manifest, write_manifest
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.errors import DataError, UserError
@@ -89,9 +93,87 @@ def test_an_array_of_another_size_is_not_believed(tmp_path, name, change):
         Cache(tmp_path / "cache")
 
 
-def test_a_manifest_that_is_not_json(tmp_path):
+FILES = ("graphs.parquet", *(f"{name}.bin" for name in FORMS["layout"].arrays))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_any_flipped_bit_is_found(tmp_path, name):
     write(tmp_path / "cache", mixed_graphs())
-    (tmp_path / "cache" / "manifest.json").write_text("{")
+    path, draw = tmp_path / "cache" / name, np.random.default_rng(0)
+    content = path.read_bytes()
+    for place in [0, len(content) - 1, *draw.integers(len(content), size=30)]:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << draw.integers(8)
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=rf"{name}: checksum: .*01_preprocess\.py"):
+            Cache(tmp_path / "cache")
+    path.write_bytes(content)
+    Cache(tmp_path / "cache")
+
+
+def test_any_changed_byte_of_the_manifest_is_found(tmp_path):
+    """Or it does not change what the manifest says."""
+    cache = write(tmp_path / "cache", mixed_graphs())
+    path, draw = tmp_path / "cache" / "manifest.json", np.random.default_rng(0)
+    content = path.read_bytes()
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] = draw.integers(256)
+        path.write_bytes(damaged)
+        try:
+            assert read_manifest(cache.folder) == cache.manifest
+        except DataError as error:
+            assert "manifest.json" in str(error)
+
+
+def changed(manifest, **values):
+    return {**manifest, **values}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: [m], "document: found"),
+        (lambda m: 3, "document: found 3, expected an object"),
+        (lambda m: None, "document: found None, expected an object"),
+        (lambda m: {}, "format: found none, of an older version, expected 2"),
+        (lambda m: {k: v for k, v in m.items() if k != "format"}, "format: found none"),
+        (lambda m: changed(m, format=[2]), r"format: found \[2\], expected 2"),
+        (lambda m: changed(m, checksum=None), "checksum: found"),
+        (lambda m: changed(m, fingerprint="0" * 64), "checksum: found"),
+        (lambda m: changed(m, entries={}), "checksum: found"),
+    ],
+)
+def test_a_manifest_of_another_kind(tmp_path, change, message):
+    cache = write(tmp_path / "cache", mixed_graphs())
+    write_json(cache.folder / "manifest.json", change(cache.manifest))
+    with pytest.raises(DataError, match=rf"manifest\.json: {message}.*; run 01_preprocess\.py"):
+        Cache(cache.folder)
+
+
+@pytest.mark.parametrize("values", [{"entries": 3}, {"fingerprint": 3}, {"checksums": {"a": 1}}])
+def test_a_manifest_of_other_types_with_the_right_checksum(tmp_path, values):
+    cache = write(tmp_path / "cache", mixed_graphs())
+    write_manifest(cache.folder, cache.manifest | values)
+    with pytest.raises(DataError, match=f"manifest.json: {next(iter(values))}"):
+        Cache(cache.folder)
+
+
+def test_files_of_another_cache(tmp_path):
+    write(tmp_path / "cache", mixed_graphs())
+    write(tmp_path / "other", mixed_graphs()[:3])
+    for name in FILES:
+        shutil.copy(tmp_path / "other" / name, tmp_path / "cache")
+        with pytest.raises(DataError, match=name):
+            Cache(tmp_path / "cache")
+        shutil.rmtree(tmp_path / "cache")
+        write(tmp_path / "cache", mixed_graphs())
+
+
+@pytest.mark.parametrize("content", ["{", "[" * 100_000, "9" * 5000])
+def test_a_manifest_that_is_not_json(tmp_path, content):
+    write(tmp_path / "cache", mixed_graphs())
+    (tmp_path / "cache" / "manifest.json").write_text(content)
     with pytest.raises(DataError, match=r"manifest\.json"):
         Cache(tmp_path / "cache")
 

@@ -17,6 +17,7 @@ from lib.ensemble.merge import check_sample, merge
 from lib.ensemble.merge import main as merge_main
 from lib.ensemble.rows import check_row, read_ids, read_rows, row_score
 from lib.errors import DataError, UserError
+from lib.files.parquet import write_parquet
 from lib.metrics import kendall_tau, tile_score
 from lib.settings import settings_class
 from lib.tpugraphs.roots import DataRoot
@@ -36,8 +37,10 @@ def write_outputs(
     identifier, folder, cache = chosen.identifier, outputs / chosen.results, outputs / chosen.cache
     cache.mkdir(parents=True)
     folder.mkdir(exist_ok=True)
-    table = {"graph": list(counts), "original_configurations": list(counts.values())}
-    pl.DataFrame(table).with_columns(split=pl.lit("test")).write_parquet(cache / TABLE)
+    sizes = list(counts.values())
+    table = {"graph": list(counts), "original_configurations": sizes, "configurations": sizes}
+    frame = pl.DataFrame(table).with_columns(split=pl.lit("test"), nodes=pl.lit(1))
+    write_parquet(frame, cache / TABLE)
     lines = ["ID,TopConfigs"]
     for graph, count in counts.items():
         order = rng.permutation(count)[: 5 if name == TILE else None]

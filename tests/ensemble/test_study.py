@@ -163,7 +163,6 @@ def test_folds_are_chosen_by_their_own_validation(tmp_path):
     cache, own = tmp_path / settings.cache, tmp_path / settings.results
     cache.mkdir(parents=True)
     CacheWriter(cache).finish({"fingerprint": "f", "settings": {}})
-    pl.DataFrame({"graph": [], "split": []}).write_parquet(cache / "graphs.parquet")
     runs = [run_in(own, fold) for fold in scores]
     for run, tau in zip(runs, (0.1, 0.9, 0.5), strict=True):
         write_scores(run, "test", {"g": np.array([scores[run.fold]])}, runtime)

@@ -1,0 +1,77 @@
+"""The manifest of a cache: what it was made from, and the checksum of every file in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lib.artifacts import read_json, write_json
+from lib.cache.format import FORMAT, MANIFEST
+from lib.errors import DataError, UserError
+from lib.files.checksum import Checksum, checksum_of
+from lib.files.schema import expect
+
+SCHEMA = {
+    "fingerprint": str,
+    "entries": {str: int},  # of each array, along its first axis
+    "checksums": {str: str},  # of each file but the manifest
+    "settings": dict,
+    "skipped?": [dict],
+}
+OWN = "checksum"  # of the manifest's other values
+
+
+def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
+    """Write a manifest: values of ``SCHEMA``, with ``format`` and checksum put to them."""
+    values = {**{key: value for key, value in manifest.items() if key != OWN}, "format": FORMAT}
+    write_json(folder / MANIFEST, {**values, OWN: _own_checksum(values)})
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of the cache in ``folder``, checked; the other files are not read.
+
+    Raises:
+        UserError: if there is none.
+        DataError: if it is damaged, or of another version.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        raise UserError(f"{folder}: no cache there; run 01_preprocess.py first")
+    document = read_json(path, f"a JSON document; {advice(folder)}")
+    manifest = expect(document, dict, path, advice=advice(folder))
+    if manifest.get("format") != FORMAT:
+        found = manifest.get("format", "none, of an older version")
+        raise DataError(path, "format", found, f"{FORMAT}; {advice(folder)}")
+    found = _own_checksum({key: value for key, value in manifest.items() if key != OWN})
+    if manifest.get(OWN) != found:
+        raise DataError(path, OWN, f"{found} (damaged)", f"{manifest.get(OWN)}; {advice(folder)}")
+    return expect(manifest, SCHEMA, path, advice=advice(folder))
+
+
+def check_file(folder: Path, name: str, checksums: Mapping[str, str]) -> None:
+    """Raise a DataError unless a file of a cache holds what was written."""
+    path = (folder / name).resolve()  # of a study's cache, the file that it shows
+    try:
+        found = checksum_of(path)
+    except OSError as error:
+        raise DataError(path, "file", error.strerror, f"a file; {advice(path.parent)}") from None
+    if found != checksums.get(name):
+        expected = f"{checksums.get(name)}; {advice(path.parent)}"
+        raise DataError(path, "checksum", f"{found} (damaged)", expected)
+
+
+def advice(folder: Path) -> str:
+    """How to get the cache in ``folder`` anew."""
+    collection = folder.parent.name
+    return (
+        f"run 01_preprocess.py --collection {collection} again (with make: delete {folder}, then "
+        f"make preprocess COLLECTION={collection})"
+    )
+
+
+def _own_checksum(values: Mapping[str, Any]) -> str:
+    own = Checksum()
+    own.update(json.dumps(values, sort_keys=True).encode())
+    return own.digits

@@ -1,0 +1,106 @@
+"""Tables on disk: what was written is read, or one line says what is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from lib.errors import DataError
+from lib.files.parquet import read_parquet, write_parquet
+
+COLUMNS = {"name": "text", "count": "integer", "score": "number", "runtime": "integer?"}
+
+
+def table(rows: int = 500) -> pl.DataFrame:
+    scores = np.random.default_rng(0).normal(size=rows)
+    return pl.DataFrame(
+        {
+            "name": [f"checksum {row // 9}" for row in range(rows)],
+            "count": np.arange(rows, dtype=np.int32),
+            "score": scores,
+            "runtime": [None] * rows,
+            "more": [[1, 2]] * rows,
+        },
+        schema_overrides={"runtime": pl.Int64},
+    )
+
+
+@pytest.fixture
+def path(tmp_path):
+    write_parquet(table(), tmp_path / "table.parquet")
+    return tmp_path / "table.parquet"
+
+
+@pytest.mark.parametrize("rows", [0, 1, 500])
+def test_round_trip(path, rows):
+    write_parquet(table(rows), path)
+    assert_frame_equal(read_parquet(path, COLUMNS, "again"), table(rows).select(list(COLUMNS)))
+    assert_frame_equal(read_parquet(path, COLUMNS, "again", others=True), table(rows))
+    assert_frame_equal(pl.read_parquet(path), table(rows))  # as any other tool does
+
+
+def test_some_rows(path):
+    wanted = pl.col("name") == "checksum 3"
+    found = read_parquet(path, {"count": "integer"}, "again", wanted)
+    assert found["count"].to_list() == list(range(27, 36))
+
+
+def test_the_same_table_gives_the_same_bytes(path, tmp_path):
+    write_parquet(table(), tmp_path / "other")
+    assert path.read_bytes() == (tmp_path / "other").read_bytes()
+
+
+def test_any_flipped_bit_is_found_before_the_table_is_read(path, capfd):
+    """Polars itself reads other numbers from half of these files, and crashes on some."""
+    content, draw = path.read_bytes(), np.random.default_rng(0)
+    footer = range(len(content) - 1500, len(content))
+    places = [*draw.integers(len(content), size=300).tolist(), *draw.choice(footer, 300).tolist()]
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << draw.integers(8)
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"table\.parquet: checksum: .*; again"):
+            read_parquet(path, COLUMNS, "again")
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PAR1", "truncated", "unchecked"])
+def test_what_is_no_such_file(path, content):
+    if content is None:
+        path.unlink()
+    elif content == "unchecked":
+        table().write_parquet(path)
+    else:
+        path.write_bytes(path.read_bytes()[:-50] if content == "truncated" else content)
+    with pytest.raises(DataError, match=r"table\.parquet: (file|checksum): .*; again"):
+        read_parquet(path, COLUMNS, "again")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (pl.exclude("score"), "score: found no such column"),
+        (pl.all().exclude("name"), "name: found no such column"),
+        (pl.col("score").cast(pl.String), "score: found String, expected numbers"),
+        (pl.col("count").cast(pl.Float64), "count: found Float64, expected integers"),
+        (pl.col("count").cast(pl.Boolean), "count: found Boolean, expected integers"),
+        (pl.lit(1).alias("name"), "name: found Int32, expected texts"),
+        (pl.lit(None).alias("score"), "score: found an empty cell"),
+        (pl.when(pl.col("count") > 3).then("name").alias("name"), "name: found an empty cell"),
+    ],
+)
+def test_another_table(path, change, message):
+    frame = table()
+    excluded = isinstance(change, pl.Expr) and change.meta.has_multiple_outputs()
+    write_parquet(frame.select(change) if excluded else frame.with_columns(change), path)
+    with pytest.raises(DataError, match=message):
+        read_parquet(path, COLUMNS, "again")
+
+
+def test_a_table_that_cannot_be_written_names_its_file(tmp_path):
+    with pytest.raises(FileNotFoundError) as raised:
+        write_parquet(table(), tmp_path / "absent" / "table.parquet")
+    assert raised.value.filename == str(tmp_path / "absent" / "table.parquet")
+    assert raised.value.strerror == "No such file or directory"
