@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -40,8 +40,12 @@ class DataError(UserError):
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what a user can mend into one line on standard error and exit code 2."""
+    """Turn what a user can mend into one line on standard error and exit code 2.
+
+    Also words of the command line that are not UTF-8: no file of ours could name them.
+    """
     try:
+        _check_words(sys.argv)
         yield
         _flush_output()
     except BrokenPipeError:  # who read our output (head, less) has seen enough
@@ -67,6 +71,15 @@ def in_words(error: BaseException) -> str:
         os.fsdecode(n) for n in (error.filename, error.filename2) if isinstance(n, str | bytes)
     ]
     return ": ".join([*names, error.strerror])
+
+
+def _check_words(words: Iterable[str]) -> None:
+    """Raise a UserError if a word has bytes that are not UTF-8, which Python has as surrogates."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise UserError(f"{word!a}: not UTF-8, as names must be; rename it") from None
 
 
 def _flush_output() -> None:

@@ -113,7 +113,7 @@ def row_score(name: str, order: np.ndarray, runtimes: np.ndarray) -> float:
 def _lines(path: Path) -> list[tuple[int, str, str]]:
     """``(line number, ID, TopConfigs)``. (A field may be longer than the csv module allows.)"""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         raise DataError(path, "file", error, "a submission") from None
     if not lines or lines[0].strip() != HEADER:

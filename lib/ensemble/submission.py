@@ -39,4 +39,4 @@ def write_submission(path: Path, rows: list[tuple[str, str]]) -> None:
     """Write ``ID,TopConfigs`` rows; a header alone if there is no test split."""
     with atomic_file(path) as temporary:
         lines = ["ID,TopConfigs", *(f"{name},{order}" for name, order in rows)]
-        temporary.write_text("\n".join(lines) + "\n")
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,11 @@ from pathlib import Path
 import polars as pl
 
 from lib.errors import DataError, UserError
-from lib.tpugraphs.npz import SUFFIXES
+from lib.tpugraphs.npz import SUFFIXES, stem
 
 SPLITS = ("train", "valid", "test")
 LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
+PUNCTUATION = ',:;"'  # of a submission
 MEASUREMENTS = "measurements.parquet"
 
 
@@ -36,8 +38,16 @@ class DataRoot:
         Args:
             folder: the collection's folder below ``npz``, such as ``layout/xla/default``.
             split: ``train``, ``valid`` or ``test``.
+
+        Raises:
+            UserError: if a graph cannot be called so, see :func:`unusable_in`.
         """
-        return _raw_files(self.npz / folder / split)
+        paths = _raw_files(self.npz / folder / split)
+        for path in paths:
+            if bad := unusable_in(stem(path)):
+                name, where = ascii(path.name), path.parent
+                raise UserError(f"{where}: {name}: {bad} in a graph's name; rename the file")
+        return paths
 
     def measurements(self, collection: str) -> pl.DataFrame | None:
         """True runtimes and their rounds, kept apart from the npz files; ``None`` if not there.
@@ -54,6 +64,22 @@ class DataRoot:
             return rows.select(wanted).sort("graph", "config").collect()
         except pl.exceptions.PolarsError as error:
             raise DataError(path, "parquet", error, f"columns collection, {wanted}") from None
+
+
+def unusable_in(name: str) -> str:
+    """What cannot stand in a graph's name, in words; empty if nothing is wrong with it.
+
+    A submission has a line a graph: its ID, a comma, and indices joined by semicolons; the ID ends
+    in a colon and the name. So neither these nor quotes may be in a name, nor anything that ends a
+    line or cannot be seen (control characters, line and paragraph separators). Bytes of a file's
+    name that are not UTF-8 (surrogates, in Python) cannot be written anywhere.
+    """
+    for one in name:
+        if unicodedata.category(one) == "Cs":
+            return "bytes that are not UTF-8"
+        if one in PUNCTUATION or unicodedata.category(one) in ("Cc", "Zl", "Zp"):
+            return ascii(one)
+    return ""
 
 
 def find_root(
