@@ -111,7 +111,12 @@ def row_score(name: str, order: np.ndarray, runtimes: np.ndarray) -> float:
 
 
 def _lines(path: Path) -> list[tuple[int, str, str]]:
-    """``(line number, ID, TopConfigs)``. (A field may be longer than the csv module allows.)"""
+    """``(line number, ID, TopConfigs)``.
+
+    A field may be longer than the csv module allows. Readers of tables such as pandas' mend what
+    has to be refused here: they take a line with a field too many for one with an index column,
+    fill one with a field too few, and tell no line's number.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
