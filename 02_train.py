@@ -69,6 +69,10 @@ def main(stage: Stage) -> None:
         write_parquet(history, temporary)
     write_json(folder / "metrics.json", {**about, "validation": used, **validation})
     training.end(state)
+    kept = ("model.safetensors", "last.safetensors", "metrics.json")
+    tracker.artifact(
+        f"weights-{chosen.results}-fold-{args.fold}", "model", *(folder / name for name in kept)
+    )
     print(
         f"{summary_table(history, validation, metric)}\n"
         f"train: {chosen.results} fold {args.fold}: validation {metric} {used[metric]:.4f} "

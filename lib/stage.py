@@ -21,7 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from lib.artifacts import fingerprint_value, write_json
+from lib.artifacts import fingerprint_value, read_json, write_json
+from lib.errors import DataError
 from lib.provenance import versions
 from lib.tracking import Tracker
 
@@ -75,6 +76,9 @@ class Stage:
         self.path = Path(outputs) / _record(part, settings)
         kept = settings.results.replace("@", "-")  # W&B's ids have letters, digits and dashes
         identity = fingerprint_value({"settings": chosen, "data": data, "trained": identity})
+        self.about["run"] = f"{kept}-{part.replace('_', '-')}-{identity[:12]}"
+        if name != "preprocess":
+            self.about["preprocess_run"] = _run_of_preprocessing(outputs, settings, data)
         config = {**chosen, **{k: v for k, v in self.about.items() if k != "settings"}}
         if learned != chosen:  # stages 3 and 4 are not told how stage 2 trained
             config["trained"] = learned
@@ -82,9 +86,10 @@ class Stage:
             job_type=name,
             group=f"{settings.results}-{experiment}",
             name=f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}"),
-            identity=f"{kept}-{part.replace('_', '-')}-{identity[:12]}",
+            identity=self.about["run"],
             config=config,
             folder=Path(outputs),
+            tags=[_data_name(data)],
         )
         return self.tracker.start()
 
@@ -131,9 +136,26 @@ def experiment_name(stage: str, settings: Mapping[str, Any], data: str) -> str:
     if named:
         return named
     if stage == "preprocess":
-        return f"data-{data[:NAME_DIGITS]}"
+        return _data_name(data)
     own = {key: value for key, value in settings.items() if key not in SAME_RESULT}
     return fingerprint_value({"settings": own, "data": data})[:NAME_DIGITS]
+
+
+def _data_name(data: str) -> str:
+    """What all runs on the same cache have in common."""
+    return f"data-{data[:NAME_DIGITS]}"
+
+
+def _run_of_preprocessing(outputs: Path, settings: Any, data: str) -> str | None:
+    """The W&B id of the run of stage 1 that made a cache; ``None`` if it left no such record.
+
+    It stands in its own group where nobody names the experiment, for a cache serves many.
+    """
+    try:
+        record = read_json(Path(outputs) / _record("preprocess", settings))
+        return record["run"] if record["data"] == data else None
+    except (DataError, KeyError, TypeError):
+        return None
 
 
 def _record(part: str, settings: Any) -> Path:

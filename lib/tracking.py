@@ -8,11 +8,18 @@ from __future__ import annotations
 import math
 import netrc
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import polars.selectors as cs
+
+if TYPE_CHECKING:
+    import pandas
 
 PROJECT = "tgraph"
 INIT_SECONDS = 30  # how long a server that does not answer may keep a stage from starting
@@ -30,6 +37,7 @@ class Tracker:
             its own: letters, digits, dots and dashes.
         config: settings, fingerprints and versions.
         folder: where runs are kept on disk.
+        tags: words that runs of several groups may share.
     """
 
     def __init__(
@@ -40,6 +48,7 @@ class Tracker:
         identity: str,
         config: Mapping[str, Any],
         folder: Path,
+        tags: Sequence[str] = (),
     ):
         self.about = {
             "project": os.environ.get("WANDB_PROJECT") or PROJECT,
@@ -48,6 +57,7 @@ class Tracker:
             "name": name,
             "id": identity,
             "config": dict(config),
+            "tags": list(tags),
             "dir": str(folder),
             "resume": "allow",
         }
@@ -71,15 +81,15 @@ class Tracker:
         if self.run is not None:
             self._attempt(self.run.log, dict(values), step=math.ceil(values[axis]))
 
-    def table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    def table(self, name: str, rows: pl.DataFrame) -> None:
         """Log a table, once, at the end."""
         if self.run is not None:
-            self._attempt(self._table, name, list(columns), [list(row) for row in rows])
+            self._attempt(self._table, name, rows)
 
-    def plot(self, name: str, rows: Sequence[Sequence[Any]], x: str, y: str, title: str) -> None:
-        """Log a scatter plot of rows ``(label, x, y)``."""
+    def plot(self, name: str, rows: pl.DataFrame, x: str, y: str, title: str) -> None:
+        """Log a scatter plot of one column against another."""
         if self.run is not None:
-            self._attempt(self._plot, name, [list(row) for row in rows], x, y, title)
+            self._attempt(self._plot, name, rows, x, y, title)
 
     def page(self, name: str, path: Path) -> None:
         """Log an HTML file, to be read in the dashboard."""
@@ -87,7 +97,8 @@ class Tracker:
             self._attempt(self._page, name, path)
 
     def artifact(self, name: str, kind: str, *paths: Path) -> None:
-        """Keep files with the run, as an artifact of its own name."""
+        """Keep files with the run, as an artifact of its own name, where W&B's names have
+        letters, digits, dots and dashes only."""
         if self.run is not None:
             self._attempt(self._artifact, name, kind, paths)
 
@@ -133,26 +144,26 @@ class Tracker:
         for prefix in ("train", "validation"):
             self.run.define_metric(f"{prefix}/*", step_metric="epoch")
 
-    def _table(self, name: str, columns: list[str], rows: list[list[Any]]) -> None:
+    def _table(self, name: str, rows: pl.DataFrame) -> None:
         import wandb
 
-        self.run.log({name: wandb.Table(columns=columns, data=rows)})
+        self.run.log({name: wandb.Table(dataframe=data_frame(rows))})
 
-    def _plot(self, name: str, rows: list[list[Any]], x: str, y: str, title: str) -> None:
+    def _plot(self, name: str, rows: pl.DataFrame, x: str, y: str, title: str) -> None:
         import wandb
 
-        table = wandb.Table(columns=["name", x, y], data=rows)
+        table = wandb.Table(dataframe=data_frame(rows))
         self.run.log({name: wandb.plot.scatter(table, x, y, title=title)})
 
     def _page(self, name: str, path: Path) -> None:
         import wandb
 
-        self.run.log({name: wandb.Html(path.read_text(), inject=False)})
+        self.run.log({name: wandb.Html(path.read_text("utf-8"), inject=False)})
 
     def _artifact(self, name: str, kind: str, paths: Sequence[Path]) -> None:
         import wandb
 
-        artifact = wandb.Artifact(name, type=kind)
+        artifact = wandb.Artifact(re.sub(r"[^\w.-]", "-", name, flags=re.ASCII), type=kind)
         for path in paths:
             artifact.add_file(str(path))
         self.run.log_artifact(artifact)
@@ -164,6 +175,18 @@ class Tracker:
             self.run = None
             first = (str(error).splitlines() or [type(error).__name__])[0]
             print(f"warning: W&B is off for the rest of this stage: {first}", file=sys.stderr)
+
+
+def data_frame(rows: pl.DataFrame) -> pandas.DataFrame:
+    """A table for W&B, with numbers as numbers, so that its columns can be plotted.
+
+    W&B keeps tables as JSON, which has no way to write what is missing or not finite: ``None``
+    stands there instead.
+    """
+    import pandas  # late, as W&B is
+
+    finite = rows.with_columns(pl.when(cs.float().is_finite()).then(cs.float()))
+    return pandas.DataFrame(finite.to_dict(as_series=False), dtype=object)
 
 
 def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import math
 import subprocess
 import sys
 import types
 
+import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from lib.tracking import Tracker, epoch_point
+from lib.tracking import Tracker, data_frame, epoch_point
 
 from .stages import environment
 from .wandb_reader import read_run
 
 
 def tracker(folder, identity="layout-xla-default-train-0-0123456789ab") -> Tracker:
-    return Tracker("train", "layout-xla-default-e1", "fold 0", identity, {"epochs": 3}, folder)
+    about = ("train", "layout-xla-default-e1", "fold 0", identity, {"epochs": 3}, folder)
+    return Tracker(*about, tags=["data-012345"])
 
 
 class FakeRun:
@@ -46,7 +52,11 @@ def wandb(monkeypatch):
         return fake.run
 
     fake.init, fake.Settings = init, lambda **keywords: keywords
-    fake.Table = fake.Html = lambda *values, **keywords: keywords
+    fake.Table = lambda dataframe: {
+        "columns": list(dataframe),
+        "data": dataframe.to_numpy().tolist(),
+    }
+    fake.Html = lambda *values, **keywords: keywords
     fake.plot = types.SimpleNamespace(scatter=lambda *values, **keywords: "plot")
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.setenv("WANDB_MODE", "offline")
@@ -59,7 +69,7 @@ def use(folder) -> None:
         track.log({"epoch": 1, "loss": 0.5})
         track.log({"epoch": 2, "loss": 0.25})
         track.summarize({"best_tau": 0.1})
-        track.table("graphs", ["graph", "tau"], [("a", 0.1)])
+        track.table("graphs", pl.DataFrame({"graph": ["a"], "tau": [0.1]}))
 
 
 def test_a_run(wandb, tmp_path, capsys):
@@ -70,6 +80,7 @@ def test_a_run(wandb, tmp_path, capsys):
     assert given["id"] == "layout-xla-default-train-0-0123456789ab"
     assert (given["name"], given["job_type"], given["resume"]) == ("fold 0", "train", "allow")
     assert given["config"] == {"epochs": 3}
+    assert given["tags"] == ["data-012345"]
     assert given["dir"] == str(tmp_path / "outputs")
     calls = [(name, args) for name, args, _ in wandb.run.calls if name != "define_metric"]
     assert calls == [
@@ -148,10 +159,38 @@ def test_a_row_of_history_is_a_point_by_epoch():
     }
 
 
+CELLS = {
+    pl.Float64: st.floats(),
+    pl.Int64: st.integers(-(2**63), 2**63 - 1),
+    pl.String: st.text(max_size=5),
+    pl.Boolean: st.booleans(),
+}
+COLUMN = st.sampled_from(list(CELLS)).flatmap(
+    lambda kind: st.lists(CELLS[kind] | st.none(), min_size=4, max_size=4).map(
+        lambda values: pl.Series(values, dtype=kind)
+    )
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(COLUMN, max_size=4), st.integers(0, 4))
+def test_a_table_for_wandb_is_json_with_numbers_as_numbers(columns, count):
+    rows = pl.DataFrame({f"column {place}": one for place, one in enumerate(columns)}).head(count)
+    frame = data_frame(rows)
+    assert list(frame) == rows.columns
+    told = json.loads(json.dumps(frame.to_numpy().tolist(), allow_nan=False))
+    kept = [
+        [None if isinstance(v, float) and not math.isfinite(v) else v for v in row]
+        for row in rows.rows()
+    ]
+    assert told == kept
+
+
 def run_program(folder, program: str, **variables: str) -> subprocess.CompletedProcess:
     """Run Python in ``folder`` with ``track``, a tracker in outputs/ below it, and ``Path``."""
     head = (
-        "import sys\nfrom pathlib import Path\nfrom lib.tracking import Tracker\n"
+        "import sys\nfrom pathlib import Path\nimport polars as pl\n"
+        "from lib.tracking import Tracker\n"
         f"folder = Path({str(folder)!r})\n"
         "given = ('train', 'c-e1', 'fold 0', 'c-train-0-abc', {'epochs': 3}, folder / 'outputs')\n"
     )
@@ -168,9 +207,10 @@ def run_program(folder, program: str, **variables: str) -> subprocess.CompletedP
 def test_disabled_imports_no_wandb(tmp_path):
     program = (
         "with Tracker(*given) as t:\n"
-        "    t.log({'epoch': 1}); t.summarize({'a': 1}); t.table('t', ['a'], [[1]])\n"
-        "    t.plot('p', [], 'x', 'y', 'z'); t.page('r', folder); t.artifact('a', 'b', folder)\n"
-        "sys.exit('wandb' in sys.modules)\n"
+        "    t.log({'epoch': 1}); t.summarize({'a': 1}); t.table('t', pl.DataFrame({'a': [1]}))\n"
+        "    t.plot('p', pl.DataFrame(), 'x', 'y', 'z'); t.page('r', folder)\n"
+        "    t.artifact('a', 'b', folder)\n"
+        "sys.exit('wandb' in sys.modules or 'pandas' in sys.modules)\n"
     )
     done = run_program(tmp_path, program)
     assert (done.returncode, done.stderr) == (0, "")
@@ -183,10 +223,12 @@ WHOLE_RUN = (
     "    for epoch in (1, 2, 3):\n"
     "        t.log({'epoch': epoch, 'train/loss': 1 / epoch, 'validation/tau': 0.1 * epoch})\n"
     "    t.summarize({'best_tau': 0.3})\n"
-    "    t.table('graphs', ['graph', 'tau'], [['a', 0.1], ['b', 0.2]])\n"
-    "    t.plot('plots/test', [['a', 0.1, 0.2]], 'baseline', 'tau', 'title')\n"
+    "    t.table('graphs', pl.DataFrame({'graph': ['a', 'b'], 'tau': [0.1, None], 'n': [1, 2]}))\n"
+    "    points = pl.DataFrame({'graph': ['a'], 'baseline': [0.1], 'tau': [0.2]})\n"
+    "    t.plot('plots/test', points, 'baseline', 'tau', 'title')\n"
     "    t.page('report', page)\n"
     "    t.artifact('submission-c', 'submission', page)\n"
+    "    t.artifact('weights-c@gst <svg>', 'model', page)\n"
 )
 
 
@@ -210,6 +252,12 @@ def test_a_real_offline_run_reads_back(tmp_path):
     assert run.column("report/_type") == ["html-file"]
     assert run.column("plots/test_table/ncols") == [3]
     assert run.artifacts["submission-c"] == "submission"
+    assert run.artifacts["weights-c-gst--svg-"] == "model"
+    (table,) = folder.glob(f"offline-run-*/files/{run.column('graphs/path')[0]}")
+    assert json.loads(table.read_text(), parse_constant=pytest.fail) == {
+        "columns": ["graph", "tau", "n"],
+        "data": [["a", 0.1, 1], ["b", None, 2]],
+    }
     assert run.exit_code == 0
     assert not (tmp_path / ".local").exists(), "artifacts wait in the outputs, not in the home"
 

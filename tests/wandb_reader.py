@@ -21,7 +21,8 @@ FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 
 @dataclass
 class OfflineRun:
-    """What a run told W&B: its identity, config, points logged, summary, axes and artifacts."""
+    """What a run told W&B: its identity, config, points logged, summary, axes, artifacts by name
+    (their types, and the sizes of their files)."""
 
     about: Any = None
     config: dict[str, Any] = field(default_factory=dict)
@@ -29,6 +30,7 @@ class OfflineRun:
     summary: dict[str, Any] = field(default_factory=dict)
     axes: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, str] = field(default_factory=dict)
+    files: dict[str, dict[str, int]] = field(default_factory=dict)
     exit_code: int | None = None
 
     def column(self, key: str) -> list[Any]:
@@ -54,6 +56,8 @@ def read_run(path: Path) -> OfflineRun:
             run.axes[record.metric.name or record.metric.glob_name] = record.metric.step_metric
         elif kind == "artifact":
             run.artifacts[record.artifact.name] = record.artifact.type
+            contents = record.artifact.manifest.contents
+            run.files[record.artifact.name] = {one.path: one.size for one in contents}
         elif kind == "exit":
             run.exit_code = record.exit.exit_code
     return run

@@ -38,7 +38,6 @@ def summary_table(scores: pl.DataFrame, seconds: float) -> str:
 
 def log_splits(tracker: Tracker, scores: pl.DataFrame, seconds: float) -> None:
     """Tell W&B the same, as a table and final numbers."""
-    counts = split_counts(scores)
-    tracker.table("splits", counts.columns, counts.rows())
+    tracker.table("splits", split_counts(scores))
     rate = len(scores) / max(seconds, 1e-9)
     tracker.summarize({"scores": len(scores), "scores_per_second": rate})

@@ -50,4 +50,4 @@ def log_sizes(tracker: Tracker, table: pl.DataFrame) -> None:
                 totals[name] = int(table[name].sum())
     tracker.summarize(totals)
     columns = [c for c in table.columns if not c.endswith("_offset") and c != "fingerprint"]
-    tracker.table("graphs", columns, table.select(columns).rows())
+    tracker.table("graphs", table.select(columns))

@@ -9,11 +9,13 @@ import polars as pl
 from lib.report import tables
 from lib.report.experiment import SECTIONS, Experiment, read_experiment
 from lib.report.page import write_report
+from lib.report.statistics import mean
 from lib.stage import Stage
 
 
 def publish(folder: Path, measurements: pl.DataFrame | None, stage: Stage) -> None:
-    """Write ``report.html`` and send final tables, plots and the submission to W&B.
+    """Write ``report.html`` and send final tables, plots and the submission to W&B, each fold's
+    validation score and which were blended among them.
 
     Args:
         folder: the collection's; submission and metrics are in it.
@@ -29,23 +31,63 @@ def publish(folder: Path, measurements: pl.DataFrame | None, stage: Stage) -> No
     for section in SECTIONS:
         mean = (experiment.metrics.get(section) or {}).get("mean", {})
         tracker.summarize({f"{section}/{key}": value for key, value in mean.items()})
-    numbers = tables.numbers(experiment)
-    tracker.table("results", ["metric", *numbers.head[1:]], numbers.rows)
-    tracker.table("graphs", *_graphs(experiment))
-    for section in SECTIONS:
-        own = experiment.values(section, scheme.main.key)
-        other = experiment.values(section, scheme.baseline)
-        points = [[name, other[name], own[name]] for name in own if name in other]
-        if points:
+    folds = fold_scores(experiment)
+    for fold, metric, validation in folds.select("fold", "metric", "validation").iter_rows():
+        tracker.summarize({f"validation_{metric}/fold_{fold}": validation})
+    tracker.summarize({"folds_blended": experiment.blended})
+    tracker.table("folds", folds)
+    tracker.table("results", results(experiment))
+    every = graphs(experiment)
+    tracker.table("graphs", every)
+    x, y = scheme.baseline, scheme.main.key
+    for (section,), rows in every.partition_by("section", as_dict=True).items():
+        points = rows.select("graph", *(c for c in (x, y) if c in rows.columns)).drop_nulls()
+        if len(points) and points.width == 3:
             title = f"{scheme.main.name}, {section}: network against {scheme.baseline_name}"
-            tracker.plot(f"plots/{section}", points, scheme.baseline, scheme.main.key, title)
+            tracker.plot(f"plots/{section}", points, x, y, title)
     tracker.page("report", page)
     kept = (folder / name for name in ("submission.csv", "metrics.json", "report.html"))
     tracker.artifact(f"submission-{collection}", "submission", *kept)
 
 
-def _graphs(experiment: Experiment) -> tuple[list[str], list[list[object]]]:
-    """Columns and rows of every graph's numbers in every section."""
+def fold_scores(experiment: Experiment) -> pl.DataFrame:
+    """A row a fold that stage 4 measured: ``fold, metric, validation, blended, place``, the place
+    being 1 for the blended fold of highest validation score, null for one that is not blended."""
+    metric, blended = experiment.scheme.main.key, experiment.blended
+    scores = experiment.metrics.get("folds", {}).get(f"validation_{metric}", {})
+    rows = [
+        (fold, metric, scores[str(fold)], fold in blended, _place(fold, blended))
+        for fold in experiment.measured
+        if str(fold) in scores
+    ]
+    schema = {"fold": pl.Int64, "metric": pl.String, "validation": pl.Float64}
+    schema |= {"blended": pl.Boolean, "place": pl.Int64}
+    return pl.DataFrame(rows, schema, orient="row")
+
+
+def results(experiment: Experiment) -> pl.DataFrame:
+    """A row a metric and section: ``metric, section, graphs, mean, standard_error``, the error
+    being null where there is but one graph."""
+    rows = []
+    for _, key, _ in tables.named_metrics(experiment.scheme):
+        for section in SECTIONS:
+            found = mean(list(experiment.values(section, key).values()))
+            if found.count:
+                rows.append((key, section, found.count, found.value, found.error))
+    schema = {"metric": pl.String, "section": pl.String, "graphs": pl.Int64}
+    schema |= {"mean": pl.Float64, "standard_error": pl.Float64}
+    return pl.DataFrame(rows, schema, orient="row").with_columns(
+        pl.col("standard_error").fill_nan(None)
+    )
+
+
+def graphs(experiment: Experiment) -> pl.DataFrame:
+    """A row a graph of every section: ``section, graph``, and a column a metric."""
     rows = [(s, name, row) for s in SECTIONS for name, row in experiment.rows(s).items()]
     keys = sorted({key for _, _, row in rows for key in row})
-    return ["section", "graph", *keys], [[s, n, *(row.get(k) for k in keys)] for s, n, row in rows]
+    schema = {"section": pl.String, "graph": pl.String, **dict.fromkeys(keys, pl.Float64)}
+    return pl.DataFrame([(s, n, *map(row.get, keys)) for s, n, row in rows], schema, orient="row")
+
+
+def _place(fold: int, blended: list[int]) -> int | None:
+    return blended.index(fold) + 1 if fold in blended else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lib.report.experiment import STAGES, Experiment
 from lib.report.figures import bar, ranked
+from lib.report.metric import Metric, Scheme
 from lib.report.statistics import mean
 from lib.report.words import with_error
 from lib.terminal import duration
@@ -33,17 +34,22 @@ def numbers(experiment: Experiment) -> Table:
     sections = [s for s in ("test", "validation", "training") if experiment.rows(s)]
     scheme = experiment.scheme
     head = ["", *(f"{s} ({len(experiment.rows(s))} graphs)" for s in sections)]
+    rows = []
+    for name, key, metric in named_metrics(scheme):
+        found = [mean(list(experiment.values(s, key).values())) for s in sections]
+        if any(one.count for one in found):
+            rows.append([name, *(with_error(metric, one) if one.count else "–" for one in found)])
+    return Table(head, rows)
+
+
+def named_metrics(scheme: Scheme) -> list[tuple[str, str, Metric]]:
+    """Every number of a scheme: its name, its key, and how to speak of it."""
     named = [(one.name, one.key, one) for one in scheme.metrics]
     named[1:1] = [
         (scheme.baseline_name + "’s " + scheme.main.name, scheme.baseline, scheme.main),
         (scheme.ceiling_name, scheme.ceiling, scheme.main),
     ]
-    rows = []
-    for name, key, metric in named:
-        found = [mean(list(experiment.values(s, key).values())) for s in sections]
-        if any(one.count for one in found):
-            rows.append([name, *(with_error(metric, one) if one.count else "–" for one in found)])
-    return Table(head, rows)
+    return named
 
 
 def graphs(experiment: Experiment, most: int = 1000) -> Table:

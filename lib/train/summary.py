@@ -49,8 +49,9 @@ def log_graphs(tracker: Tracker, validation: Mapping[str, Any], metric: str) -> 
     tracker.summarize({f"{name}_epoch": one.get("epoch") for name, one in validation.items()})
     each = {name: one.get("graphs", {}) for name, one in validation.items()}
     names = sorted(set().union(*each.values()))
-    columns = ["graph", *(f"{name}_{metric}" for name in each)]
-    tracker.table("graphs", columns, [[n, *(one.get(n) for one in each.values())] for n in names])
+    columns = {f"{name}_{metric}": [one.get(n) for n in names] for name, one in each.items()}
+    schema = {"graph": pl.String, **dict.fromkeys(columns, pl.Float64)}
+    tracker.table("graphs", pl.DataFrame({"graph": names, **columns}, schema))
 
 
 def _cell(value: float | None, form: str) -> str:
