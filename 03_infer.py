@@ -21,6 +21,7 @@ from lib.artifacts import atomic_file
 from lib.cache.reader import Cache
 from lib.errors import DataError, one_line_errors
 from lib.files.parquet import write_parquet
+from lib.files.schema import expect
 from lib.infer.program import as_json, as_text, rank_program
 from lib.infer.scores import graphs_to_score, score_graphs
 from lib.infer.summary import log_splits, summary_table
@@ -48,11 +49,12 @@ def main(stage: Stage) -> None:
     cache = Cache(args.outputs / chosen.cache)
     weights = folder / f"fold_{args.fold}" / settings.WEIGHTS_FILES[chosen.weights]
     tensors, about = checkpoint.load(weights)
+    expect(about, {"data": str}, weights)
     if about["data"] != cache.fingerprint:
         raise DataError(weights, "data", "another cache's fingerprint", "this one's: train again")
     settings.check_trained_with(weights, about, chosen)
     network = build_network(chosen)
-    network.load_state_dict(tensors)
+    checkpoint.load_into(network, weights, tensors)
 
     tracker = stage.begin("infer", args.outputs, chosen, cache.fingerprint, args.fold, about)
     wanted = graphs_to_score(cache, args.fold, chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -51,6 +52,12 @@ def assign_folds(
 def folds_of(names: Iterable[str], settings: Any) -> dict[str, int]:
     """:func:`assign_folds` as a collection's settings say."""
     return assign_folds(names, settings.folds_total, settings.seed, settings.keep_together)
+
+
+def fold_number(name: str) -> int | None:
+    """The fold that a file or folder is of: 7 of ``fold_7``; ``None`` of any other name."""
+    found = re.fullmatch(r"fold_(0|[1-9][0-9]*)", name, re.ASCII)
+    return int(found[1]) if found else None
 
 
 def family(name: str) -> str:

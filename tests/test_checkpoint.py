@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
@@ -85,3 +86,50 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, damage):
         path.write_bytes({"empty": b"", "garbage": b"x" * 99, "truncated": whole[:-1]}[damage])
     with pytest.raises(DataError, match=r"model\.safetensors"):
         checkpoint.load(path)
+
+
+def test_any_flipped_bit_is_found(tmp_path):
+    path, draw = tmp_path / "model.safetensors", np.random.default_rng(0)
+    checkpoint.save(path, TENSORS, ABOUT)
+    content = path.read_bytes()
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << draw.integers(8)
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"model\.safetensors: (checkpoint|checksum|about)"):
+            checkpoint.load(path)
+
+
+def test_what_a_file_is_about_without_its_tensors(tmp_path):
+    checkpoint.save(tmp_path / "state", TENSORS, {**ABOUT, "numbers": {10: "a", 9: "b"}})
+    expected = {**ABOUT, "numbers": {"10": "a", "9": "b"}}
+    assert checkpoint.read_about(tmp_path / "state") == expected
+    assert checkpoint.load(tmp_path / "state")[1] == expected
+
+
+def linear(**changes):
+    weights = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)} | changes
+    return {name: tensor for name, tensor in weights.items() if tensor is not None}
+
+
+def test_weights_of_a_file():
+    network = torch.nn.Linear(3, 2)
+    checkpoint.load_into(network, "a", linear())
+    assert torch.equal(network.weight, torch.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bias": None}, "bias: found none, expected it"),
+        ({"other": torch.ones(1)}, "other: found it, expected no such weights"),
+        ({"weight": torch.ones(3, 2)}, "weight: found 3 x 2 float32, expected 2 x 3 float32"),
+        ({"weight": torch.ones(2, 3).half()}, "weight: found 2 x 3 float16"),
+        ({"bias": torch.zeros(())}, "bias: found one float32, expected 2 float32"),
+        ({"bias": torch.tensor([0, torch.nan])}, "bias: found a value that is not finite"),
+        ({"bias": torch.tensor([0, -torch.inf])}, "bias: found a value that is not finite"),
+    ],
+)
+def test_weights_of_another_network(changes, message):
+    with pytest.raises(DataError, match=rf"^last\.safetensors: {message}.*; train again"):
+        checkpoint.load_into(torch.nn.Linear(3, 2), "last.safetensors", linear(**changes))

@@ -11,7 +11,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
+from lib import checkpoint
 from lib.errors import DataError, UserError, one_line_errors
 
 from .builders import COLLECTION, TGRAPH
@@ -161,6 +163,28 @@ def test_weights_of_another_cache(error_of, root, monkeypatch):
 
 def test_weights_of_another_network(error_of):
     assert "last.safetensors" in error_of("03_infer.py --fold 0 --channels 16")
+
+
+@pytest.mark.parametrize("damage", ["flipped", "width", "missing", "extra", "type", "nan", "about"])
+def test_damaged_weights(error_of, root, damage):
+    path = root / "outputs" / TGRAPH / "fold_0" / "last.safetensors"
+    tensors, about = checkpoint.load(path)
+    name = next(name for name, tensor in tensors.items() if tensor.ndim == 2)
+    if damage == "flipped":
+        content = bytearray(path.read_bytes())
+        content[-len(content) // 3] ^= 16
+        path.write_bytes(content)
+    else:
+        tensor = tensors.pop(name)
+        changed = {"width": tensor[:, :-1], "type": tensor.double(), "nan": tensor * torch.nan}
+        if damage != "missing":
+            tensors[name] = changed.get(damage, tensor)
+        if damage == "extra":
+            tensors["extra"] = tensor.clone()
+        checkpoint.save(path, tensors, ["about"] if damage == "about" else about)
+    found = error_of("03_infer.py --fold 0")
+    assert f"{path}: " in found
+    assert damage in ("about", "flipped") or "train again" in found
 
 
 @pytest.mark.parametrize("flags", ["--seed 5", "--folds-total 4"])

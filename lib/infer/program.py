@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from torch import nn
@@ -18,6 +18,8 @@ from lib import checkpoint, settings
 from lib.blending import blend, choose_folds
 from lib.cache.compress import compress
 from lib.errors import DataError, UserError
+from lib.files.schema import expect
+from lib.folds import fold_number
 from lib.infer.scores import SCORERS
 from lib.model import build_network
 from lib.tpugraphs.opcodes import NAME_OF_ID
@@ -94,25 +96,36 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
     if kind.kind != "layout":
         raise UserError(f"--program: ranks layouts, and {collection} is of kind {kind.kind}")
     name = settings.WEIGHTS_FILES[overrides.get("weights", kind.weights)]
-    paths = {path: path.parent.name for path in folder.glob(f"fold_*/{name}")}
-    loaded = {int(fold.removeprefix("fold_")): checkpoint.load(p) for p, fold in paths.items()}
-    if not loaded:
+    numbered = {fold_number(path.parent.name): path for path in folder.glob(f"fold_*/{name}")}
+    paths = {fold: path for fold, path in numbered.items() if fold is not None}
+    if not paths:
         raise UserError(f"{folder}: no fold_<k>/{name} there; run 02_train.py first")
-    abouts = {fold: about for fold, (_, about) in sorted(loaded.items())}
-    chosen = trained_settings(kind, next(iter(abouts.values())), overrides)
-    for fold, about in abouts.items():
-        _check_alike(folder / f"fold_{fold}" / name, about, chosen, next(iter(abouts.values())))
-    validation = {fold: about[chosen.metric] for fold, about in abouts.items()}
+    loaded = {fold: checkpoint.load(path) for fold, path in sorted(paths.items())}
+    for fold, (_, about) in loaded.items():
+        expect(about, {"data": str, kind.metric: float}, paths[fold])
+    first_path, (_, first) = paths[min(paths)], loaded[min(paths)]
+    chosen = trained_settings(kind, first_path, first, overrides)
+    for fold, (_, about) in loaded.items():
+        _check_alike(paths[fold], about, chosen, first)
+    validation = {fold: about[chosen.metric] for fold, (_, about) in loaded.items()}
     networks = {}
     for fold in choose_folds(validation, chosen.best_folds):
         networks[fold] = build_network(chosen).eval()
-        networks[fold].load_state_dict(loaded[fold][0])
+        checkpoint.load_into(networks[fold], paths[fold], loaded[fold][0])
     return Ensemble(chosen, networks)
 
 
-def trained_settings(kind: type, about: Mapping[str, Any], overrides: dict[str, Any]) -> Any:
-    """The settings that weights were trained with, with ``overrides``; checked."""
+def trained_settings(
+    kind: type, path: Path, about: Mapping[str, Any], overrides: dict[str, Any]
+) -> Any:
+    """The settings that the weights of a file were trained with, with ``overrides``; checked."""
+    types = get_type_hints(kind)
     known = {f.name: about[f.name] for f in dataclasses.fields(kind) if f.name in about}
+    for name, value in known.items():
+        wanted = types[name] | int if types[name] is float else types[name]
+        if not isinstance(value, wanted) or (type(value) is bool and wanted is not bool):
+            expected = getattr(types[name], "__name__", types[name])
+            raise DataError(path, name, repr(value)[:60], f"{expected}; train again")
     chosen = kind(**{**known, **overrides})
     chosen.check()
     return chosen

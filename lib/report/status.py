@@ -6,7 +6,6 @@ and because of which files, and this module says it for people.
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 import sys
@@ -15,10 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from safetensors import SafetensorError, safe_open
-
 from lib.command_line import Parser
-from lib.errors import one_line_errors
+from lib.errors import DataError, one_line_errors
+from lib.files.schema import expect
 from lib.report.experiment import SECTIONS, STAGES, Experiment, read_experiment
 from lib.report.statistics import mean
 from lib.report.words import with_error
@@ -212,11 +210,12 @@ def _under_way(parts: Sequence[Part]) -> str:
         state = part.path.parent / "state.safetensors"
         if not state.exists():
             continue
+        from lib import checkpoint  # late: torch takes seconds
+
         try:
-            with safe_open(state, framework="np") as file:
-                about = json.loads((file.metadata() or {})["about"])
-            progress = about["progress"]
-        except (OSError, SafetensorError, KeyError, ValueError):
+            about = checkpoint.read_about(state)
+            progress = expect(about, {"progress": {"epochs": int}}, state)["progress"]
+        except DataError:
             continue
         ago = duration(max(0.0, time.time() - state.stat().st_mtime))
         lines.append(

@@ -17,6 +17,7 @@ from torch import nn
 from lib import checkpoint
 from lib.artifacts import remove_leftovers
 from lib.errors import DataError
+from lib.files.schema import expect
 from lib.memory import out_of_memory_told
 from lib.metrics import mean_metrics
 from lib.train.kinds import Fold, Sample
@@ -225,7 +226,8 @@ def _state(path: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str
         return {}, {}
     try:
         tensors, about = checkpoint.load(path)
-    except DataError:  # not ours, or of a format before: begin anew
+        expect(about, {"identity": str, "progress": {"epochs": int}}, path)
+    except DataError:  # not ours, damaged, or of a format before: begin anew
         return {}, {}
     return (tensors, about) if about.get("identity") == identity else ({}, {})
 
