@@ -35,6 +35,7 @@ def main(stage: Stage) -> None:
     cache = args.outputs / chosen.cache
     about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
     given = (args.jobs, args.keep_going, bar, chosen.kind)
+    stage.alone(args.outputs, cache)
     table, skipped = write_cache(cache, files, about, *given)
     data = read_manifest(cache)["fingerprint"]
     log_sizes(stage.begin("preprocess", args.outputs, chosen, data), table)

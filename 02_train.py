@@ -37,6 +37,7 @@ def main(stage: Stage) -> None:
 
     folder = args.outputs / chosen.results / f"fold_{args.fold}"
     cache = Cache(args.outputs / chosen.cache)
+    stage.alone(args.outputs, folder)
     data = load_fold(cache, args.fold, chosen)
     network = new_network(lambda: build_network(chosen), data, chosen.seed, args.fold)
     training = FoldTraining(network, data, chosen, args.fold)

@@ -47,6 +47,8 @@ def main(stage: Stage) -> None:
 
     folder = args.outputs / chosen.results
     cache = Cache(args.outputs / chosen.cache)
+    path = folder / "scores" / f"fold_{args.fold}.parquet"
+    stage.alone(args.outputs, path)
     weights = folder / f"fold_{args.fold}" / settings.WEIGHTS_FILES[chosen.weights]
     tensors, about = checkpoint.load(weights)
     expect(about, {"data": str}, weights)
@@ -63,7 +65,6 @@ def main(stage: Stage) -> None:
     started = time.perf_counter()
     scores = pl.concat(bar)
     seconds = time.perf_counter() - started
-    path = folder / "scores" / f"fold_{args.fold}.parquet"
     with atomic_file(path) as temporary:
         write_parquet(scores, temporary)
     log_splits(tracker, scores, seconds)

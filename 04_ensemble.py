@@ -40,6 +40,7 @@ def main(stage: Stage) -> None:
     cache = Cache(args.outputs / chosen.cache)
     kind, metric = KINDS[chosen.kind], chosen.metric
 
+    stage.alone(args.outputs, folder / ("study" if args.study else "submission.csv"))
     if args.study:
         table = run_study(folder, cache, chosen, root.path, args.folds, args.parts, args.jobs)
         print(study_text(table))

@@ -13,12 +13,13 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from lib.errors import DataError
+from lib.files.locks import being_written, is_being_written
 from lib.files.regular import open_regular
 
 TEMPORARY = ".partial-"  # prefix of every unfinished file or folder; readers never match it
@@ -30,7 +31,7 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
 
     The file is flushed to the disk before it is renamed, so that a power cut cannot leave a
     final name on missing bytes. On an exception the temporary file is removed; what a killed
-    writer of the same file left is removed too.
+    writer of the same file left is removed too. Of two that write it at once the last one wins.
 
     Raises:
         OSError: it cannot be written (full disk, no permission, a folder has its name), about
@@ -42,22 +43,32 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex[:12]}-{path.name}"
     try:
         with _told_of(path, temporary):
-            yield temporary
-            with open(temporary, "rb+") as file:
-                os.fsync(file.fileno())
-            temporary.chmod(0o666 & ~_umask())
-            os.replace(temporary, path)
+            temporary.touch()
+            with being_written(temporary):
+                yield temporary
+                # Once more, for some libraries put another file in its place.
+                with being_written(temporary), open(temporary, "rb+") as file:
+                    os.fsync(file.fileno())
+                    temporary.chmod(0o666 & ~_umask())
+                    os.replace(temporary, path)
     finally:
         with suppress(OSError):
             temporary.unlink()
 
 
 @contextmanager
-def atomic_folder(path: Path | str) -> Iterator[Path]:
+def atomic_folder(
+    path: Path | str, same: Callable[[Path, Path], bool] | None = None
+) -> Iterator[Path]:
     """Yield a temporary folder beside ``path``; it takes the place of ``path`` on success.
 
     A folder cannot be renamed over a full one, so the old one is first moved aside; a kill
     between the two renames leaves no ``path`` at all, which a rerun mends.
+
+    Args:
+        path: the folder.
+        same: whether the old folder (its first argument) holds the same as the new one, and may
+            stay: whoever reads it then is not disturbed.
 
     Raises:
         OSError: it cannot be written (full disk, no permission, a file has its name), about
@@ -74,10 +85,13 @@ def atomic_folder(path: Path | str) -> Iterator[Path]:
     try:
         with _told_of(path, temporary):
             temporary.mkdir()
-            yield temporary
-            if path.exists():
-                os.replace(path, old)
-            os.replace(temporary, path)
+            with being_written(temporary):
+                yield temporary
+                if same is not None and path.exists() and same(path, temporary):
+                    return
+                if path.exists():
+                    os.replace(path, old)
+                os.replace(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
@@ -100,12 +114,14 @@ def _told_of(path: Path, temporary: Path) -> Iterator[None]:
 
 
 def remove_leftovers(path: Path | str) -> None:
-    """Delete what killed runs left beside ``path`` under its temporary names."""
+    """Delete what killed runs, and no living one, left beside ``path`` under temporary names."""
     path = Path(path)
     token = "[0-9a-f]" * 12
     for leftover in path.parent.glob(f"{TEMPORARY}{token}*-{glob.escape(path.name)}"):
         if leftover.name[len(TEMPORARY) + 12 :] not in (f"-{path.name}", f"-old-{path.name}"):
             continue  # of a neighbour whose name ends like ours
+        if is_being_written(leftover):
+            continue
         if leftover.is_dir():
             shutil.rmtree(leftover, ignore_errors=True)
         else:

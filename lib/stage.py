@@ -16,6 +16,7 @@ import resource
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +24,7 @@ from typing import Any
 
 from lib.artifacts import fingerprint_value, read_json, write_json
 from lib.errors import DataError
+from lib.files.locks import only_writer
 from lib.provenance import versions
 from lib.tracking import Tracker
 
@@ -38,6 +40,19 @@ class Stage:
         self.tracker: Tracker | None = None
         self.path: Path | None = None
         self.about: dict[str, Any] = {}
+        self.locks = ExitStack()
+
+    def alone(self, outputs: Path, artifact: Path) -> bool:
+        """Let no other run write what this stage writes, until it ends; wait for one that does.
+
+        Args:
+            outputs: where results go.
+            artifact: what the stage writes, a path below ``outputs``.
+
+        Returns:
+            Whether there was one to wait for.
+        """
+        return self.locks.enter_context(only_writer(outputs, artifact))
 
     def begin(
         self,
@@ -116,13 +131,14 @@ class Stage:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.path is None or self.tracker is None:
-            return
-        if kind is None:
-            record = self.record()
-            write_json(self.path, record)
-            self.tracker.summarize({k: record[k] for k in ("seconds", "peak_memory_bytes")})
-        self.tracker.finish(kind is not None)
+        with self.locks:
+            if self.path is None or self.tracker is None:
+                return
+            if kind is None:
+                record = self.record()
+                write_json(self.path, record)
+                self.tracker.summarize({k: record[k] for k in ("seconds", "peak_memory_bytes")})
+            self.tracker.finish(kind is not None)
 
 
 def experiment_name(stage: str, settings: Mapping[str, Any], data: str) -> str:

@@ -19,7 +19,15 @@ from lib.tpugraphs.npz import read_layout
 
 from .builders import COLLECTION, TGRAPH
 from .killing import assert_same_training, kill_training
-from .stages import SCRIPTS, TINY_FLAGS, make, run_stage
+from .stages import (
+    REPOSITORY,
+    SCRIPTS,
+    TINY_FLAGS,
+    environment,
+    make,
+    make_command,
+    run_stage,
+)
 from .stages import stages_in as stages
 from .synthetic import write_collection
 
@@ -177,6 +185,27 @@ def test_a_killed_training_ends_with_the_same_bytes(run, tmp_path):
     assert_same_training(*(folder / "fold_0" for folder in folders.values()))
     assert not state.exists()
     assert not list(state.parent.glob(".partial-*")), "left over by the killed run"
+
+
+def test_two_at_once_in_one_folder_both_end_with_what_one_makes(run, tmp_path):
+    """The later one waits for what the other writes. Letters of any language may be in a path."""
+    outputs = tmp_path / "Ausgänge"
+    given = {**VARIABLES, "DATA": run.data, "OUTPUTS": outputs, "FOLDS": 1, "JOBS": 1}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    both = [
+        subprocess.Popen(make_command("all", **given), cwd=REPOSITORY, env=environment(), **pipes)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=300)[0] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    for name in (f"{COLLECTION}/cache", f"{TGRAPH}/fold_0", f"{TGRAPH}/scores"):
+        for path in (outputs / name).iterdir():
+            if path.suffix in (".bin", ".safetensors", ".parquet") and path.stem != "history":
+                one = run.folder.parent / name / path.name
+                assert path.read_bytes() == one.read_bytes(), path
+    assert not list(outputs.rglob(".partial-*"))
+    assert not list(outputs.rglob("*.lock"))
+    assert stages(make("all", **given)) == []
 
 
 def ranked(run: Run, *flags: object) -> subprocess.CompletedProcess:

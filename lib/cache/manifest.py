@@ -62,6 +62,19 @@ def check_file(folder: Path, name: str, checksums: Mapping[str, str]) -> None:
         raise DataError(path, "checksum", f"{found} (damaged)", expected)
 
 
+def holds_the_same(old: Path, new: Path) -> bool:
+    """Whether the cache in ``old`` is whole and that in ``new`` is no other, to the byte."""
+    try:
+        if (old / MANIFEST).read_bytes() != (new / MANIFEST).read_bytes():
+            return False
+        checksums = read_manifest(old)["checksums"]
+        for name in checksums:
+            check_file(old, name, checksums)
+    except (OSError, UserError):
+        return False
+    return True
+
+
 def advice(folder: Path) -> str:
     """How to get the cache in ``folder`` anew."""
     collection = folder.parent.name

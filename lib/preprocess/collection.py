@@ -19,6 +19,8 @@ import polars as pl
 from joblib import Parallel, delayed
 
 from lib.artifacts import atomic_folder, fingerprint_files, fingerprint_value
+from lib.cache.format import MANIFEST
+from lib.cache.manifest import holds_the_same
 from lib.cache.reader import read_table
 from lib.cache.writer import CacheWriter
 from lib.errors import DataError, UserError
@@ -87,7 +89,7 @@ def write_cache(
     progress: Callable[[Iterable], Iterable] = iter,
     kind: str = "layout",
 ) -> tuple[pl.DataFrame, list[Skipped]]:
-    """Write the cache folder, whole or not at all.
+    """Write the cache folder, whole or not at all; one that holds the same stays as it is.
 
     Args:
         path: the cache folder.
@@ -110,7 +112,7 @@ def write_cache(
     """
     skipped: list[Skipped] = []
     seen: set[str] = set()
-    with atomic_folder(path) as temporary, CacheWriter(temporary, kind) as writer:
+    with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
         parts = temporary / PARTS
         parts.mkdir()
         with closing(_process_all(files, kind, settings, parts, jobs, keep_going)) as results:
@@ -125,6 +127,7 @@ def write_cache(
             raise skipped[0].error
         parts.rmdir()
         writer.finish(_manifest(writer.rows, skipped, settings))
+    (path / MANIFEST).touch()  # also of a cache that stayed as it was: make goes by times
     return read_table(path), skipped
 
 

@@ -1,0 +1,118 @@
+"""Who is writing: the kernel's locks on what a process writes.
+
+Two runs of one stage in one folder of outputs would clear away and write over each other's
+unfinished files. The second waits until the first has ended; and what is cleared away as left over
+is only what no living process writes.
+
+The kernel drops a lock (``flock``) with the process that holds it, however that ends: a kill leaves
+none behind. On a network file system the locks are as good as the server's; where there are none,
+nothing waits and everything else is as it is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+FOLDER = ".make"  # below the outputs: what make and the stages keep for themselves
+
+
+@contextmanager
+def only_writer(outputs: Path, artifact: Path) -> Iterator[bool]:
+    """Let no other process write an artifact while the block runs; wait for one that does.
+
+    Args:
+        outputs: the folder of all outputs.
+        artifact: what is written, a path below ``outputs``.
+
+    Yields:
+        Whether there was one to wait for. It has written the artifact, or was killed or failed.
+    """
+    name = ".".join(Path(artifact).relative_to(outputs).parts)
+    path = Path(outputs, FOLDER, f"{name}.lock")
+    descriptor, waited = None, False
+    # A disk that is full or read-only ends the stage when it writes, which names the artifact.
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, waited = _locked(path, artifact)
+    try:
+        yield waited
+    finally:
+        if descriptor is not None:
+            path.unlink(missing_ok=True)
+            os.close(descriptor)
+
+
+def _locked(path: Path, artifact: Path) -> tuple[int, bool]:
+    """A descriptor of the locked file, and whether another process had it before."""
+    waited = False
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            if not _try_lock(descriptor, fcntl.LOCK_EX):
+                if not waited:
+                    print(_whom(descriptor, artifact), file=sys.stderr, flush=True)
+                waited = True
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if _is_at(descriptor, path):
+                with suppress(OSError):  # for messages alone
+                    os.truncate(descriptor, 0)
+                    os.write(descriptor, f"{os.getpid()} {time.strftime('%F %T')}".encode())
+                return descriptor, waited
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # its holder has removed the file, and the next one makes another
+
+
+def _whom(descriptor: int, artifact: Path) -> str:
+    """Whom this process waits for: what the holder of a lock has written into its file."""
+    process, _, since = os.pread(descriptor, 100, 0).decode(errors="replace").partition(" ")
+    who = f"process {process} has been writing it since {since}" if since else "it is being written"
+    return f"{artifact}: {who}; waiting for that to end"
+
+
+@contextmanager
+def being_written(path: Path) -> Iterator[None]:
+    """Mark an unfinished file or folder as some living process's, while the block runs."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        _try_lock(descriptor, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def is_being_written(path: Path) -> bool:
+    """Whether an unfinished file or folder is marked by :func:`being_written`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(descriptor, fcntl.LOCK_EX)
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    """Whether the lock is had; also true where the file system has none."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
