@@ -1,16 +1,12 @@
 """Stage 3: score every configuration with the network of one fold.
 
-With --program FILE instead of --fold: rank the configurations of one program with all folds.
-
 Reads   <outputs>/<collection>/cache/ and <collection>[@<model>]/fold_<k>/{last,model}.safetensors
 Writes  <outputs>/<collection>[@<model>]/scores/fold_<k>.parquet
 """
 
 from __future__ import annotations
 
-import argparse
 import time
-from pathlib import Path
 
 import polars as pl
 import torch
@@ -22,7 +18,6 @@ from lib.cache.reader import Cache
 from lib.errors import DataError, one_line_errors
 from lib.files.parquet import write_parquet
 from lib.files.schema import expect
-from lib.infer.program import as_json, as_text, rank_program
 from lib.infer.scores import graphs_to_score, score_graphs
 from lib.infer.summary import log_splits, summary_table
 from lib.model import build_network
@@ -32,16 +27,8 @@ from lib.stage import Stage
 def main(stage: Stage) -> None:
     """Score the fold's validation graphs and the test graphs."""
     parser = settings.parser(__doc__)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--fold", type=int, help="which fold's network to use")
-    what.add_argument("--program", type=Path, help="an npz, tuning protobuf or HLO to rank")
-    parser.add_argument("--candidates", type=Path, help="to rank instead of the program's own")
-    parser.add_argument("--top", type=int, default=10, help="best configurations to print")
-    parser.add_argument("--json", action="store_true", help="print them for machines")
+    parser.add_argument("--fold", type=int, required=True, help="which fold's network to use")
     args = parser.parse_args()
-    if args.program:
-        print(rank(args))
-        return
     chosen, _ = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
 
@@ -73,16 +60,6 @@ def main(stage: Stage) -> None:
         f"infer: {chosen.results} fold {args.fold}: {len(scores):,} scores of {len(wanted)} "
         f"graphs; wrote {path}"
     )
-
-
-def rank(args: argparse.Namespace) -> str:
-    """The best configurations of one program, as text."""
-    torch.set_num_threads(1)  # of each fold; the folds run side by side
-    overrides = settings.overrides_in(args)
-    chosen = settings.settings_for(args.collection, False, overrides)
-    folder = args.outputs / chosen.results
-    ranking = rank_program(args.program, args.candidates, folder, args.collection, overrides)
-    return (as_json if args.json else as_text)(ranking, args.top)
 
 
 if __name__ == "__main__":

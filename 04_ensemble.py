@@ -2,8 +2,7 @@
 
 Reads   <outputs>/<collection>/cache/, <collection>[@<model>]/fold_<k>/metrics.json and
         scores/fold_<k>.parquet
-Writes  <outputs>/<collection>[@<model>]/submission.csv, metrics.json and report.html; with --study
-        instead study/{study,graphs}.parquet and study.svg, from out-of-fold scores of others
+Writes  <outputs>/<collection>[@<model>]/submission.csv, metrics.json and report.html
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from lib.cache.reader import Cache
 from lib.ensemble import evaluation
 from lib.ensemble.blend import fold_files, read_scores, validation_score
 from lib.ensemble.kinds import KINDS
-from lib.ensemble.study import run_study, study_text
 from lib.ensemble.submission import submission_rows, write_submission
 from lib.errors import one_line_errors
 from lib.provenance import versions
@@ -31,21 +29,13 @@ def main(stage: Stage) -> None:
     """Choose folds by validation score, blend them, write the submission and the metrics."""
     parser = settings.parser(__doc__)
     parser.add_argument("--folds", type=int, help="use folds 0 to this minus 1 (default: all)")
-    parser.add_argument("--study", action="store_true", help="what do the settings buy?")
-    parser.add_argument("--parts", type=int, default=3, help="of a study's nested folds")
-    parser.add_argument("--jobs", type=int, default=1, help="networks of a study side by side")
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
     folder = args.outputs / chosen.results
     cache = Cache(args.outputs / chosen.cache)
     kind, metric = KINDS[chosen.kind], chosen.metric
 
-    stage.alone(args.outputs, folder / ("study" if args.study else "submission.csv"))
-    if args.study:
-        table = run_study(folder, cache, chosen, root.path, args.folds, args.parts, args.jobs)
-        print(study_text(table))
-        print(f"study: {chosen.results}: {len(table)} choices; wrote {folder}/study/")
-        return
+    stage.alone(args.outputs, folder / "submission.csv")
 
     files = fold_files(folder / "scores", args.folds)
     validation = {

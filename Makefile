@@ -108,7 +108,7 @@ TEST_READY := $(VENV)/.ready-test
 COLLECT_VENV := $(VENV)-collect
 COLLECT_READY := $(COLLECT_VENV)/.ready
 
-.PHONY: help all everything preprocess train infer ensemble study submission score status report \
+.PHONY: help all everything preprocess train infer ensemble study rank submission score status report \
 	compare wandb-sync setup test lint collect download clean
 
 # `## text` after a target is its line; `##@ title` begins a group; `#= text` is about variables.
@@ -161,7 +161,10 @@ $(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html &: $(SCORES) $(MEAS
 study: $(OUT)/study/study.parquet  ## what permutations, batch, blending and folds buy COLLECTION: [PARTS=3]
 
 $(OUT)/study/study.parquet: $(MODELS) $(MEASUREMENTS) $(INFER_SOURCES) $(ENSEMBLE_SOURCES) $(call stamp,6) | $(READY)
-	$(RUN) 04_ensemble.py $(STUDY_FLAGS) --folds $(FOLDS) --study --jobs $(JOBS)
+	$(RUN) -m lib.study $(STUDY_FLAGS) --folds $(FOLDS) --jobs $(JOBS)
+
+rank: | $(NATIVE_READY)  ## rank the configurations of PROGRAM=file: [CANDIDATES=file] [TOP=10]
+	@$(RUN) -m lib.infer.rank $(COMMON) $(call flag,CANDIDATES,candidates) $(call flag,TOP,top) $(PROGRAM)
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.ensemble.merge --outputs $(OUTPUTS) $(call flag,DATA,data) \

@@ -80,15 +80,16 @@ def stages_in(output: str) -> list[str]:
     return [script for script in SCRIPTS if f"bin/python {script} " in output]
 
 
-def command(script: str, *flags: object) -> list[str]:
-    """The command line of one stage."""
-    return [sys.executable, script, "--collection", COLLECTION, *map(str, flags)]
+def command(program: str, *flags: object) -> list[str]:
+    """The command line of one stage, or of another command by its module, such as ``lib.study``."""
+    called = [program] if program.endswith(".py") else ["-m", program]
+    return [sys.executable, *called, "--collection", COLLECTION, *map(str, flags)]
 
 
-def run_stage(script: str, *flags: object) -> subprocess.CompletedProcess:
-    """Run one stage of ``COLLECTION``, whatever comes of it."""
+def run_stage(program: str, *flags: object) -> subprocess.CompletedProcess:
+    """Run one stage or command on ``COLLECTION``, whatever comes of it."""
     return subprocess.run(
-        command(script, *flags),
+        command(program, *flags),
         cwd=REPOSITORY,
         env=environment(),
         capture_output=True,

@@ -210,9 +210,9 @@ def test_two_at_once_in_one_folder_both_end_with_what_one_makes(run, tmp_path):
 
 def ranked(run: Run, *flags: object) -> subprocess.CompletedProcess:
     path = run.data / "npz/layout/xla/default/test/test_0.v1.0.npz"
-    given = ["--outputs", run.folder.parent, "--program", path]
+    given = [path, "--outputs", run.folder.parent]
     given += ["--model", "tgraph", "--permutations", 2]
-    return run_stage("03_infer.py", *given, *flags)
+    return run_stage("lib.infer.rank", *given, *flags)
 
 
 def test_one_program_is_ranked_as_in_the_submission(run):
@@ -250,8 +250,8 @@ def test_a_study_trains_what_it_needs_and_is_not_repeated(run, tmp_path):
         link.parent.mkdir()
         link.symlink_to(path)
     flags = ["--data", run.data, "--outputs", tmp_path, *TINY_FLAGS[:-2], "--epochs", 2]
-    flags += ["--folds", 1, "--study", "--parts", 2, "--jobs", 2]
-    done = run_stage("04_ensemble.py", *flags)
+    flags += ["--folds", 1, "--parts", 2, "--jobs", 2]
+    done = run_stage("lib.study", *flags)
     assert done.returncode == 0, done.stderr
     table = pl.read_parquet(folder / "study" / "study.parquet")
     assert set(table["study"]) == {"inference", "blending"}
@@ -262,5 +262,5 @@ def test_a_study_trains_what_it_needs_and_is_not_repeated(run, tmp_path):
     assert (folder / "study" / "study.svg").stat().st_size > 1000
     weights = folder / f"study/part_0_of_2/{TGRAPH}/fold_0/last.safetensors"
     before = weights.stat().st_mtime_ns
-    assert run_stage("04_ensemble.py", *flags).returncode == 0
+    assert run_stage("lib.study", *flags).returncode == 0
     assert weights.stat().st_mtime_ns == before

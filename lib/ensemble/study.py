@@ -1,6 +1,6 @@
 """What permutations, batch, blending method and number of folds buy, on out-of-fold scores.
 
-``04_ensemble.py --study`` writes, under ``<outputs>/<collection>/study/``:
+``python -m lib.study`` writes, under ``<outputs>/<collection>/study/``:
 
 ``study.parquet``, a row a choice, two studies of two settings each (see
 :mod:`lib.ensemble.protocol` for which networks score which graphs; none is of the test split):

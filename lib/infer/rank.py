@@ -1,44 +1,29 @@
-"""Ranking the configurations of one program with all folds of a collection at once."""
+"""Rank the configurations of one program with all trained folds of a collection.
+
+Reads   a program, and <outputs>/<collection>[@<model>]/fold_<k>/{last,model}.safetensors
+Prints  its best configurations, fastest first, for people or as JSON
+
+    python -m lib.infer.rank --collection layout-xla-random program.npz
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
-from torch import nn
+import torch
 
-from lib import checkpoint, settings
-from lib.blending import blend, choose_folds
-from lib.cache.compress import compress
-from lib.errors import DataError, UserError
-from lib.files.schema import expect
-from lib.folds import fold_number
-from lib.infer.scores import SCORERS
-from lib.model import build_network
+from lib import settings
+from lib.errors import UserError, one_line_errors
+from lib.infer.trained import Ensemble, load_ensemble, score_program
 from lib.tpugraphs.opcodes import NAME_OF_ID
 from lib.tpugraphs.program import Program, layouts, read_program, with_candidates
 
 CHOICE = "-"  # of the compiler, in the printed form
-
-
-@dataclass(frozen=True)
-class Ensemble:
-    """The networks that stage 4 would blend, best validation first, by fold.
-
-    Attributes:
-        settings: those that the networks were trained with, but for what was overridden.
-        networks: in evaluation mode.
-    """
-
-    settings: Any
-    networks: dict[int, nn.Module]
 
 
 @dataclass(frozen=True)
@@ -83,75 +68,6 @@ def rank_program(
         raise UserError(f"{path}: no configurations in it; name some with --candidates FILE")
     ensemble = load_ensemble(folder, collection, overrides)
     return Ranking(program, ensemble, score_program(ensemble, program))
-
-
-def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> Ensemble:
-    """The best folds' networks, chosen as stage 4 does; no cache and no data root is needed.
-
-    Raises:
-        UserError: if there is none, or the collection's configurations are not layouts.
-        DataError: if the folds were trained with other settings or data than one another.
-    """
-    kind = settings.settings_class(collection, overrides.get("model"))
-    if kind.kind != "layout":
-        raise UserError(f"--program: ranks layouts, and {collection} is of kind {kind.kind}")
-    name = settings.WEIGHTS_FILES[overrides.get("weights", kind.weights)]
-    numbered = {fold_number(path.parent.name): path for path in folder.glob(f"fold_*/{name}")}
-    paths = {fold: path for fold, path in numbered.items() if fold is not None}
-    if not paths:
-        raise UserError(f"{folder}: no fold_<k>/{name} there; run 02_train.py first")
-    loaded = {fold: checkpoint.load(path) for fold, path in sorted(paths.items())}
-    for fold, (_, about) in loaded.items():
-        expect(about, {"data": str, kind.metric: float}, paths[fold])
-    first_path, (_, first) = paths[min(paths)], loaded[min(paths)]
-    chosen = trained_settings(kind, first_path, first, overrides)
-    for fold, (_, about) in loaded.items():
-        _check_alike(paths[fold], about, chosen, first)
-    validation = {fold: about[chosen.metric] for fold, (_, about) in loaded.items()}
-    networks = {}
-    for fold in choose_folds(validation, chosen.best_folds):
-        networks[fold] = build_network(chosen).eval()
-        checkpoint.load_into(networks[fold], paths[fold], loaded[fold][0])
-    return Ensemble(chosen, networks)
-
-
-def trained_settings(
-    kind: type, path: Path, about: Mapping[str, Any], overrides: dict[str, Any]
-) -> Any:
-    """The settings that the weights of a file were trained with, with ``overrides``; checked."""
-    types = get_type_hints(kind)
-    known = {f.name: about[f.name] for f in dataclasses.fields(kind) if f.name in about}
-    for name, value in known.items():
-        wanted = types[name] | int if types[name] is float else types[name]
-        if not isinstance(value, wanted) or (type(value) is bool and wanted is not bool):
-            expected = getattr(types[name], "__name__", types[name])
-            raise DataError(path, name, repr(value)[:60], f"{expected}; train again")
-    chosen = kind(**{**known, **overrides})
-    chosen.check()
-    return chosen
-
-
-def _check_alike(path: Path, about: Mapping[str, Any], chosen: Any, first: Any) -> None:
-    settings.check_trained_with(path, about, chosen)
-    for name in ("data", "hops"):
-        if about.get(name) != first.get(name):
-            raise DataError(path, name, about.get(name), "that of the other folds: train again")
-
-
-def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
-    """Mean over folds of each configuration's score, (c,), blended as stage 4 does.
-
-    Folds run side by side, a core each: torch lets go of Python's lock.
-    """
-    chosen = ensemble.settings
-    graph = compress(program.graph, "test", chosen.hops, path=program.path)
-    scores_of = SCORERS[chosen.sees]
-
-    def of_fold(network: nn.Module) -> np.ndarray:
-        return scores_of(network, graph, chosen).mean(axis=0)[graph.original]
-
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return blend(list(pool.map(of_fold, ensemble.networks.values())), chosen.blending)
 
 
 def sites(program: Program, config: int) -> list[dict[str, Any]]:
@@ -223,3 +139,28 @@ def _site_line(site: Mapping[str, Any]) -> str:
 def _layout(dimensions: list[int] | None) -> str:
     """As XLA writes a layout, minor-most dimension first."""
     return "{" + ",".join(map(str, dimensions)) + "}" if dimensions else CHOICE
+
+
+def main() -> None:
+    """Print the ranking that the command line asks for."""
+    parser = settings.parser(__doc__)
+    parser.add_argument("program", type=Path, help="an npz, tuning protobuf or HLO module")
+    parser.add_argument("--candidates", type=Path, help="to rank instead of the program's own")
+    parser.add_argument("--top", type=int, default=10, help="best configurations to print")
+    parser.add_argument("--json", action="store_true", help="print them for machines")
+    args = parser.parse_args()
+    if args.show:
+        settings.resolve(args)  # prints them, and ends
+    if args.top < 1:
+        raise UserError(f"--top {args.top}: must be at least 1")
+    torch.set_num_threads(1)  # of each fold; the folds run side by side
+    overrides = settings.overrides_in(args)
+    chosen = settings.settings_for(args.collection, False, overrides)
+    folder = args.outputs / chosen.results
+    ranking = rank_program(args.program, args.candidates, folder, args.collection, overrides)
+    print((as_json if args.json else as_text)(ranking, args.top))
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

@@ -13,8 +13,9 @@ import torch
 from lib import checkpoint
 from lib.cache.compress import compress
 from lib.errors import DataError, UserError
-from lib.infer.program import as_json, as_text, load_ensemble, rank_program
+from lib.infer.rank import as_json, as_text, rank_program
 from lib.infer.scores import permuted_scores
+from lib.infer.trained import load_ensemble
 from lib.model import build_network
 from lib.tpugraphs.npz import write_layout
 

@@ -1,0 +1,106 @@
+"""The trained folds of a collection, loaded to score programs together as stage 4 blends them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import numpy as np
+from torch import nn
+
+from lib import checkpoint, settings
+from lib.blending import blend, choose_folds
+from lib.cache.compress import compress
+from lib.errors import DataError, UserError
+from lib.files.schema import expect
+from lib.folds import fold_number
+from lib.infer.scores import SCORERS
+from lib.model import build_network
+from lib.tpugraphs.program import Program
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The networks that stage 4 would blend, best validation first, by fold.
+
+    Attributes:
+        settings: those that the networks were trained with, but for what was overridden.
+        networks: in evaluation mode.
+    """
+
+    settings: Any
+    networks: dict[int, nn.Module]
+
+
+def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> Ensemble:
+    """The best folds' networks, chosen as stage 4 does; no cache and no data root is needed.
+
+    Raises:
+        UserError: if there is none, or the collection's configurations are not layouts.
+        DataError: if the folds were trained with other settings or data than one another.
+    """
+    kind = settings.settings_class(collection, overrides.get("model"))
+    if kind.kind != "layout":
+        raise UserError(f"rank: ranks layouts, and {collection} is of kind {kind.kind}")
+    name = settings.WEIGHTS_FILES[overrides.get("weights", kind.weights)]
+    numbered = {fold_number(path.parent.name): path for path in folder.glob(f"fold_*/{name}")}
+    paths = {fold: path for fold, path in numbered.items() if fold is not None}
+    if not paths:
+        raise UserError(f"{folder}: no fold_<k>/{name} there; run 02_train.py first")
+    loaded = {fold: checkpoint.load(path) for fold, path in sorted(paths.items())}
+    for fold, (_, about) in loaded.items():
+        expect(about, {"data": str, kind.metric: float}, paths[fold])
+    first_path, (_, first) = paths[min(paths)], loaded[min(paths)]
+    chosen = trained_settings(kind, first_path, first, overrides)
+    for fold, (_, about) in loaded.items():
+        _check_alike(paths[fold], about, chosen, first)
+    validation = {fold: about[chosen.metric] for fold, (_, about) in loaded.items()}
+    networks = {}
+    for fold in choose_folds(validation, chosen.best_folds):
+        networks[fold] = build_network(chosen).eval()
+        checkpoint.load_into(networks[fold], paths[fold], loaded[fold][0])
+    return Ensemble(chosen, networks)
+
+
+def trained_settings(
+    kind: type, path: Path, about: Mapping[str, Any], overrides: dict[str, Any]
+) -> Any:
+    """The settings that the weights of a file were trained with, with ``overrides``; checked."""
+    types = get_type_hints(kind)
+    known = {f.name: about[f.name] for f in dataclasses.fields(kind) if f.name in about}
+    for name, value in known.items():
+        wanted = types[name] | int if types[name] is float else types[name]
+        if not isinstance(value, wanted) or (type(value) is bool and wanted is not bool):
+            expected = getattr(types[name], "__name__", types[name])
+            raise DataError(path, name, repr(value)[:60], f"{expected}; train again")
+    chosen = kind(**{**known, **overrides})
+    chosen.check()
+    return chosen
+
+
+def _check_alike(path: Path, about: Mapping[str, Any], chosen: Any, first: Any) -> None:
+    settings.check_trained_with(path, about, chosen)
+    for name in ("data", "hops"):
+        if about.get(name) != first.get(name):
+            raise DataError(path, name, about.get(name), "that of the other folds: train again")
+
+
+def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
+    """Mean over folds of each configuration's score, (c,), blended as stage 4 does.
+
+    Folds run side by side, a core each: torch lets go of Python's lock.
+    """
+    chosen = ensemble.settings
+    graph = compress(program.graph, "test", chosen.hops, path=program.path)
+    scores_of = SCORERS[chosen.sees]
+
+    def of_fold(network: nn.Module) -> np.ndarray:
+        return scores_of(network, graph, chosen).mean(axis=0)[graph.original]
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return blend(list(pool.map(of_fold, ensemble.networks.values())), chosen.blending)

@@ -1,0 +1,1 @@
+"""What permutations, batches, folds and blending buy."""

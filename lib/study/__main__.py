@@ -1,0 +1,36 @@
+"""What permutations, batches, folds and blending buy, on scores of graphs not learned from.
+
+Reads   <outputs>/<collection>/cache/ and <collection>[@<model>]/fold_<k>/
+Writes  <outputs>/<collection>[@<model>]/study/{study,graphs}.parquet and study.svg
+
+    python -m lib.study --collection layout-xla-random --model tgraph
+"""
+
+from __future__ import annotations
+
+from lib import settings
+from lib.cache.reader import Cache
+from lib.ensemble.study import run_study, study_text
+from lib.errors import one_line_errors
+from lib.stage import Stage
+
+
+def main(stage: Stage) -> None:
+    """Run what the command line asks for, and print its tables."""
+    parser = settings.parser(__doc__)
+    parser.add_argument("--folds", type=int, help="use folds 0 to this minus 1 (default: all)")
+    parser.add_argument("--parts", type=int, default=3, help="of the nested cross-validation")
+    parser.add_argument("--jobs", type=int, default=1, help="networks side by side")
+    args = parser.parse_args()
+    chosen, root = settings.resolve(args)
+    folder = args.outputs / chosen.results
+    cache = Cache(args.outputs / chosen.cache)
+    stage.alone(args.outputs, folder / "study")
+    table = run_study(folder, cache, chosen, root.path, args.folds, args.parts, args.jobs)
+    print(study_text(table))
+    print(f"study: {chosen.results}: {len(table)} choices; wrote {folder}/study/")
+
+
+if __name__ == "__main__":
+    with one_line_errors(), Stage() as stage:
+        main(stage)
