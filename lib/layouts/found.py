@@ -23,6 +23,20 @@ WANTS = {DOT: DOT_WANTS, CONVOLUTION: CONVOLUTION_WANTS, RESHAPE: RESHAPE_WANTS}
 GIVES = {DOT: DOT_GIVES, CONVOLUTION: CONVOLUTION_GIVES, RESHAPE: RESHAPED}  # of outputs
 
 
+def wants(opcode: int) -> int:
+    """Why an operand of a configurable node is brought to the order that its operation wants.
+
+    All configurable nodes known are convolutions, dots and reshapes, but no format says that they
+    must be. Another operation reads its operands like any that is not configured.
+    """
+    return WANTS.get(opcode, READ)
+
+
+def gives(opcode: int) -> int:
+    """Why the output of a configurable node is brought to the order that is asked of it."""
+    return GIVES.get(opcode, ASKED)
+
+
 @dataclass(frozen=True)
 class Found:
     """Moves and states of some configurations.

@@ -49,15 +49,13 @@ class Loops:
         read or are read by what it can give another order. All others cost the same under all."""
         site, opcode = self._of.site, self._of.program.opcode
         users = self._of.program.users
-        return [
-            node
-            for node in self._of.in_order
-            if self.runs(node)
-            and (
-                any(user in site for user in users[node])
-                or any(t in site or opcode[t] in ANY_ORDER for t, _ in self.sources(node))
-            )
-        ]
+        found = []
+        for node in filter(self.runs, self._of.in_order):
+            sources = self.sources(node)  # of operands first, so that none has to go down a chain
+            read = any(tensor in site or opcode[tensor] in ANY_ORDER for tensor, _ in sources)
+            if read or any(user in site for user in users[node]):
+                found.append(node)
+        return found
 
     def sources(self, node: int) -> list[Source]:
         """What the loop that ends in a node reads, each once; operands' loops are part of it."""

@@ -61,7 +61,10 @@ def slots_of(program: Program, node: int) -> Slots:
         operands = operands * 2  # both are one tensor, which has one edge
     if len(operands) < 2 or opcode not in (CONVOLUTION, DOT):
         tensors = (node, *operands[:1])
-        wanted = tuple(row_major(len(program.shapes[one])) for one in tensors)
+        own = opcode in (CONVOLUTION, DOT)  # others run in the program's order
+        wanted = tuple(
+            row_major(len(program.shapes[one])) if own else program.plain(one) for one in tensors
+        )
         missing = 3 - len(tensors)
         return Slots((*tensors, *[-1] * missing), (*wanted, *[()] * missing))
     return (_convolution if opcode == CONVOLUTION else _dot)(program, node, *operands)

@@ -112,11 +112,11 @@ class Propagation:
 
 
 def _transposes(program: Program) -> dict[int, tuple[int, ...]]:
-    """Permutations of the transposes whose operand is there (pruning may have taken it)."""
+    """Permutations of the transposes whose one operand is there (pruning may have taken it)."""
     found = {}
     for node in np.flatnonzero(program.opcode == TRANSPOSE).tolist():
         permutation, operands = program.permutation(node), program.operands[node]
-        same = operands and len(program.shapes[operands[0]]) == len(permutation)
+        same = len(operands) == 1 and len(program.shapes[operands[0]]) == len(permutation)
         if same and sorted(permutation) == list(range(len(permutation))):
             found[node] = permutation
     return found

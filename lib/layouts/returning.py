@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lib.layouts.found import ASKED, GIVES, NONE, READ, TRANSPOSED, WANTS
+from lib.layouts.found import ASKED, NONE, READ, TRANSPOSED, gives, wants
 from lib.layouts.loops import ANY_ORDER
 from lib.layouts.run import Run
 from lib.tpugraphs.opcodes import RESHAPE
@@ -118,12 +118,12 @@ class Returning(Run):
                 read = self._read(site, slot)
             if read is not None:
                 wanted = np.full(1, self._wanted(site, slot))
-                self._move(tensor, read, wanted, WANTS[self.program.opcode[site]], site)
+                self._move(tensor, read, wanted, wants(self.program.opcode[site]), site)
 
     def _give(self, site: int) -> None:
         """A configurable node's output: into its layout, and back for those who read it so."""
         plain, order = np.full(1, self.of.plain[site]), self.order[site]
-        self._move(site, plain, order, GIVES[self.program.opcode[site]], site)
+        self._move(site, plain, order, gives(self.program.opcode[site]), site)
         for user in dict.fromkeys(self.program.users[site]):
             if user not in self.of.site and not self.of.loops.runs(user):
                 self._move(site, order, plain, READ, user)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lib.layouts.found import GIVES, NONE, READ, REDUCED, TRANSPOSED, WANTS
+from lib.layouts.found import NONE, READ, REDUCED, TRANSPOSED, gives, wants
 from lib.layouts.orders import Order, bitcast_order
 from lib.layouts.program import IS_ROOT
 from lib.layouts.run import Run
@@ -124,13 +124,13 @@ class Spreading(Run):
             current = read if slot == 1 else current
             if opcode != RESHAPE:
                 wanted = np.full(1, self.of.orders.number(slots.wanted[slot]))
-                self._move(tensor, read, wanted, WANTS[opcode], node)
+                self._move(tensor, read, wanted, wants(opcode), node)
         if opcode == RESHAPE:
             natural = self._reshaped(node, slots.tensors[1], current)
         else:
             natural = np.full(1, self.of.orders.number(slots.wanted[0]))
         order = np.where(asked[:, 0] >= 0, asked[:, 0], natural)
-        self._move(node, natural, order, GIVES[opcode], node)
+        self._move(node, natural, order, gives(opcode), node)
         return order
 
     def _reshaped(self, node: int, operand: int, read: np.ndarray | None) -> np.ndarray:

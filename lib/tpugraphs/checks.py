@@ -10,6 +10,7 @@ import numpy as np
 
 from lib.errors import DataError
 from lib.tpugraphs import opcodes
+from lib.tpugraphs.features import check_features
 
 NODE_FEATURES = 140
 LAYOUT_FEATURES = 18
@@ -149,7 +150,7 @@ def graph_arrays(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[str
     nodes = len(arrays["node_feat"])
     opcode = integers(path, "node_opcode", arrays["node_opcode"], 0, opcodes.MAX_ID, np.uint8)
     return {
-        "node_feat": finite(path, "node_feat", arrays["node_feat"]),
+        "node_feat": check_features(path, finite(path, "node_feat", arrays["node_feat"])),
         "node_opcode": opcode,
         "edge_index": integers(path, "edge_index", arrays["edge_index"], 0, nodes - 1),
     }

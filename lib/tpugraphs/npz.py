@@ -16,6 +16,7 @@ import numpy as np
 
 from lib.errors import DataError
 from lib.tpugraphs import archive, checks
+from lib.tpugraphs.features import check_integers
 
 SUFFIXES = (".npz", ".pb")
 NORMALIZERS = "config_runtime_normalizers"
@@ -211,9 +212,10 @@ def _layout_values(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[s
 
 
 def _tile_values(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    bounds = checks.finite(path, "config_feat", arrays["config_feat"])
     return {
         **checks.graph_arrays(path, arrays),
-        "config_feat": checks.finite(path, "config_feat", arrays["config_feat"]),
+        "config_feat": check_integers(path, "config_feat", bounds),
         "config_runtime": checks.runtimes(path, "config_runtime", arrays["config_runtime"]),
         NORMALIZERS: checks.normalizers(path, NORMALIZERS, arrays[NORMALIZERS]),
     }

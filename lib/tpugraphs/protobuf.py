@@ -23,6 +23,7 @@ from lib.tpugraphs.encoding import (
     encode_module,
     leading,
 )
+from lib.tpugraphs.features import check_features
 from lib.tpugraphs.npz import LayoutGraph, TileKernel, stem
 from lib.tpugraphs.schema_pb2 import (
     ConfigProfile,
@@ -275,6 +276,7 @@ def _encode(path: Path | str, module: HloModuleProto, pad: int) -> EncodedGraph:
     graph = encode_module(module, pad, path)
     if not len(graph.node_opcode):
         raise DataError(path, "module.computations", "no instructions", "at least one")
+    check_features(path, graph.node_feat)
     return graph
 
 

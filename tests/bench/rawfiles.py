@@ -12,6 +12,7 @@ from lib.tpugraphs.checks import NODE_FEATURES
 
 CHUNK_CELLS = 1 << 17
 OPCODES = (26, 34, 75)  # convolution, dot, reshape
+ELEMENT_TYPE = slice(2, 21)  # features that tell it, one of them 1
 KINDS = 8  # of configurable nodes: the ranks of a node's tensors
 
 
@@ -58,8 +59,10 @@ def graph_arrays(rng: np.random.Generator, nodes: int, config_nodes: int) -> dic
     opcode[ids] = rng.choice(OPCODES, config_nodes)
     users = np.repeat(np.arange(1, nodes), 2)
     back = np.minimum(users, 1 + rng.geometric(0.1, len(users)))
+    features = rng.integers(0, 4, (nodes, NODE_FEATURES)).astype(np.float32)
+    features[:, ELEMENT_TYPE] = np.eye(19, dtype=np.float32)[11]  # float32
     return {
-        "node_feat": rng.integers(0, 4, (nodes, NODE_FEATURES)).astype(np.float32),
+        "node_feat": features,
         "node_opcode": opcode,
         "edge_index": np.stack([users, users - back], 1),
         "node_config_ids": ids,

@@ -71,3 +71,14 @@ def test_sources_are_of_the_same_size_and_no_loops(program):
             assert loops.sources(node)
             for tensor, turns in loops.sources(node):
                 assert not loops.runs(tensor) and not turns
+
+
+def test_a_long_chain_is_not_gone_down_at_once():
+    """Every operation of it is read by a configurable node too."""
+    made, sites = Builder(), []
+    last = made.add("parameter", (8, 4))
+    for _ in range(2000):
+        last = made.add("tanh", (8, 4), last)
+        sites.append(made.add("reshape", (4, 8), last))
+    made.add("tanh", (8, 4), last)
+    assert len(loops_of(made, sites).changing) == 2000

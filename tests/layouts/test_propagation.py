@@ -12,7 +12,7 @@ from lib.layouts.program import Program
 from lib.layouts.propagation import RUNS, Propagation
 from lib.moves import MovingGraph
 
-from .builders import OTHER, PLAIN, THIRD, Builder, network, random_programs, told
+from .builders import OTHER, PLAIN, SHAPE, THIRD, Builder, network, random_programs, told
 
 
 def test_nothing_asked_and_nothing_changed_moves_nothing():
@@ -174,3 +174,29 @@ def test_a_cycle_of_a_broken_file_is_left_out(edges):
     made.edges += edges
     for reach in RUNS:
         told(made, [nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]], reach)
+
+
+@pytest.mark.parametrize("reach", RUNS)
+@pytest.mark.parametrize("opcode", ["tanh", "add", "reduce", "custom-call", "copy"])
+def test_a_configurable_node_of_any_operation(reach, opcode):
+    """Asked for nothing it moves nothing; asked for a layout, its tensors move for it."""
+    made = Builder()
+    image = made.add("parameter", SHAPE)
+    before = made.add("tanh", SHAPE, image)
+    site = made.add(opcode, SHAPE, before)
+    made.add("tanh", SHAPE, site, is_root=1)
+    nothing, asked = told(made, [site], [[((), (), ())], [(OTHER, OTHER, ())]], reach)
+    assert nothing == {"moves": set(), "states": set()}
+    assert {move[0] for move in asked["moves"]} & {before, site, image}
+
+
+@pytest.mark.parametrize("reach", RUNS)
+def test_a_transpose_with_a_second_operand_is_none(reach):
+    """No compiler writes one; its permutation would be looked up for a tensor of another rank."""
+    made = Builder()
+    one, other = made.add("parameter", (8, 4)), made.add("parameter", (2, 8, 4))
+    turned = made.transpose((4, 8), one, (1, 0))
+    made.edges.append((turned, other))
+    site = made.add("reshape", (2, 16), turned)
+    moving = MovingGraph(made.graph([site], [[((), (1, 0), ())], [((), (0, 1), ())]]), reach)
+    assert np.isfinite(moving.batch(np.arange(2)).moves.numpy()).all()

@@ -17,6 +17,8 @@ from lib.tpugraphs.schema_pb2 import (
     ModuleTuningData,
 )
 
+ELEMENT_TYPE = slice(2, 21)  # features that tell it, one of them 1
+
 
 def instruction(number: int, opcode: str = "add", **fields) -> HloInstructionProto:
     return HloInstructionProto(id=number, opcode=opcode, name=f"{opcode}.{number}", **fields)
@@ -84,9 +86,11 @@ def tuning(hlo: HloModuleProto, *runs: ConfigProfile, nodes=()) -> ModuleTuningD
 
 def layout_graph(name: str = "graph", configs: int = 6) -> LayoutGraph:
     rng = np.random.default_rng(0)
+    features = rng.integers(0, 9, (5, 140)).astype(np.float32)
+    features[:, ELEMENT_TYPE] = np.eye(19, dtype=np.float32)[11]  # float32
     return LayoutGraph(
         name=name,
-        node_feat=rng.integers(0, 9, (5, 140)).astype(np.float32),
+        node_feat=features,
         node_opcode=np.array([63, 75, 26, 2, 0], np.uint8),
         edge_index=np.array([[1, 0], [2, 1], [3, 2], [3, 0]], np.int64),
         node_config_ids=np.array([1, 2], np.int64),
