@@ -12,7 +12,7 @@ import dataclasses
 import polars as pl
 
 from lib import settings
-from lib.artifacts import read_json, write_json
+from lib.artifacts import write_json
 from lib.blending import blend_frames, choose_folds
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
@@ -20,6 +20,8 @@ from lib.ensemble.blend import fold_files, read_scores, validation_score
 from lib.ensemble.kinds import KINDS
 from lib.ensemble.submission import submission_rows, write_submission
 from lib.errors import one_line_errors
+from lib.files.results import read_fold_metrics
+from lib.folds import splits_of_fold
 from lib.provenance import versions
 from lib.report.publish import publish
 from lib.stage import Stage
@@ -42,14 +44,18 @@ def main(stage: Stage) -> None:
         k: validation_score(folder / f"fold_{k}", cache.fingerprint, metric) for k in files
     }
     best = choose_folds(validation, chosen.best_folds)
-    scores = {fold: read_scores(path) for fold, path in files.items()}
+    names = cache.names("train", "valid"), cache.names("test")
+    scores = {
+        fold: read_scores(path, splits_of_fold(*names, fold, chosen), cache.counts)
+        for fold, path in files.items()
+    }
 
     def blended(split: str, folds: list[int]) -> pl.DataFrame:
         frames = [scores[fold].filter(pl.col("split") == split) for fold in folds]
         return blend_frames(frames, chosen.blending)
 
     test = blended("test", best)
-    counts = {name: len(cache.graph(name).original) for name in cache.names("test")}
+    counts = {name: cache.counts[name] for name in names[1]}
     rows = submission_rows(test, chosen.identifier, counts, kind.listed)
 
     measurements = root.measurements(chosen.collection)
@@ -60,7 +66,7 @@ def main(stage: Stage) -> None:
         name: evaluation.evaluate(part, cache, truth, ceiling, kind)
         for name, part in {**parts, "test": test}.items()
     }
-    trained = read_json(folder / f"fold_{best[0]}" / "metrics.json")
+    trained = read_fold_metrics(folder / f"fold_{best[0]}" / "metrics.json")
     stage.begin("ensemble", args.outputs, chosen, cache.fingerprint, trained=trained)
     about = {**dataclasses.asdict(chosen), "data": cache.fingerprint, "versions": versions()}
     folds = {f"validation_{metric}": validation, "blended": best}

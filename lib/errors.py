@@ -54,15 +54,20 @@ def one_line_errors() -> Iterator[None]:
     except (UserError, OSError, MemoryError) as error:
         with suppress(OSError):
             _flush_output()
-        print("error: " + " ".join(in_words(error).split()), file=sys.stderr)
+        print(f"error: {in_one_line(error)}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("interrupted; run the same command again to go on", file=sys.stderr)
         sys.exit(130)
 
 
-def in_words(error: BaseException) -> str:
-    """What went wrong: of an OSError the file and the reason, without its number."""
+def in_one_line(error: BaseException) -> str:
+    """What went wrong, without line breaks."""
+    return " ".join(_in_words(error).split())
+
+
+def _in_words(error: BaseException) -> str:
+    """Of an OSError the file and the reason, without its number."""
     if isinstance(error, MemoryError):
         return f"out of memory{f': {error}' if str(error) else ''}"
     if not isinstance(error, OSError) or error.strerror is None:

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lib import settings
-from lib.artifacts import read_json
 from lib.command_line import Parser
 from lib.errors import UserError, one_line_errors
+from lib.files.results import read_metrics
 
 SECTIONS = ("training", "validation", "test")
 MAKE_INTERNALS = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
@@ -66,8 +66,8 @@ def run_collection(
 
 def scores_of(chosen: settings.Settings, outputs: Path) -> dict[str, float]:
     """A collection's mean score (its kind's metric), by section of its metrics.json."""
-    metrics = read_json(outputs / chosen.results / "metrics.json")
-    means = {section: metrics.get(section, {}).get("mean", {}) for section in SECTIONS}
+    metrics = read_metrics(outputs / chosen.results / "metrics.json")
+    means = {name: (metrics.get(name) or {}).get("mean") or {} for name in SECTIONS}
     metric = chosen.metric
     return {section: mean[metric] for section, mean in means.items() if metric in mean}
 

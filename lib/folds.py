@@ -54,6 +54,25 @@ def folds_of(names: Iterable[str], settings: Any) -> dict[str, int]:
     return assign_folds(names, settings.folds_total, settings.seed, settings.keep_together)
 
 
+def splits_of_fold(
+    learning: Iterable[str], test: Iterable[str], fold: int, settings: Any
+) -> dict[str, list[str]]:
+    """The graphs that are ``valid``, ``test`` and ``train`` to one fold, each sorted.
+
+    Args:
+        learning: the graphs of the merged train and valid splits of the source.
+        test: those of its test split.
+        fold: its number.
+        settings: of the collection.
+    """
+    assigned = sorted(folds_of(learning, settings).items())
+    return {
+        "valid": [name for name, own in assigned if own == fold],
+        "test": sorted(test),
+        "train": [name for name, own in assigned if own != fold],
+    }
+
+
 def fold_number(name: str) -> int | None:
     """The fold that a file or folder is of: 7 of ``fold_7``; ``None`` of any other name."""
     found = re.fullmatch(r"fold_(0|[1-9][0-9]*)", name, re.ASCII)

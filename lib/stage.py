@@ -25,11 +25,23 @@ from typing import Any
 from lib.artifacts import fingerprint_value, read_json, write_json
 from lib.errors import DataError
 from lib.files.locks import only_writer
+from lib.files.schema import expect
 from lib.provenance import versions
 from lib.tracking import Tracker
 
 FOLDER = "stages"
 NAME_DIGITS = 6  # of an experiment that nobody has named
+RECORD = {  # what is read of one
+    "stage": str,
+    "experiment": str,
+    "seconds": float,
+    "earlier_seconds?": float,
+    "peak_memory_bytes": float,
+    "settings?": dict,
+    "data?": str,
+    "run?": str,
+    "machine?": {"processor": str, "system": str, "cores": int},
+}
 SAME_RESULT = ("threads", "collection")  # settings that make no other experiment
 
 
@@ -168,10 +180,10 @@ def _run_of_preprocessing(outputs: Path, settings: Any, data: str) -> str | None
     It stands in its own group where nobody names the experiment, for a cache serves many.
     """
     try:
-        record = read_json(Path(outputs) / _record("preprocess", settings))
-        return record["run"] if record["data"] == data else None
-    except (DataError, KeyError, TypeError):
+        record = read_record(Path(outputs) / _record("preprocess", settings))
+    except DataError:
         return None
+    return record.get("run") if record.get("data") == data else None
 
 
 def _record(part: str, settings: Any) -> Path:
@@ -180,6 +192,11 @@ def _record(part: str, settings: Any) -> Path:
         cache = settings.cache
         return cache.parent / FOLDER / f"{cache.name.replace('cache', part)}.json"
     return Path(settings.results, FOLDER, f"{part}.json")
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """What a stage left of a run; :class:`lib.errors.DataError` if that is no such record."""
+    return expect(read_json(path), RECORD, path, advice="what a stage records")
 
 
 def process_seconds() -> float:

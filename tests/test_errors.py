@@ -10,11 +10,13 @@ import shutil
 import subprocess
 import sys
 
+import polars as pl
 import pytest
 import torch
 
 from lib import checkpoint
 from lib.errors import DataError, UserError, one_line_errors
+from lib.files.parquet import write_parquet
 
 from .builders import COLLECTION, TGRAPH
 from .stages import REPOSITORY, TINY_FLAGS, environment, run_stage
@@ -196,6 +198,54 @@ def test_inference_with_other_folds_than_in_training(error_of, flags):
 def test_no_scores(error_of, root):
     shutil.rmtree(root / "outputs" / TGRAPH / "scores")
     assert "run 03_infer.py" in error_of("04_ensemble.py")
+
+
+def test_a_fold_without_scores_is_not_left_out(error_of, root):
+    """``--folds 2`` means folds 0 and 1: it blended one of them, and said nothing."""
+    folder = root / "outputs" / TGRAPH / "scores"
+    (folder / "fold_0.parquet").rename(folder / "fold_1.parquet")
+    for flags in ("--folds 2", "--folds 1"):
+        found = error_of(f"04_ensemble.py {flags}")
+        assert f"{folder / 'fold_0.parquet'}: no such file; run 03_infer.py --fold 0" in found
+    study = "lib/study/__main__.py"
+    for line in ("04_ensemble.py --folds 0", f"{study} --folds -1", f"{study} --jobs 0"):
+        assert "at least 1" in error_of(line)
+    assert "fold_1/last.safetensors" in error_of(f"{study} --folds 2")
+
+
+def test_a_flipped_bit_in_the_scores(error_of, root):
+    path = root / "outputs" / TGRAPH / "scores" / "fold_0.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert f"{path}: checksum: found" in error_of("04_ensemble.py")
+
+
+def test_scores_of_other_graphs(error_of, root):
+    path = root / "outputs" / TGRAPH / "scores" / "fold_0.parquet"
+    write_parquet(pl.read_parquet(path).filter(pl.col("graph") != "valid_0.v1.0"), path)
+    found = error_of("04_ensemble.py")
+    assert "fold_0.parquet: valid: found no valid_0.v1.0" in found or "train: found" in found
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"data": 3}', "NaN"])
+def test_a_folds_numbers_of_another_kind(error_of, root, text):
+    path = root / "outputs" / TGRAPH / "fold_0" / "metrics.json"
+    path.write_text(text)
+    assert f"{path}: " in error_of("04_ensemble.py")
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"stage": "train"}'])
+def test_a_bad_record_does_not_fail_stage_4(root, monkeypatch, capfd, text):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    path = root / "outputs" / TGRAPH / "stages" / "train_0.json"
+    path.write_text(text)
+    capfd.readouterr()
+    main(monkeypatch, root, "04_ensemble.py")
+    warned = capfd.readouterr().err
+    assert warned.startswith(f"warning: left out: {path}: ")
+    assert warned.count("\n") == 1
+    assert (root / "outputs" / TGRAPH / "report.html").exists()
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PAR1 garbage"])

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.errors import UserError
-from lib.folds import assign_folds, family
+from lib.folds import assign_folds, family, fold_number, splits_of_fold
+
+from .builders import tiny_settings
 
 NAMES = st.lists(st.text(max_size=8), min_size=2, max_size=40, unique=True)
 
@@ -64,3 +66,25 @@ def test_another_seed_deals_otherwise():
 def test_too_few_graphs_or_folds(k):
     with pytest.raises(UserError, match=f"folds_total={k}"):
         assign_folds(["a", "b", "c", "c"], k, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "fold"),
+    [("fold_0", 0), ("fold_12", 12), ("fold_", None), ("fold_01", None), ("fold_-1", None)]
+    + [(name, None) for name in ("fold_²", "fold_1_old", "folds_1", "fold_1\n", "fold_1.5")],
+)
+def test_a_folds_number_from_its_name(name, fold):
+    assert fold_number(name) == fold
+
+
+def test_the_graphs_of_a_fold():
+    chosen = tiny_settings(folds_total=3)
+    learning, test = [f"g{index}" for index in range(7)], ["z", "a"]
+    dealt = assign_folds(learning, 3, chosen.seed, chosen.keep_together)
+    for fold in range(3):
+        found = splits_of_fold(reversed(learning), test, fold, chosen)
+        assert list(found) == ["valid", "test", "train"]
+        assert found["test"] == ["a", "z"]
+        assert found["valid"] == [name for name in learning if dealt[name] == fold]
+        assert sorted(found["valid"] + found["train"]) == learning
+    assert splits_of_fold(learning, [], 9, chosen)["valid"] == []

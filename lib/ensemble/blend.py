@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import polars as pl
 
-from lib.artifacts import read_json
 from lib.blending import KEYS
 from lib.errors import DataError, UserError
+from lib.files.results import AGAIN, read_fold_metrics
+from lib.files.schema import expect
+from lib.files.scores import check_complete, check_graphs, read_score_rows
+from lib.folds import fold_number
 
 COLUMNS = ("split", "graph", "config", "permutation", "score")
 
 
 def fold_files(folder: Path, count: int | None) -> dict[int, Path]:
-    """The scores parquet of each fold that has one, by fold.
+    """The scores parquet of each fold, by fold.
 
     Args:
         folder: the collection's ``scores``.
-        count: use folds 0 to ``count`` - 1 only; ``None`` for all that are there.
+        count: use folds 0 to ``count`` - 1; ``None`` for all that are there.
 
     Raises:
-        UserError: if there is none.
+        UserError: if there is none, or one of the ``count`` is missing.
     """
-    named = {path.stem.removeprefix("fold_"): path for path in folder.glob("fold_*.parquet")}
-    found = {int(name): path for name, path in named.items() if name.isdigit()}
-    found = {fold: path for fold, path in found.items() if count is None or fold < count}
-    if not found:
+    check_count(count)
+    numbered = {fold_number(path.stem): path for path in folder.glob("fold_*.parquet")}
+    found = {fold: numbered[fold] for fold in sorted(numbered.keys() - {None})}
+    if count is None and not found:
         raise UserError(f"{folder}: no fold_<k>.parquet there; run 03_infer.py first")
-    return dict(sorted(found.items()))
+    for fold in range(count or 0):
+        if fold not in found:
+            path = folder / f"fold_{fold}.parquet"
+            raise UserError(f"{path}: no such file; run 03_infer.py --fold {fold} first")
+    return {fold: path for fold, path in found.items() if count is None or fold < count}
+
+
+def check_count(count: int | None) -> None:
+    """Raise a :class:`UserError` for a number of folds below one."""
+    if count is not None and count < 1:
+        raise UserError(f"--folds {count}: must be at least 1")
 
 
 def validation_score(folder: Path, fingerprint: str, metric: str) -> float:
@@ -43,27 +57,29 @@ def validation_score(folder: Path, fingerprint: str, metric: str) -> float:
         DataError: if the file is missing, is not what stage 2 writes, or is about another cache.
     """
     path = folder / "metrics.json"
-    metrics = read_json(path)
-    try:
-        data, score = metrics["data"], float(metrics["validation"][metric])
-    except (KeyError, TypeError, ValueError):
-        raise DataError(path, "validation", f"no {metric}", "what 02_train.py writes") from None
-    if data != fingerprint:
+    metrics = read_fold_metrics(path)
+    if metrics["data"] != fingerprint:
         raise DataError(path, "data", "another cache's fingerprint", "this one's: train again")
-    return score
+    expect(metrics, {"validation": {metric: float}}, path, advice=AGAIN)
+    return float(metrics["validation"][metric])
 
 
-def read_scores(path: Path) -> pl.DataFrame:
+def read_scores(
+    path: Path, wanted: Mapping[str, Iterable[str]], counts: Mapping[str, int]
+) -> pl.DataFrame:
     """One fold's scores, averaged over permutations: ``split, graph, config, score``.
 
+    Args:
+        path: the parquet.
+        wanted: the graphs of each split, see :func:`lib.folds.splits_of_fold`.
+        counts: how many configurations each graph has.
+
     Raises:
-        DataError: if the file is not a scores parquet or a score is not finite.
+        DataError: if the file is damaged, a score is not finite, or scores are missing or too
+            many.
     """
-    try:
-        scores = pl.read_parquet(path, columns=list(COLUMNS))
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(path, "parquet", error, f"columns {', '.join(COLUMNS)}") from None
-    if not scores["score"].is_finite().all():
-        raise DataError(path, "score", "a value that is not finite", "finite numbers")
+    scores = read_score_rows(path, COLUMNS)
+    check_graphs(path, scores, wanted)
+    check_complete(path, scores, counts)
     mean = scores.group_by("split", *KEYS, maintain_order=True).agg(pl.col("score").mean())
     return mean.sort("split", *KEYS)

@@ -27,6 +27,7 @@ from lib.cache.reader import Cache
 from lib.errors import DataError, UserError
 from lib.files.checksum import checksum_of
 from lib.files.parquet import write_parquet
+from lib.files.scores import check_complete, read_score_rows
 
 ROOT = Path(__file__).resolve().parents[2]  # where the stage scripts are
 
@@ -57,7 +58,12 @@ class Run:
     @property
     def done(self) -> bool:
         """Whether the scores are there, and made from the same things."""
-        return self._stamp.exists() and self.scores.exists() and read_json(self._stamp) == self.key
+        if not (self._stamp.exists() and self.scores.exists()):
+            return False
+        try:
+            return read_json(self._stamp) == self.key
+        except DataError:  # damaged: made again
+            return False
 
     @property
     def _stamp(self) -> Path:
@@ -135,15 +141,11 @@ def read_run(path: Path, split: str) -> pl.DataFrame:
     """The labelled scores of one split: ``graph, config, permutation, score, runtime``.
 
     Raises:
-        DataError: if the file is not a scores parquet or a score is not finite.
+        DataError: if the file is damaged, a score is not finite, or scores are missing.
     """
-    columns = ["graph", "config", "permutation", "score", "runtime"]
-    try:
-        rows = pl.scan_parquet(path).filter(pl.col("split") == split).select(columns).collect()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(path, "parquet", error, f"columns {', '.join(columns)}") from None
-    if not rows["score"].is_finite().all():
-        raise DataError(path, "score", "a value that is not finite", "finite numbers")
+    columns = ("graph", "config", "permutation", "score", "runtime")
+    rows = read_score_rows(path, columns, pl.col("split") == split)
+    check_complete(path, rows)
     return rows.filter(pl.col("runtime").is_not_null())
 
 

@@ -39,13 +39,14 @@ from lib.artifacts import atomic_file
 from lib.blending import METHODS, blend, choose_folds
 from lib.cache.manifest import read_manifest
 from lib.cache.reader import Cache
-from lib.ensemble.blend import validation_score
+from lib.ensemble.blend import check_count, validation_score
 from lib.ensemble.plot import plot_study
 from lib.ensemble.protocol import PERMUTATIONS, inference_runs, nested_runs
 from lib.ensemble.rows import kind_of
 from lib.ensemble.runs import Run, execute_all, read_run
 from lib.errors import UserError
 from lib.files.parquet import write_parquet
+from lib.folds import fold_number
 from lib.settings import WEIGHTS_FILES
 
 CHOICES = {
@@ -81,6 +82,8 @@ def run_study(
         parts: of the nested cross-validation.
         jobs: networks to train or score side by side.
     """
+    if jobs < 1:
+        raise UserError(f"--jobs {jobs}: must be at least 1")
     folds = trained_folds(folder, settings.weights, count)
     studied = STUDIES.get(settings.model)
     at_hand = studied(folder, cache, settings, data, folds) if studied else {}
@@ -103,13 +106,21 @@ def run_study(
 
 
 def trained_folds(folder: Path, weights: str, count: int | None) -> list[int]:
-    """The folds that have a network; :class:`UserError` if there is none."""
-    names = [path.parent.name for path in folder.glob(f"fold_*/{WEIGHTS_FILES[weights]}")]
-    folds = sorted(int(name.removeprefix("fold_")) for name in names)
-    folds = [fold for fold in folds if count is None or fold < count]
-    if not folds:
+    """The folds that have a network, 0 to ``count`` - 1 if it is given.
+
+    Raises:
+        UserError: if there is none, or one of the ``count`` is missing.
+    """
+    check_count(count)
+    name = WEIGHTS_FILES[weights]
+    found = {fold_number(path.parent.name) for path in folder.glob(f"fold_*/{name}")} - {None}
+    if count is None and not found:
         raise UserError(f"{folder}: no trained fold there; run 02_train.py first")
-    return folds
+    for fold in range(count or 0):
+        if fold not in found:
+            path = folder / f"fold_{fold}" / name
+            raise UserError(f"{path}: no such file; run 02_train.py --fold {fold} first")
+    return sorted(fold for fold in found if count is None or fold < count)
 
 
 def inference_rows(at_hand: Mapping[int | None, Sequence[Run]], score: Any) -> Iterable[tuple]:

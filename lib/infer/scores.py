@@ -13,7 +13,7 @@ from torch import nn
 from lib.batches import graph_tensors
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.folds import folds_of
+from lib.folds import splits_of_fold
 from lib.infer.tile import tile_scores
 from lib.moves import MovingGraph, moving_scores
 from lib.scoring import score_groupings
@@ -35,11 +35,11 @@ def graphs_to_score(cache: Cache, fold: int, settings: Any) -> list[tuple[str, s
     Splits are the fold's: ``valid`` is what it was validated on, ``train`` (only if
     ``settings.score_training``) what it learned from, ``test`` the source's test split.
     """
-    assigned = folds_of(cache.names("train", "valid"), settings)
-    valid = [("valid", name) for name, k in sorted(assigned.items()) if k == fold]
-    train = [("train", name) for name, k in sorted(assigned.items()) if k != fold]
-    test = [("test", name) for name in cache.names("test")]
-    return valid + test + (train if settings.score_training else [])
+    names = cache.names("train", "valid"), cache.names("test")
+    splits = splits_of_fold(*names, fold, settings)
+    if not settings.score_training:
+        del splits["train"]
+    return [(split, name) for split, own in splits.items() for name in own]
 
 
 def score_graphs(

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from lib.blending import KEYS, blend_frames
+from lib.files.scores import read_score_rows
 from lib.report.experiment import Experiment
 from lib.report.figures import ranked
 
@@ -70,14 +71,10 @@ def _scores(experiment: Experiment, section: str, graphs: set[str]) -> pl.DataFr
     folds = experiment.measured if section == "validation" else experiment.blended
     paths = [experiment.folder / "scores" / f"fold_{fold}.parquet" for fold in folds]
     wanted = (pl.col("split") == split) & pl.col("graph").is_in(sorted(graphs))
-    there = [pl.scan_parquet(path) for path in paths if path.exists()]
-    # This reads these graphs only. A configuration's score is its mean over permutations.
-    frames = [
-        frame.filter(wanted)
-        .group_by(*KEYS)
-        .agg(pl.col("score").mean(), pl.col("runtime").first())
-        .sort(*KEYS)
-        .collect()
+    columns = (*KEYS, "score", "runtime")
+    there = (read_score_rows(path, columns, wanted) for path in paths if path.exists())
+    frames = [  # A configuration's score is its mean over permutations.
+        frame.group_by(*KEYS).agg(pl.col("score").mean(), pl.col("runtime").first()).sort(*KEYS)
         for frame in there
     ]
     if not frames:

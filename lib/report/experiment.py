@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,14 @@ from typing import Any
 import polars as pl
 
 from lib import stage
-from lib.artifacts import read_json
 from lib.blending import METHODS
-from lib.errors import DataError, UserError
+from lib.cache.format import TABLE
+from lib.cache.reader import read_table
+from lib.errors import DataError, UserError, in_one_line
+from lib.files.parquet import read_parquet
+from lib.files.results import read_fold_metrics, read_metrics
+from lib.files.schema import expect
+from lib.folds import fold_number
 from lib.report.metric import Scheme, scheme_of
 from lib.settings import cache_of
 
@@ -124,6 +130,7 @@ class Experiment:
         return next((self.stages[k]["experiment"] for k in order if k in self.stages), "")
 
 
+HISTORY = {"epoch": "number"}  # columns, beside what was logged
 NO_SETTINGS = ("data", "identity", "fold", "collection")
 
 
@@ -136,51 +143,58 @@ def read_experiment(folder: Path) -> Experiment:
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; outputs of a collection are expected there")
-    found = {int(p.parent.name[5:]): p for p in folder.glob("fold_*/metrics.json") if _digits(p)}
-    folds = {fold: read_json(path) for fold, path in sorted(found.items())}
-    histories = {fold: _parquet(folder / f"fold_{fold}" / "history.parquet") for fold in folds}
-    metrics = read_json(folder / "metrics.json") if (folder / "metrics.json").exists() else {}
-    cache = cache_of(folder, metrics.get("settings") or next(iter(folds.values()), {}))
-    stages = {
-        STAGES[0] if _of_stage_1(path) else path.stem: read_json(path)
-        for path in sorted(_records(folder, cache))
+    found = {fold_number(path.parent.name): path for path in folder.glob("fold_*/metrics.json")}
+    folds = {k: read_fold_metrics(found[k]) for k in sorted(found.keys() - {None})}
+    histories = {
+        fold: _table(folder / f"fold_{fold}" / "history.parquet", HISTORY, "train again")
+        for fold in folds
     }
+    metrics = read_metrics(folder / "metrics.json") if (folder / "metrics.json").exists() else {}
+    cache = cache_of(folder, metrics.get("settings") or next(iter(folds.values()), {}))
     study = folder / "study" / "study.parquet"
-    return Experiment(
+    experiment = Experiment(
         folder=folder,
         metrics=metrics,
         folds=folds,
         histories={fold: one for fold, one in histories.items() if one is not None},
-        graphs=_none_is_empty(_parquet(cache / "graphs.parquet")),
-        stages=stages,
+        graphs=read_table(cache) if (cache / TABLE).exists() else pl.DataFrame(),
+        stages=_records(folder, cache),
         cache=cache,
-        study=_parquet(study),
+        study=_table(study, {"study": "text"}, "run 04_ensemble.py --study again"),
     )
+    _check_rows(experiment)
+    return experiment
 
 
-def _records(folder: Path, cache: Path) -> list[Path]:
-    """Of the stages that made these results, stage 1's among them, which serves many."""
+def _check_rows(experiment: Experiment) -> None:
+    """Every graph must have the number that it is ranked by."""
+    wanted = {str: {experiment.scheme.main.key: float}}
+    for name in SECTIONS:
+        path, rows = experiment.folder / "metrics.json", experiment.rows(name)
+        expect(rows, wanted, path, f"{name}.graphs", "run 04_ensemble.py again")
+
+
+def _records(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
+    """Of the stages that made these results, stage 1's among them, which serves many.
+
+    A record only tells of a run: one that cannot be read is left out, with a warning.
+    """
     first = cache.parent / stage.FOLDER / f"{cache.name.replace('cache', 'preprocess')}.json"
     others = [p for p in (folder / stage.FOLDER).glob("*.json") if not _of_stage_1(p)]
-    return [first, *others] if first.exists() else others
+    records = {}
+    for path in sorted([first, *others] if first.exists() else others):
+        try:
+            name = STAGES[0] if _of_stage_1(path) else path.stem
+            records[name] = stage.read_record(path)
+        except DataError as error:
+            print(f"warning: left out: {in_one_line(error)}", file=sys.stderr)
+    return records
 
 
 def _of_stage_1(path: Path) -> bool:
     return path.stem.startswith(STAGES[0])
 
 
-def _digits(path: Path) -> bool:
-    return path.parent.name[5:].isdigit()
-
-
-def _none_is_empty(frame: pl.DataFrame | None) -> pl.DataFrame:
-    return pl.DataFrame() if frame is None else frame
-
-
-def _parquet(path: Path) -> pl.DataFrame | None:
-    if not path.exists():
-        return None
-    try:
-        return pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise DataError(path, "parquet", error, "a table") from None
+def _table(path: Path, columns: dict[str, str], advice: str) -> pl.DataFrame | None:
+    """A table with all its columns; ``None`` if there is none."""
+    return read_parquet(path, columns, advice, others=True) if path.exists() else None

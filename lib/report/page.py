@@ -45,6 +45,23 @@ def write_report(
 
     Args:
         folder: the collection's, ``<outputs>/<collection>``.
+        measurements, running: see :func:`write_page`.
+
+    Returns:
+        The file.
+    """
+    return write_page(read_experiment(folder), measurements, running)
+
+
+def write_page(
+    experiment: Experiment,
+    measurements: pl.DataFrame | None = None,
+    running: dict[str, Any] | None = None,
+) -> Path:
+    """Write ``report.html`` of an experiment that was read.
+
+    Args:
+        experiment: what it tells of.
         measurements: runtimes that are not in the scores: those of the test split.
         running: the record so far of the stage that writes the report, whose own record on disk
             is still that of its last run.
@@ -52,10 +69,9 @@ def write_report(
     Returns:
         The file.
     """
-    experiment = read_experiment(folder)
     if running:
         experiment.stages[running["stage"]] = running
-    path = folder / "report.html"
+    path = experiment.folder / "report.html"
     with atomic_file(path) as temporary:
         # Half a surrogate pair, from a name that is not UTF-8, has no way to be written.
         temporary.write_text(render(experiment, measurements), "utf-8", errors="replace")

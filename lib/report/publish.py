@@ -8,7 +8,7 @@ import polars as pl
 
 from lib.report import tables
 from lib.report.experiment import SECTIONS, Experiment, read_experiment
-from lib.report.page import write_report
+from lib.report.page import write_page
 from lib.report.statistics import mean
 from lib.stage import Stage
 
@@ -22,8 +22,8 @@ def publish(folder: Path, measurements: pl.DataFrame | None, stage: Stage) -> No
         measurements: runtimes that are not in the scores.
         stage: that runs, begun.
     """
-    page = write_report(folder, measurements, stage.record())
     experiment = read_experiment(folder)
+    page = write_page(experiment, measurements, stage.record())
     tracker = stage.tracker
     if tracker is None:
         return

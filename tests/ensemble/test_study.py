@@ -23,6 +23,7 @@ from lib.ensemble.study import (
     summarize,
 )
 from lib.errors import UserError
+from lib.files.parquet import write_parquet
 from lib.metrics import kendall_tau
 from lib.settings import LayoutSettings
 
@@ -58,7 +59,7 @@ def write_scores(run: Run, split: str, scores: dict[str, np.ndarray], runtime: n
         }
         frames.append(pl.DataFrame(columns))
     run.scores.parent.mkdir(parents=True, exist_ok=True)
-    pl.concat(frames).write_parquet(run.scores)
+    write_parquet(pl.concat(frames), run.scores)
 
 
 def run_in(folder: Path, fold: int) -> Run:

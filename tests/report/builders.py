@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from lib.artifacts import write_json
+from lib.files.parquet import write_parquet
 from lib.metrics import mean_metrics
 
 from ..builders import COLLECTION
@@ -59,13 +60,13 @@ def write_outputs(
         best = {**one, "epoch": 2, "tau": 0.7}
         path = folder / f"fold_{fold}" / "metrics.json"
         write_json(path, {**metrics, "last": one, "best": best, "validation": one})
-        _history(fold).write_parquet(folder / f"fold_{fold}" / "history.parquet")
+        write_parquet(_history(fold), folder / f"fold_{fold}" / "history.parquet")
         own = sorted(validation)[fold::folds]
         frames = [_scores("valid", name) for name in own]
         frames += [_scores("test", name, labelled=False) for name in test or {}]
         (folder / "scores").mkdir(exist_ok=True)
         if frames:
-            pl.concat(frames).write_parquet(folder / "scores" / f"fold_{fold}.parquet")
+            write_parquet(pl.concat(frames), folder / "scores" / f"fold_{fold}.parquet")
     return folder
 
 
@@ -119,6 +120,5 @@ def write_study(folder: Path) -> None:
         | ((pl.col("method") == "mean") & (pl.col("folds") == 2)),
     )
     (folder / "study").mkdir(parents=True)
-    frame.with_columns(pl.col("default").fill_null(False)).write_parquet(
-        folder / "study" / "study.parquet"
-    )
+    table = frame.with_columns(pl.col("default").fill_null(False))
+    write_parquet(table, folder / "study" / "study.parquet")

@@ -9,6 +9,7 @@ import pytest
 from lib.artifacts import read_json, write_json
 from lib.blending import METHODS, blend
 from lib.errors import DataError
+from lib.files.parquet import write_parquet
 from lib.metrics import kendall_tau
 from lib.report.evidence import rankings
 from lib.report.experiment import read_experiment
@@ -36,7 +37,7 @@ def write_scores(folder, split: str) -> tuple[np.ndarray, np.ndarray]:
             )
             for one in frames
         ]
-        pl.concat(rows).write_parquet(folder / "scores" / f"fold_{fold}.parquet")
+        write_parquet(pl.concat(rows), folder / "scores" / f"fold_{fold}.parquet")
     return scores, runtimes
 
 

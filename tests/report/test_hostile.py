@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.artifacts import write_json
+from lib.files.parquet import write_parquet
 from lib.report.page import write_report
 from lib.report.pictures import write_pictures
 from lib.report.svg import Figure
@@ -74,7 +75,7 @@ def write_everywhere(folder: Path, text: str, names: Sequence[str]) -> Path:
     write_study(folder)
     path = folder / "study" / "study.parquet"
     told = pl.read_parquet(path).with_columns(method=pl.lit(text), study=pl.col("study") + text)
-    told.rename({"method": f"method {text}"}).write_parquet(path)
+    write_parquet(told.rename({"method": f"method {text}"}), path)
     machine = {"processor": text, "cores": 2, "system": text, "python": text}
     for stage in ("train_0", "infer_0", "ensemble"):
         spent = {"stage": stage.split("_")[0], "seconds": 2.0, "peak_memory_bytes": 1e9}

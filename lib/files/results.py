@@ -1,0 +1,58 @@
+"""The numbers that stages 2 and 4 leave, JSON documents that are checked when they are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lib.artifacts import read_json
+from lib.files.schema import expect
+
+AGAIN = "train again (02_train.py)"
+SETTINGS = {
+    "collection?": str,
+    "model?": str,
+    "blending?": str,
+    "data?": str,
+    "identity?": str,
+    "epochs?": float,
+    "versions?": {str: str},
+}
+VALIDATION = {"epoch?": float, "tau?": float, "tile_score?": float, "graphs?": {str: float}}
+SECTION = {"mean?": {str: float}, "graphs?": {str: {str: float}}}
+METRICS = {
+    "training?": SECTION,
+    "validation?": SECTION,
+    "test?": SECTION,
+    "folds?": {
+        "blended?": [int],
+        "validation_tau?": {int: float},
+        "validation_tile_score?": {int: float},
+    },
+    "settings?": SETTINGS,
+}
+
+
+def read_fold_metrics(path: Path) -> dict[str, Any]:
+    """A fold's ``metrics.json``: its settings, and its best and last validation, either of which
+    is empty if there was none.
+
+    Raises:
+        DataError: if it is missing, or not what stage 2 writes.
+    """
+    found = expect(read_json(path), {**SETTINGS, "data": str, "validation": dict}, path, "", AGAIN)
+    for name in ("validation", "best", "last"):
+        if found.get(name, {}) != {}:
+            expect(found[name], VALIDATION, path, name, AGAIN)
+    if found.get("best"):
+        expect(found["best"], {"epoch": float}, path, "best", AGAIN)
+    return found
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    """Stage 4's ``metrics.json``: every graph's numbers in each section, folds and settings.
+
+    Raises:
+        DataError: if it is missing, or not what stage 4 writes.
+    """
+    return expect(read_json(path), METRICS, path, advice="run 04_ensemble.py again")

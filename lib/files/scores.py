@@ -1,0 +1,87 @@
+"""The scores that stage 3 writes, a parquet a fold, as stage 4 and the report read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import polars as pl
+
+from lib.errors import DataError
+from lib.files.parquet import read_parquet
+
+COLUMNS = {
+    "split": "text",
+    "graph": "text",
+    "config": "integer",
+    "permutation": "integer",
+    "score": "number",
+    "runtime": "integer?",  # nanoseconds, where known
+}
+ADVICE = "run 03_infer.py again"
+
+
+def read_score_rows(
+    path: Path, columns: Iterable[str] = COLUMNS, rows: pl.Expr | None = None
+) -> pl.DataFrame:
+    """Rows of a scores parquet: one a split, graph, configuration and permutation.
+
+    Args:
+        path: the file.
+        columns: which of ``COLUMNS`` to read.
+        rows: which rows, ``None`` for all.
+
+    Raises:
+        DataError: if the file is missing or damaged, or a score is not finite.
+    """
+    found = read_parquet(path, {name: COLUMNS[name] for name in columns}, ADVICE, rows)
+    if not found["score"].is_finite().all():
+        raise DataError(path, "score", "a value that is not finite", f"finite ones; {ADVICE}")
+    return found
+
+
+def check_complete(
+    path: Path, scores: pl.DataFrame, counts: Mapping[str, int] | None = None
+) -> None:
+    """Raise a :class:`DataError` unless every graph has every score once.
+
+    Args:
+        path: the file, to name.
+        scores: its rows, of one split or of several.
+        counts: how many configurations each graph has; ``None`` if that is not known.
+    """
+    config, permutation = pl.col("config"), pl.col("permutation")
+    pair = config.cast(pl.Int64) * (1 << 32) + permutation.cast(pl.Int64)
+    keys = [name for name in ("split", "graph") if name in scores.columns]
+    parts = scores.group_by(keys).agg(
+        rows=pl.len(),
+        least=config.min(),
+        most=config.max(),
+        permutations=permutation.n_unique(),
+        pairs=pair.n_unique(),
+    )
+    for one in parts.sort(keys).iter_rows(named=True):
+        count = one["most"] + 1 if counts is None else counts.get(one["graph"], 0)
+        whole = one["rows"] == one["pairs"] == count * one["permutations"]
+        if not whole or (one["least"], one["most"]) != (0, count - 1):
+            found = f"{one['rows']} scores of configurations {one['least']} to {one['most']}"
+            expected = f"each of 0 to {count - 1} once a permutation; {ADVICE}"
+            raise DataError(path, " ".join(one[key] for key in keys), found, expected)
+
+
+def check_graphs(path: Path, scores: pl.DataFrame, wanted: Mapping[str, Iterable[str]]) -> None:
+    """Raise a :class:`DataError` unless each split has the graphs that are ``wanted`` of it.
+
+    Training graphs may be absent, for they are scored only if that is asked for.
+    """
+    parts = scores.select("split", "graph").unique().group_by("split").agg("graph")
+    there = {split: set(graphs) for split, graphs in parts.iter_rows()}
+    for split in sorted(there.keys() | wanted.keys()):
+        found, expected = there.get(split, set()), set(wanted.get(split, ()))
+        if found == expected or (split == "train" and not found):
+            continue
+        lost, surplus = sorted(expected - found), sorted(found - expected)
+        told = f"no {lost[0]}" if lost else f"{surplus[0]}, which is not of this fold's {split}"
+        more = len(lost or surplus) - 1
+        message = told + (f" and {more} more" if more else "")
+        raise DataError(path, split, message, f"the graphs of the fold; {ADVICE}")
