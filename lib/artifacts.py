@@ -20,8 +20,9 @@ from typing import Any
 
 from lib.errors import DataError
 from lib.files.locks import being_written, is_being_written
-from lib.files.regular import open_regular
+from lib.files.regular import open_regular, read_regular
 
+MAX_JSON_BYTES = 1 << 28  # of a document, which takes several times that in memory
 TEMPORARY = ".partial-"  # prefix of every unfinished file or folder; readers never match it
 
 
@@ -148,12 +149,13 @@ def read_json(path: Path | str, expected: str = "a JSON document") -> Any:
         DataError: if it is missing or not JSON; it says what is ``expected``, and what to do.
     """
     try:
-        return json.loads(Path(path).read_text())
+        return json.loads(read_regular(path, MAX_JSON_BYTES).decode())
     except RecursionError:
         raise DataError(path, "JSON", "values too deep in one another", expected) from None
-    except (OSError, ValueError) as error:
-        found = getattr(error, "strerror", None) or error
-        raise DataError(path, "JSON", found, expected) from None
+    except DataError as error:
+        raise DataError(path, "JSON", error.found, expected) from None
+    except ValueError as error:
+        raise DataError(path, "JSON", error, expected) from None
 
 
 def fingerprint_files(paths: Iterable[Path | str], root: Path | str) -> str:

@@ -15,6 +15,7 @@ from torch import nn
 from lib.artifacts import atomic_file
 from lib.errors import DataError
 from lib.files.checksum import Checksum
+from lib.files.regular import check_regular
 from lib.files.schema import expect
 
 KEY = "about"  # of the file's metadata: a JSON object of what it is about, and a checksum of all
@@ -86,9 +87,12 @@ def load_into(network: nn.Module, path: Path | str, tensors: Mapping[str, torch.
 
 def _described(path: Path | str) -> tuple[Any, str]:
     try:
+        check_regular(path)
         with safe_open(path, framework="pt") as file:
             text = (file.metadata() or {})[KEY]
         document = json.loads(text)
+    except DataError as error:
+        raise DataError(path, "checkpoint", error.found, EXPECTED) from None
     except (OSError, SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise DataError(path, "checkpoint", error, EXPECTED) from None
     expect(document, {"checksum": str}, path, KEY, EXPECTED)

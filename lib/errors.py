@@ -31,7 +31,7 @@ class DataError(UserError):
     def __init__(self, path: Path | str, field: str, found: object, expected: object):
         # Plain strings, which survive the way back from a worker process.
         super().__init__(str(path), field, str(found), str(expected))
-        self.path, self.field = Path(path), field
+        self.path, self.field, self.found = Path(path), field, str(found)
 
     def __str__(self) -> str:
         path, field, found, expected = self.args

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lib.artifacts import read_json, write_json
+from lib.artifacts import MAX_JSON_BYTES, read_json, write_json
 from lib.cache.format import FORMAT, MANIFEST
 from lib.errors import DataError, UserError
 from lib.files.checksum import Checksum, checksum_of
+from lib.files.regular import open_regular, read_regular, size_of
 from lib.files.schema import expect
 
 SCHEMA = {
@@ -50,13 +51,26 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return expect(manifest, SCHEMA, path, advice=advice(folder))
 
 
-def check_file(folder: Path, name: str, checksums: Mapping[str, str]) -> None:
-    """Raise a DataError unless a file of a cache holds what was written."""
+def check_file(
+    folder: Path, name: str, checksums: Mapping[str, str], size: int | None = None
+) -> None:
+    """Raise a DataError unless a file of a cache holds what was written.
+
+    Args:
+        folder, name: the cache's, and the file's.
+        checksums: of the manifest.
+        size: its bytes, if they are known: another size is told without reading it all.
+    """
     path = (folder / name).resolve()  # of a study's cache, the file that it shows
     try:
-        found = checksum_of(path)
-    except OSError as error:
-        raise DataError(path, "file", error.strerror, f"a file; {advice(path.parent)}") from None
+        with open_regular(path) as file:
+            there = size_of(file)
+        found = checksum_of(path) if size in (None, there) else None
+    except DataError as error:
+        raise DataError(path, "file", error.found, f"a file; {advice(path.parent)}") from None
+    if found is None:
+        expected = f"{size} bytes; {advice(path.parent)}"
+        raise DataError(path, "size", f"{there} bytes", expected)
     if found != checksums.get(name):
         expected = f"{checksums.get(name)}; {advice(path.parent)}"
         raise DataError(path, "checksum", f"{found} (damaged)", expected)
@@ -65,7 +79,8 @@ def check_file(folder: Path, name: str, checksums: Mapping[str, str]) -> None:
 def holds_the_same(old: Path, new: Path) -> bool:
     """Whether the cache in ``old`` is whole and that in ``new`` is no other, to the byte."""
     try:
-        if (old / MANIFEST).read_bytes() != (new / MANIFEST).read_bytes():
+        one, other = (read_regular(path / MANIFEST, MAX_JSON_BYTES) for path in (old, new))
+        if one != other:
             return False
         checksums = read_manifest(old)["checksums"]
         for name in checksums:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,10 @@ class Cache:
         self.folder = folder
         self.manifest = read_manifest(folder)
         self.form = form_of(self.manifest["entries"])
-        for name in (TABLE, *(f"{array}.bin" for array in self.form.arrays)):
-            check_file(folder, name, self.manifest["checksums"])
+        checksums = self.manifest["checksums"]
+        check_file(folder, TABLE, checksums)
+        for array in self.form.arrays:
+            check_file(folder, f"{array}.bin", checksums, self._bytes_of(array))
         self.table = read_table(folder)
         self.arrays = {name: self._mapped(name) for name in self.form.arrays}
         self.rows = {row["graph"]: row for row in self.table.iter_rows(named=True)}
@@ -60,6 +63,10 @@ class Cache:
     def _part(self, row: dict[str, Any], name: str) -> np.ndarray:
         start = row[f"{name}_offset"]
         return self.arrays[name][start : start + row[self.form.arrays[name][2]]]
+
+    def _bytes_of(self, name: str) -> int:
+        dtype, shape, _ = self.form.arrays[name]
+        return self.manifest["entries"][name] * math.prod(shape) * np.dtype(dtype).itemsize
 
     def _mapped(self, name: str) -> np.ndarray:
         dtype, shape, _ = self.form.arrays[name]

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from lib.errors import DataError
+from lib.files.regular import read_regular
 from lib.metrics import kendall_tau, tile_score
 
 HEADER = "ID,TopConfigs"
+MAX_BYTES = 1 << 30  # of a submission; one of all official graphs has 11 MB
 TILE_BEST = 5  # configurations that a tile row names
 
 
@@ -118,8 +120,8 @@ def _lines(path: Path) -> list[tuple[int, str, str]]:
     fill one with a field too few, and tell no line's number.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as error:
+        lines = read_regular(path, MAX_BYTES).decode().splitlines()
+    except ValueError as error:
         raise DataError(path, "file", error, "a submission") from None
     if not lines or lines[0].strip() != HEADER:
         raise DataError(path, "line 1", repr((lines or [""])[0][:60]), HEADER)

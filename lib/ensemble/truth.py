@@ -11,6 +11,7 @@ import polars as pl
 
 from lib.ensemble.expected import raw_folder
 from lib.errors import DataError
+from lib.files.regular import check_regular
 from lib.tpugraphs.labels import read_runtimes
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
@@ -63,6 +64,7 @@ class Truth:
         if not path.exists():
             return {}
         columns = ["graph", "family", "family_in_training"]
+        check_regular(path)
         try:
             rows = pl.scan_parquet(path).filter(pl.col("collection") == self.collection)
             found = rows.select(columns).collect()

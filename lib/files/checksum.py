@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lib.files.regular import open_regular
+
 CHUNK = 1 << 20  # bytes read at a time
 
 
@@ -40,9 +42,12 @@ def checksum_of(path: Path | str, skip: tuple[int, int] = (0, 0)) -> str:
             count as memory that the stage takes.
         skip: the bytes to leave out, from the first to before the second: those that hold the
             checksum itself.
+
+    Raises:
+        DataError: it is no regular file, or cannot be read.
     """
     found, buffer = Checksum(), memoryview(bytearray(CHUNK))
-    with open(path, "rb", buffering=0) as file:
+    with open_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
         for start, stop in ((0, skip[0]), (skip[1], size)):
             file.seek(start)

@@ -16,6 +16,7 @@ import polars as pl
 
 from lib.errors import DataError
 from lib.files.checksum import checksum_of
+from lib.files.regular import check_regular, open_regular
 
 SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")  # how polars tells what the system refused
 KEY, BLANK, DIGITS = "checksum", "crc32:", 8
@@ -73,6 +74,10 @@ def read_parquet(
         DataError: the file is missing or damaged, or the table is another one.
     """
     try:
+        check_regular(path)
+    except DataError as error:
+        raise DataError(path, "file", error.found, f"a table; {advice}") from None
+    try:
         _check(path, advice)
         frame = pl.scan_parquet(path)
         schema = frame.collect_schema()
@@ -96,7 +101,7 @@ def _check(path: Path, advice: str) -> None:
     place = _digits(path)
     if place is None:
         raise DataError(path, KEY, "none", f"one, as every table has that is whole; {advice}")
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         file.seek(place)
         told = file.read(DIGITS).decode("latin-1")
     found = checksum_of(path, (place, place + DIGITS))
@@ -106,7 +111,7 @@ def _check(path: Path, advice: str) -> None:
 
 def _digits(path: Path) -> int | None:
     """Where the digits of a table's checksum begin."""
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         start = max(0, file.seek(0, os.SEEK_END) - TAIL)
         file.seek(start)
         place = file.read().rfind(MARK)

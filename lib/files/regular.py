@@ -60,6 +60,11 @@ def read_regular(path: Path | str, most: int) -> bytes:
         return file.read(size)
 
 
+def check_regular(path: Path | str) -> None:
+    """Raise as :func:`open_regular` would, for readers that open files themselves."""
+    open_regular(path).close()
+
+
 def unreadable(path: Path | str, error: OSError) -> UnreadableError:
     """What to raise of a file instead of an error of the operating system."""
     return UnreadableError(path, "file", error.strerror or error, "a readable file")

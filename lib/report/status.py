@@ -61,9 +61,9 @@ def main() -> None:
     for stage in STAGES:
         parser.add_argument(f"--{stage}", default="", help="flags that make would give the stage")
     args = parser.parse_args()
-    trace = [] if sys.stdin.isatty() else sys.stdin.read().splitlines()
+    trace = "" if sys.stdin.isatty() else sys.stdin.buffer.read().decode(errors="replace")
     parts = expected_parts(args.folder, args.cache, args.folds)
-    read_trace(parts, trace)
+    read_trace(parts, trace.splitlines())
     flags = {stage: getattr(args, stage) for stage in STAGES}
     print(status(args.folder, args.cache, parts, flags, args.stamps))
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from lib.errors import DataError, UserError
+from lib.files.regular import check_regular
 from lib.tpugraphs.npz import SUFFIXES, stem
 
 SPLITS = ("train", "valid", "test")
@@ -59,6 +60,7 @@ class DataRoot:
         if not path.exists():
             return None
         wanted = ["split", "graph", "config", "runtime", "rounds"]
+        check_regular(path)
         try:
             rows = pl.scan_parquet(path).filter(pl.col("collection") == collection)
             return rows.select(wanted).sort("graph", "config").collect()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import numpy as np
@@ -90,6 +91,14 @@ def test_an_array_of_another_size_is_not_believed(tmp_path, name, change):
             path.read_bytes()[:-1] if change == "shorter" else path.read_bytes() + b"0"
         )
     with pytest.raises(DataError, match=name):
+        Cache(tmp_path / "cache")
+
+
+def test_a_file_far_too_large_is_told_by_its_size(tmp_path):
+    """Zeros that take no room on the disk, but a minute to read."""
+    write(tmp_path / "cache", mixed_graphs())
+    os.truncate(tmp_path / "cache" / "cells.bin", 1 << 38)
+    with pytest.raises(DataError, match=r"size: found 274877906944 bytes, expected \d+ bytes; run"):
         Cache(tmp_path / "cache")
 
 

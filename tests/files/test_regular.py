@@ -13,14 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from lib.artifacts import fingerprint_files
+from lib import checkpoint
+from lib.artifacts import fingerprint_files, read_json
+from lib.ensemble.rows import read_ids, read_rows
 from lib.errors import DataError
 from lib.files import regular
+from lib.files.checksum import checksum_of
+from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
 from lib.tpugraphs.labels import count_configurations, read_runtimes
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout
 from lib.tpugraphs.program import Program, read_program, with_candidates
 from lib.tpugraphs.protobuf import detect_kind, read_protobuf
+from lib.tpugraphs.roots import DataRoot
 from lib.tpugraphs.untar import extract
 
 from ..tpugraphs.builders import layout_graph
@@ -40,6 +45,20 @@ READERS = {
     "any": (lambda path: fingerprint_files([path], path.parent),),
 }
 CASES = [(suffix, read) for suffix, readers in READERS.items() for read in readers]
+
+
+def read_table(path: Path) -> None:
+    read_parquet(path, {}, "write it again")
+
+
+def measured(path: Path) -> None:
+    path.rename(path.with_name("measurements.parquet"))
+    DataRoot(path.parent, path.parent, False).measurements("layout-xla-default")
+
+
+# These say what they expect of the file, and what to do if it is not there.
+TELLING = (read_json, checkpoint.load, checkpoint.read_about, read_table)
+OTHERS = (checksum_of, read_rows, read_ids, measured)
 
 
 @contextmanager
@@ -81,6 +100,15 @@ def test_only_regular_files_are_read(tmp_path, monkeypatch, kind, suffix, read):
         read(path)
     assert str(caught.value) == f"{path}: file: found {kind}, expected a regular file"
     assert not isinstance(caught.value, UnreadableError)
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder", "a socket"])
+@pytest.mark.parametrize("read", [*TELLING, *OTHERS])
+def test_nothing_waits_for_a_pipe(tmp_path, monkeypatch, kind, read):
+    monkeypatch.chdir(tmp_path)
+    make(kind, tmp_path / "x")
+    with at_once(), pytest.raises(DataError, match=f": found {kind}, expected "):
+        read(tmp_path / "x")
 
 
 def test_a_pipe_that_took_the_place_of_a_file(tmp_path, monkeypatch):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
+import sys
 import time
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 
 from lib import checkpoint
 from lib.cache.reader import Cache
+from lib.report.status import main
 
 from ..builders import TGRAPH
 from .conftest import Finished
@@ -140,3 +143,13 @@ def test_make_report_writes_it_anew(copy):
     assert "wrote" in copy.make("report")
     assert "</html>" in report.read_text()
     assert Cache(copy.cache).fingerprint in report.read_text()
+
+
+def test_a_trace_that_is_not_text(tmp_path, monkeypatch, capsys):
+    """Names of files need not be text, and make prints them as they are."""
+    trace = b"Makefile:1: target '\xff' does not exist\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(trace)))
+    flags = ["--folds", "2", "--cache", "cache", "--stamps", "."]
+    monkeypatch.setattr(sys, "argv", ["status", str(tmp_path / "none"), *flags])
+    main()
+    assert "nothing is built yet" in capsys.readouterr().out
