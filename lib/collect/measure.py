@@ -11,9 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
-import re
 import time
 import zlib
 from pathlib import Path
@@ -24,6 +22,7 @@ import numpy as np
 from lib.artifacts import atomic_file
 from lib.collect import search
 from lib.collect.bench import ROUNDS_AT_ONCE, Compiled, ProgramBench
+from lib.collect.processor import processor
 from lib.collect.quiet import TimingCore
 
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
@@ -106,12 +105,8 @@ def measured_before(bench: ProgramBench, path: Path) -> list[Compiled]:
 
 def environment() -> dict[str, str]:
     """What must not change between two rounds of one program."""
-    text = Path("/proc/cpuinfo").read_text()
-    fields = dict(re.findall(r"^(model name|cpu family|model)\s*: (.*)$", text, re.MULTILINE))
-    processor = "{model name} (family {cpu family}, model {model})"  # one name covers several
-    known = {"model name", "cpu family", "model"} <= fields.keys()
     return {
-        "processor": processor.format(**fields) if known else platform.processor(),
+        "processor": processor(),
         "jax": jax.__version__,
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
     }

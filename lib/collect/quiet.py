@@ -37,8 +37,10 @@ class TimingCore:
         nice: int = 0,
         lock: Path | None = None,
         clear: str = "",
+        realtime: bool = False,
     ):
         self.core, self.lock, self.clear = core, lock, clear
+        self.scheduling = FIRST_IN_LINE if clear or realtime else ORDINARY
         self.compile_cores = set(compile_cores or {core})
         self.watcher = _start_watcher(core, clear) if clear else None
         os.nice(nice)  # after the watcher, which must not wait in line
@@ -48,7 +50,7 @@ class TimingCore:
         """Time in here."""
         with _held(self.lock):
             self._tell("on")
-            _move_own_threads({self.core}, FIRST_IN_LINE if self.clear else ORDINARY)
+            _move_own_threads({self.core}, self.scheduling)
             try:
                 yield
             finally:

@@ -1,0 +1,129 @@
+"""``make collect KIND=programs``: measure tensor programs on this machine's CPU with TVM.
+
+Networks become tasks (:mod:`.extract`), tasks become programs under random schedules, and each
+program is compiled for every device and timed (:mod:`.measure`). Work is done by one process after
+the other on one core; a kill loses some seconds of it, and the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+from lib.artifacts import write_json
+from lib.collect.tvm import plan, raw
+from lib.collect.tvm.networks import TEST, all_networks, chosen
+from lib.errors import UserError, one_line_errors
+
+DEFAULT_PHASES = "main,again,plain"
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m lib.collect.tvm", description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("outputs/collect-programs"))
+    parser.add_argument("--networks", default="*", help="comma-separated names or patterns")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds over all tasks")
+    parser.add_argument("--programs", type=int, default=8, help="programs of a task in a round")
+    parser.add_argument("--devices", default="sse2,avx2,avx512", help="instruction sets")
+    parser.add_argument("--phases", default=DEFAULT_PHASES, help=f"of {', '.join(raw.PHASES)}")
+    parser.add_argument("--core", type=int, default=1, help="the core to compile and to time on")
+    parser.add_argument(
+        "--realtime", action="store_true", help="time at real-time priority (needs privileges)"
+    )
+    parser.add_argument("--list", action="store_true", help="name the networks and stop")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Extract what is new, then do the jobs that have no result yet."""
+    args = arguments()
+    networks = chosen(args.networks)
+    if args.list:
+        print("\n".join(n.name for n in networks))
+        return
+    phases = args.phases.split(",")
+    if unknown := sorted(set(phases) - set(raw.PHASES)):
+        raise UserError(f"--phases {unknown[0]}: choose from {', '.join(raw.PHASES)}")
+    supported(args.devices.split(","))
+    if args.core not in range(os.cpu_count() or 1):
+        raise UserError(f"--core {args.core}: not a core of this machine")
+    extract(args)
+    names = [network.name for network in networks]
+    tasks = plan.chosen_tasks(args.output, names)
+    search: list[str] = []
+    if len(networks) == len(all_networks()):
+        calls = plan.networks_of(args.output)
+        kept = {task for name in TEST for task in calls[name]}
+        search = plan.searched(args.output, plan.tasks_of(args.output), kept)
+    tasks = sorted(set(tasks) - set(search))
+    print(f"collect: {len(tasks)} tasks of {len(names)} networks")
+    for jobs in tqdm(
+        list(plan.chunks(args.output, phases, args.rounds, tasks, search)),
+        unit="process",
+        disable=None,
+    ):
+        measure(args, jobs)
+    print(summary(args.output))
+
+
+def supported(devices: list[str]) -> None:
+    """Refuse instruction sets that are unknown, or that this processor lacks."""
+    needed = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512vl"}
+    flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
+    for device in devices:
+        if device not in needed:
+            raise UserError(f"--devices {device}: choose from {', '.join(needed)}")
+        if flags and needed[device] not in flags:
+            raise UserError(f"--devices {device}: this processor has no {device}; leave it out")
+
+
+def extract(args: argparse.Namespace) -> None:
+    """Tasks of the networks, in a process of its own: torch is not needed afterwards."""
+    command = [sys.executable, "-m", "lib.collect.tvm.extract", str(args.output), args.networks]
+    if subprocess.run(["taskset", "-c", str(args.core), *command]).returncode:
+        raise UserError("the networks could not be read, see above")
+
+
+def measure(args: argparse.Namespace, jobs: list[plan.Job]) -> None:
+    """Have jobs done by one process; one that brings it down is given up, the rest goes on."""
+    while todo := plan.to_do(args.output, jobs):
+        threads = 2 if todo[0][0] == "threads" else 1
+        command = [sys.executable, "-m", "lib.collect.tvm.measure", str(args.output)]
+        for flag in ("core", "devices", "programs"):
+            command += [f"--{flag}", str(getattr(args, flag))]
+        command += ["--threads", str(threads), *(["--realtime"] if args.realtime else [])]
+        done = subprocess.run(
+            ["taskset", "-c", str(args.core), *command],
+            input="".join(f"{phase} {turn} {task}\n" for phase, turn, task in todo),
+            env={**os.environ, "TVM_NUM_THREADS": str(threads), "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode == 0:
+            return
+        started = done.stdout.splitlines()
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        if not started:
+            raise UserError(f"measuring does not start: {reason}")
+        phase, turn, task = started[-1].split()
+        given_up = raw.failed(args.output, phase, int(turn), task)
+        write_json(given_up, {"error": f"exit code {done.returncode}: {reason}"})
+
+
+def summary(work: Path) -> str:
+    """How much there is, in one line."""
+    counts = {p: len(list((work / "raw" / p).glob("*/*.npz"))) for p in raw.PHASES}
+    failed = len(list((work / "raw").glob("*/*/*.failed")))
+    said = ", ".join(f"{n} {phase}" for phase, n in counts.items() if n)
+    return f"collect: jobs done in {work}/: {said}; {failed} failed"
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

@@ -1,0 +1,152 @@
+"""Everything that is asked of TVM's compiler: targets, schedules, machine programs.
+
+TVM is imported when this module is: only what runs in the collecting environment imports it.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+# The search's context imports a module of hardware intrinsics, which takes 15 s and of which
+# nothing is used by the rules below.
+sys.modules.setdefault("tvm.s_tir.tensor_intrin", types.ModuleType("tvm.s_tir.tensor_intrin"))
+
+import tvm  # noqa: E402
+import tvm_ffi  # noqa: E402
+from tvm import tirx  # noqa: E402
+from tvm.ir import IRModule  # noqa: E402
+from tvm.s_tir import meta_schedule  # noqa: E402
+from tvm.s_tir.meta_schedule import postproc, schedule_rule  # noqa: E402
+from tvm.target import Target  # noqa: E402
+
+# The processors that LLVM is asked to compile for, by the names that it knows.
+MCPU = {"sse2": "x86-64", "avx2": "core-avx2", "avx512": "skylake-avx512"}
+OPT_LEVEL = 2  # LLVM's
+CORES = 2  # that schedules are made for: at most 16 pieces of work for each
+MOST_VECTOR_LANES = 16
+UNROLL_STEPS = (0, 16, 64)
+
+codegen = tvm.get_global_func("target.build.llvm")
+
+
+def target_of(instructions: str, cores: int = CORES) -> Target:
+    """The LLVM target of one of the names in :data:`MCPU`."""
+    about = {"kind": "llvm", "mcpu": MCPU[instructions], "num-cores": cores}
+    return Target({**about, "opt-level": OPT_LEVEL})
+
+
+SCHEDULE_TARGET = target_of("avx2")
+
+
+def hash_of(module: IRModule) -> str:
+    """Structural hash of a module, 16 hexadecimal digits, the same in every process."""
+    return f"{tvm_ffi.structural_hash(module) & (2**64 - 1):016x}"
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A program: a task under one schedule."""
+
+    hash: str  # of the module
+    trace: str  # JSON of the decisions: applied to the task, it gives this module again
+    module: IRModule
+
+
+def _space() -> meta_schedule.space_generator.PostOrderApply:
+    """MetaSchedule's rules for CPUs; vectors and unrolling are kept short, for LLVM's sake."""
+    inline = {
+        "into_producer": False,
+        "into_consumer": True,
+        "inline_const_tensor": True,
+        "disallow_if_then_else": True,
+        "require_injective": True,
+        "require_ordered": True,
+        "disallow_op": ["tirx.exp"],
+    }
+    reuse = schedule_rule.ReuseType("may", [1, 2], "global")
+    rules = [
+        schedule_rule.InlineConstantScalars(),
+        schedule_rule.AutoInline(**inline),
+        schedule_rule.AddRFactor(max_jobs_per_core=16, max_innermost_factor=64),
+        schedule_rule.MultiLevelTiling("SSRSRS", None, 64, None, None, reuse),
+        schedule_rule.ParallelizeVectorizeUnroll(16, MOST_VECTOR_LANES, list(UNROLL_STEPS), True),
+        schedule_rule.RandomComputeLocation(),
+    ]
+    after = [
+        postproc.DisallowDynamicLoop(),
+        postproc.RewriteParallelVectorizeUnroll(),
+        postproc.RewriteReductionBlock(),
+    ]
+    return meta_schedule.space_generator.PostOrderApply(
+        sch_rules=rules, postprocs=after, mutator_probs={}
+    )
+
+
+class Sampler:
+    """Random schedules of one task, in an order that ``seed`` decides."""
+
+    def __init__(self, task: IRModule, seed: int):
+        self.context = meta_schedule.TuneContext(
+            mod=task,
+            target=SCHEDULE_TARGET,
+            space_generator=_space(),
+            search_strategy="replay-trace",
+            num_threads=1,
+            rand_state=1 + seed % (2**31 - 2),
+        )
+        self.designs = self.context.generate_design_space()
+
+    def draw(self, count: int) -> list[tvm.s_tir.Schedule]:
+        """``count`` schedules; some may be equal."""
+        self.context.pre_tuning(count, count, self.designs)
+        found = self.context.generate_measure_candidates()
+        self.context.post_tuning()
+        return [candidate.sch for candidate in found or ()]
+
+    def distinct(self, count: int, seen: set[str], tries: int = 6) -> list[Scheduled]:
+        """Up to ``count`` programs whose hashes are not in ``seen``; adds theirs to it."""
+        found: list[Scheduled] = []
+        for _ in range(tries):
+            for schedule in self.draw(count - len(found)):
+                name = hash_of(schedule.mod)
+                if name not in seen:
+                    seen.add(name)
+                    trace = tvm.ir.save_json(schedule.trace.as_json(False))
+                    found.append(Scheduled(name, trace, schedule.mod))
+            if len(found) == count:
+                break
+        return found
+
+
+def rebuilt(task: IRModule, trace: str) -> IRModule:
+    """The module that :attr:`Scheduled.trace` stands for."""
+    schedule = tvm.s_tir.Schedule(task)
+    tvm.s_tir.schedule.Trace.apply_json_to_schedule(tvm.ir.load_json(trace), schedule)
+    return schedule.mod
+
+
+def lowered(modules: Sequence[IRModule]) -> IRModule:
+    """Programs as functions ``f0``, ``f1``, ... of one module, ready for any of the targets.
+
+    What comes before LLVM is the same for all of them, so it is done once. The checks of
+    arguments, which cost LLVM more time than a small program, are left out.
+    """
+    functions = {
+        f"f{k}": module["main"].with_attr("global_symbol", f"f{k}")
+        for k, module in enumerate(modules)
+    }
+    target = target_of("sse2")
+    module = tirx.transform.BindTarget(target.with_host(target))(IRModule(functions))
+    pipeline, finalize, _ = tirx.get_default_tir_pipeline(target)
+    return tirx.transform.SkipAssert()(finalize()(pipeline(module)))
+
+
+def machine_program(module: IRModule, instructions: str) -> tvm.runtime.Module:
+    """The functions of :func:`lowered`, compiled to the end: generating code is lazy in LLVM."""
+    library = codegen(module, target_of(instructions))
+    for name in module.functions:
+        library[name.name_hint]
+    return library

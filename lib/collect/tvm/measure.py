@@ -1,0 +1,150 @@
+"""A process that measures: reads jobs from standard input, one a line, and writes a file of each.
+
+Started by :mod:`lib.collect.tvm.__main__` with the environment already set. A job is ``phase round
+task``; a phase is one of :data:`lib.collect.tvm.raw.PHASES`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import sys
+import time
+import uuid
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+import tvm_ffi
+
+from lib.artifacts import write_json
+from lib.collect.processor import processor
+from lib.collect.quiet import TimingCore
+from lib.collect.tvm import compiler, raw, tasks
+from lib.collect.tvm.timing import Arena, Clock, Stopwatch, reference_program
+
+PAUSE_SECONDS = 0.5  # between readings when there is nothing left to compile
+
+
+@dataclass
+class Pending:
+    """A job whose programs are compiled, until all of their readings are there."""
+
+    place: Path
+    fields: dict[str, Any]
+    about: dict[str, Any]
+    watch: Stopwatch
+    arena: Arena
+    shape: tuple[int, int]  # devices, programs
+
+    def write(self) -> None:
+        """Write what was read."""
+        timed = {
+            "seconds": self.watch.seconds.reshape(*self.shape, -1),
+            "check": self.watch.checks.reshape(*self.shape, -1),
+            "reference": self.watch.reference,
+        }
+        raw.write(self.place, {**self.fields, **timed}, self.about)
+
+
+class Bench:
+    """What stays the same from job to job."""
+
+    def __init__(self, settings: argparse.Namespace):
+        self.settings, self.work = settings, settings.work
+        self.devices = settings.devices.split(",")
+        core = TimingCore(settings.core, realtime=settings.realtime)
+        library = compiler.machine_program(compiler.lowered([reference_program()]), "avx2")
+        self.clock = Clock(core, library, os.getpid())
+        self.about = {
+            "process": uuid.uuid4().hex[:12],
+            "processor": processor(),
+            "threads": settings.threads,
+            "devices": {name: compiler.MCPU[name] for name in self.devices},
+            "opt_level": compiler.OPT_LEVEL,
+            "tvm": tvm.__version__,
+            "tvm_ffi": tvm_ffi.__version__,
+            "unroll_steps": list(compiler.UNROLL_STEPS),
+            "vector_lanes": compiler.MOST_VECTOR_LANES,
+        }
+
+    def prepare(self, phase: str, turn: int, task: str) -> Pending:
+        """Draw or rebuild a job's programs and compile them for each device."""
+        about, module = tasks.load(self.work, task)
+        if phase in raw.REPEATING:
+            first = raw.read(raw.path(self.work, raw.REPEATING[phase], turn, task))
+            modules = [compiler.rebuilt(module, trace) for trace in first.traces]
+            fields: dict[str, Any] = {"hash": first.hash}
+        elif phase == "plain":
+            modules, fields = [module], raw.described([module], [task], [""])
+        else:
+            found = self.drawn(phase, turn, task, module)
+            modules = [one.module for one in found]
+            fields = raw.described(modules, [o.hash for o in found], [o.trace for o in found])
+        arena = Arena()
+        args = arena.arguments(task, about)
+        libraries = []
+        if modules:
+            lowered = compiler.lowered(modules)
+            libraries = [compiler.machine_program(lowered, device) for device in self.devices]
+        functions = [(one, f"f{k}") for one in libraries for k in range(len(modules))]
+        said = {**self.about, "task": task, "round": turn, "phase": phase, "measured_at": now()}
+        place = raw.path(self.work, phase, turn, task)
+        shape = len(self.devices), len(modules)
+        return Pending(place, fields, said, Stopwatch(functions, args), arena, shape)
+
+    def drawn(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
+        """The programs of one round, none of them measured in an earlier one."""
+        seen = set()
+        for before in range(turn):
+            seen.update(raw.read(raw.path(self.work, phase, before, task)).hash.tolist())
+        seed = zlib.crc32(f"{phase}:{task}:{turn}".encode())
+        return compiler.Sampler(module, seed).distinct(self.settings.programs, seen)
+
+    def visit(self, pending: list[Pending]) -> list[Pending]:
+        """One reading of all; what is complete is written, the rest returned."""
+        self.clock.visit([one.watch for one in pending])
+        for one in pending:
+            if one.watch.done:
+                one.write()
+        return [one for one in pending if not one.watch.done]
+
+
+def now() -> str:
+    """The time, as ISO 8601 in UTC."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def main() -> None:
+    """Do the jobs on standard input; one that fails leaves a ``.failed`` file that says why."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--core", type=int, required=True)
+    parser.add_argument("--devices", required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--programs", type=int, required=True)
+    parser.add_argument("--realtime", action="store_true")
+    settings = parser.parse_args()
+    bench = Bench(settings)
+    gc.collect()
+    gc.freeze()
+    pending: list[Pending] = []
+    for line in sys.stdin:
+        phase, turn, task = line.split()
+        print(line.strip(), flush=True)
+        try:
+            pending.append(bench.prepare(phase, int(turn), task))
+        except Exception as error:  # of TVM or LLVM, whatever its kind: the next job goes on
+            reason = " ".join(str(error).split())[:500]
+            write_json(raw.failed(settings.work, phase, int(turn), task), {"error": reason})
+        pending = bench.visit(pending)
+    while pending:
+        time.sleep(PAUSE_SECONDS)
+        pending = bench.visit(pending)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""The networks whose tensor programs are measured, written in plain PyTorch.
+
+They are as they stand at inference: batch normalizations are folded into the convolutions before
+them, dropout is gone, and sequences begin as embeddings. Weights are random: only shapes matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatch
+
+import torch
+
+from lib.errors import UserError
+
+# Whole networks that are kept for the test, with every task that they share with others.
+TEST = (
+    "resnet50.w32_s64.b1",
+    "mobilenet_v2.w16_s96.b1",
+    "bert.w128_t64.b1",
+    "vit.w128_s96.b1",
+    "unet.w8_s96.b2",
+    "gpt.w256_t48.b1",
+)
+Built = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of one size: its name (``family.size.batch``) and how to make it."""
+
+    name: str
+    build: Callable[[], Built]  # -> module, example inputs
+
+    @property
+    def family(self) -> str:
+        """What stands before the first dot: ``bert`` of ``bert.w128_t64.b1``."""
+        return self.name.split(".")[0]
+
+
+def all_networks() -> tuple[Network, ...]:
+    """Every network; families take turns, so that a part of them is a mixture."""
+    from lib.collect.tvm.networks import language, mixing, vision, vision_small
+
+    modules = (vision, language, vision_small, mixing)
+    longest = max(len(m.NETWORKS) for m in modules)
+    rows = [m.NETWORKS[k : k + 1] for k in range(longest) for m in modules]
+    return tuple(network for row in rows for network in row)
+
+
+def chosen(patterns: str) -> list[Network]:
+    """The networks whose names match any of the comma-separated shell ``patterns``.
+
+    Raises:
+        UserError: none does.
+    """
+    wanted = patterns.split(",")
+    found = [n for n in all_networks() if any(fnmatch(n.name, w) for w in wanted)]
+    if not found:
+        raise UserError(f"--networks {patterns!r}: no network matches; --list names them")
+    return found

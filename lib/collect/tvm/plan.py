@@ -1,0 +1,114 @@
+"""Which jobs there are, and in which order: an export at any time is a balanced set."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lib.artifacts import read_json, write_json
+from lib.collect.tvm import raw
+from lib.errors import UserError
+
+Job = tuple[str, int, str]  # phase, round, task
+DISTINCT_SHARE = 0.75  # of the schedules sampled from a task, else it runs out of them soon
+FLOPS = (2e4, 6e7)  # below it is all overhead, above it takes too long
+MOST_BYTES = 24_000_000  # of arguments
+JOBS = 60  # of one process
+AGAIN = 10  # one in so many jobs is timed in a second process, too
+SEARCHED = 30  # tasks that are kept for searching
+SEARCH_FLOPS = (5e5, 2e7)
+PLAN = "plan.json"
+
+
+def networks_of(work: Path) -> dict[str, dict[str, int]]:
+    """Network -> task -> how often it calls it, of all networks in the work folder."""
+    tables = [read_json(path) for path in sorted((work / "networks").glob("*.json"))]
+    return {t["network"]: {row["task"]: row["calls"] for row in t["tasks"]} for t in tables}
+
+
+def tasks_of(work: Path) -> dict[str, dict[str, Any]]:
+    """Task -> what is known of it, without its module."""
+    tables = (read_json(path) for path in sorted((work / "tasks").glob("*.json")))
+    return {t["task"]: {k: v for k, v in t.items() if k != "module"} for t in tables}
+
+
+def eligible(about: dict[str, Any]) -> bool:
+    """Whether a task has enough schedules, and is neither tiny nor too slow."""
+    sizes = (math.prod(a["shape"]) * _bytes(a["dtype"]) for a in about["arguments"])
+    enough = about["distinct"] >= DISTINCT_SHARE * about["sampled"]
+    return enough and FLOPS[0] <= about["flops"] <= FLOPS[1] and sum(sizes) <= MOST_BYTES
+
+
+def _bytes(dtype: str) -> int:
+    return int("".join(c for c in dtype if c.isdigit()) or 8) // 8
+
+
+def searched(work: Path, tasks: dict[str, dict[str, Any]], kept: set[str]) -> list[str]:
+    """The tasks for searching: chosen once by hash, not among ``kept``, and remembered."""
+    path = work / PLAN
+    if path.exists():
+        return read_json(path)["search"]
+    low, high = SEARCH_FLOPS
+    found = [
+        t for t, a in tasks.items() if eligible(a) and low <= a["flops"] <= high and t not in kept
+    ]
+    chosen = sorted(found, key=lambda task: task[::-1])[:SEARCHED]
+    write_json(path, {"search": chosen})
+    return chosen
+
+
+def chunks(
+    work: Path, phases: Sequence[str], rounds: int, tasks: Sequence[str], search: Sequence[str]
+) -> Iterator[list[Job]]:
+    """The jobs of one process after the other.
+
+    Rounds go over all tasks in an order that mixes networks. A process first times again some of
+    what the process before it has timed.
+    """
+    order = sorted(tasks)
+    groups = [order[k : k + JOBS] for k in range(0, len(order), JOBS)]
+    for turn in range(rounds):
+        repeated: list[str] = []
+        for group in [*groups, []]:
+            jobs: list[Job] = []
+            if "again" in phases:
+                jobs += [("again", turn, task) for task in repeated]
+            if "main" in phases:
+                jobs += [("main", turn, task) for task in group]
+            yield jobs
+            repeated = [task for task in group if (int(task, 16) + turn) % AGAIN == 0]
+        if "search" in phases:
+            yield from ([("search", turn, t) for t in search[k : k + JOBS]] for k in (0, JOBS))
+    for phase, turn in (("plain", 0), ("threads", 0)):
+        if phase in phases:
+            for group in groups:
+                yield [(phase, turn, task) for task in group]
+
+
+def to_do(work: Path, jobs: Sequence[Job]) -> list[Job]:
+    """The jobs that have no result yet, and that nothing stands in the way of."""
+    found = []
+    for phase, turn, task in jobs:
+        done = raw.path(work, phase, turn, task).exists()
+        given_up = raw.failed(work, phase, turn, task).exists()
+        first = raw.REPEATING.get(phase)
+        missing = first is not None and not raw.path(work, first, turn, task).exists()
+        if not (done or given_up or missing):
+            found.append((phase, turn, task))
+    return found
+
+
+def chosen_tasks(work: Path, networks: Sequence[str]) -> list[str]:
+    """The eligible tasks of some networks.
+
+    Raises:
+        UserError: there is none.
+    """
+    tasks, calls = tasks_of(work), networks_of(work)
+    wanted = {task for name in networks for task in calls[name]}
+    found = sorted(t for t in wanted if eligible(tasks[t]))
+    if not found:
+        raise UserError("no task of these networks has enough schedules to measure")
+    return found

@@ -1,0 +1,108 @@
+"""The raw files of measured programs: one npz for each (phase, round, task).
+
+Phases: ``main`` draws and times; ``again`` times the same programs in another process;
+``threads`` times them on two threads; ``search`` draws many of a few tasks; ``plain`` times a task
+without a schedule.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lib.artifacts import atomic_file
+from lib.errors import DataError
+from lib.tensorir.tree import TYPES, Tree
+
+PHASES = ("main", "again", "threads", "search", "plain")
+REPEATING = {"again": "main", "threads": "main"}  # phase -> whose programs it times
+
+
+def path(work: Path, phase: str, turn: int, task: str) -> Path:
+    """Where the results of a job are."""
+    return work / "raw" / phase / f"{turn:02d}" / f"{task}.npz"
+
+
+def failed(work: Path, phase: str, turn: int, task: str) -> Path:
+    """Where it says that a job cannot be done."""
+    return path(work, phase, turn, task).with_suffix(".failed")
+
+
+def described(modules: list, hashes: list[str], traces: list[str]) -> dict[str, np.ndarray]:
+    """Trees, features and schedules of programs, as arrays; where the two disagree, no row."""
+    from lib.collect.tvm.features import WIDTH, disagreement, features, tree_of
+
+    tables = features(modules) if modules else []
+    trees = [tree_of(module) for module in modules]
+    good = [disagreement(tree, table) is None for tree, table in zip(trees, tables, strict=True)]
+    columns = {
+        name: np.concatenate([getattr(tree, name) for tree in trees] or [np.zeros(0)])
+        for name in TYPES
+    }
+    return {
+        "hash": np.array(hashes, "U16"),
+        "traces": np.frombuffer(zlib.compress(json.dumps(traces).encode()), np.uint8),
+        "features": np.concatenate([*tables, np.zeros((0, WIDTH), np.float32)]),
+        "leaves": np.array([len(table) for table in tables], np.int32),
+        "nodes": np.array([len(tree) for tree in trees], np.int32),
+        "joined": np.array(good, bool),
+        **columns,
+    }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One raw file.
+
+    Attributes:
+        about: task, round, phase, process, processor, devices, threads and versions.
+        hash: (n,) str, the schedules.
+        arrays: the rest, see :func:`described` and :mod:`lib.collect.tvm.measure`.
+    """
+
+    path: Path
+    about: dict[str, Any]
+    hash: np.ndarray
+    arrays: dict[str, np.ndarray]
+
+    @property
+    def traces(self) -> list[str]:
+        """The decisions of each schedule, JSON."""
+        return json.loads(zlib.decompress(self.arrays["traces"].tobytes()))
+
+    def trees(self) -> list[Tree]:
+        """The tree of each program."""
+        cuts = np.cumsum(self.arrays["nodes"])[:-1]
+        columns = [np.split(self.arrays[name], cuts) for name in TYPES]
+        return [Tree(*parts) for parts in zip(*columns, strict=True)]
+
+    def tables(self) -> list[np.ndarray]:
+        """The features of each program, (leaves, 164) float32."""
+        return np.split(self.arrays["features"], np.cumsum(self.arrays["leaves"])[:-1])
+
+
+def write(place: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
+    """Write one raw file, whole or not at all."""
+    with atomic_file(place) as temporary, open(temporary, "wb") as file:
+        np.savez_compressed(file, about=np.array(json.dumps(about, sort_keys=True)), **arrays)
+
+
+def read(place: Path) -> Measured:
+    """Read one raw file.
+
+    Raises:
+        DataError: it is none.
+    """
+    try:
+        with np.load(place, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file}
+        about = json.loads(arrays.pop("about").item())
+        return Measured(place, about, arrays.pop("hash"), arrays)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError(place, "npz", str(error), "a file of measured programs") from None

@@ -1,0 +1,191 @@
+"""Honest clocks: how programs of one batch are run and timed."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import random
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import te
+from tvm.ir import IRModule
+
+from lib.collect.quiet import TimingCore
+
+VISITS = 10  # of each program, seconds apart
+READING_SECONDS = 4e-4  # of runs in one reading, at least one run
+LIMITS = ((1e-3, 10), (4e-3, 8), (2e-2, 5), (np.inf, 3))  # seconds a run below which: visits
+SHORT = 4e-3  # seconds a run: programs that take less are run once beforehand, for the caches
+REFERENCE_READINGS = 3
+HUGE_PAGE = 1 << 21
+ALIGNMENT = 64  # of tensors, as TVM's own
+
+
+def visits_of(seconds: float) -> int:
+    """How many readings a program of that duration gets beside its first run."""
+    return next(count for limit, count in LIMITS if seconds < limit)
+
+
+def reference_program() -> IRModule:
+    """Exponentials of 8192 numbers, whose time tells how fast the machine is just now.
+
+    It keeps all units of a core busy, so that it feels another guest of the host on the same core
+    as much as any program does.
+    """
+    x = te.placeholder((8192,), name="x")
+    schedule = tvm.s_tir.Schedule(
+        te.create_prim_func([x, te.compute((8192,), lambda i: te.exp(x[i]), name="y")])
+    )
+    _, inner = schedule.split(schedule.get_loops(schedule.get_sblock("y"))[0], [None, 16])
+    schedule.vectorize(inner)
+    return schedule.mod
+
+
+class Arena:
+    """Memory for the tensors of a task, at the same offsets in every process.
+
+    Where a tensor lies changes how long a program takes by up to tens of percent: stores and loads
+    whose addresses differ by multiples of 4096 wait for one another, and small pages fall on any
+    part of a cache. So tensors are packed one after the other, as a memory planner would, from the
+    start of huge pages; see also :func:`settled_temporaries`.
+    """
+
+    def __init__(self):
+        self.memory = mmap.mmap(-1, 2 * HUGE_PAGE)
+        self._advise()
+
+    def _advise(self) -> None:
+        with contextlib.suppress(OSError):
+            self.memory.madvise(mmap.MADV_HUGEPAGE)
+        base = np.frombuffer(self.memory, np.uint8)
+        start = -base.ctypes.data % HUGE_PAGE
+        self.bytes = base[start:]
+
+    def arguments(self, task: str, about: dict[str, Any]) -> list[tvm.runtime.Tensor]:
+        """The tensors that a task is run on: the same in every process. Integers are zeros."""
+        shapes = [(tuple(a["shape"]), np.dtype(a["dtype"])) for a in about["arguments"]]
+        sizes = [int(np.prod(shape)) * dtype.itemsize for shape, dtype in shapes]
+        ends = np.cumsum([-(-size // ALIGNMENT) * ALIGNMENT for size in sizes])
+        if ends[-1] > len(self.bytes):
+            self.memory = mmap.mmap(-1, (int(ends[-1]) // HUGE_PAGE + 2) * HUGE_PAGE)
+            self._advise()
+        generator = np.random.default_rng(int(task, 16))
+        values = []
+        for (shape, dtype), size, end in zip(shapes, sizes, ends, strict=True):
+            start = end - -(-size // ALIGNMENT) * ALIGNMENT
+            value = self.bytes[start : start + size].view(dtype).reshape(shape)
+            value[...] = 0
+            if dtype.kind == "f":
+                value[...] = generator.standard_normal(shape, np.float32)
+            values.append(tvm.runtime.from_dlpack(value))
+        return values
+
+
+_libc = ctypes.CDLL(None)
+M_MMAP_THRESHOLD = -3  # of mallopt
+
+
+@contextlib.contextmanager
+def settled_temporaries() -> Iterator[None]:
+    """Let the temporaries that programs allocate begin at the same place of a page always."""
+    if hasattr(_libc, "mallopt"):
+        _libc.mallopt(M_MMAP_THRESHOLD, 4096)
+    try:
+        yield
+    finally:
+        if hasattr(_libc, "mallopt"):
+            _libc.mallopt(M_MMAP_THRESHOLD, 1 << 25)
+
+
+class Stopwatch:
+    """Functions that compute the same, and what has been read of them.
+
+    Attributes:
+        seconds: (functions, 1 + VISITS) float64, NaN where there is no reading; the first run is
+            in column 0, and worth something for long ones alone.
+        checks: (functions, 2) float64, see :func:`fingerprint`.
+        reference: (VISITS,) float64, seconds of the reference program at each visit.
+    """
+
+    def __init__(self, functions: Sequence[tuple[tvm.runtime.Module, str]], args: list):
+        self.functions, self.args = functions, args
+        self.seconds = np.full((len(functions), 1 + VISITS), np.nan)
+        self.checks = np.full((len(functions), 2), np.nan)
+        self.reference = np.full(VISITS, np.nan)
+        self.visits = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether every function has all its readings."""
+        return self.visits >= max(map(visits_of, self.seconds[:, 0]), default=VISITS)
+
+    def first(self) -> None:
+        """Run each once; what is wrong with a program shows here."""
+        output = np.from_dlpack(self.args[-1])
+        for k, (library, name) in enumerate(self.functions):
+            output[...] = -7
+            self.seconds[k, 0] = _run(library[name], self.args)
+            self.checks[k] = fingerprint(output)
+
+    def read(self, order: random.Random) -> None:
+        """One reading of each, in random order."""
+        self.visits += 1
+        todo = [k for k, t in enumerate(self.seconds[:, 0]) if self.visits <= visits_of(t)]
+        order.shuffle(todo)
+        for k in todo:
+            self.seconds[k, self.visits] = self._reading(k)
+
+    def _reading(self, k: int) -> float:
+        """Mean seconds of a run."""
+        library, name = self.functions[k]
+        if (first := self.seconds[k, 0]) >= SHORT:
+            return _run(library[name], self.args)
+        number = max(1, int(np.ceil(READING_SECONDS / first)))
+        return library.time_evaluator(name, tvm.cpu(0), number, 1)(*self.args).results[0]
+
+
+class Clock:
+    """Times all that is pending, again and again, on a calm core.
+
+    The host's other guests make a core half as slow again for seconds on end, so a program is read
+    at several moments that are seconds apart, while others are compiled in between.
+    """
+
+    def __init__(self, core: TimingCore, reference: tvm.runtime.Module, seed: int):
+        self.core, self.reference, self.order = core, reference, random.Random(seed)
+        about = {"arguments": [{"shape": (8192,), "dtype": "float32"}] * 2}
+        self.arena = Arena()
+        self.reference_arguments = self.arena.arguments("0", about)
+
+    def visit(self, watches: Sequence[Stopwatch]) -> None:
+        """Read each once; those that are new are run for the first time."""
+        with settled_temporaries(), self.core.calm():
+            for watch in watches:
+                if not watch.visits:
+                    watch.first()
+                before = self._speed()
+                watch.read(self.order)
+                watch.reference[watch.visits - 1] = max(before, self._speed())
+
+    def _speed(self) -> float:
+        """Seconds of the reference program, the fastest of a few."""
+        evaluator = self.reference.time_evaluator("f0", tvm.cpu(0), 1, REFERENCE_READINGS)
+        return min(evaluator(*self.reference_arguments).results)
+
+
+def _run(function, args: list) -> float:
+    start = time.perf_counter()
+    function(*args)
+    return time.perf_counter() - start
+
+
+def fingerprint(output: np.ndarray) -> tuple[float, float]:
+    """Two numbers that differ where outputs do: size, and mean against random signs."""
+    flat = output.reshape(-1).astype(np.float64)
+    signs = np.random.default_rng(flat.size).integers(0, 2, flat.size) * 2.0 - 1.0
+    return float(np.sqrt((flat**2).mean())), float((flat * signs).mean())
