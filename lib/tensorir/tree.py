@@ -1,12 +1,12 @@
 """Compact abstract syntax trees of tensor programs (CDMPP, section 4).
 
-A program is a tree of loops whose leaves are the statements that compute and store. It is kept as
-flat arrays in pre-order, one entry a node; how deep a node lies says whose child it is.
+A program is a tree of loops whose leaves are the statements that compute and store. Trees are kept
+as flat arrays in pre-order, one entry a node; how deep a node lies says whose child it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,18 +15,27 @@ SERIAL, PARALLEL, VECTORIZED, UNROLLED, LEAF = range(5)
 KINDS = ("serial", "parallel", "vectorized", "unrolled", "leaf")
 MARK = -1  # follows a leaf in the serialized tree
 NO_ROW = -1  # a leaf without features: it stores a constant, or another leaf stores there later
+COLUMNS = {
+    "depth": np.int16,
+    "kind": np.int8,
+    "extent": np.int32,
+    "unroll": np.int16,
+    "row": np.int16,
+}
 
 
 @dataclass(frozen=True)
-class Tree:
-    """A tree of ``n`` nodes in pre-order.
+class Forest:
+    """The trees of some programs, one after the other: ``n`` nodes in pre-order.
 
     Attributes:
-        depth: (n,) int16, 0 for a node without a parent.
+        depth: (n,) int16, 0 for a node without a parent; a tree may have several of them.
         kind: (n,) int8, an index into :data:`KINDS`.
         extent: (n,) int32, iterations of a loop, 1 for a leaf.
         unroll: (n,) int16, the most steps that the compiler is told to unroll inside, 0 if none.
-        row: (n,) int16, which row of features a leaf has, :data:`NO_ROW` for none and for loops.
+        row: (n,) int16, which row of its program's features a leaf has, :data:`NO_ROW` for none
+            and for loops.
+        starts: (trees,) int64, the first node of each tree.
     """
 
     depth: np.ndarray
@@ -34,75 +43,113 @@ class Tree:
     extent: np.ndarray
     unroll: np.ndarray
     row: np.ndarray
+    starts: np.ndarray
 
     def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def nodes(self) -> int:
+        """How many there are in all trees."""
         return len(self.depth)
 
     @property
+    def tree_of_node(self) -> np.ndarray:
+        """(n,) which tree each node belongs to."""
+        first = np.zeros(self.nodes, np.int64)
+        first[self.starts] = 1
+        return np.cumsum(first) - 1
+
+    @property
     def leaves(self) -> np.ndarray:
-        """Nodes that have features, in the order of their rows."""
+        """The nodes that have features, in the order of trees and of their rows."""
         found = np.flatnonzero(self.row != NO_ROW)
-        return found[np.argsort(self.row[found], kind="stable")]
+        return found[np.lexsort((self.row[found], self.tree_of_node[found]))]
+
+    def tree(self, k: int) -> Forest:
+        """The ``k``-th tree alone."""
+        stop = self.starts[k + 1] if k + 1 < len(self) else self.nodes
+        part = slice(self.starts[k], stop)
+        return Forest(*(getattr(self, name)[part] for name in COLUMNS), np.zeros(1, np.int64))
 
 
-TYPES = {"depth": "int16", "kind": "int8", "extent": "int32", "unroll": "int16", "row": "int16"}
+def from_nodes(nodes: Sequence[tuple[int, int, int, int, int]]) -> Forest:
+    """One tree of (depth, kind, extent, unroll, row) tuples in pre-order."""
+    table = np.array(nodes, np.int64).reshape(-1, len(COLUMNS))
+    columns = (table[:, k].astype(dtype) for k, dtype in enumerate(COLUMNS.values()))
+    return Forest(*columns, np.zeros(1, np.int64))
 
 
-def from_nodes(nodes: list[tuple[int, int, int, int, int]]) -> Tree:
-    """A tree of (depth, kind, extent, unroll, row) tuples in pre-order."""
-    table = np.array(nodes, np.int64).reshape(-1, len(TYPES))
-    columns = {name: table[:, k].astype(dtype) for k, (name, dtype) in enumerate(TYPES.items())}
-    return Tree(**columns)
+def fault(forest: Forest) -> tuple[str, str] | None:
+    """What makes the arrays no trees: a column, and what is wrong; ``None`` if they are trees."""
+    n, starts = forest.nodes, forest.starts
+    if any(getattr(forest, name).shape != (n,) for name in COLUMNS):
+        return "depth", "columns of different lengths"
+    sizes = np.diff(starts, append=n)
+    if not len(starts) or starts[0] != 0 or (sizes < 1).any():
+        return "nodes", "a program without any"
+    leaf = forest.kind == LEAF
+    first = np.zeros(n, bool)
+    first[starts] = True
+    if (forest.depth < 0).any() or (forest.depth[first] != 0).any():
+        return "depth", "a program that does not begin at depth 0"
+    depth = forest.depth.astype(np.int64)
+    below = ~first[1:] & (np.diff(depth) > 0)
+    if (np.diff(depth)[below] > 1).any() or leaf[:-1][below].any():
+        return "depth", "a node below one that is no loop"
+    if ((forest.kind < 0) | (forest.kind > LEAF)).any():
+        return "kind", f"a number not from 0 to {LEAF}"
+    if (~np.append(below, False) & ~leaf).any():
+        return "kind", "a loop without a body"
+    if (forest.extent < 1).any() or (forest.extent[leaf] != 1).any():
+        return "extent", "iterations below 1, or a leaf with several"
+    return _row_fault(forest, leaf)
 
 
-def fault(tree: Tree) -> str | None:
-    """What makes the arrays no tree, as ``field: what is wrong``; ``None`` if they are one."""
-    n = len(tree)
-    for name in TYPES:
-        if getattr(tree, name).shape != (n,):
-            return f"{name}: its length is not that of depth"
-    if not n or tree.depth[0] != 0:
-        return "depth: the first node must have depth 0"
-    leaf = tree.kind == LEAF
-    if (tree.depth < 0).any() or (np.diff(tree.depth) > ~leaf[:-1]).any():
-        return "depth: a node lies below one that is no loop"
-    if ((tree.kind < 0) | (tree.kind > LEAF)).any():
-        return f"kind: not from 0 to {LEAF}"
-    last = np.append(tree.depth[1:] <= tree.depth[:-1], True)
-    if (last & ~leaf).any():
-        return "kind: a loop without a body"
-    if (tree.extent < 1).any() or (tree.extent[leaf] != 1).any():
-        return "extent: must be positive, and 1 for a leaf"
-    rows = np.sort(tree.row[tree.row != NO_ROW])
-    if not np.array_equal(rows, np.arange(len(rows))) or (tree.row[~leaf] != NO_ROW).any():
-        return "row: leaves must have the rows 0, 1, ... once each, loops none"
+def _row_fault(forest: Forest, leaf: np.ndarray) -> tuple[str, str] | None:
+    """Rows must be 0, 1, ... once each among the leaves of every tree."""
+    if (forest.row < NO_ROW).any() or (forest.row[~leaf] != NO_ROW).any():
+        return "row", "a loop with features"
+    nodes = forest.leaves
+    tree = forest.tree_of_node[nodes]
+    rank = np.arange(len(nodes)) - np.searchsorted(tree, tree)
+    if not np.array_equal(forest.row[nodes], rank):
+        return "row", "rows of a program that are not 0, 1, ... once each"
     return None
 
 
-def serialized(tree: Tree, every_node: bool = False) -> np.ndarray:
-    """The pre-order sequence: a node's number, and :data:`MARK` after each leaf.
+def _places(forest: Forest, every_node: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Where each node stands in its program's sequence, and which nodes a mark follows."""
+    marked = np.ones(forest.nodes, bool) if every_node else forest.kind == LEAF
+    before = np.arange(forest.nodes) + np.cumsum(marked) - marked
+    return before - before[forest.starts][forest.tree_of_node], marked
+
+
+def serialized(tree: Forest, every_node: bool = False) -> np.ndarray:
+    """The pre-order sequence of one tree: a node's number, and :data:`MARK` after each leaf.
 
     ``every_node`` puts a mark after each node, as the published code of CDMPP does.
     """
-    marked = np.ones(len(tree), bool) if every_node else tree.kind == LEAF
-    places = np.arange(len(tree)) + np.cumsum(marked) - marked
-    sequence = np.full(len(tree) + int(marked.sum()), MARK, np.int64)
-    sequence[places] = np.arange(len(tree))
+    places, marked = _places(tree, every_node)
+    sequence = np.full(tree.nodes + int(marked.sum()), MARK, np.int64)
+    sequence[places] = np.arange(tree.nodes)
     return sequence
 
 
-def positions(tree: Tree, every_node: bool = False) -> np.ndarray:
-    """The ordering vector: where in :func:`serialized` each leaf stands, by row of features."""
-    marked = np.ones(len(tree), bool) if every_node else tree.kind == LEAF
-    places = np.arange(len(tree)) + np.cumsum(marked) - marked
-    return places[tree.leaves]
+def positions(forest: Forest, every_node: bool = False) -> np.ndarray:
+    """The ordering vectors: where in :func:`serialized` each leaf with features stands.
+
+    Returns:
+        (leaves,) int64, in the order of :attr:`Forest.leaves`.
+    """
+    return _places(forest, every_node)[0][forest.leaves]
 
 
-def loop_nests(tree: Tree) -> Iterator[list[int]]:
-    """For each row of features the loops around its leaf, outermost first, as node numbers."""
+def loop_nests(tree: Forest) -> Iterator[list[int]]:
+    """For each leaf with features the loops around it, outermost first, as node numbers."""
     around: list[list[int]] = []
     path: list[int] = []
-    for node in range(len(tree)):
+    for node in range(tree.nodes):
         del path[tree.depth[node] :]
         around.append(list(path))
         path.append(node)

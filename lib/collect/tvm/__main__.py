@@ -18,6 +18,7 @@ from tqdm import tqdm
 from lib.artifacts import write_json
 from lib.collect.tvm import plan, raw
 from lib.collect.tvm.networks import TEST, all_networks, chosen
+from lib.command_line import Parser
 from lib.errors import UserError, one_line_errors
 
 DEFAULT_PHASES = "main,again,plain"
@@ -25,7 +26,7 @@ DEFAULT_PHASES = "main,again,plain"
 
 def arguments() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m lib.collect.tvm", description=__doc__)
+    parser = Parser(prog="python -m lib.collect.tvm", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("outputs/collect-programs"))
     parser.add_argument("--networks", default="*", help="comma-separated names or patterns")
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all tasks")

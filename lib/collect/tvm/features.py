@@ -11,9 +11,9 @@ from tvm.s_tir import meta_schedule, transform
 
 from lib.collect.tvm.compiler import SCHEDULE_TARGET
 from lib.errors import UserError
-from lib.tensorir.tree import LEAF, NO_ROW, SERIAL, Tree, from_nodes, loop_nests
+from lib.tensorir.features import WIDTH
+from lib.tensorir.tree import LEAF, NO_ROW, SERIAL, Forest, from_nodes, loop_nests
 
-WIDTH = 164
 OUTER_PRODUCT, LOOPS, UNROLL = -3, -2, -1  # columns that the tree can be checked against
 ANNOTATION = "pragma_auto_unroll_max_step"
 TOLERANCE = 1e-3  # of log2: features are single precision
@@ -48,7 +48,7 @@ def features(modules: Sequence[IRModule]) -> list[np.ndarray]:
     return [table.numpy() for table in _extractor.extract_from(context, candidates)]
 
 
-def tree_of(module: IRModule) -> Tree:
+def tree_of(module: IRModule) -> Forest:
     """The loops of a scheduled module around its stores.
 
     Loops of one iteration are left out, as the features leave them out, unless they are marked:
@@ -94,7 +94,7 @@ def _walk(statement, depth: int, nodes: list, rows: dict, last: dict) -> None:
         raise UserError(f"a statement of kind {kind} was not expected in a tensor program")
 
 
-def disagreement(tree: Tree, table: np.ndarray) -> str | None:
+def disagreement(tree: Forest, table: np.ndarray) -> str | None:
     """Why rows of features cannot belong to a tree's leaves, by what both of them say."""
     if table.shape != (len(tree.leaves), WIDTH):
         return f"features of {table.shape}, {len(tree.leaves)} leaves"

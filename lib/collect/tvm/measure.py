@@ -25,6 +25,7 @@ from lib.collect.processor import processor
 from lib.collect.quiet import TimingCore
 from lib.collect.tvm import compiler, raw, tasks
 from lib.collect.tvm.timing import Arena, Clock, Stopwatch, reference_program
+from lib.command_line import Parser
 
 PAUSE_SECONDS = 0.5  # between readings when there is nothing left to compile
 
@@ -63,7 +64,7 @@ class Bench:
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
             "threads": settings.threads,
-            "devices": {name: compiler.MCPU[name] for name in self.devices},
+            "devices": [[name, compiler.MCPU[name]] for name in self.devices],
             "opt_level": compiler.OPT_LEVEL,
             "tvm": tvm.__version__,
             "tvm_ffi": tvm_ffi.__version__,
@@ -120,7 +121,7 @@ def now() -> str:
 
 def main() -> None:
     """Do the jobs on standard input; one that fails leaves a ``.failed`` file that says why."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("work", type=Path)
     parser.add_argument("--core", type=int, required=True)
     parser.add_argument("--devices", required=True)

@@ -18,7 +18,8 @@ import numpy as np
 
 from lib.artifacts import atomic_file
 from lib.errors import DataError
-from lib.tensorir.tree import TYPES, Tree
+from lib.tensorir.features import WIDTH
+from lib.tensorir.tree import COLUMNS, Forest
 
 PHASES = ("main", "again", "threads", "search", "plain")
 REPEATING = {"again": "main", "threads": "main"}  # phase -> whose programs it times
@@ -36,14 +37,14 @@ def failed(work: Path, phase: str, turn: int, task: str) -> Path:
 
 def described(modules: list, hashes: list[str], traces: list[str]) -> dict[str, np.ndarray]:
     """Trees, features and schedules of programs, as arrays; where the two disagree, no row."""
-    from lib.collect.tvm.features import WIDTH, disagreement, features, tree_of
+    from lib.collect.tvm.features import disagreement, features, tree_of
 
     tables = features(modules) if modules else []
     trees = [tree_of(module) for module in modules]
     good = [disagreement(tree, table) is None for tree, table in zip(trees, tables, strict=True)]
     columns = {
         name: np.concatenate([getattr(tree, name) for tree in trees] or [np.zeros(0)])
-        for name in TYPES
+        for name in COLUMNS
     }
     return {
         "hash": np.array(hashes, "U16"),
@@ -76,11 +77,10 @@ class Measured:
         """The decisions of each schedule, JSON."""
         return json.loads(zlib.decompress(self.arrays["traces"].tobytes()))
 
-    def trees(self) -> list[Tree]:
-        """The tree of each program."""
-        cuts = np.cumsum(self.arrays["nodes"])[:-1]
-        columns = [np.split(self.arrays[name], cuts) for name in TYPES]
-        return [Tree(*parts) for parts in zip(*columns, strict=True)]
+    def forest(self) -> Forest:
+        """The trees of the programs."""
+        starts = np.cumsum(self.arrays["nodes"]) - self.arrays["nodes"]
+        return Forest(*(self.arrays[name] for name in COLUMNS), starts.astype(np.int64))
 
     def tables(self) -> list[np.ndarray]:
         """The features of each program, (leaves, 164) float32."""

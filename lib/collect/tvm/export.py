@@ -1,0 +1,279 @@
+"""From raw files to a dataset: ``python -m lib.collect.tvm.export WORK ROOT``.
+
+Needs no TVM. What it writes is a pure function of the work folder: the same files, the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from lib.artifacts import atomic_file, read_json, write_json
+from lib.collect.tvm import plan, raw
+from lib.collect.tvm.networks import TEST
+from lib.collect.tvm.summary import dataset_json, readme
+from lib.command_line import Parser
+from lib.errors import UserError, one_line_errors
+from lib.files.parquet import write_parquet
+from lib.tensorir.features import FEATURES
+from lib.tensorir.records import DISAGREE, SLOW, table_path
+from lib.tensorir.tree import COLUMNS, positions
+
+LONG = 2e-2  # seconds: from here on a first run is as good as any
+OUTPUTS = 1e-4  # two programs of a task agree if their outputs' fingerprints do, to that part
+DISAGREEMENT = 0.1  # of two processes, above which a latency is flagged
+SLOWNESS = 0.15  # of the reference program at its best moment, above which a latency is flagged
+
+
+@dataclass
+class Gathered:
+    """Rows of the tables, as they come from raw files."""
+
+    tasks: dict[str, int]
+    devices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    programs: list[tuple] = field(default_factory=list)
+    latencies: list[tuple] = field(default_factory=list)
+    unscheduled: list[tuple] = field(default_factory=list)
+    nodes: list[np.ndarray] = field(default_factory=list)
+    leaves: list[np.ndarray] = field(default_factory=list)
+    position: list[np.ndarray] = field(default_factory=list)
+    dropped: Counter = field(default_factory=Counter)
+    dates: list[str] = field(default_factory=list)
+    rounding: float = 0.0  # the largest error of a feature in half precision
+
+    def device(self, about: dict[str, Any], instructions: str, mcpu: str) -> int:
+        """The number of a device."""
+        words = about["processor"].replace("(", " ").replace(")", " ").replace(",", " ").lower()
+        short = "-".join(w for w in words.split() if w not in ("family", "model", "processor"))
+        name = f"{short}.{instructions}.{about['threads']}t"
+        self.devices.setdefault(
+            name,
+            {
+                "name": name,
+                "processor": about["processor"],
+                "instructions": instructions,
+                "mcpu": mcpu,
+                "threads": about["threads"],
+                "opt_level": about["opt_level"],
+            },
+        )
+        return list(self.devices).index(name)
+
+
+def seconds_of(measured: raw.Measured) -> np.ndarray:
+    """(devices, programs) the fastest reading, the first run counting for long ones alone."""
+    readings = measured.arrays["seconds"]
+    first = np.where(readings[..., :1] >= LONG, readings[..., :1], np.nan)
+    return np.nanmin(np.concatenate([first, readings[..., 1:]], -1), -1)
+
+
+def same_outputs(measured: raw.Measured) -> np.ndarray:
+    """(programs,) whether a program computes on every device what most programs of its file do."""
+    check = measured.arrays["check"]
+    middle = np.median(check, (0, 1))
+    return (np.abs(check - middle) <= OUTPUTS * np.abs(middle[0]) + 1e-30).all((0, 2))
+
+
+def finished(work: Path, phase: str) -> Iterator[raw.Measured]:
+    """The raw files of a phase that have programs, in the order of tasks and rounds."""
+    paths = (work / "raw" / phase).glob("[0-9][0-9]/*.npz")
+    for path in sorted(paths, key=lambda p: (p.stem, p.parent.name)):
+        if not path.name.startswith(".") and len((found := raw.read(path)).hash):
+            yield found
+
+
+def gather(work: Path, tasks: dict[str, int]) -> Gathered:
+    """All rows, of the programs that were joined with their features and compute the same."""
+    found = Gathered(tasks)
+    usual = _usual_reference(work)
+    for phase in ("main", "search"):
+        for one in finished(work, phase):
+            _add(found, work, phase, one, usual)
+    for one in finished(work, "plain"):
+        seconds = seconds_of(one)
+        for k, instructions in enumerate(one.about["devices"]):
+            device = found.device(one.about, *instructions)
+            found.unscheduled.append((tasks[one.about["task"]], device, float(seconds[k, 0])))
+    return found
+
+
+def _usual_reference(work: Path) -> dict[str, float]:
+    """Processor -> what the reference program takes at its best moment of a job, in the middle."""
+    best: dict[str, list[float]] = {}
+    for phase in ("main", "search"):
+        for one in finished(work, phase):
+            reference = float(np.nanmin(one.arrays["reference"]))
+            best.setdefault(one.about["processor"], []).append(reference)
+    return {name: float(np.median(values)) for name, values in best.items()}
+
+
+def _add(
+    found: Gathered, work: Path, phase: str, one: raw.Measured, usual: dict[str, float]
+) -> None:
+    """The rows of one raw file and of its repetitions."""
+    turn, task = one.about["round"], one.about["task"]
+    joined, agree = one.arrays["joined"], same_outputs(one)
+    found.dropped["features and tree disagree"] += int((~joined).sum())
+    found.dropped["another output"] += int((joined & ~agree).sum())
+    kept = np.flatnonzero(joined & agree)
+    forest, tables = one.forest(), one.tables()
+    first = len(found.programs)
+    for k in kept:
+        tree = forest.tree(k)
+        found.nodes.append(np.stack([getattr(tree, name) for name in COLUMNS], 1).astype(np.int32))
+        found.leaves.append(half := tables[k].astype(np.float16))
+        found.rounding = max(found.rounding, float(np.abs(half - tables[k]).max()))
+        found.position.append(positions(tree))
+        sizes = len(tables[k]), tree.nodes
+        found.programs.append((found.tasks[task], str(one.hash[k]), turn, *sizes))
+    found.dates.append(one.about["measured_at"])
+    again = _repeated(work, "again", one) if phase == "main" else None
+    slow = float(np.nanmin(one.arrays["reference"])) / usual[one.about["processor"]] - 1 > SLOWNESS
+    _latencies(found, one, kept, first, again, SLOW * slow)
+    other = _repeated(work, "threads", one) if phase == "main" else None
+    if other is not None:
+        _latencies(found, other, kept, first, None, 0)
+
+
+def _repeated(work: Path, phase: str, one: raw.Measured) -> raw.Measured | None:
+    path = raw.path(work, phase, one.about["round"], one.about["task"])
+    if not path.exists():
+        return None
+    found = raw.read(path)
+    return found if np.array_equal(found.hash, one.hash) else None
+
+
+def _latencies(
+    found: Gathered,
+    one: raw.Measured,
+    kept: np.ndarray,
+    first: int,
+    again: raw.Measured | None,
+    flags: int,
+) -> None:
+    seconds = seconds_of(one)
+    second = None if again is None else seconds_of(again)
+    for d, instructions in enumerate(one.about["devices"]):
+        device = found.device(one.about, *instructions)
+        for row, k in enumerate(kept):
+            other = None if second is None else float(second[d, k])
+            mark = flags
+            if other is not None and abs(np.log(other / seconds[d, k])) > np.log1p(DISAGREEMENT):
+                mark |= DISAGREE
+            found.latencies.append((first + row, device, float(seconds[d, k]), other, mark))
+
+
+def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:
+    """All tables of the dataset.
+
+    Raises:
+        UserError: nothing is measured yet.
+    """
+    about, calls = plan.tasks_of(work), plan.networks_of(work)
+    names = sorted({task for row in calls.values() for task in row})
+    numbers = {task: k for k, task in enumerate(names)}
+    found = gather(work, numbers)
+    if not found.programs:
+        raise UserError(f"{work}: nothing is measured; `make collect KIND=programs` does it")
+    columns = np.concatenate(found.nodes)
+    nodes = {n: columns[:, k].astype(t) for k, (n, t) in enumerate(COLUMNS.items())}
+    features = np.concatenate(found.leaves)
+    leaves = {name: features[:, k] for k, name in enumerate(FEATURES)}
+    position = np.concatenate(found.position).astype(np.int16)
+    small, real = pl.Int16, pl.Float32
+    program = {"task": small, "schedule": pl.String, "round": pl.Int8, "leaves": small}
+    latency = {"program": pl.Int32, "device": pl.Int8, "seconds": real, "again": real}
+    plain = {"task": small, "device": pl.Int8, "seconds": real}
+    return {
+        "tasks": _tasks(names, about, calls, set(_searched(work))),
+        "networks": pl.DataFrame(
+            [
+                {"network": n, "family": n.split(".")[0], "task": numbers[t], "calls": c}
+                for n, row in sorted(calls.items())
+                for t, c in sorted(row.items())
+            ]
+        ),
+        "programs": _frame(found.programs, program | {"nodes": small}),
+        "nodes": pl.DataFrame(nodes),
+        "leaves": pl.DataFrame({**leaves, "position": position}),
+        "latencies": _frame(found.latencies, latency | {"flags": pl.Int8}),
+        "unscheduled": _frame(found.unscheduled, plain),
+    }, found
+
+
+def _frame(rows: list[tuple], schema: dict[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _searched(work: Path) -> list[str]:
+    path = work / plan.PLAN
+    return read_json(path)["search"] if path.exists() else []
+
+
+def _tasks(
+    names: list[str],
+    about: dict[str, dict[str, Any]],
+    calls: dict[str, dict[str, int]],
+    search: set[str],
+) -> pl.DataFrame:
+    """A row a task: ``test`` if any network of the test calls it."""
+    test = {task for name in TEST for task in calls.get(name, ())}
+
+    def split(task: str) -> str:
+        return "test" if task in test else "search" if task in search else "train"
+
+    return pl.DataFrame(
+        [
+            {
+                "task": task,
+                "operators": about[task]["operators"],
+                "arguments": json.dumps(about[task]["arguments"]),
+                "split": split(task),
+                "flops": float(about[task]["flops"]),
+                "distinct": int(about[task]["distinct"]),
+                "sampled": int(about[task]["sampled"]),
+            }
+            for task in names
+        ]
+    )
+
+
+def export(work: Path, root: Path) -> dict[str, pl.DataFrame]:
+    """Write the dataset in ``root``; each of its files is whole or the one before."""
+    tables, found = tables_of(work)
+    about = dataset_json(tables, found)
+    with ExitStack() as stack:
+        for name, table in tables.items():
+            write_parquet(table, stack.enter_context(atomic_file(table_path(root, name))))
+        text = readme(tables, about)
+        stack.enter_context(atomic_file(root / "README.md")).write_text(text)
+    write_json(root / "dataset.json", about)
+    return tables
+
+
+def main() -> None:
+    """Export, and say in one line what was written."""
+    parser = Parser(prog="python -m lib.collect.tvm.export", description=__doc__)
+    parser.add_argument("work", type=Path, help="the work folder, as outputs/collect-programs")
+    parser.add_argument("root", type=Path, help="the dataset to write, such as data/programs-cpu")
+    args = parser.parse_args()
+    tables = export(args.work, args.root)
+    size = sum(path.stat().st_size for path in args.root.iterdir() if path.is_file())
+    print(
+        f"export: {len(tables['programs']):,} programs of "
+        f"{tables['programs']['task'].n_unique():,} tasks, {len(tables['latencies']):,} latencies "
+        f"in {args.root}/, {size / 1e6:.1f} MB"
+    )
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()
