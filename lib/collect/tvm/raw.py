@@ -19,9 +19,10 @@ import numpy as np
 from lib.artifacts import atomic_file
 from lib.errors import DataError
 from lib.tensorir.features import WIDTH
-from lib.tensorir.tree import COLUMNS, Forest
+from lib.tensorir.tree import COLUMNS, Forest, fault
 
 PHASES = ("main", "again", "threads", "search", "plain")
+ABOUT = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
 REPEATING = {"again": "main", "threads": "main"}  # phase -> whose programs it times
 
 
@@ -51,7 +52,7 @@ def described(modules: list, hashes: list[str], traces: list[str]) -> dict[str, 
         "traces": np.frombuffer(zlib.compress(json.dumps(traces).encode()), np.uint8),
         "features": np.concatenate([*tables, np.zeros((0, WIDTH), np.float32)]),
         "leaves": np.array([len(table) for table in tables], np.int32),
-        "nodes": np.array([len(tree) for tree in trees], np.int32),
+        "nodes": np.array([tree.nodes for tree in trees], np.int32),
         "joined": np.array(good, bool),
         **columns,
     }
@@ -94,15 +95,56 @@ def write(place: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> 
 
 
 def read(place: Path) -> Measured:
-    """Read one raw file.
+    """Read and check one raw file.
 
     Raises:
-        DataError: it is none.
+        DataError: it is none, or it says what cannot be.
     """
     try:
         with np.load(place, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
         about = json.loads(arrays.pop("about").item())
-        return Measured(place, about, arrays.pop("hash"), arrays)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        found = Measured(place, about, arrays.pop("hash"), arrays)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(place, "npz", str(error), "a file of measured programs") from None
+    if not isinstance(about, dict) or not about.keys() >= ABOUT:
+        raise DataError(place, "about", "too little", f"an object with {', '.join(sorted(ABOUT))}")
+    if len(found.hash):
+        _check_times(found)
+        if about["phase"] not in REPEATING:
+            _check_programs(found)
+    return found
+
+
+def _check_times(found: Measured) -> None:
+    """Every program has readings on every device."""
+    shape = len(found.about["devices"]), len(found.hash)
+    for name, ndim in (("seconds", 3), ("check", 3)):
+        array = found.arrays.get(name, np.zeros(0))
+        if array.ndim != ndim or array.shape[:2] != shape:
+            raise DataError(found.path, name, array.shape, f"{shape} of devices and programs")
+    readings = found.arrays["seconds"][..., 1:]
+    if not (readings > 0).any(-1).all() or (found.arrays["seconds"] <= 0).any():
+        raise DataError(found.path, "seconds", "no time of a program", "positive seconds")
+    reference = found.arrays.get("reference", np.zeros(0))
+    if not (reference > 0).any():
+        raise DataError(found.path, "reference", "no time", "positive seconds")
+
+
+def _check_programs(found: Measured) -> None:
+    """Trees are trees, and the features are as many as the counts say."""
+    columns = (*COLUMNS, "features", "leaves", "nodes", "joined")
+    if missing := [name for name in columns if name not in found.arrays]:
+        raise DataError(found.path, missing[0], "nothing", "an array")
+    for name, table in (("leaves", "features"), ("nodes", "depth")):
+        counts = found.arrays[name]
+        rows = len(found.arrays[table])
+        if counts.shape != found.hash.shape or (counts < 1).any() or counts.sum() != rows:
+            raise DataError(found.path, name, counts.tolist(), f"counts that add up to {rows}")
+    features = found.arrays["features"]
+    if features.shape[1:] != (WIDTH,) or not np.isfinite(features).all():
+        raise DataError(found.path, "features", "no numbers", f"{WIDTH} numbers a leaf")
+    if found.arrays["joined"].shape != found.hash.shape:
+        raise DataError(found.path, "joined", "another length", "a flag a program")
+    if wrong := fault(found.forest()):
+        raise DataError(found.path, *wrong, "trees of loops in pre-order")

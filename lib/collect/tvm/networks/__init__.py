@@ -44,9 +44,12 @@ def all_networks() -> tuple[Network, ...]:
     from lib.collect.tvm.networks import language, mixing, vision, vision_small
 
     modules = (vision, language, vision_small, mixing)
-    longest = max(len(m.NETWORKS) for m in modules)
-    rows = [m.NETWORKS[k : k + 1] for k in range(longest) for m in modules]
-    return tuple(network for row in rows for network in row)
+    turns: dict[str, int] = {}
+    rows = []
+    for network in (n for m in modules for n in m.NETWORKS):
+        turns[network.family] = turns.get(network.family, 0) + 1
+        rows.append((turns[network.family], network))
+    return tuple(network for _, network in sorted(rows, key=lambda row: row[0]))
 
 
 def chosen(patterns: str) -> list[Network]:

@@ -1,0 +1,181 @@
+"""Schedules, features and timing with TVM itself; skipped where it is not installed.
+
+``VENV-collect-programs/bin/python -m pytest tests/collect/tvm`` runs them, once pytest and
+hypothesis are installed there.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
+
+from tvm import s_tir, te, tirx
+
+from lib.artifacts import read_json, write_json
+from lib.collect.tvm import compiler, measure, raw, timing
+from lib.collect.tvm.extract import extract
+from lib.collect.tvm.features import disagreement, features, tree_of
+from lib.collect.tvm.networks import chosen
+from lib.collect.tvm.plan import eligible, tasks_of
+from lib.tensorir.features import FEATURES
+from lib.tensorir.tree import PARALLEL, UNROLLED, VECTORIZED, loop_nests, positions
+
+
+def product(size: int, name: str = "c"):
+    """A product of two square matrices as a module."""
+    a, b = te.placeholder((size, size), name="a"), te.placeholder((size, size), name="b")
+    k = te.reduce_axis((0, size), name="k")
+    total = te.compute((size, size), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name=name)
+    return s_tir.Schedule(te.create_prim_func([a, b, total])).mod
+
+
+@pytest.fixture(scope="module")
+def scheduled():
+    """TVM's own example for its features: tiled, parallel, unrolled and vectorized."""
+    schedule = s_tir.Schedule(product(512))
+    i, j, k = schedule.get_loops(schedule.get_sblock("c"))
+    (i_out, i_in), (j_out, j_in) = schedule.split(i, [None, 16]), schedule.split(j, [None, 8])
+    schedule.reorder(i_out, j_out, k, j_in, i_in)
+    schedule.vectorize(j_in)
+    schedule.parallel(i_out)
+    schedule.parallel(j_out)
+    schedule.unroll(k)
+    return schedule.mod
+
+
+# What TVM's tests publish for that example.
+PUBLISHED = {
+    **{"float_add_sub": 27, "float_mul": 27, "int_add_sub": 29, "int_mul": 29, "float_mad": 0},
+    **{"vectorized_num": 1, "vectorized_prod": 3.169924, "vectorized_mixed": 1},
+    **{"unrolled_num": 1, "unrolled_prod": 9.002815, "unrolled_len": 9.002815},
+    **{"parallel_num": 1.58496, "parallel_prod": 11.0007, "parallel_len": 6.022368},
+    **{"gpu": 0, "block_x": 1, "vthread": 1},
+    **{"buffer0_read": 1, "buffer0_bytes": 29, "buffer0_unique_bytes": 20, "buffer0_lines": 27},
+    **{"buffer0_reuse_iterations": 4.087463, "buffer0_reuse_bytes": 7.0552826},
+    **{"buffer0_reuse_count": 3.169925, "buffer0_stride": 9.002815},
+    **{"buffer1_read_write": 1, "buffer1_lines_per_reuse": 18.0000057},
+    **{"buffer2_read": 1, "buffer2_unique_lines_per_reuse": 10.001408, "buffer3_read": 0},
+    **{"intensity0": 3.812599, "intensity9": 6.431846},
+    **{"alloc_bytes": 20, "alloc_elements": 18, "alloc_outer": 1, "alloc_inner": 27},
+    **{"loops_product": 27, "loops": 2.5849626, "unroll_steps": 0},
+}
+
+
+def test_features_are_those_that_tvm_publishes(scheduled):
+    (table,) = features([scheduled])
+    found = dict(zip(FEATURES, table[0].tolist(), strict=True))
+    for name, value in PUBLISHED.items():
+        assert found[name] == pytest.approx(value, rel=1e-5, abs=1e-5), name
+
+
+def test_a_tree_is_the_loops_around_the_stores(scheduled):
+    tree = tree_of(scheduled)
+    (table,) = features([scheduled])
+    assert disagreement(tree, table) is None
+    # The initial store lies in the loops of the product: two leaves, one of them with features.
+    (nest,) = loop_nests(tree)
+    assert tree.extent[nest].tolist() == [32, 64, 512, 8, 16]
+    assert tree.kind[nest].tolist() == [PARALLEL, PARALLEL, UNROLLED, VECTORIZED, 0]
+    assert positions(tree).tolist() == [7]
+
+
+def test_features_of_another_program_are_noticed(scheduled):
+    (table,) = features([product(512)])
+    assert disagreement(tree_of(scheduled), table) is not None
+    assert disagreement(tree_of(scheduled), np.repeat(table, 2, 0)) is not None
+
+
+def test_schedules_are_the_same_for_a_seed_and_are_rebuilt_from_their_traces():
+    task = product(64)
+    one, two = (compiler.Sampler(task, 5).distinct(6, set()) for _ in range(2))
+    assert [p.hash for p in one] == [p.hash for p in two]
+    assert len({p.hash for p in one}) == 6
+    for program in one:
+        assert compiler.hash_of(compiler.rebuilt(task, program.trace)) == program.hash
+    seen = {p.hash for p in one}
+    more = compiler.Sampler(task, 5).distinct(6, seen)
+    assert not {p.hash for p in more} & {p.hash for p in one} and len(seen) == 12
+
+
+def test_lowering_once_for_all_devices_changes_no_instruction():
+    modules = [p.module for p in compiler.Sampler(product(48), 3).distinct(3, set())]
+    shared = compiler.lowered(modules)
+    for name in compiler.MCPU:
+        target = compiler.target_of(name)
+        functions = {
+            f"f{k}": m["main"].with_attr("global_symbol", f"f{k}") for k, m in enumerate(modules)
+        }
+        module = tirx.transform.BindTarget(target.with_host(target))(compiler.IRModule(functions))
+        pipeline, finalize, _ = tirx.get_default_tir_pipeline(target)
+        own = tirx.transform.SkipAssert()(finalize()(pipeline(module)))
+        texts = [compiler.codegen(m, target).inspect_source("s") for m in (shared, own)]
+        assert texts[0] == texts[1]
+
+
+def test_arguments_are_the_same_everywhere_and_packed():
+    about = {"arguments": [{"shape": [3, 5], "dtype": "float32"}, {"shape": [7], "dtype": "int64"}]}
+    first, second = (timing.Arena().arguments("12ab", about) for _ in range(2))
+    for one, two in zip(first, second, strict=True):
+        np.testing.assert_array_equal(np.from_dlpack(one), np.from_dlpack(two))
+    starts = [np.from_dlpack(tensor).ctypes.data for tensor in first]
+    assert starts[0] % timing.HUGE_PAGE == 0 and starts[1] - starts[0] == timing.ALIGNMENT
+    assert np.from_dlpack(first[0]).std() > 0 and not np.from_dlpack(first[1]).any()
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A work folder with the tasks of a small network, and a job of each kind done."""
+    work = tmp_path_factory.mktemp("programs")
+    extract(chosen("mlp.w256*")[0], work)
+    task = next(t for t, a in tasks_of(work).items() if eligible(a))
+    settings = argparse.Namespace(
+        work=work, devices="sse2,avx2", core=0, realtime=False, threads=1, programs=3
+    )
+    bench = measure.Bench(settings)
+    for job in (("main", 0), ("main", 1), ("again", 0), ("plain", 0)):
+        pending = [bench.prepare(*job, task)]
+        while pending:
+            pending = bench.visit(pending)
+    return work, task
+
+
+def test_tasks_of_a_network_are_found(work):
+    root, _ = work
+    (network,) = (root / "networks").glob("*.json")
+    calls = {row["task"]: row["calls"] for row in read_json(network)["tasks"]}
+    assert set(calls) == set(tasks_of(root)) and max(calls.values()) >= 3
+    before = network.stat().st_mtime_ns
+    extract(chosen("mlp.w256*")[0], root)
+    assert network.stat().st_mtime_ns == before
+
+
+def test_jobs_leave_complete_files(work):
+    root, task = work
+    one, two = (raw.read(raw.path(root, "main", turn, task)) for turn in range(2))
+    assert one.about["devices"] == [["sse2", "x86-64"], ["avx2", "core-avx2"]]
+    assert len(set(one.hash) | set(two.hash)) == 6
+    assert one.arrays["joined"].all()
+    check = one.arrays["check"]
+    np.testing.assert_allclose(check, np.broadcast_to(check[0, 0], check.shape), rtol=1e-4)
+    again = raw.read(raw.path(root, "again", 0, task))
+    assert again.hash.tolist() == one.hash.tolist()
+    plain = raw.read(raw.path(root, "plain", 0, task))
+    assert plain.hash.tolist() == [task]
+    np.testing.assert_allclose(plain.arrays["check"][0, 0], check[0, 0], rtol=1e-4)
+
+
+def test_a_job_that_cannot_be_done_says_so_and_the_next_goes_on(work, monkeypatch, capsys):
+    root, task = work
+    broken = {**read_json(root / "tasks" / f"{task}.json"), "module": "{}"}
+    write_json(root / "tasks" / "00000000000000ff.json", broken)
+    jobs = iter(["main 0 00000000000000ff\n", f"plain 1 {task}\n"])
+    monkeypatch.setattr("sys.stdin", jobs)
+    flags = ["--core", "0", "--devices", "sse2", "--threads", "1", "--programs", "1"]
+    monkeypatch.setattr("sys.argv", ["measure", str(root), *flags])
+    measure.main()
+    assert raw.failed(root, "main", 0, "00000000000000ff").exists()
+    assert raw.path(root, "plain", 1, task).exists()

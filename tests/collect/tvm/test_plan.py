@@ -1,0 +1,82 @@
+"""Which jobs are done, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from lib.artifacts import write_json
+from lib.collect.tvm import plan, raw
+from lib.errors import UserError
+from tests.collect.tvm.builders import task_name, write_network, write_raw, write_task
+
+ABOUT = {
+    "distinct": 36,
+    "sampled": 48,
+    "flops": 1e6,
+    "arguments": [{"shape": [10, 10], "dtype": "float32"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "measured"),
+    [
+        ({}, True),
+        ({"distinct": 35}, False),
+        ({"flops": 1e4}, False),
+        ({"flops": 1e8}, False),
+        ({"arguments": [{"shape": [6_000_001], "dtype": "float32"}]}, False),
+        ({"arguments": [{"shape": [3_000_001], "dtype": "int64"}]}, False),
+        ({"arguments": [{"shape": [6_000_000], "dtype": "float32"}]}, True),
+    ],
+)
+def test_tasks_that_are_tiny_or_slow_or_have_few_schedules_are_passed_over(change, measured):
+    assert plan.eligible(ABOUT | change) is measured
+
+
+def test_rounds_go_over_all_tasks_and_repetitions_come_in_a_later_process(tmp_path):
+    tasks = [task_name(k) for k in range(150)]
+    found = list(plan.chunks(tmp_path, ["main", "again"], 2, tasks, []))
+    jobs = [job for chunk in found for job in chunk]
+    main = [job for job in jobs if job[0] == "main"]
+    assert [turn for _, turn, _ in main] == [0] * 150 + [1] * 150
+    assert {task for _, _, task in main[:150]} == set(tasks)
+    again = [job for job in jobs if job[0] == "again"]
+    assert 20 <= len(again) <= 40
+    chunk_of = {job: k for k, chunk in enumerate(found) for job in chunk}
+    assert all(chunk_of[job] > chunk_of["main", job[1], job[2]] for job in again)
+    assert max(len([j for j in chunk if j[0] == "main"]) for chunk in found) == plan.JOBS
+
+
+def test_other_phases_come_when_asked_for(tmp_path):
+    tasks = [task_name(k) for k in range(3)]
+    found = list(plan.chunks(tmp_path, ["search", "plain"], 1, tasks, tasks[:1]))
+    jobs = [job for chunk in found for job in chunk]
+    assert jobs == [("search", 0, tasks[0]), *(("plain", 0, t) for t in sorted(tasks))]
+
+
+def test_what_is_done_or_given_up_is_not_done_again(tmp_path):
+    tasks = [write_task(tmp_path, k) for k in range(4)]
+    write_raw(tmp_path, "main", 0, tasks[0])
+    write_json(raw.failed(tmp_path, "main", 0, tasks[1]), {"error": "it crashed"})
+    jobs = [(phase, 0, task) for phase in ("main", "again") for task in tasks]
+    assert plan.to_do(tmp_path, jobs) == [
+        ("main", 0, tasks[2]),
+        ("main", 0, tasks[3]),
+        ("again", 0, tasks[0]),  # of the others there is nothing yet to time again
+    ]
+
+
+def test_tasks_for_searching_are_remembered_and_kept_from_everything_else(tmp_path):
+    tasks = [write_task(tmp_path, k) for k in range(50)]
+    write_network(tmp_path, "mlp.w8", dict.fromkeys(tasks, 1))
+    about = plan.tasks_of(tmp_path)
+    found = plan.searched(tmp_path, about, kept=set(tasks[:5]))
+    assert len(found) == plan.SEARCHED and not set(found) & set(tasks[:5])
+    write_task(tmp_path, 50)
+    assert plan.searched(tmp_path, plan.tasks_of(tmp_path), set()) == found
+
+
+def test_networks_without_a_task_to_measure_are_one_line(tmp_path):
+    write_network(tmp_path, "mlp.w8", {write_task(tmp_path, 0, distinct=1): 1})
+    with pytest.raises(UserError, match="enough schedules"):
+        plan.chosen_tasks(tmp_path, ["mlp.w8"])

@@ -1,0 +1,150 @@
+"""Reading a dataset of tensor programs: whatever is wrong with it is told in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lib.collect.tvm.export import export
+from lib.errors import DataError
+from lib.files.parquet import write_parquet
+from lib.tensorir.features import FEATURES, WIDTH
+from lib.tensorir.records import TABLES, read_programs, table_path
+from tests.collect.tvm.builders import write_work
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    write_work(folder / "work", tasks=5, rounds=1)
+    export(folder / "work", folder / "root")
+    return folder / "root"
+
+
+@pytest.fixture
+def root(good, tmp_path):
+    shutil.copytree(good, tmp_path / "root")
+    return tmp_path / "root"
+
+
+def change(root, table: str, **columns) -> None:
+    """Give a table other columns, and the checksum that goes with them."""
+    frame = pl.read_parquet(table_path(root, table))
+    write_parquet(frame.with_columns(**columns), table_path(root, table))
+
+
+def told(root, *words: str) -> None:
+    with pytest.raises(DataError) as error:
+        read_programs(root)
+    assert "\n" not in str(error.value)
+    for word in words:
+        assert word in str(error.value)
+
+
+def first(value, column: str) -> pl.Expr:
+    """A column with another value in its first row."""
+    return pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(value)).otherwise(pl.col(column))
+
+
+def test_a_good_dataset_is_read(good):
+    data = read_programs(good)
+    assert data.features.shape == (data.starts[-1], WIDTH) and data.features.dtype == np.float16
+    assert len(data.forest) == len(data.programs) == len(data.starts) - 1
+
+
+def test_features_have_distinct_names():
+    assert len(set(FEATURES)) == WIDTH == 164
+
+
+BROKEN = {
+    ("networks", "task"): 99,
+    ("networks", "calls"): "x",
+    ("programs", "task"): -1,
+    ("programs", "leaves"): 0,
+    ("programs", "nodes"): 99,
+    ("latencies", "program"): 10_000,
+    ("latencies", "device"): 3,
+    ("latencies", "seconds"): 0.0,
+    ("latencies", "again"): -1.0,
+    ("latencies", "flags"): None,
+    ("tasks", "split"): "valid",
+    ("nodes", "depth"): 5,
+    ("nodes", "kind"): 17,
+    ("nodes", "extent"): -4,
+    ("nodes", "row"): 5,
+    ("leaves", "position"): 77,
+    ("leaves", "loops"): float("nan"),
+    ("unscheduled", "seconds"): float("inf"),
+}
+
+
+@pytest.mark.parametrize("place", BROKEN, ids=".".join)
+def test_a_value_that_cannot_be_names_its_table(root, place):
+    table, column = place
+    if table == "unscheduled":
+        row = {"task": [0], "device": [0], "seconds": [1.0]}
+        write_parquet(pl.DataFrame(row), table_path(root, table))
+    change(root, table, **{column: first(BROKEN[place], column)})
+    told(root, f"{table}.parquet")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_that_is_missing_cut_or_changed_is_told(root, table):
+    path = table_path(root, table)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    told(root, path.name)
+    path.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
+    told(root, path.name, "damaged")
+    path.unlink()
+    told(root, path.name)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_column_that_is_missing_is_told(root, table):
+    column = next(iter(TABLES[table]))
+    frame = pl.read_parquet(table_path(root, table)).drop(column)
+    write_parquet(frame, table_path(root, table))
+    told(root, f"{table}.parquet", column)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"kind": "layouts"}', '{"kind": "programs", "devices": []}', "\xff"]
+)
+def test_another_dataset_json_is_told(root, text):
+    (root / "dataset.json").write_text(text, encoding="latin-1")
+    told(root, "dataset.json")
+
+
+def test_fewer_rows_of_leaves_than_programs_need_are_told(root):
+    frame = pl.read_parquet(table_path(root, "leaves"))
+    write_parquet(frame.head(len(frame) - 1), table_path(root, "leaves"))
+    told(root, "programs.parquet", "leaves")
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["nodes", "programs"]), st.data())
+def test_random_numbers_never_bring_the_reader_down(good, tmp_path_factory, table, data):
+    root = tmp_path_factory.mktemp("random") / "root"
+    shutil.copytree(good, root)
+    column = data.draw(
+        st.sampled_from([c for c, kind in TABLES[table].items() if kind == "integer"])
+    )
+    value = data.draw(st.integers(-(2**15), 2**15 - 1))
+    before = pl.read_parquet(table_path(root, table))
+    change(root, table, **{column: first(value, column)})
+    try:
+        read_programs(root)
+    except DataError as error:
+        assert json.dumps(str(error))
+        return
+    assert (table, column) in {("programs", "round"), ("nodes", "unroll"), ("nodes", "extent")} or (
+        pl.read_parquet(table_path(root, table)).equals(before)
+        or column in ("task", "kind", "row", "depth")
+    )
