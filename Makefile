@@ -17,8 +17,8 @@ JOBS := $(or $(value JOBS),$(shell nproc))
 # Values are checked before anything is written, deleted or run. Those of the first kind stand in
 # paths, or bare in command lines; those of the second are quoted there.
 PLAIN := COLLECTION FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS KEEP_GOING \
-	PARTIAL SPLITS CORES ROUNDS
-QUOTED := A B SAMPLE PROGRAMS BASE_URL
+	PARTIAL SPLITS CORES ROUNDS KIND
+QUOTED := A B SAMPLE PROGRAMS NETWORKS BASE_URL
 quoted = '$(subst ','\'',$(1))'
 define newline :=
 
@@ -105,7 +105,10 @@ READY := $(VENV)/.ready
 NATIVE_READY := $(VENV)/.ready-native
 NATIVE := lib/native/__init__.py $(wildcard lib/native/*.cpp lib/native/*.h)
 TEST_READY := $(VENV)/.ready-test
-COLLECT_VENV := $(VENV)-collect
+# What is measured decides the environment: layouts need JAX, programs TVM.
+KIND ?= layouts
+COLLECT := lib/collect$(if $(filter programs,$(KIND)),/tvm)
+COLLECT_VENV := $(VENV)-collect$(if $(filter programs,$(KIND)),-programs)
 COLLECT_READY := $(COLLECT_VENV)/.ready
 
 .PHONY: help all everything preprocess train infer ensemble study rank submission score status report \
@@ -217,18 +220,23 @@ lint: $(TEST_READY) $(NATIVE_READY)  ## ruff check and ruff format --check
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
 
-$(COLLECT_READY): lib/collect/requirements.txt
+$(COLLECT_READY): $(COLLECT)/requirements.txt
 	$(PYTHON) -m venv $(COLLECT_VENV)
 	$(COLLECT_VENV)/bin/python -m pip install --quiet -r $<
 	touch $@
 
 ##@ data
 CORES ?= 1
-ROUNDS ?= 24
-collect: $(COLLECT_READY) $(READY)  ## measure programs on this machine: [CORES=1] [ROUNDS=24] [PROGRAMS="bert.*"]
-	$(COLLECT_VENV)/bin/python -m lib.collect --resume --cores $(CORES) --rounds $(ROUNDS) \
+collect: $(COLLECT_READY) $(READY)  ## measure on this machine: [KIND=programs] [CORES=1] [ROUNDS=24] [PROGRAMS="bert.*"] [NETWORKS="bert*"]
+ifeq ($(KIND),programs)
+	$(COLLECT_VENV)/bin/python -m lib.collect.tvm --core $(CORES) $(call flag,ROUNDS,rounds) \
+		--output $(OUTPUTS)/collect-programs $(call text,NETWORKS,networks) $(ARGS)
+	$(RUN) -m lib.collect.tvm.export $(OUTPUTS)/collect-programs $(or $(DATA),$(OUTPUTS)/programs-cpu)
+else
+	$(COLLECT_VENV)/bin/python -m lib.collect --resume --cores $(CORES) --rounds $(or $(ROUNDS),24) \
 		--output $(OUTPUTS)/collect $(call text,PROGRAMS,programs) $(ARGS)
 	$(RUN) -m lib.collect.export $(OUTPUTS)/collect $(or $(DATA),$(OUTPUTS)/xla-cpu)
+endif
 
 SPLITS ?= train,valid,test
 download: $(READY)  ## the official archives of COLLECTION into DATA: [BASE_URL=http://...] [SPLITS=train,valid,test]

@@ -20,7 +20,8 @@ check() {
     case $given in
       COLLECTION=*) one_of "$given" $(collections) ;;
       MODEL=*) one_of "$given" $(models) ;;
-      PARTS= | CORES= | ROUNDS= | DATA=) ;;
+      KIND= | PARTS= | CORES= | ROUNDS= | DATA=) ;;
+      KIND=*) one_of "$given" layouts programs ;;
       FOLDS=* | JOBS=* | PARTS=* | CORES=* | ROUNDS=*)
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;

@@ -15,6 +15,7 @@ from .stages import REPOSITORY, SCRIPTS
 MODULES = (
     *("lib.ensemble.leaderboard", "lib.ensemble.merge", "lib.everything", "lib.collect.export"),
     *("lib.report", "lib.report.compare", "lib.report.pictures", "lib.report.status"),
+    *("lib.collect.tvm", "lib.collect.tvm.export"),
     *("lib.report.sync", "lib.tpugraphs.convert", "lib.tpugraphs.download"),
 )
 

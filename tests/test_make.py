@@ -63,13 +63,13 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
         *(("VENV", value) for value in ("", "my venv", "a'b", "@a")),
         *(("FOLDS", value) for value in ("", "0", "-1", "1.5", "two", "1 2", "99999", "1)) ; ls")),
         *(("JOBS", value) for value in ("", "0", "many", "$(shell touch a)")),
-        *((name, "x") for name in ("PARTS", "CORES", "ROUNDS")),
+        *((name, "x") for name in ("PARTS", "CORES", "ROUNDS", "KIND")),
         *((name, "1; touch a") for name in ("SEED", "EPOCHS", "TTA", "HOPS", "KEEP_GOING")),
         *(("ARGS", value) for value in ("--a 'b", '"', "--a; touch a", "`touch a`", "a\ntouch a")),
         *(("ARGS", value) for value in ("--a #", "--a \\", "> a", "$(touch a)", "--model ..")),
         *(("ARGS", value) for value in ("--hops ../../x", "--model='../..'")),
         *(("SUBMISSION", value) for value in ("it's.csv", "a.csv; touch a")),
-        *(("A", "a\nb"), ("SAMPLE", "a\ntouch a")),
+        *(("A", "a\nb"), ("SAMPLE", "a\ntouch a"), ("NETWORKS", "a\nb")),
     ],
 )
 def test_a_bad_value_is_one_line_and_changes_nothing(pristine, name, value):
@@ -82,6 +82,23 @@ def test_a_bad_value_is_one_line_and_changes_nothing(pristine, name, value):
     named = {"--model": "MODEL", "--hops": "HOPS"}.get(value.partition(" ")[0].partition("=")[0])
     assert f"*** {named or name}" in done.stderr
     assert everything_below(pristine) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "rounds"),
+    [("", "lib.collect", "--rounds 24 "), ("programs", "lib.collect.tvm", "--core 1 ")],
+)
+def test_what_is_measured_decides_environment_and_command(pristine, kind, module, rounds):
+    names = {"PROGRAMS": "bert.*", "NETWORKS": "it's*"}
+    done = told(pristine, "-n", "collect", **{"KIND": kind} if kind else {}, **names)
+    assert done.returncode == 0, done.stderr
+    place = "stand-in-collect" + "-programs" * bool(kind)
+    assert f"{place}/bin/python -m {module} " in done.stdout
+    assert f"-m {module}.export outputs/collect{'-programs' * bool(kind)} " in done.stdout
+    assert f"{module.replace('.', '/')}/requirements.txt" in done.stdout
+    assert rounds in done.stdout
+    chosen = "--networks 'it'\\''s*'" if kind else "--programs 'bert.*'"
+    assert chosen in done.stdout
 
 
 def test_the_names_that_make_knows_are_those_of_the_settings(pristine):

@@ -87,20 +87,26 @@ def supported(devices: list[str]) -> None:
 def extract(args: argparse.Namespace) -> None:
     """Tasks of the networks, in a process of its own: torch is not needed afterwards."""
     command = [sys.executable, "-m", "lib.collect.tvm.extract", str(args.output), args.networks]
-    if subprocess.run(["taskset", "-c", str(args.core), *command]).returncode:
-        raise UserError("the networks could not be read, see above")
+    done = subprocess.run(
+        ["taskset", "-c", str(args.core), *command], stderr=subprocess.PIPE, text=True
+    )  # TVM has much to say there
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        raise UserError(f"the networks could not be read: {reason}")
 
 
 def measure(args: argparse.Namespace, jobs: list[plan.Job]) -> None:
     """Have jobs done by one process; one that brings it down is given up, the rest goes on."""
     while todo := plan.to_do(args.output, jobs):
         threads = 2 if todo[0][0] == "threads" else 1
+        other = min(set(range(os.cpu_count() or 1)) - {args.core}, default=args.core)
+        cores = f"{args.core},{other}" if threads == 2 else str(args.core)
         command = [sys.executable, "-m", "lib.collect.tvm.measure", str(args.output)]
         for flag in ("core", "devices", "programs"):
             command += [f"--{flag}", str(getattr(args, flag))]
         command += ["--threads", str(threads), *(["--realtime"] if args.realtime else [])]
         done = subprocess.run(
-            ["taskset", "-c", str(args.core), *command],
+            ["taskset", "-c", cores, *command],
             input="".join(f"{phase} {turn} {task}\n" for phase, turn, task in todo),
             env={**os.environ, "TVM_NUM_THREADS": str(threads), "OMP_NUM_THREADS": "1"},
             capture_output=True,

@@ -95,7 +95,7 @@ def _write_task(path: Path, name: str, module: IRModule) -> None:
 def main() -> None:
     """Write the tasks of the networks that are named, in the work folder."""
     work, patterns = Path(sys.argv[1]), sys.argv[2]
-    for network in tqdm(chosen(patterns), unit="network", disable=None):
+    for network in tqdm(chosen(patterns), unit="network", file=sys.stdout, disable=None):
         extract(network, work)
 
 

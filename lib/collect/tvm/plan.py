@@ -17,6 +17,7 @@ FLOPS = (2e4, 6e7)  # below it is all overhead, above it takes too long
 MOST_BYTES = 24_000_000  # of arguments
 JOBS = 60  # of one process
 AGAIN = 10  # one in so many jobs is timed in a second process, too
+THREADED = 4  # the programs of one in so many tasks are timed on two threads, too
 SEARCHED = 30  # tasks that are kept for searching
 SEARCH_FLOPS = (5e5, 2e7)
 PLAN = "plan.json"
@@ -81,10 +82,11 @@ def chunks(
             repeated = [task for task in group if (int(task, 16) + turn) % AGAIN == 0]
         if "search" in phases:
             yield from ([("search", turn, t) for t in search[k : k + JOBS]] for k in (0, JOBS))
-    for phase, turn in (("plain", 0), ("threads", 0)):
-        if phase in phases:
-            for group in groups:
-                yield [(phase, turn, task) for task in group]
+    if "plain" in phases:
+        yield from ([("plain", 0, task) for task in group] for group in groups)
+    if "threads" in phases:
+        for group in groups:
+            yield [("threads", 0, task) for task in group if int(task, 16) % THREADED == 0]
 
 
 def to_do(work: Path, jobs: Sequence[Job]) -> list[Job]:

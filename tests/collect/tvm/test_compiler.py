@@ -168,6 +168,20 @@ def test_jobs_leave_complete_files(work):
     np.testing.assert_allclose(plain.arrays["check"][0, 0], check[0, 0], rtol=1e-4)
 
 
+def test_two_threads_time_what_one_has_timed(work):
+    root, task = work
+    settings = argparse.Namespace(
+        work=root, devices="avx2", core=0, realtime=False, threads=2, programs=3
+    )
+    bench = measure.Bench(settings)
+    pending = [bench.prepare("threads", 0, task)]
+    while pending:
+        pending = bench.visit(pending)
+    found = raw.read(raw.path(root, "threads", 0, task))
+    assert found.about["threads"] == 2
+    assert found.hash.tolist() == raw.read(raw.path(root, "main", 0, task)).hash.tolist()
+
+
 def test_a_job_that_cannot_be_done_says_so_and_the_next_goes_on(work, monkeypatch, capsys):
     root, task = work
     broken = {**read_json(root / "tasks" / f"{task}.json"), "module": "{}"}

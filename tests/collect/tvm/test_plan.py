@@ -54,6 +54,14 @@ def test_other_phases_come_when_asked_for(tmp_path):
     assert jobs == [("search", 0, tasks[0]), *(("plain", 0, t) for t in sorted(tasks))]
 
 
+def test_a_share_of_the_first_round_is_timed_on_two_threads(tmp_path):
+    tasks = [task_name(k) for k in range(200)]
+    found = list(plan.chunks(tmp_path, ["threads"], 3, tasks, []))
+    jobs = [job for chunk in found for job in chunk]
+    assert {(phase, turn) for phase, turn, _ in jobs} == {("threads", 0)}
+    assert 30 <= len(jobs) <= 70
+
+
 def test_what_is_done_or_given_up_is_not_done_again(tmp_path):
     tasks = [write_task(tmp_path, k) for k in range(4)]
     write_raw(tmp_path, "main", 0, tasks[0])
