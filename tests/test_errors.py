@@ -407,3 +407,26 @@ def test_a_data_error_comes_whole_out_of_another_process():
     error = pickle.loads(pickle.dumps(DataError("a.npz", "edges", -1, "positions")))
     assert str(error) == "a.npz: edges: found -1, expected positions"
     assert error.field == "edges"
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("runtime", pl.lit("10")),
+        ("runtime", pl.lit(0)),
+        ("runtime", pl.lit(None)),
+        ("rounds", pl.lit(7)),
+        ("rounds", pl.lit(None)),
+    ],
+)
+def test_measurements_that_are_none(error_of, root, column, values):
+    """Nothing is written from them, for a text column once gave a wrong number before it failed."""
+    graph, count = "test_0.v1.0", 20
+    table = {"config": range(count), "runtime": range(1, count + 1), "rounds": [[3, 4]] * count}
+    about = {"collection": COLLECTION, "split": "test", "graph": graph}
+    frame = pl.DataFrame(table).with_columns(**{name: pl.lit(v) for name, v in about.items()})
+    path = root / "data" / "measurements.parquet"
+    frame.with_columns(values.alias(column)).write_parquet(path)
+    before = sorted((root / "outputs").rglob("*"))
+    assert error_of("04_ensemble.py").startswith(f"error: {path}: {column}")
+    assert sorted((root / "outputs").rglob("*")) == before

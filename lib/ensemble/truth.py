@@ -7,16 +7,11 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
 from lib.ensemble.expected import raw_folder
-from lib.errors import DataError
-from lib.files.regular import check_regular
-from lib.tpugraphs.labels import read_runtimes
+from lib.tpugraphs.labels import count_configurations, read_runtimes
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
-
-PROGRAMS = "programs.parquet"  # of our own measurements: a row a program, with its family
 
 
 @dataclass(frozen=True)
@@ -33,10 +28,19 @@ class Truth:
     root: DataRoot
 
     def runtimes(self, graph: str) -> np.ndarray | None:
-        """Runtimes in the order of the source file, positive; ``None`` if nobody knows them."""
-        if graph in self._apart:
-            return self._apart[graph]
-        path = self._files.get(graph)
+        """Runtimes in the order of the source file, positive; ``None`` if nobody knows them.
+
+        Those that lie apart count only if they are of as many configurations as the file has.
+
+        Raises:
+            DataError: a raw file cannot be believed.
+        """
+        path, apart = self._files.get(graph), self._apart.get(graph)
+        alike = apart is not None and (
+            path is None or count_configurations(path)[graph] == len(apart)
+        )
+        if alike:
+            return apart
         found = (read_runtimes(path) if path else {}).get(graph)
         return found if found is not None and len(found) and found[0] > 0 else None
 
@@ -60,17 +64,8 @@ class Truth:
 
     @cached_property
     def _families(self) -> dict[str, tuple[str, bool]]:
-        path = self.root.path / PROGRAMS
-        if not path.exists():
-            return {}
-        columns = ["graph", "family", "family_in_training"]
-        check_regular(path)
-        try:
-            rows = pl.scan_parquet(path).filter(pl.col("collection") == self.collection)
-            found = rows.select(columns).collect()
-        except pl.exceptions.PolarsError as error:
-            raise DataError(path, "parquet", error, f"columns collection, {columns}") from None
-        return {graph: (family, seen) for graph, family, seen in found.iter_rows()}
+        table = self.root.programs(self.collection)
+        return {} if table is None else {name: tuple(about) for name, *about in table.iter_rows()}
 
 
 def _names(path: Path) -> list[str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
@@ -29,6 +31,7 @@ KINDS = {
     "flag": lambda dtype: dtype == pl.Boolean,
     "integer": lambda dtype: dtype.is_integer(),
     "number": lambda dtype: dtype.is_numeric(),
+    "list of integer": lambda dtype: isinstance(dtype, pl.List) and dtype.inner.is_integer(),
 }
 
 
@@ -79,6 +82,33 @@ def read_parquet(
         raise DataError(path, "file", error.found, f"a table; {advice}") from None
     try:
         _check(path, advice)
+    except OSError as error:
+        raise _unreadable(path, error, advice) from None
+    return _read(path, columns, advice, rows, others)
+
+
+def read_foreign_parquet(
+    path: Path, columns: Mapping[str, str], advice: str, rows: pl.Expr | None = None
+) -> pl.DataFrame:
+    """Read a table that anybody may have written, with a checksum or without.
+
+    Args:
+        path, columns, advice, rows: as in :func:`read_parquet`.
+
+    Raises:
+        DataError: as :func:`read_parquet`, or it is no regular file.
+    """
+    check_regular(path)
+    if _digits(path) is not None:
+        _check(path, advice)
+    with _silent():
+        return _read(path, columns, advice, rows, others=False)
+
+
+def _read(
+    path: Path, columns: Mapping[str, str], advice: str, rows: pl.Expr | None, others: bool
+) -> pl.DataFrame:
+    try:
         frame = pl.scan_parquet(path)
         schema = frame.collect_schema()
         for name, kind in columns.items():
@@ -88,13 +118,31 @@ def read_parquet(
                 raise DataError(path, name, schema[name], f"{kind.removesuffix('?')}s; {advice}")
         frame = frame if rows is None else frame.filter(rows)
         found = (frame if others else frame.select(list(columns))).collect()
-    except (OSError, pl.exceptions.PolarsError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(path, "file", reason, f"a table; {advice}") from None
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise _unreadable(path, error, advice) from None
     for name, kind in columns.items():
         if not kind.endswith("?") and found[name].null_count():
             raise DataError(path, name, "an empty cell", f"{kind}s; {advice}")
     return found
+
+
+def _unreadable(path: Path, error: BaseException, advice: str) -> DataError:
+    reason = getattr(error, "strerror", None) or error
+    return DataError(path, "file", reason, f"a table; {advice}")
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing is written to standard error: polars says there at length that it panics."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _check(path: Path, advice: str) -> None:

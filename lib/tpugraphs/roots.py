@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
 from lib.errors import DataError, UserError
-from lib.files.regular import check_regular
+from lib.files.parquet import read_foreign_parquet
 from lib.tpugraphs.npz import SUFFIXES, stem
 
 SPLITS = ("train", "valid", "test")
 LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
 PUNCTUATION = ',:;"'  # of a submission
 MEASUREMENTS = "measurements.parquet"
+PROGRAMS = "programs.parquet"
+FAMILIES = {
+    **{"collection": "text", "graph": "text", "family": "text"},
+    "family_in_training": "flag",
+}
+MEASURED = {
+    **{"collection": "text", "split": "text", "graph": "text", "config": "integer"},
+    **{"runtime": "number", "rounds": "list of integer"},
+}
+LONGEST = 2**63 - 1
+POSITIVE = "positive nanoseconds"
+ADVICE = "make collect writes it; without it nothing is compared with it"
 
 
 @dataclass(frozen=True)
@@ -55,17 +67,39 @@ class DataRoot:
 
         Columns ``split, graph, config, runtime, rounds``: one row a configuration, in the order
         of the source file, runtimes in nanoseconds, ``rounds`` a list of them.
+
+        Raises:
+            DataError: if it is another table, or something in it is no measurement.
         """
         path = self.path / MEASUREMENTS
-        if not path.exists():
+        rows = _rows(path, MEASURED, collection)
+        if rows is None:
             return None
-        wanted = ["split", "graph", "config", "runtime", "rounds"]
-        check_regular(path)
-        try:
-            rows = pl.scan_parquet(path).filter(pl.col("collection") == collection)
-            return rows.select(wanted).sort("graph", "config").collect()
-        except pl.exceptions.PolarsError as error:
-            raise DataError(path, "parquet", error, f"columns collection, {wanted}") from None
+        rows = rows.sort("graph", "config")
+        runtime, rounds = pl.col("runtime"), pl.col("rounds").list
+        possible = runtime.is_finite() & runtime.is_between(0, LONGEST, closed="right")
+        _check_none(path, rows, "runtime", ~possible, POSITIVE)
+        unknown = rounds.drop_nulls().list.len() < rounds.len()
+        _check_none(path, rows, "rounds", unknown | (rounds.min() <= 0), f"a list of {POSITIVE}")
+        other = pl.col("config") != pl.int_range(pl.len()).over("graph")
+        _check_none(path, rows, "config", other, "each of 0, 1, 2 ... once")
+        whole = rows["runtime"].dtype.is_integer()
+        return rows.with_columns(runtime.cast(pl.Int64 if whole else pl.Float64))
+
+    def programs(self, collection: str) -> pl.DataFrame | None:
+        """What is known of the programs of our own measurements; ``None`` if not there.
+
+        Columns ``graph, family, family_in_training``: whether the training split has programs
+        of its family.
+
+        Raises:
+            DataError: if it is another table, or a program is in it twice.
+        """
+        path = self.path / PROGRAMS
+        rows = _rows(path, FAMILIES, collection)
+        if rows is not None:
+            _check_none(path, rows, "graph", pl.col("graph").is_duplicated(), "each program once")
+        return rows
 
 
 def unusable_in(name: str) -> str:
@@ -82,6 +116,24 @@ def unusable_in(name: str) -> str:
         if one in PUNCTUATION or unicodedata.category(one) in ("Cc", "Zl", "Zp"):
             return ascii(one)
     return ""
+
+
+def _rows(path: Path, columns: Mapping[str, str], collection: str) -> pl.DataFrame | None:
+    """A collection's rows of a table beside the raw files; ``None`` if there is no such table."""
+    if not path.exists() and not path.is_symlink():
+        return None
+    own = pl.col("collection") == collection
+    # Rows of no collection are read too, so that they are told and not passed over.
+    found = read_foreign_parquet(path, columns, ADVICE, own | pl.col("collection").is_null())
+    return found.drop("collection")
+
+
+def _check_none(path: Path, rows: pl.DataFrame, column: str, bad: pl.Expr, wanted: str) -> None:
+    """Raise a DataError about the first row of which ``bad`` holds."""
+    found = rows.filter(bad).head(1)
+    if len(found):
+        graph, value = found["graph"][0], found[column].to_list()[0]
+        raise DataError(path, f"{column} of {graph}", str(value)[:60], f"{wanted}; {ADVICE}")
 
 
 def find_root(

@@ -1,0 +1,193 @@
+"""The tables beside the raw files: measurements are believed only if they can be ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from lib.errors import DataError
+from lib.files.parquet import write_parquet
+from lib.settings import BUNDLED
+from lib.tpugraphs.roots import DataRoot
+
+from ..builders import COLLECTION
+from ..files.test_regular import at_once, make
+
+INTEGERS = pl.List(pl.Int64)
+
+
+def measured() -> pl.DataFrame:
+    """Two graphs of three configurations, those of the second in another order."""
+    rows = [("a", c, 10 + c, [10 + c, 20 + c]) for c in range(3)]
+    rows += [("b", c, 50 - c, [50 - c, 60 - c]) for c in (2, 0, 1)]
+    frame = pl.DataFrame(rows, ["graph", "config", "runtime", "rounds"], orient="row")
+    about = {"collection": pl.lit(COLLECTION), "split": pl.lit("test")}
+    return frame.with_columns(**about, optimized_hash=pl.lit("x"))
+
+
+def programs() -> pl.DataFrame:
+    columns = {"graph": ["a", "b"], "family": ["f", "g"], "family_in_training": [True, False]}
+    return pl.DataFrame({"collection": [COLLECTION] * 2, **columns})
+
+
+def with_cell(column: str, value: object, row: int = 4) -> pl.DataFrame:
+    """The measurements with one value in place of another."""
+    values = measured()[column].to_list()
+    values[row] = value
+    return measured().with_columns(pl.Series(column, values, measured()[column].dtype))
+
+
+def cast(column: str, dtype: pl.DataType) -> pl.DataFrame:
+    return measured().with_columns(pl.col(column).cast(dtype))
+
+
+def test_what_is_there_is_read(tmp_path):
+    root = DataRoot(tmp_path, tmp_path, False)
+    assert root.measurements(COLLECTION) is None
+    assert root.programs(COLLECTION) is None
+    other = measured().with_columns(collection=pl.lit("layout-nlp-random"), runtime=pl.lit(7))
+    both = pl.concat([other, measured()], how="vertical_relaxed")
+    both.write_parquet(tmp_path / "measurements.parquet")  # by any tool, without a checksum
+    write_parquet(programs(), tmp_path / "programs.parquet")
+    columns = ["split", "graph", "config", "runtime", "rounds"]
+    expected = measured().sort("graph", "config").select(columns)
+    assert_frame_equal(root.measurements(COLLECTION), expected)
+    assert_frame_equal(root.programs(COLLECTION), programs().drop("collection"))
+    assert len(root.measurements("tile-xla")) == len(root.programs("tile-xla")) == 0
+
+
+def test_runtimes_of_any_numbers(tmp_path):
+    root = DataRoot(tmp_path, tmp_path, False)
+    for dtype in (pl.Int32, pl.UInt64, pl.Float32, pl.Float64):
+        cast("runtime", dtype).write_parquet(tmp_path / "measurements.parquet")
+        found = root.measurements(COLLECTION)["runtime"]
+        assert found.to_list() == [10, 11, 12, 50, 49, 48]
+        assert found.dtype == (pl.Int64 if dtype.is_integer() else pl.Float64)
+
+
+BAD = {  # name: (table, column that is named, what is found there)
+    "runtime: null": (with_cell("runtime", None), "runtime", "an empty cell"),
+    "runtime: zero": (with_cell("runtime", 0), "runtime of b", "0"),
+    "runtime: negative": (with_cell("runtime", -5), "runtime of b", "-5"),
+    "runtime: text": (cast("runtime", pl.String), "runtime", "String"),
+    "runtime: lists": (measured().with_columns(runtime="rounds"), "runtime", "List(Int64)"),
+    "runtime: none": (measured().drop("runtime"), "runtime", "no such column"),
+    "runtime: all null": (measured().with_columns(runtime=None), "runtime", "an empty cell"),
+    "runtime: infinite": (
+        cast("runtime", pl.Float64).with_columns(runtime=pl.lit(np.inf)),
+        *("runtime of a", "inf"),
+    ),
+    "runtime: nan": (
+        cast("runtime", pl.Float64).with_columns(runtime=pl.lit(np.nan)),
+        *("runtime of a", "nan"),
+    ),
+    "runtime: too large": (
+        cast("runtime", pl.UInt64).with_columns(runtime=pl.lit(2**64 - 1, pl.UInt64)),
+        *("runtime of a", "18446744073709551615"),
+    ),
+    "rounds: null": (with_cell("rounds", None), "rounds", "an empty cell"),
+    "rounds: a null": (with_cell("rounds", [7, None]), "rounds of b", "[7, None]"),
+    "rounds: a zero": (with_cell("rounds", [7, 0]), "rounds of b", "[7, 0]"),
+    "rounds: negative": (with_cell("rounds", [-1, 7]), "rounds of b", "[-1, 7]"),
+    "rounds: scalars": (measured().with_columns(rounds="runtime"), "rounds", "Int64"),
+    "rounds: text": (cast("rounds", pl.List(pl.String)), "rounds", "List(String)"),
+    "rounds: fractions": (cast("rounds", pl.List(pl.Float64)), "rounds", "List(Float64)"),
+    "config: null": (with_cell("config", None), "config", "an empty cell"),
+    "config: twice": (with_cell("config", 1), "config of b", "1"),
+    "config: negative": (with_cell("config", -1), "config of b", "-1"),
+    "config: one is missing": (measured().head(2).tail(1), "config of a", "1"),
+    "config: fractions": (cast("config", pl.Float64), "config", "Float64"),
+    "graph: null": (with_cell("graph", None), "graph", "an empty cell"),
+    "graph: numbers": (measured().with_columns(graph="config"), "graph", "Int64"),
+    "split: null": (with_cell("split", None), "split", "an empty cell"),
+    "collection: null": (with_cell("collection", None), "collection", "an empty cell"),
+    "collection: numbers": (measured().with_columns(collection="config"), "collection", "Int64"),
+    "no rows, no columns": (pl.DataFrame(), "collection", "no such column"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_measurements_that_cannot_be(tmp_path, case):
+    table, field, found = BAD[case]
+    path = tmp_path / "measurements.parquet"
+    table.write_parquet(path)
+    with pytest.raises(DataError) as caught:
+        DataRoot(tmp_path, tmp_path, False).measurements(COLLECTION)
+    assert str(caught.value).startswith(f"{path}: {field}: found {found}")
+    assert "make collect writes it" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "field"),
+    [
+        (programs().drop("family"), "family"),
+        (programs().with_columns(family_in_training=pl.lit("yes")), "family_in_training"),
+        (programs().with_columns(family_in_training=None), "family_in_training"),
+        (programs().with_columns(family=None), "family"),
+        (programs().with_columns(graph=pl.lit("a")), "graph of a"),
+        (programs().with_columns(graph=pl.lit(3)), "graph"),
+    ],
+)
+def test_programs_that_cannot_be(tmp_path, table, field):
+    path = tmp_path / "programs.parquet"
+    table.write_parquet(path)
+    with pytest.raises(DataError) as caught:
+        DataRoot(tmp_path, tmp_path, False).programs(COLLECTION)
+    assert str(caught.value).startswith(f"{path}: {field}: found ")
+
+
+@pytest.mark.parametrize("name", ["measurements", "programs"])
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder"])
+def test_tables_that_are_no_files(tmp_path, name, kind):
+    path = tmp_path / f"{name}.parquet"
+    make(kind, path)
+    with at_once(), pytest.raises(DataError, match=f"file: found {kind}, expected a regular file"):
+        getattr(DataRoot(tmp_path, tmp_path, False), name)(COLLECTION)
+
+
+@pytest.mark.parametrize("name", ["measurements", "programs"])
+def test_a_table_on_a_disk_that_is_not_there(tmp_path, name):
+    (tmp_path / f"{name}.parquet").symlink_to(tmp_path / "far" / "away")
+    with pytest.raises(DataError, match="found No such file or directory"):
+        getattr(DataRoot(tmp_path, tmp_path, False), name)(COLLECTION)
+
+
+def test_damaged_tables_are_told_quietly(tmp_path, capfd):
+    """Polars panics on some of them, and then says so at length."""
+    path, draw = tmp_path / "measurements.parquet", np.random.default_rng(1)
+    pl.read_parquet(BUNDLED / path.name).head(300).write_parquet(path)
+    content, told = path.read_bytes(), 0
+    for _ in range(400):
+        damaged = bytearray(content)
+        for place in draw.integers(len(content) - 2500, len(content), size=3):
+            damaged[place] ^= 1 << draw.integers(8)
+        path.write_bytes(damaged)
+        try:
+            DataRoot(tmp_path, tmp_path, False).measurements("layout-xla-random")
+        except DataError as error:
+            told += 1
+            assert str(error).startswith(f"{path}: ")
+    assert told > 100
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("flip", [100, -100])
+def test_a_checksum_is_compared_where_there_is_one(tmp_path, flip):
+    path = tmp_path / "measurements.parquet"
+    write_parquet(measured(), path)
+    content = bytearray(path.read_bytes())
+    content[flip] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"(checksum|file): found .*make collect writes it"):
+        DataRoot(tmp_path, tmp_path, False).measurements(COLLECTION)
+
+
+def test_the_bundled_tables_are_good():
+    root = DataRoot(Path(BUNDLED), BUNDLED, True)
+    for name in ("layout-xla-random", "layout-nlp-default"):
+        assert len(root.measurements(name)) > 2000
+        assert len(root.programs(name)) > 30
