@@ -135,15 +135,24 @@ def _add(
         sizes = len(tables[k]), tree.nodes
         found.programs.append((found.tasks[task], str(one.hash[k]), turn, *sizes))
     found.dates.append(one.about["measured_at"])
-    again = _repeated(work, "again", one) if phase == "main" else None
     slow = float(np.nanmin(one.arrays["reference"])) / usual[one.about["processor"]] - 1 > SLOWNESS
-    _latencies(found, one, kept, first, again, SLOW * slow)
-    other = _repeated(work, "threads", one) if phase == "main" else None
-    if other is not None:
-        _latencies(found, other, kept, first, None, 0)
+    repeated = [_repeated(work, p, one) for p in raw.REPEATING if raw.REPEATING[p] == phase]
+    second: dict[str, np.ndarray] = {}
+    for other in filter(None, repeated):
+        if _clock(other) == _clock(one):
+            devices = [instructions for instructions, _ in other.about["devices"]]
+            second |= zip(devices, seconds_of(other), strict=True)
+        else:  # another processor, or more threads: devices of their own
+            _latencies(found, other, kept, first, {}, 0)
+    _latencies(found, one, kept, first, second, SLOW * slow)
+
+
+def _clock(measured: raw.Measured) -> tuple[str, int]:
+    return measured.about["processor"], measured.about["threads"]
 
 
 def _repeated(work: Path, phase: str, one: raw.Measured) -> raw.Measured | None:
+    """What another process read of the same programs."""
     path = raw.path(work, phase, one.about["round"], one.about["task"])
     if not path.exists():
         return None
@@ -156,19 +165,19 @@ def _latencies(
     one: raw.Measured,
     kept: np.ndarray,
     first: int,
-    again: raw.Measured | None,
+    second: dict[str, np.ndarray],
     flags: int,
 ) -> None:
-    seconds = seconds_of(one)
-    second = None if again is None else seconds_of(again)
-    for d, instructions in enumerate(one.about["devices"]):
-        device = found.device(one.about, *instructions)
+    """A row for each program on each device; ``second`` has what another process read."""
+    for (instructions, mcpu), seconds in zip(one.about["devices"], seconds_of(one), strict=True):
+        device = found.device(one.about, instructions, mcpu)
+        again = second.get(instructions)
         for row, k in enumerate(kept):
-            other = None if second is None else float(second[d, k])
+            other = None if again is None else float(again[k])
             mark = flags
-            if other is not None and abs(np.log(other / seconds[d, k])) > np.log1p(DISAGREEMENT):
+            if other is not None and abs(np.log(other / seconds[k])) > np.log1p(DISAGREEMENT):
                 mark |= DISAGREE
-            found.latencies.append((first + row, device, float(seconds[d, k]), other, mark))
+            found.latencies.append((first + row, device, float(seconds[k]), other, mark))
 
 
 def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:

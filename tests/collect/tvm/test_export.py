@@ -138,6 +138,18 @@ def test_another_processor_and_two_threads_are_devices_of_their_own(work, tmp_pa
     assert len(two) == 3
 
 
+def test_a_repetition_on_another_processor_is_a_device_and_no_noise(work, tmp_path):
+    export(work, tmp_path / "before")
+    write_raw(work, "again", 0, task_name(3), scale=2, processor="Intel Xeon (family 6, model 207)")
+    export(work, tmp_path / "root")
+    data, before = read_programs(tmp_path / "root"), read_programs(tmp_path / "before")
+    assert len(data.latencies) == len(before.latencies) + 9
+    assert data.latencies["again"].null_count() == before.latencies["again"].null_count() + 18
+    assert set(data.latencies["flags"]) == {0}
+    other = [d["name"].startswith("intel") for d in data.about["devices"]]
+    assert sum(other) == 3
+
+
 def test_unscheduled_latencies_have_a_table(work, tmp_path):
     write_raw(work, "plain", 0, task_name(5), n=1)
     export(work, tmp_path / "root")
