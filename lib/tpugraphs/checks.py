@@ -71,7 +71,7 @@ def check_shapes(path: Path | str, spec: Spec, arrays: Mapping[str, Shaped]) -> 
             pretty = f"({', '.join(map(str, wanted))})"
             raise DataError(path, key, f"shape {tuple(array.shape)}", pretty)
         lengths |= {n: x for n, x in zip(shape, array.shape, strict=True) if isinstance(n, str)}
-    if lengths["n"] == 0:
+    if lengths.get("n") == 0:
         raise DataError(path, "node_feat", "no nodes", "at least one")
     return lengths
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +26,9 @@ from lib.tpugraphs.protobuf import (
 
 TENSORS = ("output", "input", "kernel")  # of a site, in the order of the 18 features
 FEATURES, SITES = "node_config_feat", "node_config_ids"
+CANDIDATES = {key: checks.LAYOUT_SPEC[key] for key in (SITES, FEATURES)}
+# As XLA writes a layout: ``{1,0}``, or ``{}`` for none. A dimension has one digit, for six are all.
+LAYOUT = re.compile(r"\s*\{\s*(?:[0-9]\s*(?:,\s*[0-9]\s*)*)?\}\s*", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,40 +100,59 @@ def _npz_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarra
         if FEATURES not in members:
             found = f"no such key among {ascii(sorted(members)[:20])[:300]}"
             raise DataError(path, FEATURES, found, "configurations (c, k, 18)")
-        wanted = [key for key in (FEATURES, SITES) if key in members]
-        arrays = archive.read_arrays(members, {k: archive.read_header(members[k]) for k in wanted})
-    ids = arrays.get(SITES, own)
-    shape = arrays[FEATURES].shape
-    if len(shape) != 3 or shape[1:] != (*ids.shape, checks.LAYOUT_FEATURES):
-        expected = f"(c, {len(ids)}, {checks.LAYOUT_FEATURES}), as {SITES}"
-        raise DataError(path, FEATURES, f"shape {shape}", expected)
-    nodes = len(program.graph.node_opcode)
-    return checks.config_ids(path, ids, nodes), checks.layout_codes(path, arrays[FEATURES])
+        headers = {k: archive.read_header(members[k]) for k in (SITES, FEATURES) if k in members}
+        checks.check_shapes(path, CANDIDATES, {SITES: own, **headers})
+        arrays = archive.read_arrays(members, headers)
+    ids = checks.config_ids(path, arrays.get(SITES, own), len(program.graph.node_opcode))
+    return ids, checks.layout_codes(path, arrays[FEATURES])
 
 
 def _json_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarray]:
     places = _places(program)
     try:
-        lines = read_regular(path, MAX_BYTES).decode().splitlines()
+        text = read_regular(path, MAX_BYTES).decode()
     except ValueError as error:
         raise DataError(path, "file", error, "JSON lines or npz") from None
-    numbered = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    # (str.splitlines would cut strings in which a line separator of Unicode stands.)
+    numbered = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     shape = len(numbered), len(program.graph.node_config_ids), checks.LAYOUT_FEATURES
     features = np.full(shape, -1, np.int8)
     for row, (number, line) in zip(features, numbered, strict=True):
-        try:
-            sites = json.loads(line)
-        except ValueError as error:
-            raise DataError(path, f"line {number}", error, "a JSON object") from None
-        if not isinstance(sites, dict):
-            raise DataError(path, f"line {number}", type(sites).__name__, "an object of sites")
-        for site, tensors in sites.items():
-            where = f"line {number}, {site}"
+        done: set[int] = set()
+        for site, tensors in _sites(path, number, line).items():
+            where = f"line {number}, {site[:60]}"
             if site not in places:
                 known = ", ".join(list(places)[:3])
                 raise DataError(path, where, "no such site", f"one such as {known}")
+            if places[site] in done:
+                raise DataError(path, where, "the same site once more", "each site once")
+            done.add(places[site])
             row[places[site]] = _site_features(path, where, tensors)
     return program.graph.node_config_ids, features
+
+
+def _sites(path: Path, number: int, line: str) -> dict[str, Any]:
+    """One line of candidates: what it says of each site."""
+    where = f"line {number}"
+    try:
+        sites = json.loads(line, object_pairs_hook=_distinct)
+    except RecursionError:
+        raise DataError(path, where, "values too deep in one another", "a JSON object") from None
+    except ValueError as error:
+        raise DataError(path, where, error, "a JSON object") from None
+    if not isinstance(sites, dict):
+        raise DataError(path, where, type(sites).__name__, "an object of sites")
+    return sites
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object; :class:`ValueError` if it has a key twice, of which one would be lost."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{key[:60]} twice")
+        found[key] = value
+    return found
 
 
 def _places(program: Program) -> dict[str, int]:
@@ -163,11 +186,9 @@ def parse_layout(value: Any) -> list[int] | None:
     if value is None:
         return []
     if isinstance(value, str):
-        inside = value.strip().removeprefix("{").removesuffix("}")
-        parts = [part.strip() for part in inside.split(",")] if inside.strip() else []
-        if not all(part.isdecimal() and part.isascii() for part in parts):
+        if not LAYOUT.fullmatch(value):
             return None
-        value = [int(part) for part in parts]
+        value = [int(digit) for digit in re.findall("[0-9]", value)]
     good = isinstance(value, list) and all(type(d) is int and 0 <= d < TENSOR_DIMS for d in value)
     return value if good and len(set(value)) == len(value) <= TENSOR_DIMS else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -88,20 +89,79 @@ def test_candidates_by_node_position(program, tmp_path):
         ('{"%d": {"output": "{0;1}"}}', "a layout such as"),
         ('{"%d": {"output": 3}}', "a layout such as"),
         ('{"%d": {"output": [true]}}', "a layout such as"),
+        ('{"%d": {"output": "{1,0"}}', "a layout such as"),
+        ('{"%d": {"output": "1,0}"}}', "a layout such as"),
+        ('{"%d": {"output": "1,0"}}', "a layout such as"),
+        ('{"%d": {"output": "{{1,0}}"}}', "a layout such as"),
+        ('{"%d": {"output": "{1,}"}}', "a layout such as"),
+        ('{"%d": {"output": "{1 0}"}}', "a layout such as"),
+        ('{"%d": {"output": "{²}"}}', "a layout such as"),
+        ('{"%d": {"output": "{' + "9" * 5000 + '}"}}', "a layout such as"),
+        ('{"%d": {"output": ' + "9" * 5000 + "}}", "line 1: found .* digits"),
+        ('{"%d": {"output": 1e400}}', "a layout such as"),
+        ('{"%d": {"output": NaN}}', "a layout such as"),
+        ('{"%d": {"output": [0.0]}}', "a layout such as"),
+        ('{"%d": {"output": [[0]]}}', "a layout such as"),
+        ('{"%d": {}, "%d": {}}', "line 1: found %d twice"),
+        ('{"%d": {"output": "{0}", "output": "{1}"}}', "line 1: found output twice"),
+        ("[" * 100_000, "line 1: found values too deep in one another"),
+        ('{"a":' * 100_000, "line 1: found values too deep in one another"),
+        ("true", "an object of sites"),
+        ("\ufeff{}", "line 1"),
     ],
 )
 def test_bad_candidates_are_told_in_one_line(program, tmp_path, text, message):
     path = tmp_path / "c.jsonl"
-    path.write_text(text.replace("%d", str(program.graph.node_config_ids[0])))
-    with pytest.raises(DataError, match=message) as error:
+    node = str(program.graph.node_config_ids[0])
+    path.write_text(text.replace("%d", node))
+    with pytest.raises(DataError, match=message.replace("%d", node)) as error:
         with_candidates(program, path)
+    assert len(str(error.value)) < 500
     assert "c.jsonl" in str(error.value)
+
+
+def test_a_site_by_name_and_by_position_is_one(program, tmp_path):
+    node = program.graph.node_config_ids[0]
+    names = [f"inst.{position}\u2028" for position in range(len(program.graph.node_opcode))]
+    named = dataclasses.replace(program, names=names)
+    (tmp_path / "c.jsonl").write_text(f'{{"{names[node]}": {{"output": "{{1, 0}}"}}}}')
+    features = with_candidates(named, tmp_path / "c.jsonl").graph.node_config_feat
+    assert features[0, 0, :2].tolist() == [1, 0]
+    (tmp_path / "c.jsonl").write_text(f'{{"{names[node]}": {{}}, "{node}": {{}}}}')
+    with pytest.raises(DataError, match="the same site once more"):
+        with_candidates(named, tmp_path / "c.jsonl")
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe{}", "folder"])
+def test_candidates_that_are_no_text(program, tmp_path, content):
+    path = tmp_path / "c.jsonl"
+    if content == "folder":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    with pytest.raises(DataError, match=r"c\.jsonl"):
+        with_candidates(program, path)
 
 
 @pytest.mark.parametrize(
     "arrays",
     [
         {"other": np.zeros(3)},
+        {"node_config_feat": np.array(3.0)},
+        {"node_config_feat": np.zeros((2, 3, 18), bool)},
+        {"node_config_feat": np.zeros((2, 3, 18), complex)},
+        {"node_config_feat": np.full((2, 3, 18), "0")},
+        {"node_config_feat": np.full((2, 3, 18), None)},
+        {"node_config_feat": np.zeros((2, 3, 18), "datetime64[s]")},
+        {"node_config_feat": np.full((2, 3, 18), 0.5)},
+        {"node_config_feat": np.full((2, 3, 18), np.nan)},
+        {"node_config_feat": np.full((2, 3, 18), 2**63, np.uint64)},
+        {"node_config_feat": np.zeros((2, 1, 18)), "node_config_ids": np.array(0)},
+        {"node_config_feat": np.zeros((2, 1, 18)), "node_config_ids": np.array([[0]])},
+        {"node_config_feat": np.zeros((2, 1, 18)), "node_config_ids": np.array([0.5])},
+        {"node_config_feat": np.zeros((2, 1, 18)), "node_config_ids": np.array([True])},
+        {"node_config_feat": np.zeros((2, 1, 18)), "node_config_ids": np.array([-1])},
+        {"node_config_feat": np.zeros((2, 2, 18)), "node_config_ids": np.array([5, 5])},
         {"node_config_feat": np.zeros((2, 2, 18))},
         {"node_config_feat": np.zeros((2, 3, 17))},
         {"node_config_feat": np.full((2, 3, 18), 6.0)},
