@@ -31,6 +31,7 @@ def main(stage: Stage) -> None:
     """Train one fold, or go on where a killed run of it stopped."""
     parser = settings.parser(__doc__)
     parser.add_argument("--fold", type=int, required=True, help="which fold to leave out, from 0")
+    parser.add_argument("--folds", type=int, help="how many are trained in all, one after another")
     args = parser.parse_args()
     chosen, _ = settings.resolve(args)
     torch.set_num_threads(chosen.threads)

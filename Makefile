@@ -153,7 +153,7 @@ $(CACHE)/manifest.json: $(PREPROCESS_SOURCES) $(call stamp,1) $(call stamp,2) | 
 	$(RUN) 01_preprocess.py $(PREPROCESS_FLAGS)
 
 $(OUT)/fold_%/metrics.json: $(CACHE)/manifest.json $(TRAIN_SOURCES) $(call stamp,3) $(NATIVE) | $(NATIVE_READY)
-	$(RUN) 02_train.py $(TRAIN_FLAGS) --fold $*
+	$(RUN) 02_train.py $(TRAIN_FLAGS) --fold $* --folds $(FOLDS)
 
 $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(call stamp,4) $(NATIVE) | $(NATIVE_READY)
 	$(RUN) 03_infer.py $(INFER_FLAGS) --fold $*

@@ -92,7 +92,8 @@ def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
     With ``--show`` the settings are printed, and the process ends.
 
     Raises:
-        UserError: for an unknown collection, a missing root, or a value out of range.
+        UserError: for an unknown collection, a missing root, a value out of range, or more
+            ``--folds``, if the stage has that flag, than there are.
     """
     check_collection(args.collection)
     plain = KINDS[args.collection](collection=args.collection)
@@ -101,6 +102,9 @@ def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
     root = find_root(args.data, plain.folder, (DOWNLOADED, BUNDLED), BUNDLED, hint)
     overrides = overrides_in(args)
     chosen = settings_for(args.collection, root.bundled, overrides)
+    count, most = getattr(args, "folds", None), chosen.folds_total
+    if count is not None and not 1 <= count <= most:
+        raise UserError(f"--folds {count} (FOLDS of make): must be from 1 to --folds-total, {most}")
     if getattr(args, "show", False):
         print(settings_text(chosen, root, overrides))
         sys.exit()
