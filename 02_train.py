@@ -7,7 +7,6 @@ Writes  <outputs>/<collection>[@<model>]/fold_<k>/{model,last}.safetensors, hist
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import torch
@@ -43,7 +42,7 @@ def main(stage: Stage) -> None:
     network = new_network(lambda: build_network(chosen), data, chosen.seed, args.fold)
     training = FoldTraining(network, data, chosen, args.fold)
 
-    about = {**dataclasses.asdict(chosen), "fold": args.fold, "data": cache.fingerprint}
+    about = {**settings.described(chosen), "fold": args.fold, "data": cache.fingerprint}
     identity = run_identity(about)
     about |= {"identity": identity, "versions": versions()}
     state = folder / "state.safetensors"

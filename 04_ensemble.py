@@ -7,8 +7,6 @@ Writes  <outputs>/<collection>[@<model>]/submission.csv, metrics.json and report
 
 from __future__ import annotations
 
-import dataclasses
-
 import polars as pl
 
 from lib import settings
@@ -68,7 +66,7 @@ def main(stage: Stage) -> None:
     }
     trained = read_fold_metrics(folder / f"fold_{best[0]}" / "metrics.json")
     stage.begin("ensemble", args.outputs, chosen, cache.fingerprint, trained=trained)
-    about = {**dataclasses.asdict(chosen), "data": cache.fingerprint, "versions": versions()}
+    about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
     folds = {f"validation_{metric}": validation, "blended": best}
     write_submission(folder / "submission.csv", rows)
     write_json(folder / "metrics.json", {**sections, "folds": folds, "settings": about})

@@ -110,10 +110,20 @@ class MovingGraph:
 
 
 def _distinct(each: list[np.ndarray]) -> tuple[list[int], np.ndarray]:
-    """Numbers that occur, ascending, and (p, 2) places [configuration, position among them]."""
+    """Numbers that occur, and (p, 2) places [configuration, position among them].
+
+    They are in the order in which these configurations meet them. Numbers themselves tell what
+    earlier batches met, of which a resumed training has seen others; the order of rows decides
+    how sums are rounded and what dropout leaves out.
+    """
     numbers, index = np.unique(np.concatenate(each), return_inverse=True)
+    first = np.full(len(numbers), len(index))
+    np.minimum.at(first, index, np.arange(len(index)))
+    order = np.argsort(first)
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order))
     which = np.repeat(np.arange(len(each)), [len(one) for one in each])
-    return numbers.tolist(), np.stack([which, index.reshape(-1)], axis=1)
+    return numbers[order].tolist(), np.stack([which, position[index]], axis=1)
 
 
 @torch.inference_mode()

@@ -15,6 +15,7 @@ from lib.cache.graph import CachedGraph
 from lib.memory import Estimate, free_memory, out_of_memory_told
 from lib.model.parts import Part, WholeBatch
 
+SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, about
 ADVICE = "use MODEL=gst with fewer --segment-nodes, or lower --channels or --heads"
 
 
@@ -141,8 +142,9 @@ def whole_batch(graph: SegmentedGraph, configurations: np.ndarray) -> WholeBatch
 def whole_scores(network: nn.Module, graph: SegmentedGraph, size: int) -> np.ndarray:
     """Scores of every configuration of a graph, (c,) float64.
 
-    A score does not depend on which configurations are scored with it, but for rounding. So where
-    memory is short on the CPU, fewer are scored at a time.
+    A score does not depend on which configurations are scored with it, but for rounding. How many
+    are, the graph decides and not what else has memory on this machine: the same scores to the
+    bit, unless memory is so short on the CPU that even fewer must do.
 
     Args:
         network: in evaluation mode.
@@ -154,8 +156,9 @@ def whole_scores(network: nn.Module, graph: SegmentedGraph, size: int) -> np.nda
     """
     nodes, edges = graph.largest()
     each, device = network.forward_bytes(nodes, edges), next(network.parameters()).device
-    if device.type == "cpu" and (free := free_memory()):
-        size = max(1, min(size, free // (2 * each)))
+    if device.type == "cpu":
+        most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
+        size = max(1, min(size, most // each))
     what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
     scores = np.empty(len(graph.graph.cells), np.float64)
     with out_of_memory_told(Estimate(size * each, what, ADVICE), device):

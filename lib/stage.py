@@ -9,7 +9,6 @@ When ``main`` has called :meth:`Stage.begin` and comes to its end, a record of t
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import platform
 import resource
@@ -27,6 +26,7 @@ from lib.errors import DataError
 from lib.files.locks import only_writer
 from lib.files.schema import expect
 from lib.provenance import versions
+from lib.settings import described
 from lib.tracking import Tracker
 
 FOLDER = "stages"
@@ -86,7 +86,7 @@ class Stage:
             trained: what the network was trained with, if that is not ``settings``; its
                 ``identity``, if it has one, is part of the run's.
         """
-        chosen = dataclasses.asdict(settings)
+        chosen = described(settings)
         learned = {key: (trained or chosen).get(key) for key in chosen}
         identity = (trained or {}).get("identity")
         experiment = experiment_name(name, learned, data)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
-import random
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -23,7 +27,54 @@ sys.argv = sys.argv[1:]
 print("ready", flush=True)
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-SAVE_EVERY_EPOCH = "from lib.train import loop\nloop.SAVE_SECONDS = -1.0"
+# Imports what stages need once, and is forked into one for each line [arguments, step, seconds]
+# that it reads: the real script, which is killed at a step of its training, or after a time. It
+# answers with the exit code. (AdamW imports torch._dynamo when it is first made.)
+SERVER = """
+import gc, json, os, runpy, signal, sys, time, traceback
+import polars, torch, torch._dynamo, tqdm
+import lib.model, lib.native, lib.preprocess.collection, lib.tracking, lib.train.kinds
+from lib.train.loop import FoldTraining
+lib.native.available()
+
+def become(arguments, killed_at):
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    taken, real = [], FoldTraining._step
+
+    def step(self, sample):
+        if len(taken) == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        taken.append(sample)
+        return real(self, sample)
+
+    FoldTraining._step = step
+    sys.argv = arguments
+    runpy.run_path(arguments[0], run_name="__main__")
+
+def fork(arguments, killed_at):
+    process = os.fork()
+    if process:
+        return process
+    code = 0
+    try:
+        become(arguments, killed_at)
+    except SystemExit as end:
+        code = end.code
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    os._exit(code)  # tearing down all that was imported takes longer than training
+
+gc.freeze()
+for line in sys.stdin:
+    arguments, killed_at, seconds = json.loads(line)
+    process = fork(arguments, killed_at)
+    if seconds is not None:
+        time.sleep(seconds)
+        os.kill(process, signal.SIGKILL)  # to no effect if it has ended: it was not waited for
+    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+os._exit(0)
+"""
 
 
 def start(prepare: str, script: str, *flags: object) -> subprocess.Popen:
@@ -57,14 +108,47 @@ def kill(process: subprocess.Popen) -> bool:
     return process.returncode == -signal.SIGKILL
 
 
-def kill_training(state: Path, *flags: object) -> None:
-    """Start a training that saves after every epoch; kill it soon after its first save."""
-    process = start(SAVE_EVERY_EPOCH, "02_train.py", *flags)
-    deadline = time.monotonic() + 120
-    while not state.exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(random.uniform(0, 0.3))
-    assert kill(process), "it ended before it was killed"
+@dataclass
+class Stages:
+    """Stages, one after the other, each in a process of its own that need not import anything."""
+
+    server: subprocess.Popen
+
+    def run(
+        self, script: str, *flags: object, step: int | None = None, seconds: float | None = None
+    ) -> bool:
+        """Run a stage.
+
+        Args:
+            script: such as ``02_train.py``.
+            flags: of the stage.
+            step: of its training, from 0, at which it is killed.
+            seconds: after which it is killed.
+
+        Returns:
+            Whether it came to its end; False if it was killed.
+        """
+        line = [list(map(str, command(script, *flags)[1:])), step, seconds]
+        self.server.stdin.write(json.dumps(line) + "\n")
+        self.server.stdin.flush()
+        code = int(self.server.stdout.readline())
+        assert code in (0, -signal.SIGKILL), f"exit code {code} of {' '.join(line[0])}"
+        return code == 0
+
+
+@contextmanager
+def stages() -> Iterator[Stages]:
+    """A server of :class:`Stages`."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER],
+        cwd=REPOSITORY,
+        env=environment() | {"OMP_WAIT_POLICY": "passive"},  # threads that wait leave the cores
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        yield Stages(server)
+        server.stdin.close()
 
 
 def assert_same_training(one: Path, other: Path) -> None:

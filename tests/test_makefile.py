@@ -143,7 +143,7 @@ def test_flags_reach_the_stages(run):
         assert "--hops 2" in line
         assert ("--epochs 7" in line) == ("02_" in line)
         assert ("--permutations 8" in line) == ("03_" in line)
-        assert ("--folds 2" in line) == ("04_" in line)
+        assert ("--folds 2" in line) == ("02_" in line or "04_" in line)
 
 
 def test_models_share_a_cache_and_nothing_else(run):

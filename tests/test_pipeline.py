@@ -18,7 +18,6 @@ from lib.cache.reader import Cache
 from lib.tpugraphs.npz import read_layout
 
 from .builders import COLLECTION, TGRAPH
-from .killing import assert_same_training, kill_training
 from .stages import (
     REPOSITORY,
     SCRIPTS,
@@ -162,29 +161,6 @@ def test_the_number_of_jobs_changes_nothing(run, tmp_path):
     for fold in (0, 1):
         for name in (f"fold_{fold}/model.safetensors", f"scores/fold_{fold}.parquet"):
             assert (run.folder / name).read_bytes() == (other.folder / name).read_bytes(), name
-
-
-def test_a_killed_training_ends_with_the_same_bytes(run, tmp_path):
-    """Saves after every epoch, is killed somewhere, and is run again."""
-    folders = {}
-    for name in ("killed", "undisturbed"):
-        folders[name] = tmp_path / name / TGRAPH
-        (tmp_path / name / COLLECTION).mkdir(parents=True)
-        (tmp_path / name / COLLECTION / "cache").symlink_to(run.cache)
-    flags = ["--data", run.data, *TINY_FLAGS, "--fold", 0, "--epochs", 40]
-
-    state = folders["killed"] / "fold_0" / "state.safetensors"
-    kill_training(state, *flags, "--outputs", tmp_path / "killed")
-    assert not (folders["killed"] / "fold_0" / "model.safetensors").exists()
-    _, about = checkpoint.load(state)  # whole, whenever the kill came
-    assert 1 <= about["progress"]["epochs"] < 40
-
-    for name in folders:
-        done = run_stage("02_train.py", *flags, "--outputs", tmp_path / name)
-        assert done.returncode == 0, done.stderr
-    assert_same_training(*(folder / "fold_0" for folder in folders.values()))
-    assert not state.exists()
-    assert not list(state.parent.glob(".partial-*")), "left over by the killed run"
 
 
 def test_two_at_once_in_one_folder_both_end_with_what_one_makes(run, tmp_path):

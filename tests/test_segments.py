@@ -99,10 +99,8 @@ def test_a_score_does_not_depend_on_its_batch(kind):
 
 
 def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):
-    torch.set_default_dtype(torch.float32)
-    monkeypatch.setattr("lib.model.whole._one_hot", lambda digits: _one_hot(digits).float())
     segments = SegmentedGraph(cached_graph(1), 0, "length")
-    made, sizes = network().float(), []
+    made, sizes = _plain(monkeypatch), []
     made.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].configurations))
     expected = whole_scores(made, segments, 100)
     each = made.forward_bytes(*segments.largest())
@@ -112,6 +110,26 @@ def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):
         found = whole_scores(made, segments, 100)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
         assert max(sizes) == most
+
+
+def test_memory_that_is_not_short_changes_no_bit(monkeypatch):
+    segments = SegmentedGraph(cached_graph(1, configurations=40), 0, "length")
+    made, sizes = _plain(monkeypatch), []
+    made.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].configurations))
+    each, found = made.forward_bytes(*segments.largest()), []
+    monkeypatch.setattr("lib.segments.SCORED_BYTES", 3 * each)
+    for free in (6 * each, 20 * each, 10**12):
+        monkeypatch.setattr("lib.segments.free_memory", lambda free=free: free)
+        found.append(whole_scores(made, segments, 100).tolist())
+    assert max(sizes) == 3
+    assert found[0] == found[1] == found[2]
+
+
+def _plain(monkeypatch) -> AttentionModel:
+    """The network in the type that it has outside of these tests."""
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.setattr("lib.model.whole._one_hot", lambda digits: _one_hot(digits).float())
+    return network().float()
 
 
 def test_out_of_memory_in_scoring_is_told_in_one_line(monkeypatch):

@@ -287,6 +287,17 @@ def test_show_needs_no_fold():
     assert parsed.parse_args(["--collection", "tile-xla", "--show"]).fold is None
 
 
+@pytest.mark.parametrize("chosen", EVERY)
+def test_when_training_is_saved_makes_no_other_run(chosen):
+    collection = next(name for name, one in KINDS.items() if one.kind == chosen.kind)
+    one, other = (chosen(collection, save_seconds=seconds) for seconds in (0.0, 60.0))
+    assert settings.described(one) == settings.described(other)
+    fields = {field.name for field in dataclasses.fields(chosen)}
+    assert set(settings.described(one)) == fields - {"save_seconds"}
+    with pytest.raises(UserError, match="--save-seconds -1"):
+        chosen(collection, save_seconds=-1.0).check()
+
+
 def test_every_setting_is_read_somewhere():
     read = set()
     for path in (*REPOSITORY.glob("0*.py"), *(REPOSITORY / "lib").rglob("*.py")):

@@ -1,69 +1,120 @@
-"""Stage 2 killed at random moments and started again: the same weights, bit for bit."""
+"""Stage 2 killed and started again: the same weights, bit for bit, and the same history."""
 
 from __future__ import annotations
 
 import random
-import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .builders import COLLECTION, TGRAPH
-from .killing import WEIGHTS, finish, kill, start
-from .stages import run_stage
-from .synthetic import write_collection
+from lib import checkpoint
+from lib.artifacts import read_json
+from lib.tpugraphs.npz import write_layout
 
-KILLS = 10
-# Imports everything and saves its state after every epoch.
-PREPARE = """
-import lib.train.loop, lib.train.kinds, lib.model, lib.native, lib.tracking, tqdm
-lib.native.available()
-lib.train.loop.SAVE_SECONDS = 0.0
-"""
-FLAGS = ("--model", "tgraph", "--fold", 0, "--folds-total", 2, "--channels", 64, "--epochs", 60)
+from . import kernels
+from .builders import COLLECTION
+from .killing import WEIGHTS, Stages, assert_same_training, stages
+from .synthetic import layout_graph
 
-
-def started(root: Path, outputs: Path) -> subprocess.Popen:
-    """Stage 2, about to begin."""
-    return start(PREPARE, "02_train.py", *FLAGS, "--data", root, "--outputs", outputs)
-
-
-def tensors(folder: Path) -> list[bytes]:
-    """The weights files' tensors: all but the header, which tells of the run."""
-    found = []
-    for name in WEIGHTS:
-        content = (folder / name).read_bytes()
-        found.append(content[8 + int.from_bytes(content[:8], "little") :])
-    return found
+KILLS = 10  # at random moments
+EPOCHS, GRAPHS = 6, 4  # of which a fold trains on half
+STEPS = EPOCHS * GRAPHS // 2
+FLAGS = ("--fold", 0, "--folds-total", 2, "--configurations", 6, "--epochs", EPOCHS)
+TILES = ("--collection", kernels.COLLECTION, "--kernels", 1, "--channels", 16)
+WIDTHS = ("--channels", 16, "--heads", 2)
+DROPOUT = ("--channels", 8, "--dropout", 0.5, "--configurations", 3)
+# A model's results, its flags, and the steps at which one run of it is killed, again and again.
+MODELS = {
+    "tgraph-plus": (COLLECTION, DROPOUT, (5, 4)),
+    "tgraph-plus, two threads": (COLLECTION, (*DROPOUT, "--threads", 2), (3,)),
+    "tgraph, two threads": (f"{COLLECTION}@tgraph", ("--channels", 64, "--threads", 2), (5,)),
+    "gst": (
+        f"{COLLECTION}@gst",
+        (*WIDTHS, "--segment-nodes", 8, "--segment-dropout", 0.5),
+        (6, 3),
+    ),
+    "pooling": (f"{COLLECTION}@pooling", (), (7,)),
+    "partitioning": (f"{COLLECTION}@partitioning", (*WIDTHS, "--trained-nodes", 9), (8,)),
+    "gat": (f"{COLLECTION}@gat", WIDTHS, (9,)),
+    "tile": (kernels.COLLECTION, TILES, (10,)),
+}
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("root")
-    write_collection(folder, COLLECTION, train=5, valid=1, test=1)
-    return folder
+def server() -> Iterator[Stages]:
+    with stages() as server:
+        yield server
 
 
-def test_killed_at_random_moments(root, tmp_path):
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    for outputs in (whole, broken):
-        done = run_stage("01_preprocess.py", *FLAGS[:2], "--data", root, "--outputs", outputs)
-        assert done.returncode == 0, done.stderr
-    longest = finish(started(root, whole))
-    expected = tensors(whole / TGRAPH / "fold_0")
+@pytest.fixture(scope="module")
+def outputs(server, tmp_path_factory) -> Path:
+    """Outputs with the three caches that the models read, and ``data`` beside them."""
+    folder = tmp_path_factory.mktemp("caches")
+    for index in range(GRAPHS):  # configurations that do much, of which a step sees little
+        graph = layout_graph(f"g{index}", index, nodes=60, configurable=24, configurations=30)
+        write_layout(folder / "data/npz/layout/xla/default/train" / f"{graph.name}.npz", graph)
+    tiles = [kernels.tile_kernel(f"k{i}", i) for i in range(GRAPHS)]
+    kernels.write_kernels(folder / "data/npz/tile/xla/train", tiles)
+    given = ("--data", folder / "data", "--outputs", folder / "outputs", "--jobs", 1)
+    for flags in ((), ("--model", "tgraph"), TILES[:2]):
+        assert server.run("01_preprocess.py", *given, *flags)
+    return folder / "outputs"
+
+
+def train(server: Stages, caches: Path, outputs: Path, *flags: object, **kill: float) -> bool:
+    """Stage 2 in outputs of its own; whether it came to its end."""
+    for cache in caches.glob("*/cache*"):
+        link = outputs / cache.relative_to(caches)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.exists():
+            link.symlink_to(cache)
+    given = ("--data", caches.parent / "data", "--outputs", outputs)
+    return server.run("02_train.py", *FLAGS, *given, *flags, **kill)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_killed_inside_a_fold(server, outputs, tmp_path, name):
+    results, flags, kills = MODELS[name]
+    flags = ("--model", name.partition(",")[0], *flags)
+    assert train(server, outputs, tmp_path / "undisturbed", *flags)
+
+    folder, epochs = tmp_path / "killed" / results / "fold_0", 0
+    for step in kills:
+        saving = ("--save-seconds", 0)
+        assert not train(server, outputs, tmp_path / "killed", *flags, *saving, step=step)
+        _, about = checkpoint.load(folder / "state.safetensors")  # whole, whenever the kill came
+        assert epochs < about["progress"]["epochs"] < EPOCHS, "the kill was not inside"
+        epochs = about["progress"]["epochs"]
+        assert not (folder / "model.safetensors").exists()
+        assert (folder / "history.bin").exists() == (name == "gst")
+    assert train(server, outputs, tmp_path / "killed", *flags)  # saving is another setting here
+    record = read_json(folder.parent / "stages" / "train_0.json")
+    assert record["earlier_seconds"] > 0, "it was not resumed"
+    assert_same_training(tmp_path / "undisturbed" / results / "fold_0", folder)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        ["history.parquet", "metrics.json", *WEIGHTS]
+    ), "something is left over of the killed run"
+
+
+def test_killed_at_random_moments(server, outputs, tmp_path):
+    flags = (*DROPOUT, "--epochs", 40, "--save-seconds", 0)
+    started = time.monotonic()
+    assert train(server, outputs, tmp_path / "whole", *flags)
+    longest = time.monotonic() - started
+    expected = tmp_path / "whole" / COLLECTION / "fold_0"
 
     random.seed(0)
-    folder = broken / TGRAPH / "fold_0"
+    folder = tmp_path / "broken" / COLLECTION / "fold_0"
     killed, resumed = 0, 0
     while killed < KILLS:
         if all((folder / name).exists() for name in WEIGHTS):
-            assert tensors(folder) == expected
+            assert_same_training(expected, folder)
         resumed += (folder / "state.safetensors").exists()
-        process = started(root, broken)
-        time.sleep(random.uniform(0, 0.6 * longest))
-        killed += kill(process)
+        seconds = random.uniform(0, 0.6 * longest)
+        killed += not train(server, outputs, tmp_path / "broken", *flags, seconds=seconds)
     assert resumed, "no run was resumed: nothing is shown"
-    finish(started(root, broken))
-    assert tensors(folder) == expected
+    assert train(server, outputs, tmp_path / "broken", *flags)
+    assert_same_training(expected, folder)
     assert not list(folder.glob("state*"))

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lib import checkpoint
 from lib.artifacts import read_json
 from lib.cache.reader import Cache
 
 from .builders import COLLECTION
-from .killing import assert_same_training, kill_training
 from .stages import SCRIPTS, make, run_stage, stages_in
 from .synthetic import write_collection
 
@@ -119,27 +117,6 @@ def test_one_program_is_ranked_by_a_model(outputs, model):
     order = ";".join(str(one["config"]) for one in json.loads(done.stdout)["top"])
     rows = (outputs.folder / results(model) / "submission.csv").read_text().splitlines()
     assert rows[1].endswith(f",{order}")
-
-
-def test_a_killed_training_ends_with_the_same_bytes(outputs, tmp_path):
-    """With a historical table beside the state; saves after every epoch, is killed somewhere."""
-    flags = ["--data", outputs.data, "--model", "gst", *FLAGS["gst"], "--fold", 0, "--epochs", 15]
-    for name in ("killed", "undisturbed"):
-        (tmp_path / name / COLLECTION).mkdir(parents=True)
-        cache = outputs.folder / COLLECTION / "cache-all"
-        (tmp_path / name / COLLECTION / "cache-all").symlink_to(cache)
-    folder = tmp_path / "killed" / f"{COLLECTION}@gst" / "fold_0"
-    kill_training(folder / "state.safetensors", *flags, "--outputs", tmp_path / "killed")
-    _, about = checkpoint.load(folder / "state.safetensors")
-    assert 1 <= about["progress"]["epochs"] < 15
-    assert (folder / "history.bin").exists()
-
-    for name in ("killed", "undisturbed"):
-        done = run_stage("02_train.py", *flags, "--outputs", tmp_path / name)
-        assert done.returncode == 0, done.stderr
-    ends = [tmp_path / name / f"{COLLECTION}@gst" / "fold_0" for name in ("killed", "undisturbed")]
-    assert_same_training(*ends)
-    assert not list(folder.glob("history.*n")), "the table is gone when the fold is done"
 
 
 def test_out_of_memory_of_full_attention_is_one_line(outputs, tmp_path):

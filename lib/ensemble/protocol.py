@@ -12,7 +12,6 @@ and score the part. The collection's test split is in none of the caches that th
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from lib.cache.reader import Cache
 from lib.ensemble.runs import Run, cache_view, stage_flags
 from lib.folds import assign_folds
 from lib.provenance import run_identity
-from lib.settings import WEIGHTS_FILES
+from lib.settings import WEIGHTS_FILES, described
 
 BATCHES = (32, 64, 128, 256, None)  # None: all of a graph's configurations at once
 PERMUTATIONS = (1, 2, 5, 10, 20)
@@ -108,5 +107,4 @@ def _nested_run(own: Path, fold: int, settings: Any, fingerprint: str, flags: li
 
 def _scoring(settings: Any) -> dict[str, Any]:
     """The settings that a network's scores depend on: all but stage 4's."""
-    known = dataclasses.asdict(settings)
-    return {name: value for name, value in known.items() if name not in STAGE_4}
+    return {name: value for name, value in described(settings).items() if name not in STAGE_4}

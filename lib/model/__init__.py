@@ -44,3 +44,14 @@ def build_network(settings) -> nn.Module:
     if hasattr(network, "precision"):
         network.precision = resolve_precision(settings.precision, device)
     return network.to(device)
+
+
+def computed_by(network: nn.Module) -> dict[str, str]:
+    """What computes a network's numbers: with something else, their last bits are others."""
+    some = next(network.parameters())
+    loops = hasattr(network, "runs_native") and network.runs_native(some)
+    return {
+        "device": some.device.type,
+        "products": str(getattr(network, "precision", some.dtype)),
+        "loops": "lib.native" if loops else "torch",
+    }

@@ -5,7 +5,7 @@ for the bundled measurements. Every stage takes every setting as a flag of the s
 the dataclass of the model is also the command line's help.
 """
 
-from lib.settings.base import BLENDINGS, WEIGHTS_FILES, Settings
+from lib.settings.base import BLENDINGS, WEIGHTS_FILES, Settings, described
 from lib.settings.flags import BUNDLED, DOWNLOADED, ROOT, overrides_in, parser, resolve
 from lib.settings.models import (
     CUTS,
@@ -61,6 +61,7 @@ __all__ = [
     "cache_of",
     "check_collection",
     "check_trained_with",
+    "described",
     "overrides_in",
     "parser",
     "resolve",

@@ -22,9 +22,15 @@ def setting(
     least: float = 1,
     most: float = math.inf,
     words: tuple[str, ...] = (),
+    changes_results: bool = True,
 ) -> Any:
-    """A field with its help; ``least`` and ``most`` bound a number, ``words`` do instead of one."""
+    """A field with its help; ``least`` and ``most`` bound a number, ``words`` do instead of one.
+
+    One that does not change results is no part of what they are described by, see
+    :func:`described`.
+    """
     about: dict[str, Any] = {"help": help, "parse": _number_or(words) if words else type(default)}
+    about["changes_results"] = changes_results
     if words or type(default) in (int, float):
         about |= {"least": least, "most": most, "words": words}
     return field(default=default, metadata=about)
@@ -38,6 +44,19 @@ def _number_or(words: tuple[str, ...]) -> Callable[[str], int | str]:
 
     parse.__name__ = " or ".join(("int", *words))  # argparse's messages name it
     return parse
+
+
+def described(settings: Any) -> dict[str, Any]:
+    """The settings that results depend on, by name: what tells one run from another.
+
+    Args:
+        settings: a :class:`Settings`, or another dataclass, of which all fields count.
+    """
+    return {
+        one.name: getattr(settings, one.name)
+        for one in dataclasses.fields(settings)
+        if one.metadata.get("changes_results", True)
+    }
 
 
 @dataclass(frozen=True)
@@ -76,6 +95,9 @@ class Settings:
     folds_total: int = setting(20, "K: parts that the graphs are dealt to (2.4.3)", 2)
     keep_together: str = setting("graph", f"never split between folds: {' or '.join(TOGETHER)}")
     validate_every: int = setting(1, "epochs between validations")
+    save_seconds: float = setting(
+        20.0, "between saves that a killed run resumes; 0: each epoch", 0, changes_results=False
+    )
     # stage 3
     weights: str = setting("last", "weights to score with: `last`, or `best` in validation")
     score_training: bool = setting(False, "score a fold's training graphs as well")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.command_line import Parser
+from lib.errors import UserError
 from lib.settings.base import Settings
 from lib.settings.tables import (
     KINDS,

@@ -122,7 +122,7 @@ class EmbeddingTable:
         with atomic_file(self.journal) as temporary:
             temporary.write_text(json.dumps(about) + "\n")
         self._close()
-        self._log = open(self.journal, "ab", buffering=0)
+        self._log = open(self.journal, "ab")
 
     def end(self) -> None:
         """Delete table and journal."""
@@ -137,6 +137,7 @@ class EmbeddingTable:
                 about = json.loads(file.readline())
                 changes = file.read()
             known = about["identity"] == self.identity and about["boot"] == _boot()
+            known = known and about["epochs"] <= epochs  # the state is saved before the journal
             if not known or self.path.stat().st_size != self.bytes:
                 return False
         except (OSError, ValueError, KeyError, TypeError):
@@ -161,6 +162,7 @@ class EmbeddingTable:
             records = np.empty(len(places), self._record())
             records["place"], records["before"] = places, before
             self._log.write(records.tobytes())
+            self._log.flush()  # all of it, or an error: before any of these entries changes
 
     def _record(self) -> np.dtype:
         return np.dtype([("place", "<i8"), ("before", self.entry)])

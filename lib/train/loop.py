@@ -15,15 +15,15 @@ import torch
 from torch import nn
 
 from lib import checkpoint
-from lib.artifacts import remove_leftovers
+from lib.artifacts import fingerprint_value, remove_leftovers
 from lib.errors import DataError
 from lib.files.schema import expect
 from lib.memory import out_of_memory_told
 from lib.metrics import mean_metrics
+from lib.model import computed_by
+from lib.provenance import versions
 from lib.train.kinds import Fold, Sample
 from lib.train.schedule import learning_rate
-
-SAVE_SECONDS = 20.0  # at least, between two saves of the training state
 
 
 @dataclass
@@ -43,9 +43,9 @@ class Progress:
 class FoldTraining:
     """One fold's network, optimizer and progress.
 
-    Everything random is drawn from (seed, fold, epoch), so the state on disk needs no
-    generators, and a run that is killed and resumed ends with the same bits. Epochs need not be
-    whole: of 17.5, the last one is half a pass.
+    Everything random is drawn from (seed, fold, epoch), what networks draw of torch's generators
+    included, so the state on disk needs no generators, and a run that is killed and resumed ends
+    with the same bits. Epochs need not be whole: of 17.5, the last one is half a pass.
 
     Args:
         network: with fresh weights and fitted standardization.
@@ -72,8 +72,11 @@ class FoldTraining:
 
         Args:
             state: file that the training state is saved to and resumed from.
-            identity: fingerprint of data, settings and code; a state of another is ignored.
+            identity: fingerprint of data, settings and code. A state of another is ignored, and
+                so is one that something else computed, such as another version of torch, whose
+                sums are rounded otherwise.
         """
+        identity = fingerprint_value([identity, versions(), computed_by(self.network)])
         self._resume(state, identity)
         with out_of_memory_told(self.data.estimate(), self.device, "train"):
             yield from self._epochs(state, identity)
@@ -86,7 +89,7 @@ class FoldTraining:
             yield row
             if not np.isfinite(row["loss"]):
                 return
-            if time.monotonic() - saved > SAVE_SECONDS:
+            if time.monotonic() - saved >= self.settings.save_seconds:
                 self._save(state, identity)
                 saved = time.monotonic()
 
@@ -99,6 +102,7 @@ class FoldTraining:
     def _epoch(self) -> dict[str, float]:
         started, epoch = time.perf_counter(), self.progress.epochs
         generator = np.random.default_rng([self.settings.seed, self.fold, epoch])
+        _seed_torch(generator)
         self.network.train()
         losses, norms, configurations = [], [], 0
         samples = self.data.samples(self.settings, generator)
@@ -187,6 +191,7 @@ class FoldTraining:
         epochs = about["progress"]["epochs"] if about else 0
         if not self.data.begin(path, identity, epochs):
             about = {}
+            path.unlink()  # or a kill before the next save would leave it with what is kept anew
             self.data.begin(path, identity, 0)
         if not about:
             return
@@ -208,6 +213,16 @@ def new_network(build: Callable[[], nn.Module], data: Fold, seed: int, fold: int
     network = build()
     data.standardize(network)
     return network
+
+
+def _seed_torch(generator: np.random.Generator) -> None:
+    """Let torch's generators, of the CPU and of every GPU, go on from an epoch's own.
+
+    A child of its generator, which draws nothing from it, and which is another one than that of
+    the weights: to numpy, the seeds (seed, fold) and (seed, fold, 0) are the same.
+    """
+    (child,) = generator.spawn(1)
+    torch.manual_seed(int(child.integers(1 << 63)))
 
 
 def _optimizer(network: nn.Module, settings: Any) -> torch.optim.AdamW:

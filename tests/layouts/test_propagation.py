@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -142,19 +143,12 @@ def test_batches_of_one_graph_share_what_they_learned(reach, room, program, data
     often = MovingGraph(graph, reach)
     often._room = room
     for _ in range(3):
-        often.batch(np.array(data.draw(st.permutations(range(count)))))
+        order = data.draw(st.permutations(range(count)))
+        often.batch(np.array(order[: data.draw(st.integers(1, count))]))
     again = often.batch(np.arange(count))
-    for name in ("move", "state"):
-        for sums in zip(_sums(once, name, count), _sums(again, name, count), strict=True):
-            np.testing.assert_allclose(*sums, rtol=1e-5)
-
-
-def _sums(batch, name: str, count: int) -> list[np.ndarray]:
-    """Each configuration's sum of features times bytes."""
-    features, sizes = getattr(batch, f"{name}s"), getattr(batch, f"{name}_bytes")
-    places = getattr(batch, f"{name}_places").numpy()
-    weighed = (features * sizes[:, None]).numpy()
-    return [weighed[places[places[:, 0] == c, 1]].sum(axis=0) for c in range(count)]
+    for name in ("move", "state"):  # to the bit, and in the same order: training resumes alike
+        for part in (f"{name}s", f"{name}_bytes", f"{name}_places"):
+            assert torch.equal(getattr(once, part), getattr(again, part)), part
 
 
 def test_numbers_of_layouts():

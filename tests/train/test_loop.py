@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from lib import checkpoint
 from lib.batches import graph_tensors
@@ -20,6 +21,7 @@ from lib.train.loop import FoldTraining, new_network
 from ..builders import cached_graph, tiny_settings
 
 TIMES = ("seconds", "configurations_per_second")
+EACH_EPOCH = {"save_seconds": 0.0}
 
 
 def labelled(seed: int) -> LabelledGraph:
@@ -34,9 +36,13 @@ def data() -> FoldData:
     return FoldData([labelled(i) for i in range(4)], [labelled(i) for i in (8, 9)])
 
 
-def training(data: FoldData, **overrides) -> FoldTraining:
+def training(data: FoldData, dropout: float = 0.0, **overrides) -> FoldTraining:
     settings = tiny_settings(**overrides)
     network = new_network(lambda: build_network(settings), data, settings.seed, 1)
+    if dropout:  # which none of the paper's networks has
+        network.second.register_forward_hook(
+            lambda module, _, found: nn.functional.dropout(found, dropout, module.training)
+        )
     return FoldTraining(network, data, settings, 1)
 
 
@@ -69,11 +75,6 @@ def undisturbed(data, tmp_path) -> FoldTraining:
     return finished(data, tmp_path / "undisturbed.safetensors")
 
 
-@pytest.fixture
-def save_each_epoch(monkeypatch):
-    monkeypatch.setattr(loop, "SAVE_SECONDS", -1.0)
-
-
 def test_two_runs_give_the_same_bits(data, tmp_path, undisturbed):
     torch.manual_seed(123)  # what others did to the global generator does not matter
     assert_same_bits(finished(data, tmp_path / "state"), undisturbed)
@@ -91,9 +92,9 @@ def test_another_fold_starts_from_other_weights(data):
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3])
-def test_interrupted_and_resumed(data, tmp_path, undisturbed, save_each_epoch, epochs, monkeypatch):
+def test_interrupted_and_resumed(data, tmp_path, undisturbed, epochs, monkeypatch):
     state = tmp_path / "state.safetensors"
-    first = training(data)
+    first = training(data, **EACH_EPOCH)
     run = first.run(state, "a")
     for _ in range(epochs + 1):  # the state of an epoch is saved when the next one is asked for
         next(run)
@@ -109,9 +110,55 @@ def test_interrupted_and_resumed(data, tmp_path, undisturbed, save_each_epoch, e
     assert_same_bits(second, undisturbed)
 
 
-def test_a_finished_state_is_not_trained_again(data, tmp_path, undisturbed, save_each_epoch):
+def test_what_dropout_leaves_out_is_the_epochs_own(data, tmp_path):
+    undisturbed = finished(data, tmp_path / "undisturbed", dropout=0.5)
+    run = training(data, dropout=0.5, **EACH_EPOCH).run(tmp_path / "state", "a")
+    for _ in range(3):
+        next(run)
+    run.close()
+    torch.manual_seed(7)  # another process has another generator
+    resumed = finished(data, tmp_path / "state", dropout=0.5)
+    assert resumed.resumed_at == 2
+    assert_same_bits(resumed, undisturbed)
+
+
+def test_generators_of_every_gpu_are_seeded_by_epoch_as_well(data, tmp_path, monkeypatch):
+    seeds = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    finished(data, tmp_path / "one")
+    assert len(set(seeds)) == len(seeds) == 1 + 4  # the weights' and the epochs', all different
+    first = seeds.copy()
+    seeds.clear()
+    finished(data, tmp_path / "two")
+    assert seeds == first
+    seeds.clear()
+    finished(data, tmp_path / "three", seed=1)
+    assert not set(seeds) & set(first)
+
+
+@pytest.mark.parametrize("changed", ["nothing", "versions", "loops", "products"])
+def test_what_something_else_computed_is_not_resumed(data, tmp_path, changed, monkeypatch):
+    run = training(data, channels=64, **EACH_EPOCH).run(tmp_path / "state", "a")
+    for _ in range(2):
+        next(run)
+    run.close()
+    made = training(data, channels=64)
+    if changed == "versions":
+        monkeypatch.setattr(loop, "versions", lambda: {"torch": "another"})
+    elif changed == "loops":
+        if not made.network.shares():
+            pytest.skip("no compiled loops here")
+        made.network.uses_native = False
+    elif changed == "products":
+        one = made.network.precision == torch.float32
+        made.network.precision = torch.bfloat16 if one else torch.float32
+    next(made.run(tmp_path / "state", "a"))
+    assert made.resumed_at == (1 if changed == "nothing" else 0)
+
+
+def test_a_finished_state_is_not_trained_again(data, tmp_path, undisturbed):
     state = tmp_path / "state.safetensors"
-    finished(data, state)
+    finished(data, state, **EACH_EPOCH)
     again = training(data)
     again._epoch = lambda: pytest.fail("trained again")
     assert len(list(again.run(state, "a"))) == 4
@@ -119,12 +166,10 @@ def test_a_finished_state_is_not_trained_again(data, tmp_path, undisturbed, save
 
 
 @pytest.mark.parametrize("content", ["other identity", "garbage", "empty", "other checkpoint"])
-def test_a_state_that_is_not_this_runs_is_ignored(
-    data, tmp_path, undisturbed, save_each_epoch, content
-):
+def test_a_state_that_is_not_this_runs_is_ignored(data, tmp_path, undisturbed, content):
     state = tmp_path / "state.safetensors"
     if content == "other identity":
-        finished(data, state, identity="b", seed=5)
+        finished(data, state, identity="b", seed=5, **EACH_EPOCH)
     elif content == "other checkpoint":
         checkpoint.save(state, {"x": torch.ones(1)}, {"fold": 3})
     else:
@@ -133,8 +178,8 @@ def test_a_state_that_is_not_this_runs_is_ignored(
 
 
 def test_saving_waits_for_its_interval(data, tmp_path):
-    finished(data, tmp_path / "state.safetensors")
-    assert loop.SAVE_SECONDS > 1
+    made = finished(data, tmp_path / "state.safetensors")
+    assert made.settings.save_seconds > 1
     assert not (tmp_path / "state.safetensors").exists()
 
 

@@ -15,7 +15,6 @@ from lib.folds import assign_folds
 from lib.metrics import tile_metrics
 from lib.model import build_network
 from lib.tiles import kernel_batch, kernel_scores
-from lib.train import loop
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.loss import pairwise_hinge
@@ -159,11 +158,10 @@ def test_epochs_need_not_be_whole(cache, tmp_path, monkeypatch, epochs, rows, st
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
-def test_interrupted_and_resumed(cache, tmp_path, monkeypatch, epochs):
-    monkeypatch.setattr(loop, "SAVE_SECONDS", -1.0)
+def test_interrupted_and_resumed(cache, tmp_path, epochs):
     whole = training(cache)
     list(whole.run(tmp_path / "whole", "a"))
-    run = training(cache).run(tmp_path / "state", "a")
+    run = training(cache, save_seconds=0.0).run(tmp_path / "state", "a")
     for _ in range(epochs + 1):  # the state of an epoch is saved when the next one is asked for
         next(run)
     run.close()

@@ -48,7 +48,7 @@ def cache(tmp_path_factory) -> Cache:
             digits = decode_layouts(graph.dictionary[graph.cells])[..., 0].astype(np.int64)
             runtime = 1000 + digits.sum(axis=1)
             writer.add(CachedGraph(**{**vars(graph), "runtime": runtime}), {})
-        writer.finish({"fingerprint": "x"})
+        writer.finish({"fingerprint": "x", "settings": {}})
     return Cache(folder)
 
 
@@ -102,13 +102,12 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(
         pytest.skip("settings of GST")
     undisturbed = finished(cache, model, tmp_path / "a" / "state", epochs=6, **options)
     clock = iter(range(0, 100_000, 25))  # every second epoch is saved
-    monkeypatch.setattr(loop, "SAVE_SECONDS", 30)
     monkeypatch.setattr(
         loop,
         "time",
         SimpleNamespace(monotonic=lambda: next(clock), perf_counter=loop.time.perf_counter),
     )
-    killed = training(cache, model, epochs=6, **options)
+    killed = training(cache, model, epochs=6, save_seconds=30.0, **options)
     state = tmp_path / "b" / "state"
     epochs = killed.run(state, "a")
     for _ in range(3):
@@ -119,14 +118,16 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(
     assert_same_bits(resumed, undisturbed)
 
 
-def test_a_lost_table_begins_anew_and_ends_the_same(cache, tmp_path, monkeypatch):
+@pytest.mark.parametrize("again", [False, True])
+def test_a_lost_table_begins_anew_and_ends_the_same(cache, tmp_path, again):
     undisturbed = finished(cache, "gst", tmp_path / "a" / "state")
-    monkeypatch.setattr(loop, "SAVE_SECONDS", -1.0)
     state = tmp_path / "b" / "state"
-    epochs = training(cache, "gst").run(state, "a")
+    epochs = training(cache, "gst", save_seconds=0.0).run(state, "a")
     for _ in range(3):
         next(epochs)
     (tmp_path / "b" / "history.bin").unlink()
+    if again:  # killed once more, before its first save: nothing of the lost run may be left
+        next(training(cache, "gst").run(state, "a"))
     resumed = finished(cache, "gst", state)
     assert resumed.resumed_at == 0
     assert_same_bits(resumed, undisturbed)
