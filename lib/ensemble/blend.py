@@ -7,11 +7,10 @@ from pathlib import Path
 
 import polars as pl
 
-from lib.blending import KEYS
 from lib.errors import DataError, UserError
 from lib.files.results import AGAIN, read_fold_metrics
 from lib.files.schema import expect
-from lib.files.scores import check_complete, check_graphs, read_score_rows
+from lib.files.scores import check_graphs, mean_scores, read_score_rows
 from lib.folds import fold_number
 
 COLUMNS = ("split", "graph", "config", "permutation", "score")
@@ -78,8 +77,6 @@ def read_scores(
         DataError: if the file is damaged, a score is not finite, or scores are missing or too
             many.
     """
-    scores = read_score_rows(path, COLUMNS)
+    scores = mean_scores(path, read_score_rows(path, COLUMNS), counts)
     check_graphs(path, scores, wanted)
-    check_complete(path, scores, counts)
-    mean = scores.group_by("split", *KEYS, maintain_order=True).agg(pl.col("score").mean())
-    return mean.sort("split", *KEYS)
+    return scores

@@ -18,6 +18,7 @@ COLUMNS = {
     "score": "number",
     "runtime": "integer?",  # nanoseconds, where known
 }
+KEYS = ("split", "graph", "config")
 ADVICE = "run 03_infer.py again"
 
 
@@ -40,33 +41,44 @@ def read_score_rows(
     return found
 
 
-def check_complete(
+def mean_scores(
     path: Path, scores: pl.DataFrame, counts: Mapping[str, int] | None = None
-) -> None:
-    """Raise a :class:`DataError` unless every graph has every score once.
+) -> pl.DataFrame:
+    """Each configuration's mean over permutations: ``graph, config, score``, sorted by them, and
+    ``split`` in front if the rows have it.
 
     Args:
         path: the file, to name.
-        scores: its rows, of one split or of several.
+        scores: its rows, with their permutations.
         counts: how many configurations each graph has; ``None`` if that is not known.
+
+    Raises:
+        DataError: unless every graph has every configuration's score under each permutation.
     """
-    config, permutation = pl.col("config"), pl.col("permutation")
-    pair = config.cast(pl.Int64) * (1 << 32) + permutation.cast(pl.Int64)
-    keys = [name for name in ("split", "graph") if name in scores.columns]
-    parts = scores.group_by(keys).agg(
+    keys = [name for name in KEYS if name in scores.columns]
+    permutation = pl.col("permutation").cast(pl.Int64)
+    means = scores.group_by(keys, maintain_order=True).agg(
+        pl.col("score").mean(), rounds=pl.len(), sum=permutation.sum()
+    )
+    config = pl.col("config")
+    parts = means.group_by(keys[:-1]).agg(
         rows=pl.len(),
         least=config.min(),
         most=config.max(),
-        permutations=permutation.n_unique(),
-        pairs=pair.n_unique(),
+        rounds=pl.col("rounds").max(),
+        alike=(pl.col("rounds").min() == pl.col("rounds").max())
+        & (pl.col("sum").min() == pl.col("sum").max())
+        # Permutations are numbered from 0; with one twice and another missing, this is less.
+        & (pl.col("sum").max() * 2 == pl.col("rounds").max() * (pl.col("rounds").max() - 1)),
     )
-    for one in parts.sort(keys).iter_rows(named=True):
+    for one in parts.sort(keys[:-1]).iter_rows(named=True):
         count = one["most"] + 1 if counts is None else counts.get(one["graph"], 0)
-        whole = one["rows"] == one["pairs"] == count * one["permutations"]
-        if not whole or (one["least"], one["most"]) != (0, count - 1):
-            found = f"{one['rows']} scores of configurations {one['least']} to {one['most']}"
+        if (one["least"], one["most"], one["rows"]) != (0, count - 1, count) or not one["alike"]:
+            spread = "equally" if one["alike"] else "unequally"
+            found = f"{one['rows']} configurations, {one['least']} to {one['most']}, {spread} often"
             expected = f"each of 0 to {count - 1} once a permutation; {ADVICE}"
-            raise DataError(path, " ".join(one[key] for key in keys), found, expected)
+            raise DataError(path, " ".join(one[key] for key in keys[:-1]), found, expected)
+    return means.select(*keys, "score").sort(keys)
 
 
 def check_graphs(path: Path, scores: pl.DataFrame, wanted: Mapping[str, Iterable[str]]) -> None:

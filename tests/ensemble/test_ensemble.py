@@ -100,16 +100,26 @@ def of(graph: str, config: int) -> pl.Expr:
         (lambda s: s.with_columns(score=pl.lit(float("inf"))), "score: .* not finite"),
         (lambda s: s.clear(), "test: found no a"),
         (lambda s: s.filter(pl.col("graph") != "b"), "valid: found no b"),
-        (lambda s: s.with_columns(graph=pl.lit("z")), "test: found no a"),
+        (lambda s: s.with_columns(graph=pl.lit("z")), "test z: found 2"),
         (lambda s: s.with_columns(split=pl.lit("dev")), "dev: found a"),
-        (lambda s: pl.concat([s, s.with_columns(graph=pl.lit("z"))]), "test: found z"),
-        (lambda s: s.filter(~of("b", 2)), "valid b: found 4 scores of configurations 0 to 1"),
-        (lambda s: s.filter(~of("b", 1)), "valid b: found 4 scores of configurations 0 to 2"),
-        (lambda s: pl.concat([s, s.filter(of("a", 1))]), "test a: found 6 scores"),
+        (lambda s: pl.concat([s, s.with_columns(graph=pl.lit("z"))]), "test z: found 2"),
+        (lambda s: s.with_columns(split=pl.lit("test")), "test: found b, which is not"),
+        (lambda s: s.filter(~of("b", 2)), "valid b: found 2 configurations, 0 to 1, equally"),
+        (lambda s: s.filter(~of("b", 1)), "valid b: found 2 configurations, 0 to 2"),
+        (
+            lambda s: pl.concat([s, s.filter(of("a", 1))]),
+            "test a: found 2 configurations, 0 to 1, unequally",
+        ),
         (lambda s: s.with_columns(config=pl.col("config") + 1), "test a: .* 1 to 2"),
         (lambda s: s.with_columns(config=pl.col("config") - 1), "test a: .* -1 to 0"),
-        (lambda s: s.with_columns(permutation=pl.lit(0)), "test a: found 4 scores"),
-        (lambda s: s.filter(~(of("b", 0) & (pl.col("permutation") == 1))), "valid b: found 5"),
+        (
+            lambda s: s.with_columns(permutation=pl.lit(0)),
+            "test a: found 2 configurations, 0 to 1, uneq",
+        ),
+        (
+            lambda s: s.filter(~(of("b", 0) & (pl.col("permutation") == 1))),
+            "valid b: found 3 configurations, 0 to 2, unequally",
+        ),
     ],
 )
 def test_scores_that_cannot_be_believed(tmp_path, change, message):
