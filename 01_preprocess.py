@@ -17,7 +17,7 @@ from lib.cache.manifest import read_manifest
 from lib.errors import one_line_errors
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.summary import log_sizes, summary_table
-from lib.stage import Stage
+from lib.stage import Stage, record_path
 
 
 def main(stage: Stage) -> None:
@@ -35,7 +35,7 @@ def main(stage: Stage) -> None:
     cache = args.outputs / chosen.cache
     about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
     given = (args.jobs, args.keep_going, bar, chosen.kind)
-    stage.alone(args.outputs, cache)
+    stage.alone(args.outputs, cache, record_path(args.outputs, "preprocess", chosen))
     table, skipped = write_cache(cache, files, about, *given)
     data = read_manifest(cache)["fingerprint"]
     log_sizes(stage.begin("preprocess", args.outputs, chosen, data), table)

@@ -13,7 +13,7 @@ import torch
 from tqdm import tqdm
 
 from lib import checkpoint, settings
-from lib.artifacts import atomic_file, write_json
+from lib.artifacts import atomic_files, write_json
 from lib.cache.reader import Cache
 from lib.errors import UserError, one_line_errors
 from lib.files.parquet import write_parquet
@@ -24,6 +24,8 @@ from lib.tracking import epoch_point
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.summary import log_graphs, summary_table
+
+RESULTS = ("model.safetensors", "last.safetensors", "metrics.json", "history.parquet")
 
 
 def main(stage: Stage) -> None:
@@ -37,7 +39,8 @@ def main(stage: Stage) -> None:
 
     folder = args.outputs / chosen.results / f"fold_{args.fold}"
     cache = Cache(args.outputs / chosen.cache)
-    stage.alone(args.outputs, folder)
+    files = [folder / name for name in RESULTS]
+    stage.alone(args.outputs, folder, *files)
     data = load_fold(cache, args.fold, chosen)
     network = new_network(lambda: build_network(chosen), data, chosen.seed, args.fold)
     training = FoldTraining(network, data, chosen, args.fold)
@@ -63,17 +66,13 @@ def main(stage: Stage) -> None:
     history = training.history()
     stage.note(earlier_seconds=history["seconds"][: training.resumed_at].sum())
 
-    checkpoint.save(folder / "model.safetensors", training.best, {**about, **validation["best"]})
-    last = network.state_dict()
-    checkpoint.save(folder / "last.safetensors", last, {**about, **validation["last"]})
-    with atomic_file(folder / "history.parquet") as temporary:
-        write_parquet(history, temporary)
-    write_json(folder / "metrics.json", {**about, "validation": used, **validation})
+    with atomic_files(*files) as (best, last, metrics, epochs_table):
+        checkpoint.save(best, training.best, {**about, **validation["best"]})
+        checkpoint.save(last, network.state_dict(), {**about, **validation["last"]})
+        write_json(metrics, {**about, "validation": used, **validation})
+        write_parquet(history, epochs_table)
     training.end(state)
-    kept = ("model.safetensors", "last.safetensors", "metrics.json")
-    tracker.artifact(
-        f"weights-{chosen.results}-fold-{args.fold}", "model", *(folder / name for name in kept)
-    )
+    tracker.artifact(f"weights-{chosen.results}-fold-{args.fold}", "model", *files[:3])
     print(
         f"{summary_table(history, validation, metric)}\n"
         f"train: {chosen.results} fold {args.fold}: validation {metric} {used[metric]:.4f} "

@@ -35,7 +35,7 @@ def main(stage: Stage) -> None:
     folder = args.outputs / chosen.results
     cache = Cache(args.outputs / chosen.cache)
     path = folder / "scores" / f"fold_{args.fold}.parquet"
-    stage.alone(args.outputs, path)
+    stage.alone(args.outputs, path, path)
     weights = folder / f"fold_{args.fold}" / settings.WEIGHTS_FILES[chosen.weights]
     tensors, about = checkpoint.load(weights)
     expect(about, {"data": str}, weights)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import polars as pl
 
 from lib import settings
-from lib.artifacts import write_json
+from lib.artifacts import atomic_files, write_json
 from lib.blending import blend_frames, choose_folds
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
@@ -21,8 +21,12 @@ from lib.errors import one_line_errors
 from lib.files.results import read_fold_metrics
 from lib.folds import splits_of_fold
 from lib.provenance import versions
+from lib.report.experiment import read_experiment
+from lib.report.page import write_page
 from lib.report.publish import publish
 from lib.stage import Stage
+
+RESULTS = ("submission.csv", "metrics.json", "report.html")
 
 
 def main(stage: Stage) -> None:
@@ -35,7 +39,8 @@ def main(stage: Stage) -> None:
     cache = Cache(args.outputs / chosen.cache)
     kind, metric = KINDS[chosen.kind], chosen.metric
 
-    stage.alone(args.outputs, folder / "submission.csv")
+    results = [folder / name for name in RESULTS]
+    stage.alone(args.outputs, folder / "submission.csv", *results)
 
     files = fold_files(folder / "scores", args.folds)
     validation = {
@@ -68,10 +73,12 @@ def main(stage: Stage) -> None:
     stage.begin("ensemble", args.outputs, chosen, cache.fingerprint, trained=trained)
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
     folds = {f"validation_{metric}": validation, "blended": best}
-    write_submission(folder / "submission.csv", rows)
-    write_json(folder / "metrics.json", {**sections, "folds": folds, "settings": about})
-
-    publish(folder, measurements, stage)
+    with atomic_files(*results) as (submission, metrics, report):
+        write_submission(submission, rows)
+        write_json(metrics, {**sections, "folds": folds, "settings": about})
+        experiment = read_experiment(folder, metrics)
+        write_page(report, experiment, measurements, stage.record())
+    publish(experiment, stage)
 
     print(evaluation.summary_table(sections.items(), kind.columns))
     print(

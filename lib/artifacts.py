@@ -14,7 +14,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,7 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
             ``path``.
     """
     path = Path(path)
+    check_place(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
     temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex[:12]}-{path.name}"
@@ -55,6 +56,35 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+@contextmanager
+def atomic_files(*paths: Path) -> Iterator[list[Path]]:
+    """Yield temporary paths; when the block succeeds, their files take their places together.
+
+    None does if one of them cannot be written, so that results of two runs do not mix. (A kill, or
+    a disk that fails, between the renames at the end still can leave some of each.)
+
+    Raises:
+        OSError: as :func:`atomic_file`.
+    """
+    for path in paths:
+        check_place(path)
+    with ExitStack() as complete:
+        yield [complete.enter_context(atomic_file(path)) for path in paths]
+
+
+def check_place(path: Path | str) -> None:
+    """Raise an OSError if no file can come to ``path``: something else has its name, or its
+    folder's. Call it before long work whose result goes there."""
+    path = Path(path)
+    if path.is_dir() and not path.is_symlink():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    for parent in path.parents:
+        if parent.is_dir():
+            return
+        if os.path.lexists(parent):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent))
 
 
 @contextmanager

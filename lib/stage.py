@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from lib.artifacts import fingerprint_value, read_json, write_json
+from lib.artifacts import check_place, fingerprint_value, read_json, write_json
 from lib.errors import DataError
 from lib.files.locks import only_writer
 from lib.files.schema import expect
@@ -54,16 +54,22 @@ class Stage:
         self.about: dict[str, Any] = {}
         self.locks = ExitStack()
 
-    def alone(self, outputs: Path, artifact: Path) -> bool:
+    def alone(self, outputs: Path, artifact: Path, *files: Path) -> bool:
         """Let no other run write what this stage writes, until it ends; wait for one that does.
 
         Args:
             outputs: where results go.
             artifact: what the stage writes, a path below ``outputs``.
+            files: that it will write; if one cannot be, that is told now, not after the work.
 
         Returns:
             Whether there was one to wait for.
+
+        Raises:
+            OSError: if one of ``files`` cannot be written.
         """
+        for file in files:
+            check_place(file)
         return self.locks.enter_context(only_writer(outputs, artifact))
 
     def begin(
@@ -100,7 +106,8 @@ class Stage:
             "machine": machine(),
         }
         part = name if fold is None else f"{name}_{fold}"
-        self.path = Path(outputs) / _record(part, settings)
+        self.path = record_path(outputs, part, settings)
+        check_place(self.path)
         kept = settings.results.replace("@", "-")  # W&B's ids have letters, digits and dashes
         identity = fingerprint_value({"settings": chosen, "data": data, "trained": identity})
         self.about["run"] = f"{kept}-{part.replace('_', '-')}-{identity[:12]}"
@@ -180,18 +187,24 @@ def _run_of_preprocessing(outputs: Path, settings: Any, data: str) -> str | None
     It stands in its own group where nobody names the experiment, for a cache serves many.
     """
     try:
-        record = read_record(Path(outputs) / _record("preprocess", settings))
+        record = read_record(record_path(outputs, "preprocess", settings))
     except DataError:
         return None
     return record.get("run") if record.get("data") == data else None
 
 
-def _record(part: str, settings: Any) -> Path:
-    """Where the record of a stage goes, below the outputs: stage 1's beside its cache."""
+def record_path(outputs: Path, part: str, settings: Any) -> Path:
+    """Where the record of a run goes: stage 1's beside its cache, of others beside the results.
+
+    Args:
+        outputs: where results go.
+        part: the stage, and its fold if it has one: ``preprocess``, ``train_0``.
+        settings: the stage's.
+    """
     if part == "preprocess":
-        cache = settings.cache
+        cache = outputs / settings.cache
         return cache.parent / FOLDER / f"{cache.name.replace('cache', part)}.json"
-    return Path(settings.results, FOLDER, f"{part}.json")
+    return outputs / settings.results / FOLDER / f"{part}.json"
 
 
 def read_record(path: Path) -> dict[str, Any]:

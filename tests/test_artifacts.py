@@ -10,7 +10,9 @@ import pytest
 
 from lib.artifacts import (
     atomic_file,
+    atomic_files,
     atomic_folder,
+    check_place,
     fingerprint_files,
     fingerprint_value,
     read_json,
@@ -90,6 +92,51 @@ def test_a_folder_of_a_files_name_stays(tmp_path):
     assert (raised.value.filename, raised.value.filename2) == (str(path), None)
     assert listing(tmp_path) == ["file.txt"]
     assert listing(path) == ["below"]
+
+
+def test_files_appear_together(tmp_path):
+    paths = [tmp_path / "a" / "one.txt", tmp_path / "b" / "two.json"]
+    with atomic_files(*paths) as (one, two):
+        one.write_text("one")
+        write_json(two, 2)
+        assert not any(path.exists() for path in paths)
+    assert [path.read_text() for path in paths] == ["one", "2\n"]
+    assert listing(tmp_path / "a") + listing(tmp_path / "b") == ["one.txt", "two.json"]
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_no_file_appears_if_one_cannot(tmp_path, bad, when):
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        path.write_text("old")
+    if when == "before":
+        paths[bad].unlink()
+        paths[bad].mkdir()
+    with pytest.raises(OSError) as raised, atomic_files(*paths) as temporary:
+        for number, path in enumerate(temporary):
+            if number == bad:
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            path.write_text("new")
+    assert raised.value.filename == str(paths[bad])
+    kept = [path.read_text() for path in paths if path.is_file()]
+    assert kept == ["old"] * (3 if when == "while" else 2)
+    assert listing(tmp_path) == ["a", "b", "c"]
+
+
+def test_a_place_for_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path)  # which a file takes the place of
+    for path in ("new", "file", "a/b/new", "link", "link/a/new"):
+        check_place(tmp_path / path)
+    for path, error in {".": IsADirectoryError, "file/a/b": NotADirectoryError}.items():
+        with pytest.raises(error) as raised:
+            check_place(tmp_path / path)
+        assert raised.value.filename == str(tmp_path / path.removesuffix("/a/b"))
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(NotADirectoryError, match="loop"):
+        check_place(tmp_path / "loop" / "a")
+    assert listing(tmp_path) == ["file", "link", "loop"]
 
 
 def test_a_file_of_a_folders_name_stays(tmp_path):

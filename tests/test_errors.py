@@ -17,6 +17,7 @@ import torch
 from lib import checkpoint
 from lib.errors import DataError, UserError, one_line_errors
 from lib.files.parquet import write_parquet
+from lib.train.loop import FoldTraining
 
 from .builders import COLLECTION, TGRAPH
 from .stages import REPOSITORY, TINY_FLAGS, environment, run_stage
@@ -316,12 +317,40 @@ class TestWhatCannotBeWritten:
             found = error_of(line)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        # A small submission is written; what is large beside it is not.
+        # A small submission could be written; what is large beside it could not.
         first = result.replace("submission.csv", "metrics.json")
         assert found.endswith(f"{first}: File too large\n")
         after = contents(root / "outputs")
         assert before == {path: content for path, content in after.items() if path in before}
-        assert [path.name for path in after if path not in before] in ([], ["submission.csv"])
+        assert after.keys() == before.keys()
+
+
+@pytest.mark.parametrize("spoiled", ["metrics.json", "report.html", "stages", "history.parquet"])
+def test_results_of_stage_4_appear_together(error_of, root, monkeypatch, capfd, spoiled):
+    """Whatever one of them fails for, the others are those of before."""
+    main(monkeypatch, root, "04_ensemble.py", "--folds", "1")
+    capfd.readouterr()
+    results = root / "outputs" / TGRAPH
+    path = results / ("fold_0/history.parquet" if spoiled == "history.parquet" else spoiled)
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+        (path / "mine").mkdir(parents=True)
+    if spoiled == "stages":
+        path.write_text("mine")
+    before = contents(results)
+    assert f"{path}: " in error_of("04_ensemble.py --folds 1 --blending rank")
+    assert contents(results) == before
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "history.parquet", "metrics.json"])
+def test_a_place_that_is_taken_is_told_before_training(error_of, root, monkeypatch, name):
+    path = root / "outputs" / TGRAPH / "fold_0" / name
+    path.unlink()
+    path.mkdir()
+    monkeypatch.setattr(FoldTraining, "run", lambda *_: pytest.fail("trained"))
+    assert f"{path}: Is a directory" in error_of(STAGES[1])
 
 
 @pytest.mark.parametrize("line", [STAGES[0]])

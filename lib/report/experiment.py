@@ -134,8 +134,12 @@ HISTORY = {"epoch": "number"}  # columns, beside what was logged
 NO_SETTINGS = ("data", "identity", "fold", "collection")
 
 
-def read_experiment(folder: Path) -> Experiment:
+def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experiment:
     """Read a collection's folder.
+
+    Args:
+        folder: the folder.
+        metrics_file: stage 4's numbers, where they do not lie there yet.
 
     Raises:
         UserError: if there is no such folder.
@@ -149,7 +153,8 @@ def read_experiment(folder: Path) -> Experiment:
         fold: _table(folder / f"fold_{fold}" / "history.parquet", HISTORY, "train again")
         for fold in folds
     }
-    metrics = read_metrics(folder / "metrics.json") if (folder / "metrics.json").exists() else {}
+    path = metrics_file or folder / "metrics.json"
+    metrics = read_metrics(path) if path.exists() else {}
     cache = cache_of(folder, metrics.get("settings") or next(iter(folds.values()), {}))
     study = folder / "study" / "study.parquet"
     experiment = Experiment(

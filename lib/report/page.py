@@ -50,32 +50,31 @@ def write_report(
     Returns:
         The file.
     """
-    return write_page(read_experiment(folder), measurements, running)
+    path = folder / "report.html"
+    write_page(path, read_experiment(folder), measurements, running)
+    return path
 
 
 def write_page(
+    path: Path,
     experiment: Experiment,
     measurements: pl.DataFrame | None = None,
     running: dict[str, Any] | None = None,
-) -> Path:
-    """Write ``report.html`` of an experiment that was read.
+) -> None:
+    """Write the report of an experiment that was read.
 
     Args:
+        path: the page.
         experiment: what it tells of.
         measurements: runtimes that are not in the scores: those of the test split.
         running: the record so far of the stage that writes the report, whose own record on disk
             is still that of its last run.
-
-    Returns:
-        The file.
     """
     if running:
         experiment.stages[running["stage"]] = running
-    path = experiment.folder / "report.html"
     with atomic_file(path) as temporary:
         # Half a surrogate pair, from a name that is not UTF-8, has no way to be written.
         temporary.write_text(render(experiment, measurements), "utf-8", errors="replace")
-    return path
 
 
 def render(experiment: Experiment, measurements: pl.DataFrame | None = None) -> str:

@@ -1,29 +1,23 @@
-"""What stage 4 does with its results once they are written: the report, and W&B."""
+"""What stage 4 tells W&B of its results once they are written."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import polars as pl
 
 from lib.report import tables
-from lib.report.experiment import SECTIONS, Experiment, read_experiment
-from lib.report.page import write_page
+from lib.report.experiment import SECTIONS, Experiment
 from lib.report.statistics import mean
 from lib.stage import Stage
 
 
-def publish(folder: Path, measurements: pl.DataFrame | None, stage: Stage) -> None:
-    """Write ``report.html`` and send final tables, plots and the submission to W&B, each fold's
-    validation score and which were blended among them.
+def publish(experiment: Experiment, stage: Stage) -> None:
+    """Send final tables, plots, the report and the submission to W&B, each fold's validation score
+    and which were blended among them.
 
     Args:
-        folder: the collection's; submission and metrics are in it.
-        measurements: runtimes that are not in the scores.
+        experiment: whose submission, metrics and report are written.
         stage: that runs, begun.
     """
-    experiment = read_experiment(folder)
-    page = write_page(experiment, measurements, stage.record())
     tracker = stage.tracker
     if tracker is None:
         return
@@ -45,7 +39,8 @@ def publish(folder: Path, measurements: pl.DataFrame | None, stage: Stage) -> No
         if len(points) and points.width == 3:
             title = f"{scheme.main.name}, {section}: network against {scheme.baseline_name}"
             tracker.plot(f"plots/{section}", points, x, y, title)
-    tracker.page("report", page)
+    folder = experiment.folder
+    tracker.page("report", folder / "report.html")
     kept = (folder / name for name in ("submission.csv", "metrics.json", "report.html"))
     tracker.artifact(f"submission-{collection}", "submission", *kept)
 
