@@ -62,8 +62,9 @@ def one_line_errors() -> Iterator[None]:
 
 
 def in_one_line(error: BaseException) -> str:
-    """What went wrong, without line breaks."""
-    return " ".join(_in_words(error).split())
+    """What went wrong, without line breaks and what else terminals act on instead of showing it."""
+    text = " ".join(_in_words(error).split())
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _in_words(error: BaseException) -> str:

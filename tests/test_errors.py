@@ -419,6 +419,12 @@ def test_a_message_of_many_lines_becomes_one(capsys):
     assert capsys.readouterr().err == "error: first second third\n"
 
 
+def test_what_terminals_act_on_is_shown_instead(capsys):
+    with pytest.raises(SystemExit), one_line_errors():
+        raise UserError("a\x1b[31mb\x00c\u202ed\x7f\u2028é\x85\udcffe")
+    assert capsys.readouterr().err == "error: a\\x1b[31mb\\x00c\\u202ed\\x7f é \\udcffe\n"
+
+
 def test_an_interruption_is_one_line(capsys):
     with pytest.raises(SystemExit) as stopped, one_line_errors():
         raise KeyboardInterrupt
