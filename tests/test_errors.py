@@ -216,8 +216,9 @@ def test_a_fold_without_scores_is_not_left_out(error_of, root):
         found = error_of(f"04_ensemble.py {flags}")
         assert f"{folder / 'fold_0.parquet'}: no such file; run 03_infer.py --fold 0" in found
     study = "lib/study/__main__.py"
-    for line in ("04_ensemble.py --folds 0", f"{study} --folds -1", f"{study} --jobs 0"):
-        assert "at least 1" in error_of(line)
+    for line in ("04_ensemble.py --folds 0", f"{study} --folds -1"):
+        assert "must be from 1 to --folds-total, 2" in error_of(line)
+    assert "at least 1" in error_of(f"{study} --jobs 0")
     assert "fold_1/last.safetensors" in error_of(f"{study} --folds 2")
 
 
