@@ -28,6 +28,8 @@ TABLES = {
     "tasks": {
         **dict.fromkeys(("task", "operators", "arguments", "split"), "text"),
         "flops": "number",
+        "distinct": "integer",
+        "sampled": "integer",
     },
     "networks": {"network": "text", "family": "text", "task": "integer", "calls": "integer"},
     "programs": {

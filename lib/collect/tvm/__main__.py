@@ -30,6 +30,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=Path("outputs/collect-programs"))
     parser.add_argument("--networks", default="*", help="comma-separated names or patterns")
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all tasks")
+    parser.add_argument(
+        "--first-round", type=int, default=0, help="where to begin, counting from 0"
+    )
     parser.add_argument("--programs", type=int, default=8, help="programs of a task in a round")
     parser.add_argument("--devices", default="sse2,avx2,avx512", help="instruction sets")
     parser.add_argument("--phases", default=DEFAULT_PHASES, help=f"of {', '.join(raw.PHASES)}")
@@ -65,7 +68,7 @@ def main() -> None:
     tasks = sorted(set(tasks) - set(search))
     print(f"collect: {len(tasks)} tasks of {len(names)} networks")
     for jobs in tqdm(
-        list(plan.chunks(args.output, phases, args.rounds, tasks, search)),
+        list(plan.chunks(phases, range(args.first_round, args.rounds), tasks, search)),
         unit="process",
         disable=None,
     ):

@@ -99,10 +99,12 @@ class Bench:
         return Pending(place, fields, said, Stopwatch(functions, args), arena, shape)
 
     def drawn(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
-        """The programs of one round, none of them measured in an earlier one."""
+        """The programs of one round, none of them in an earlier one that is in this folder."""
         seen = set()
         for before in range(turn):
-            seen.update(raw.read(raw.path(self.work, phase, before, task)).hash.tolist())
+            path = raw.path(self.work, phase, before, task)
+            if path.exists():
+                seen.update(raw.read(path).hash.tolist())
         seed = zlib.crc32(f"{phase}:{task}:{turn}".encode())
         return compiler.Sampler(module, seed).distinct(self.settings.programs, seen)
 

@@ -61,7 +61,7 @@ def searched(work: Path, tasks: dict[str, dict[str, Any]], kept: set[str]) -> li
 
 
 def chunks(
-    work: Path, phases: Sequence[str], rounds: int, tasks: Sequence[str], search: Sequence[str]
+    phases: Sequence[str], rounds: range, tasks: Sequence[str], search: Sequence[str]
 ) -> Iterator[list[Job]]:
     """The jobs of one process after the other.
 
@@ -70,7 +70,7 @@ def chunks(
     """
     order = sorted(tasks)
     groups = [order[k : k + JOBS] for k in range(0, len(order), JOBS)]
-    for turn in range(rounds):
+    for turn in rounds:
         repeated: list[str] = []
         for group in [*groups, []]:
             jobs: list[Job] = []

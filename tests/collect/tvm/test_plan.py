@@ -33,9 +33,9 @@ def test_tasks_that_are_tiny_or_slow_or_have_few_schedules_are_passed_over(chang
     assert plan.eligible(ABOUT | change) is measured
 
 
-def test_rounds_go_over_all_tasks_and_repetitions_come_in_a_later_process(tmp_path):
+def test_rounds_go_over_all_tasks_and_repetitions_come_in_a_later_process():
     tasks = [task_name(k) for k in range(150)]
-    found = list(plan.chunks(tmp_path, ["main", "again"], 2, tasks, []))
+    found = list(plan.chunks(["main", "again"], range(2), tasks, []))
     jobs = [job for chunk in found for job in chunk]
     main = [job for job in jobs if job[0] == "main"]
     assert [turn for _, turn, _ in main] == [0] * 150 + [1] * 150
@@ -47,16 +47,16 @@ def test_rounds_go_over_all_tasks_and_repetitions_come_in_a_later_process(tmp_pa
     assert max(len([j for j in chunk if j[0] == "main"]) for chunk in found) == plan.JOBS
 
 
-def test_other_phases_come_when_asked_for(tmp_path):
+def test_other_phases_come_when_asked_for():
     tasks = [task_name(k) for k in range(3)]
-    found = list(plan.chunks(tmp_path, ["search", "plain"], 1, tasks, tasks[:1]))
+    found = list(plan.chunks(["search", "plain"], range(1), tasks, tasks[:1]))
     jobs = [job for chunk in found for job in chunk]
     assert jobs == [("search", 0, tasks[0]), *(("plain", 0, t) for t in sorted(tasks))]
 
 
-def test_a_share_of_the_first_round_is_timed_on_two_threads(tmp_path):
+def test_a_share_of_the_first_round_is_timed_on_two_threads():
     tasks = [task_name(k) for k in range(200)]
-    found = list(plan.chunks(tmp_path, ["threads"], 3, tasks, []))
+    found = list(plan.chunks(["threads"], range(3), tasks, []))
     jobs = [job for chunk in found for job in chunk]
     assert {(phase, turn) for phase, turn, _ in jobs} == {("threads", 0)}
     assert 30 <= len(jobs) <= 70

@@ -1,0 +1,163 @@
+"""Raw files as rows of tables: which programs count, and what their labels are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lib.collect.tvm import raw
+from lib.collect.tvm.merge import DISAGREEMENT
+from lib.tensorir.records import DISAGREE, SLOW
+from lib.tensorir.tree import COLUMNS, positions
+
+LONG = 2e-2  # seconds: from here on a first run is as good as any
+OUTPUTS = 1e-4  # two programs of a task agree if their outputs' fingerprints do, to that part
+SLOWNESS = 0.15  # of the reference program at its best moment, above which a latency is flagged
+
+
+@dataclass
+class Gathered:
+    """Rows of the tables, as they come from raw files."""
+
+    tasks: dict[str, int]
+    devices: dict[str, dict[str, Any]] = field(default_factory=dict)
+    programs: list[tuple] = field(default_factory=list)
+    latencies: list[tuple] = field(default_factory=list)
+    unscheduled: list[tuple] = field(default_factory=list)
+    nodes: list[np.ndarray] = field(default_factory=list)
+    leaves: list[np.ndarray] = field(default_factory=list)
+    position: list[np.ndarray] = field(default_factory=list)
+    dropped: Counter = field(default_factory=Counter)
+    dates: list[str] = field(default_factory=list)
+    rounding: float = 0.0  # the largest error of a feature in half precision
+
+    def device(self, about: dict[str, Any], instructions: str, mcpu: str) -> int:
+        """The number of a device."""
+        words = about["processor"].replace("(", " ").replace(")", " ").replace(",", " ").lower()
+        short = "-".join(w for w in words.split() if w not in ("family", "model", "processor"))
+        name = f"{short}.{instructions}.{about['threads']}t"
+        self.devices.setdefault(
+            name,
+            {
+                "name": name,
+                "processor": about["processor"],
+                "instructions": instructions,
+                "mcpu": mcpu,
+                "threads": about["threads"],
+                "opt_level": about["opt_level"],
+            },
+        )
+        return list(self.devices).index(name)
+
+
+def seconds_of(measured: raw.Measured) -> np.ndarray:
+    """(devices, programs) the fastest reading, the first run counting for long ones alone."""
+    readings = measured.arrays["seconds"]
+    first = np.where(readings[..., :1] >= LONG, readings[..., :1], np.nan)
+    return np.nanmin(np.concatenate([first, readings[..., 1:]], -1), -1)
+
+
+def same_outputs(measured: raw.Measured) -> np.ndarray:
+    """(programs,) whether a program computes on every device what most programs of its file do."""
+    check = measured.arrays["check"]
+    middle = np.median(check, (0, 1))
+    return (np.abs(check - middle) <= OUTPUTS * np.abs(middle[0]) + 1e-30).all((0, 2))
+
+
+def finished(work: Path, *phases: str) -> Iterator[raw.Measured]:
+    """The raw files of some phases that have programs, in the order of tasks and rounds."""
+    paths = (path for phase in phases for path in (work / "raw" / phase).glob("[0-9][0-9]/*.npz"))
+    for path in sorted(paths, key=lambda p: (p.stem, p.parts[-3:])):
+        if not path.name.startswith(".") and len((found := raw.read(path)).hash):
+            yield found
+
+
+def gather(work: Path, tasks: dict[str, int]) -> Gathered:
+    """All rows, of the programs that were joined with their features and compute the same."""
+    found = Gathered(tasks)
+    usual = _usual_reference(work)
+    for one in finished(work, "main", "search"):
+        _add(found, work, one, usual)
+    for one in finished(work, "plain"):
+        seconds = seconds_of(one)
+        for k, instructions in enumerate(one.about["devices"]):
+            device = found.device(one.about, *instructions)
+            found.unscheduled.append((tasks[one.about["task"]], device, float(seconds[k, 0])))
+    return found
+
+
+def _usual_reference(work: Path) -> dict[str, float]:
+    """Processor -> what the reference program takes at its best moment of a job, in the middle."""
+    best: dict[str, list[float]] = {}
+    for one in finished(work, "main", "search"):
+        reference = float(np.nanmin(one.arrays["reference"]))
+        best.setdefault(one.about["processor"], []).append(reference)
+    return {name: float(np.median(values)) for name, values in best.items()}
+
+
+def _add(found: Gathered, work: Path, one: raw.Measured, usual: dict[str, float]) -> None:
+    """The rows of one raw file and of its repetitions."""
+    phase, turn, task = (one.about[key] for key in ("phase", "round", "task"))
+    joined, agree = one.arrays["joined"], same_outputs(one)
+    found.dropped["features and tree disagree"] += int((~joined).sum())
+    found.dropped["another output"] += int((joined & ~agree).sum())
+    kept = np.flatnonzero(joined & agree)
+    forest, tables = one.forest(), one.tables()
+    first = len(found.programs)
+    for k in kept:
+        tree = forest.tree(k)
+        found.nodes.append(np.stack([getattr(tree, name) for name in COLUMNS], 1).astype(np.int32))
+        found.leaves.append(half := tables[k].astype(np.float16))
+        found.rounding = max(found.rounding, float(np.abs(half - tables[k]).max()))
+        found.position.append(positions(tree))
+        sizes = len(tables[k]), tree.nodes
+        found.programs.append((found.tasks[task], str(one.hash[k]), turn, *sizes))
+    found.dates.append(one.about["measured_at"])
+    slow = float(np.nanmin(one.arrays["reference"])) / usual[one.about["processor"]] - 1 > SLOWNESS
+    repeated = [_repeated(work, p, one) for p in raw.REPEATING if raw.REPEATING[p] == phase]
+    second: dict[str, np.ndarray] = {}
+    for other in filter(None, repeated):
+        if _clock(other) == _clock(one):
+            devices = [instructions for instructions, _ in other.about["devices"]]
+            second |= zip(devices, seconds_of(other), strict=True)
+        else:  # another processor, or more threads: devices of their own
+            _latencies(found, other, kept, first, {}, 0)
+    _latencies(found, one, kept, first, second, SLOW * slow)
+
+
+def _clock(measured: raw.Measured) -> tuple[str, int]:
+    return measured.about["processor"], measured.about["threads"]
+
+
+def _repeated(work: Path, phase: str, one: raw.Measured) -> raw.Measured | None:
+    """What another process read of the same programs."""
+    path = raw.path(work, phase, one.about["round"], one.about["task"])
+    if not path.exists():
+        return None
+    found = raw.read(path)
+    return found if np.array_equal(found.hash, one.hash) else None
+
+
+def _latencies(
+    found: Gathered,
+    one: raw.Measured,
+    kept: np.ndarray,
+    first: int,
+    second: dict[str, np.ndarray],
+    flags: int,
+) -> None:
+    """A row for each program on each device; ``second`` has what another process read."""
+    for (instructions, mcpu), seconds in zip(one.about["devices"], seconds_of(one), strict=True):
+        device = found.device(one.about, instructions, mcpu)
+        again = second.get(instructions)
+        for row, k in enumerate(kept):
+            other = None if again is None else float(again[k])
+            mark = flags
+            if other is not None and abs(np.log(other / seconds[k])) > np.log1p(DISAGREEMENT):
+                mark |= DISAGREE
+            found.latencies.append((first + row, device, float(seconds[k]), other, mark))
