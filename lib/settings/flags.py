@@ -105,8 +105,7 @@ def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
     chosen = settings_for(args.collection, root.bundled, overrides)
     count, most = getattr(args, "folds", None), chosen.folds_total
     if count is not None and not 1 <= count <= most:
-        wanted = f"at least 1 and at most --folds-total, {most}"
-        raise UserError(f"--folds {count} (FOLDS of make): must be {wanted}")
+        raise UserError(f"--folds {count} (FOLDS of make): must be from 1 to --folds-total, {most}")
     if getattr(args, "show", False):
         print(settings_text(chosen, root, overrides))
         sys.exit()
