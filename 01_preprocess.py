@@ -6,6 +6,9 @@ Writes  <outputs>/<collection>/cache/ (or cache-<hops>/, if graphs are pruned ot
 
 from __future__ import annotations
 
+from lib.begin import one_line_errors  # before all others, which take seconds
+
+# isort: split
 import os
 import sys
 from functools import partial
@@ -14,7 +17,6 @@ from tqdm import tqdm
 
 from lib import settings
 from lib.cache.manifest import read_manifest
-from lib.errors import one_line_errors
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.summary import log_sizes, summary_table
 from lib.stage import Stage, record_path

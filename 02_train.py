@@ -7,6 +7,9 @@ Writes  <outputs>/<collection>[@<model>]/fold_<k>/{model,last}.safetensors, hist
 
 from __future__ import annotations
 
+from lib.begin import one_line_errors  # before all others, which take seconds
+
+# isort: split
 import math
 
 import torch
@@ -15,7 +18,7 @@ from tqdm import tqdm
 from lib import checkpoint, settings
 from lib.artifacts import atomic_files, write_json
 from lib.cache.reader import Cache
-from lib.errors import UserError, one_line_errors
+from lib.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.model import build_network
 from lib.provenance import run_identity, versions

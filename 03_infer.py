@@ -6,6 +6,9 @@ Writes  <outputs>/<collection>[@<model>]/scores/fold_<k>.parquet
 
 from __future__ import annotations
 
+from lib.begin import one_line_errors  # before all others, which take seconds
+
+# isort: split
 import time
 
 import polars as pl
@@ -15,7 +18,7 @@ from tqdm import tqdm
 from lib import checkpoint, settings
 from lib.artifacts import atomic_file
 from lib.cache.reader import Cache
-from lib.errors import DataError, one_line_errors
+from lib.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.schema import expect
 from lib.infer.scores import graphs_to_score, score_graphs

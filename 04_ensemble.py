@@ -7,6 +7,9 @@ Writes  <outputs>/<collection>[@<model>]/submission.csv, metrics.json and report
 
 from __future__ import annotations
 
+from lib.begin import one_line_errors  # before all others, which take seconds
+
+# isort: split
 import polars as pl
 
 from lib import settings
@@ -17,7 +20,6 @@ from lib.ensemble import evaluation
 from lib.ensemble.blend import fold_files, read_scores, validation_score
 from lib.ensemble.kinds import KINDS
 from lib.ensemble.submission import submission_rows, write_submission
-from lib.errors import one_line_errors
 from lib.files.results import read_fold_metrics
 from lib.folds import splits_of_fold
 from lib.provenance import versions

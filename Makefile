@@ -74,7 +74,7 @@ LIBRARY := $(shell find lib -name '*.py')
 py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py \
 	lib/report/__main__.py lib/report/compare.py lib/report/pictures.py lib/report/status.py \
 	lib/report/sync.py,$(foreach d,$(1),$(filter lib/$(d) lib/$(d)/%,$(LIBRARY))))
-FLOOR := errors.py artifacts.py command_line.py files folds.py settings terminal.py stage.py tracking.py provenance.py \
+FLOOR := __init__.py begin.py errors.py artifacts.py command_line.py files folds.py settings terminal.py stage.py tracking.py provenance.py \
 	tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
 LEARNING := batches.py memory.py moves.py scoring.py segments.py tiles.py checkpoint.py layouts native model

@@ -1,0 +1,26 @@
+"""All that the stages do. Whoever imports it tells errors in one line from then on."""
+
+import resource
+import sys
+
+INTERRUPTED, INTERRUPTED_CODE = "interrupted; run the same command again to go on", 130
+LEAST_ADDRESS_SPACE = 2 << 30  # bytes; with less, libraries abort, or wait for ever (OpenBLAS)
+
+
+def _tell(kind, error, trace) -> None:
+    """What Python calls with an error that nothing has caught, such as one during imports."""
+    from lib.errors import exit_because_of  # late, for it takes a while
+
+    exit_because_of(error)
+    sys.__excepthook__(kind, error, trace)
+
+
+sys.excepthook = _tell
+_allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+if 0 <= _allowed < LEAST_ADDRESS_SPACE:
+    print(
+        f"error: ulimit -v {_allowed >> 10} is too small: at least {LEAST_ADDRESS_SPACE >> 10} "
+        f"(kB), or `unlimited`, are needed",
+        file=sys.stderr,
+    )
+    sys.exit(2)

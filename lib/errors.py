@@ -8,10 +8,19 @@ on standard error and exit code 2; anything else is a defect of ours and keeps i
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from lib import INTERRUPTED, INTERRUPTED_CODE
+
+NO_MEMORY = re.compile(
+    "failed to map segment|cannot allocate memory|can't allocate memory|bad_alloc"
+    "|can't start new thread",
+    re.IGNORECASE,
+)
 
 
 class UserError(Exception):
@@ -48,17 +57,31 @@ def one_line_errors() -> Iterator[None]:
         _check_words(sys.argv)
         yield
         _flush_output()
-    except BrokenPipeError:  # who read our output (head, less) has seen enough
+    except Exception as error:
+        exit_because_of(error)
+        raise
+    except KeyboardInterrupt as error:
+        exit_because_of(error)
+
+
+def exit_because_of(error: BaseException) -> None:
+    """End the process with one line if a user can do something about ``error``."""
+    if isinstance(error, BrokenPipeError):  # who read our output (head, less) has seen enough
         _drop_output()
         sys.exit(141)
-    except (UserError, OSError, MemoryError) as error:
+    if isinstance(error, KeyboardInterrupt):
+        print(INTERRUPTED, file=sys.stderr)
+        sys.exit(INTERRUPTED_CODE)
+    if isinstance(error, UserError | OSError | MemoryError) or _is_want_of_memory(error):
         with suppress(OSError):
             _flush_output()
         print(f"error: {in_one_line(error)}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)
-        sys.exit(130)
+
+
+def _is_want_of_memory(error: BaseException) -> bool:
+    """Whether a library says that it got no memory, in words of its own."""
+    return isinstance(error, ImportError | RuntimeError) and bool(NO_MEMORY.search(str(error)))
 
 
 def in_one_line(error: BaseException) -> str:
@@ -69,7 +92,7 @@ def in_one_line(error: BaseException) -> str:
 
 def _in_words(error: BaseException) -> str:
     """Of an OSError the file and the reason, without its number."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or _is_want_of_memory(error):
         return f"out of memory{f': {error}' if str(error) else ''}"
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error) or type(error).__name__

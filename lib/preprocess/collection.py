@@ -7,11 +7,13 @@ ends the stage, with nothing written.
 from __future__ import annotations
 
 import shutil
+import signal
 import warnings
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -158,15 +160,32 @@ def _process_all(
     work = delayed(_process)
     # What joblib says when an error leaves tasks that nobody waits for any more.
     warnings.filterwarnings("ignore", r"\d+ tasks (which were still|have been succ)", UserWarning)
+    tasks = (
+        work(file, kind, settings, parts / str(index), keep_going)
+        for index, file in enumerate(files)
+    )
     try:
-        yield from parallel(
-            work(file, kind, settings, parts / str(index), keep_going)
-            for index, file in enumerate(files)
-        )
+        with _uninterrupted_children():
+            results = parallel(tasks)
+        yield from results
     except BrokenProcessPool:
         raise UserError(
             "a worker was killed, most likely for want of memory; try fewer with --jobs"
         ) from None
+
+
+@contextmanager
+def _uninterrupted_children() -> Iterator[None]:
+    """Processes that are started in the block are never interrupted, and this one after it.
+
+    On Ctrl-C the terminal tells every process, and each worker would print a traceback.
+    """
+    resource_tracker.ensure_running()  # whose start would lift the block
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _process(
