@@ -28,7 +28,7 @@ def main(stage: Stage) -> None:
     parser.add_argument(
         "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="worker processes"
     )
-    parser.add_argument("--keep-going", action="store_true", help="name bad files and skip them")
+    parser.add_argument("--keep-going", action="store_true", help="name bad files, skip them")
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
 

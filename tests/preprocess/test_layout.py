@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from lib.errors import DataError, UserError
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.layout import compress
 from lib.preprocess.summary import readable, summary_table
-from lib.tpugraphs.npz import LayoutGraph
+from lib.tpugraphs.npz import LayoutGraph, write_layout
 from lib.tpugraphs.padding import pad_with_minus_one
 from lib.tpugraphs.roots import find_root
 
@@ -142,6 +143,13 @@ def test_the_fingerprint_follows_sources_and_settings(root, tmp_path):
     first = fingerprint("a")
     assert fingerprint("b") == first
     assert fingerprint("c", hops=2) != first
+    touched = shutil.copytree(root, tmp_path / "touched", copy_function=shutil.copyfile)
+    assert fingerprint("touch", touched) == first  # of other times
+    path = touched / "npz" / FOLDER / "train" / "train_1.v1.0.npz"
+    times = path.stat().st_mtime_ns
+    write_layout(path, layout_graph("train_1.v1.0", 99))
+    os.utime(path, ns=(times, times))
+    assert fingerprint("edited", touched) != first
     changed = shutil.copytree(root, tmp_path / "changed")
     train, valid = (changed / "npz" / FOLDER / split for split in ("train", "valid"))
     (train / "train_1.v1.0.npz").rename(valid / "train_1.v1.0.npz")
