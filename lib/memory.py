@@ -1,4 +1,4 @@
-"""How much memory graph attention takes, and what is told when there is not enough."""
+"""How much memory there is, and what is told when it is not enough."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import torch
 
 from lib.errors import UserError
 
-FLOAT = 4  # bytes
 OVERHEAD = 1 << 28  # of the process beside tensors: what may be allocated on top of the limit
 REFUSALS = ("can't allocate memory", "not enough memory", "std::bad_alloc", "out of memory")
 
@@ -36,32 +35,6 @@ class Estimate:
     def __str__(self) -> str:
         """One line."""
         return f"{self.what} takes about {gigabytes(self.bytes)}"
-
-
-def attention_bytes(
-    nodes: int, edges: int, configurations: int, channels: int, layers: int, heads: int
-) -> int:
-    """Peak memory of a forward and backward pass of graph attention over n nodes.
-
-    Kept of each layer, a cell: its input, its projection, ELU's input and result (4 channels); an
-    attended edge: logits, LeakyReLU, exponential, sum and weight (5 heads). On top of that come
-    the gradients of one layer and what one layer gathers and weighs (2 channels an edge).
-
-    Args:
-        nodes, edges: of the part that gradients flow through.
-        configurations: b.
-        channels, layers, heads: of the network.
-    """
-    attended = 2 * edges + nodes
-    kept = layers * (4 * nodes * channels + 5 * attended * heads)
-    passing = 3 * nodes * channels + 2 * attended * channels
-    return FLOAT * configurations * (kept + passing)
-
-
-def forward_bytes(nodes: int, edges: int, configurations: int, channels: int, heads: int) -> int:
-    """Peak memory of a forward pass without gradients, of the same."""
-    attended = 2 * edges + nodes
-    return FLOAT * configurations * (4 * nodes * channels + attended * (channels + 3 * heads))
 
 
 @contextmanager

@@ -208,13 +208,13 @@ def test_a_run_changes_gradients_and_no_score(seed, start, length):
 def _stopped(made: AttentionModel, batch: WholeBatch, nodes: torch.Tensor) -> torch.Tensor:
     """The scores with every vector outside of the run detached, layer by layer."""
     from lib.model.gat import with_itself
-    from lib.model.inputs import spread
+    from lib.model.inputs import expand_rows
 
     part = batch.parts[0]
     graph, inside = part.graph, torch.zeros(12, 1, 1, dtype=torch.bool)
     inside[nodes] = True
     edges = with_itself(graph.sources, graph.pointers)
-    x = spread(made.table(graph), graph)
+    x = expand_rows(made.table(graph), graph)
     x = torch.where(inside, x, x.detach())
     for layer in made.layers:
         x = x + torch.nn.functional.elu(layer(x, *edges))

@@ -4,7 +4,7 @@ A configuration changes only the configurable nodes, and each of those only thro
 few layout triples that occur at it. So the input of the network, and every layer that works on
 single nodes, is computed once per *row*: one for each node that is not configurable and one for
 each distinct (configurable node, layout triple) pair of the batch. The table of rows is then
-spread over (nodes, configurations). This is exact: the same numbers as computing every
+expanded to (nodes, configurations). This is exact: the same numbers as computing every
 (configuration, node) cell, at a fraction of the work.
 """
 
@@ -131,7 +131,7 @@ class RowInputs(nn.Module):
         return torch.cat(parts, dim=1)
 
 
-def spread(table: Tensor, batch: GraphBatch) -> Tensor:
+def expand_rows(table: Tensor, batch: GraphBatch) -> Tensor:
     """Rows to (nodes, configurations, channels): the configurable nodes first.
 
     Args:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from lib import native
 from lib.model import fused
 from lib.model.attention import ChannelSelfAttention, ConfigurationCrossAttention
-from lib.model.inputs import GraphBatch, RowInputs, spread
+from lib.model.inputs import GraphBatch, RowInputs, expand_rows
 from lib.model.sage import SageConvolution
 
 EPSILON = 1e-5  # under the root of instance normalization, torch's own default
@@ -73,7 +73,7 @@ class TGraph(nn.Module):
             x = fused.pooled(self.blocks, table, fused.cells_of(batch), self.precision)
         else:
             with self._autocast(table):
-                x = spread(table, batch)  # (n, b, c)
+                x = expand_rows(table, batch)  # (n, b, c)
                 for block in self.blocks:
                     x = block(x, batch.sources, batch.pointers)
                 x = x.mean(dim=0)  # pooled over nodes: (b, c)

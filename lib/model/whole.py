@@ -20,7 +20,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lib.memory import FLOAT, forward_bytes
 from lib.model.gat import GraphAttention, with_itself
 from lib.model.inputs import (
     CONFIG_DIGITS,
@@ -30,8 +29,9 @@ from lib.model.inputs import (
     OPCODES,
     GraphBatch,
     Standardize,
-    spread,
+    expand_rows,
 )
+from lib.model.memory import FLOAT, forward_bytes
 from lib.model.parts import Found, Part, WholeBatch
 from lib.model.scatter import targets
 
@@ -102,7 +102,7 @@ class PoolingModel(GraphSum):
         """See :meth:`GraphSum.embed`."""
         features = torch.cat([self.inputs.nodes(part.graph), self.inputs.configs(part.graph)], 1)
         numbers = nn.functional.linear(features, self.linear.weight)  # (r, 1)
-        return spread(numbers, part.graph).sum(dim=0)
+        return expand_rows(numbers, part.graph).sum(dim=0)
 
     def forward_bytes(self, nodes: int, edges: int) -> int:
         """See :meth:`GraphSum.forward_bytes`; at worst all rows are of this configuration."""
@@ -162,12 +162,14 @@ class AttentionModel(GraphSum):
         """The sum over all nodes, and each layer's input at the ``watched`` nodes."""
         sources, pointers = with_itself(graph.sources, graph.pointers)
         table, seen = self.table(graph), []
-        x = spread(table, graph)  # (n, d, c)
+        x = expand_rows(table, graph)  # (n, d, c)
         for number, layer in enumerate(self.layers):
             if watched is not None:
                 seen.append(x[watched])
             # Before the first layer cells share the rows of the table, and so their projections.
-            projected = layer.projection(x) if number else spread(layer.projection(table), graph)
+            projected = (
+                layer.projection(x) if number else expand_rows(layer.projection(table), graph)
+            )
             x = x + nn.functional.elu(layer.attend(projected, sources, pointers))
         if watched is not None:
             seen.append(x[watched])

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from lib.cache.reader import Cache
-from lib.memory import Estimate, attention_bytes, forward_bytes, gigabytes
+from lib.memory import Estimate, gigabytes
+from lib.model.memory import attention_bytes, forward_bytes
 from lib.model.parts import Part, WholeBatch
 from lib.segments import SegmentedGraph, boundaries, whole_batch
 from lib.train.history import EmbeddingTable

@@ -1,4 +1,4 @@
-"""Standardization, embedding, and spreading rows over cells."""
+"""Standardization, embedding, and expanding rows to cells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.batches import graph_tensors
-from lib.model.inputs import RowInputs, Standardize, spread
+from lib.model.inputs import RowInputs, Standardize, expand_rows
 
 from ..builders import cached_graph
 
@@ -69,11 +69,11 @@ def test_what_was_never_seen_is_passed_on_as_zeros():
     assert made(torch.randn(4, 3)).eq(0).all()
 
 
-def test_spread_puts_each_row_where_its_cells_are():
+def test_expanding_puts_each_row_where_its_cells_are():
     graph = cached_graph(2)
     batch = graph_tensors(graph).batch(np.array([5, 1, 1]))
     table = torch.arange(float(len(batch.opcode)))[:, None]
-    x = spread(table, batch)[..., 0]  # (nodes, configurations)
+    x = expand_rows(table, batch)[..., 0]  # (nodes, configurations)
     assert torch.equal(x[: len(batch.cells)], batch.cells.float())
     others = torch.arange(float(12 - len(batch.cells)))
     assert torch.equal(x[len(batch.cells) :], others[:, None].expand(-1, 3))
