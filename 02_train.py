@@ -20,7 +20,7 @@ from lib.artifacts import atomic_files, write_json
 from lib.cache.reader import Cache
 from lib.errors import UserError
 from lib.files.parquet import write_parquet
-from lib.model import build_network
+from lib.inputs.networks import network_for
 from lib.provenance import run_identity, versions
 from lib.stage import Stage
 from lib.tracking import epoch_point
@@ -45,7 +45,7 @@ def main(stage: Stage) -> None:
     files = [folder / name for name in RESULTS]
     stage.alone(args.outputs, folder, *files)
     data = load_fold(cache, args.fold, chosen)
-    network = new_network(lambda: build_network(chosen), data, chosen.seed, args.fold)
+    network = new_network(lambda: network_for(chosen), data, chosen.seed, args.fold)
     training = FoldTraining(network, data, chosen, args.fold)
 
     about = {**settings.described(chosen), "fold": args.fold, "data": cache.fingerprint}

@@ -23,7 +23,7 @@ from lib.files.parquet import write_parquet
 from lib.files.schema import expect
 from lib.infer.scores import graphs_to_score, score_graphs
 from lib.infer.summary import log_splits, summary_table
-from lib.model import build_network
+from lib.inputs.networks import network_for
 from lib.stage import Stage
 
 
@@ -45,7 +45,7 @@ def main(stage: Stage) -> None:
     if about["data"] != cache.fingerprint:
         raise DataError(weights, "data", "another cache's fingerprint", "this one's: train again")
     settings.check_trained_with(weights, about, chosen)
-    network = build_network(chosen)
+    network = network_for(chosen)
     checkpoint.load_into(network, weights, tensors)
 
     tracker = stage.begin("infer", args.outputs, chosen, cache.fingerprint, args.fold, about)

@@ -77,7 +77,8 @@ py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugra
 FLOOR := __init__.py begin.py errors.py artifacts.py command_line.py files folds.py settings terminal.py stage.py tracking.py provenance.py \
 	tpugraphs cache
 PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
-LEARNING := batches.py memory.py moves.py scoring.py segments.py tiles.py checkpoint.py layouts native model
+LEARNING := batches.py memory.py moves.py scoring.py segments.py tiles.py checkpoint.py inputs layouts native \
+	model
 TRAIN_SOURCES := 02_train.py \
 	$(call py,$(FLOOR) $(LEARNING) metrics.py train)
 INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) blending.py infer)

@@ -2,7 +2,7 @@
 
 "Bytes of constrained tensors whose minor-most dimension moved": for each layout that a
 configuration sets, if the dimension that varies fastest is another than in the program as it
-stands, the tensor's bytes count, since reading or writing it against the grain costs a pass
+stands, the tensor's bytes count, since reading or writing it out of order costs a pass
 over it. More bytes, slower. On unseen programs it ranks better than the published networks.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
-from lib.layouts.operands import slots_of
-from lib.layouts.program import Program
+from lib.layouts.graph import TensorGraph
+from lib.layouts.operands import constrained_tensors
 
 OUTPUT_TILE_COLUMN = 15  # of a tile configuration: product of output_bounds (FORMAT.md, section 7)
 
@@ -22,18 +22,18 @@ OUTPUT_TILE_COLUMN = 15  # of a tile configuration: product of output_bounds (FO
 def moved_bytes(graph: CachedGraph) -> np.ndarray:
     """The baseline's score of each distinct configuration, (c,) float64; lower means faster.
 
-    Which tensor a layout is about, :func:`lib.layouts.operands.slots_of` says.
+    Which tensor a layout constrains, :func:`lib.layouts.operands.constrained_tensors` says.
     """
-    program = Program.of(graph)
+    tensors = TensorGraph.of(graph)
     chosen = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)[..., 0]  # (d, 3)
     scores = np.zeros(len(graph.cells))
     for place, node in enumerate(graph.config_nodes.tolist()):
         costs = np.zeros(len(chosen))
-        for slot, tensor in enumerate(slots_of(program, node).tensors):
-            if tensor >= 0 and len(program.shapes[tensor]):
-                fastest = program.plain(tensor)[0]
-                moved = (chosen[:, slot] >= 0) & (chosen[:, slot] != fastest)
-                costs += moved * program.bytes[tensor]
+        for role, tensor in enumerate(constrained_tensors(tensors, node).tensors):
+            if tensor >= 0 and tensors.rank(tensor):
+                fastest = tensors.plain[tensor][0]
+                moved = (chosen[:, role] >= 0) & (chosen[:, role] != fastest)
+                costs += moved * tensors.bytes[tensor]
         scores += costs[graph.cells[:, place]]  # one column at a time: c may be 100,000
     return scores
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,102 +12,120 @@ from torch import nn
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.layouts.chains import Chains
-from lib.layouts.program import Program
-from lib.layouts.propagation import Propagation
-from lib.layouts.rows import (
-    MOVE_FEATURES,
-    STATE_FEATURES,
+from lib.layouts.features import (
+    COPY_FEATURES,
+    OFF_LAYOUT_FEATURES,
     as_table,
-    move_features,
-    state_features,
+    copy_features,
+    off_layout_features,
 )
+from lib.layouts.graph import TensorGraph
+from lib.layouts.propagation import propagate
+from lib.layouts.tables import ProgramTables
 from lib.model.plus import CostBatch
 
-KEPT_NUMBERS = 1 << 20  # of moves and states that a graph's configurations are remembered by
+WIDTHS = {"copy_width": len(COPY_FEATURES), "off_layout_width": len(OFF_LAYOUT_FEATURES)}
+KEPT_NUMBERS = 1 << 20  # of copies and operations that a graph's configurations are remembered by
 
 
-class MovingGraph:
+class Resolved(NamedTuple):
+    """Numbers of the layout copies and off-layout operations of one configuration."""
+
+    copies: np.ndarray
+    off_layout: np.ndarray
+
+
+class CopiesGraph:
     """A graph whose configurations are resolved as they are needed.
 
     What a configuration does is remembered, while there is room, and so are the features of each
-    move and state that was met: batches of one graph share most of them.
+    layout copy and off-layout operation that was met: batches of one graph share most of them.
 
     Args:
-        graph: whole, or the part that pruning kept: then layouts reach that part only.
-        reach: how far a layout reaches, see :class:`lib.layouts.propagation.Propagation`.
+        graph: whole, or the part that pruning kept: then layouts propagate in that part only.
+        propagation: how far, see :func:`lib.layouts.propagation.propagate`.
     """
 
-    def __init__(self, graph: CachedGraph, reach: str):
-        self.graph = graph
-        self.program = Program.of(graph)
-        self.chains = Chains(self.program)
-        self.propagation = Propagation(self.program, reach)
+    def __init__(self, graph: CachedGraph, propagation: str):
+        self.graph, self.propagation = graph, propagation
+        self.tables = ProgramTables.of(TensorGraph.of(graph))
+        self.chains = Chains(self.tables.facts.graph)
         digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
-        self.layouts = self.propagation.numbers_of(digits)  # (d, 3)
-        self._moves: list[list[float]] = []
-        self._states: list[list[float]] = []
-        self._known: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self.layouts = self.tables.orders.numbers_of(digits)  # (d, 3)
+        self._copies: list[list[float]] = []  # features, by number
+        self._off_layout: list[list[float]] = []
+        self._known: dict[int, Resolved] = {}
         self._room = KEPT_NUMBERS
-        sizes = [
-            self.program.bytes[node]
-            for node in range(len(self.program.opcode))
-            if self.propagation.moves_data(node)
-        ]
-        self._total = max(1.0, float(np.sum(sizes)))
+        self._bytes = self.tables.facts.graph.bytes
+        self._total = max(1.0, float(self._bytes[np.array(self.tables.facts.has_order, bool)].sum()))
 
-    def batch(self, rows: np.ndarray) -> CostBatch:
-        """What the configurations at ``rows`` of the cache's cells do, (b,) integers."""
-        each = self._found(rows)
-        (moves, move_places), (states, state_places) = (
-            _distinct([one[kind] for one in each]) for kind in (0, 1)
-        )
-        of = self.propagation
+    def batch(self, configurations: np.ndarray) -> CostBatch:
+        """What some configurations do, (b,) integers: their positions in the cache's cells."""
+        effects = self._effects(configurations)
+        copies, copy_places = _distinct([each.copies for each in effects])
+        operations, places = _distinct([each.off_layout for each in effects])
+        copied = (self.tables.copies.items[number].tensor for number in copies)
+        nodes = (self.tables.off_layout.items[number].node for number in operations)
+        copy_table = as_table([self._copies[n] for n in copies], len(COPY_FEATURES))
+        table = as_table([self._off_layout[n] for n in operations], len(OFF_LAYOUT_FEATURES))
         return CostBatch(
-            moves=torch.from_numpy(as_table([self._moves[n] for n in moves], MOVE_FEATURES)),
-            move_bytes=self._shares(of.moves.items[n][0] for n in moves),
-            move_places=torch.from_numpy(move_places),
-            states=torch.from_numpy(as_table([self._states[n] for n in states], STATE_FEATURES)),
-            state_bytes=self._shares(of.states.items[n][0] for n in states),
-            state_places=torch.from_numpy(state_places),
-            configurations=len(rows),
+            copies=torch.from_numpy(copy_table),
+            copy_bytes=self._shares(copied),
+            copy_places=torch.from_numpy(copy_places),
+            off_layout=torch.from_numpy(table),
+            off_layout_bytes=self._shares(nodes),
+            off_layout_places=torch.from_numpy(places),
+            configurations=len(configurations),
         )
 
-    def _found(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Numbers of moves and of states of each configuration; those of earlier calls are kept
-        while there are not too many."""
-        new = np.array([row for row in rows.tolist() if row not in self._known], np.int64)
-        found = dict(zip(new.tolist(), self._run(new), strict=True)) if len(new) else {}
-        every = [self._known[row] if row in self._known else found[row] for row in rows.tolist()]
-        size = sum(len(one) for pair in found.values() for one in pair)
+    def _effects(self, configurations: np.ndarray) -> list[Resolved]:
+        """What each configuration does; what earlier calls resolved is kept while there is room."""
+        wanted = configurations.tolist()
+        new = [one for one in wanted if one not in self._known]
+        resolved = dict(zip(new, self._resolve(new), strict=True)) if new else {}
+        effects = [self._known[one] if one in self._known else resolved[one] for one in wanted]
+        size = sum(len(numbers) for each in resolved.values() for numbers in each)
         if self._room >= size:
             self._room -= size
-            self._known |= found
-        return every
+            self._known |= resolved
+        return effects
 
-    def _run(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        cells = np.asarray(self.graph.cells[rows])  # (b, k); reads these rows only
-        found = self.propagation.run(self.layouts[cells])
-        self._learn()
-        sides = []
-        for places in (found.moves, found.states):
-            places = places[np.argsort(places[:, 0], kind="stable")]
-            starts = np.searchsorted(places[:, 0], np.arange(1, len(rows)))
-            sides.append(np.split(places[:, 1], starts))
-        return list(zip(*sides, strict=True))
-
-    def _learn(self) -> None:
-        """Features of what is new."""
-        of, orders = self.propagation, self.propagation.orders.items
-        for tensor, before, after, *why in of.moves.items[len(self._moves) :]:
-            self._moves.append(
-                move_features(self.chains, tensor, orders[before], orders[after], *why)
+    def _resolve(self, configurations: list[int]) -> list[Resolved]:
+        cells = np.asarray(self.graph.cells[np.array(configurations)])  # (b, k); reads these only
+        effects = propagate(self.tables, self.layouts[cells], self.propagation)
+        self._describe_new()
+        count = len(configurations)
+        return [
+            Resolved(*each)
+            for each in zip(
+                _by_configuration(effects.copies, count),
+                _by_configuration(effects.off_layout, count),
+                strict=True,
             )
-        for node, before, order in of.states.items[len(self._states) :]:
-            self._states.append(state_features(self.chains, node, orders[before], orders[order]))
+        ]
+
+    def _describe_new(self) -> None:
+        """Features of the copies and operations that have none yet."""
+        orders = self.tables.orders.items
+        for tensor, before, after, reason, reader in self.tables.copies.items[len(self._copies) :]:
+            features = copy_features(
+                self.chains, tensor, orders[before], orders[after], reason, reader
+            )
+            self._copies.append(features)
+        for node, before, order in self.tables.off_layout.items[len(self._off_layout) :]:
+            features = off_layout_features(self.chains, node, orders[before], orders[order])
+            self._off_layout.append(features)
 
     def _shares(self, nodes: Iterable[int]) -> torch.Tensor:
-        bytes_of = np.array([self.program.bytes[node] for node in nodes], np.float64)
-        return torch.from_numpy((bytes_of / self._total).astype(np.float32))
+        """Bytes of nodes' outputs over those of the program, float32."""
+        sizes = np.array([self._bytes[node] for node in nodes], np.float64)
+        return torch.from_numpy((sizes / self._total).astype(np.float32))
+
+
+def _by_configuration(pairs: np.ndarray, count: int) -> list[np.ndarray]:
+    """The numbers of each of ``count`` configurations, from pairs [configuration, number]."""
+    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    return np.split(pairs[:, 1], np.searchsorted(pairs[:, 0], np.arange(1, count)))
 
 
 def _distinct(each: list[np.ndarray]) -> tuple[list[int], np.ndarray]:
@@ -127,7 +146,7 @@ def _distinct(each: list[np.ndarray]) -> tuple[list[int], np.ndarray]:
 
 
 @torch.inference_mode()
-def moving_scores(network: nn.Module, graph: MovingGraph, size: int) -> np.ndarray:
+def copies_scores(network: nn.Module, graph: CopiesGraph, size: int) -> np.ndarray:
     """Scores of every configuration of a graph, (c,) float64.
 
     Args:
@@ -138,6 +157,6 @@ def moving_scores(network: nn.Module, graph: MovingGraph, size: int) -> np.ndarr
     device = next(network.parameters()).device
     scores = np.empty(len(graph.graph.cells), np.float64)
     for start in range(0, len(scores), size):
-        rows = np.arange(start, min(start + size, len(scores)))
-        scores[rows] = network(graph.batch(rows).to(device)).float().cpu().numpy()
+        chunk = np.arange(start, min(start + size, len(scores)))
+        scores[chunk] = network(graph.batch(chunk).to(device)).float().cpu().numpy()
     return scores

@@ -12,7 +12,7 @@ from lib.artifacts import fingerprint_files, fingerprint_value
 PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy")
 TRAINING_SOURCES = (
     *("batches.py", "memory.py", "scoring.py", "segments.py", "tiles.py", "metrics.py", "folds.py"),
-    *("moves.py", "cache", "layouts", "model", "native", "train"),
+    *("moves.py", "cache", "inputs", "layouts", "model", "native", "train"),
 )
 SUFFIXES = (".py", ".cpp", ".h")
 

@@ -15,7 +15,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.folds import splits_of_fold
 from lib.infer.tile import tile_scores
-from lib.moves import MovingGraph, moving_scores
+from lib.moves import CopiesGraph, copies_scores
 from lib.scoring import score_groupings
 from lib.segments import segmented, whole_scores
 
@@ -75,15 +75,15 @@ def unpermuted_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> 
 
 
 def cost_scores(network: nn.Module, graph: CachedGraph, settings: Any) -> np.ndarray:
-    """Scores by learned costs of layouts, (1, c); they do not depend on the batch."""
-    moving = MovingGraph(graph, settings.reach)
-    return moving_scores(network, moving, settings.inference_configurations)[None]
+    """Scores by learned costs of layout copies, (1, c); they do not depend on the batch."""
+    resolved = CopiesGraph(graph, settings.propagation)
+    return copies_scores(network, resolved, settings.inference_configurations)[None]
 
 
 # What a model sees: how it scores a graph, (network, graph, settings) -> (permutations, c).
 SCORERS: dict[str, Callable[[nn.Module, Any, Any], np.ndarray]] = {
     "pruned": permuted_scores,
-    "layouts": cost_scores,
+    "copies": cost_scores,
     "whole": unpermuted_scores,
     "kernels": tile_scores,
 }

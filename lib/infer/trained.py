@@ -20,7 +20,7 @@ from lib.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.folds import fold_number
 from lib.infer.scores import SCORERS
-from lib.model import build_network
+from lib.inputs.networks import network_for
 from lib.tpugraphs.program import Program
 
 
@@ -62,7 +62,7 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
     validation = {fold: about[chosen.metric] for fold, (_, about) in loaded.items()}
     networks = {}
     for fold in choose_folds(validation, chosen.best_folds):
-        networks[fold] = build_network(chosen).eval()
+        networks[fold] = network_for(chosen).eval()
         checkpoint.load_into(networks[fold], paths[fold], loaded[fold][0])
     return Ensemble(chosen, networks)
 

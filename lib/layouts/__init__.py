@@ -1,1 +1,2 @@
-"""What a layout means: which tensor it is about, and where a configuration makes data move."""
+"""What a configuration makes a compiler do: which tensors its layouts constrain, how far these
+propagate, and which tensors are copied from one layout to another for it."""

@@ -9,45 +9,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lib.layouts.program import Program
+from lib.layouts.graph import TensorGraph
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
 FUNCTION_NAMES = (
-    *("exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic"),
-    *("power", "rsqrt", "sqrt", "sine", "cosine", "divide"),
-)
+    "exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic", "power",
+    "rsqrt", "sqrt", "sine", "cosine", "divide",
+)  # fmt: skip
+NOT_ELEMENTWISE_NAMES = (  # some of them stand for a computation of their own
+    "convolution", "dot", "reshape", "parameter", "reduce", "reduce-window", "select-and-scatter",
+    "concatenate", "pad", "slice", "dynamic-slice", "dynamic-update-slice", "gather", "scatter",
+    "reverse", "broadcast", "transpose", "tuple", "get-tuple-element", "while", "call",
+    "conditional", "custom-call", "sort", "fft", "rng", "infeed", "outfeed", "cholesky",
+    "triangular-solve",
+)  # fmt: skip
 FUNCTIONS = frozenset(ID_OF_NAME[name] for name in FUNCTION_NAMES)
-OTHER = frozenset(  # that do not go element by element, or stand for a computation of their own
-    ID_OF_NAME[name]
-    for name in (
-        *("convolution", "dot", "reshape", "parameter", "reduce", "reduce-window"),
-        *("select-and-scatter", "concatenate", "pad", "slice", "dynamic-slice"),
-        *("dynamic-update-slice", "gather", "scatter", "reverse", "broadcast", "transpose"),
-        *("tuple", "get-tuple-element", "while", "call", "conditional", "custom-call", "sort"),
-        *("fft", "rng", "infeed", "outfeed", "cholesky", "triangular-solve"),
-    )
-)
+NOT_ELEMENTWISE = frozenset(ID_OF_NAME[name] for name in NOT_ELEMENTWISE_NAMES)
 MOST = 64  # operations of a chain that are counted
 SMALLEST_SHARE = 0.5  # of the first output's bytes that a chain's others have at least
 
 Counts = tuple[int, int]  # of functions, of all operations
 
 
-def is_elementwise(program: Program, node: int) -> bool:
+def is_elementwise(graph: TensorGraph, node: int) -> bool:
     """Whether a node computes each element from those at the same place."""
-    return int(program.opcode[node]) not in OTHER and len(program.operands[node]) > 0
+    return int(graph.opcode[node]) not in NOT_ELEMENTWISE and len(graph.operands[node]) > 0
 
 
 class Chains:
-    """Elementwise operations that hang together, counted from any node up or down."""
+    """Elementwise operations that read one another, counted from any node up or down."""
 
-    def __init__(self, program: Program):
-        self.program = program
+    def __init__(self, graph: TensorGraph):
+        self.graph = graph
         self._known: dict[tuple[int, bool], Counts] = {}
 
     def elementwise(self, node: int) -> bool:
         """Whether a node computes each element from those at the same place."""
-        return is_elementwise(self.program, node)
+        return is_elementwise(self.graph, node)
 
     def above(self, node: int) -> Counts:
         """Counts of the chain that ends in a node; zeros if it is not elementwise."""
@@ -59,23 +57,22 @@ class Chains:
 
     def _counts(self, node: int, up: bool) -> Counts:
         if (node, up) not in self._known:
-            self._known[node, up] = self._count(
-                node, self.program.operands if up else self.program.users
-            )
+            following = self.graph.operands if up else self.graph.users
+            self._known[node, up] = self._count(node, following)
         return self._known[node, up]
 
     def _count(self, node: int, following: Sequence[Sequence[int]]) -> Counts:
         if not self.elementwise(node):
             return 0, 0
-        least = SMALLEST_SHARE * self.program.bytes[node]
+        least = SMALLEST_SHARE * self.graph.bytes[node]
         met, waiting = {node}, [node]
         functions = operations = 0
         while waiting and operations < MOST:
-            one = waiting.pop()
+            current = waiting.pop()
             operations += 1
-            functions += int(self.program.opcode[one]) in FUNCTIONS
-            for other in following[one]:
-                large = self.program.bytes[other] >= least
+            functions += int(self.graph.opcode[current]) in FUNCTIONS
+            for other in following[current]:
+                large = self.graph.bytes[other] >= least
                 if other not in met and large and self.elementwise(other):
                     met.add(other)
                     waiting.append(other)

@@ -1,4 +1,4 @@
-"""Which tensor each layout of a configuration is about, and which layout the operation wants.
+"""Which tensor each layout of a configuration constrains, and which layout the operation prefers.
 
 The features do not say which operand is which, and edges come in the order of instruction ids,
 where weights often precede what they are multiplied with. Shapes tell: a convolution's dimension
@@ -16,26 +16,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
 
+from lib.layouts.graph import TensorGraph
 from lib.layouts.orders import Order, Shape, row_major
-from lib.layouts.program import Program
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, ID_OF_NAME
 
 PARAMETER = ID_OF_NAME["parameter"]
 LARGEST_RANK = 6  # of operands whose dimensions are matched; others count as row-major
 NUMBERS = "convolution_dim_numbers_"
+OUTPUT, INPUT, KERNEL = range(3)  # roles: what a layout of a configurable node is the layout of
+OPERAND_ROLES = (INPUT, KERNEL)
 
 
 @dataclass(frozen=True)
-class Slots:
-    """The three layouts of a configurable node: output, input, kernel.
+class ConstrainedTensors:
+    """The tensors that the three layouts of a configurable node constrain, by role.
 
     Attributes:
-        tensors: the nodes that they are about; -1 where there is none.
-        wanted: the order that the operation itself wants of each; ``()`` where there is none.
+        tensors: the nodes whose outputs they are; -1 where there is none.
+        preferred: the order that the operation itself prefers of each; ``()`` where there is none.
     """
 
     tensors: tuple[int, int, int]
-    wanted: tuple[Order, Order, Order]
+    preferred: tuple[Order, Order, Order]
 
 
 @dataclass(frozen=True)
@@ -53,92 +55,115 @@ class DotNumbers:
         return leading and len(self.contracted[0]) == 1 and max(map(len, self.free)) <= 1
 
 
-def slots_of(program: Program, node: int) -> Slots:
-    """The slots of a configurable node."""
-    operands = program.operands[node][:2]
-    opcode = program.opcode[node]
+def constrained_tensors(graph: TensorGraph, node: int) -> ConstrainedTensors:
+    """What the layouts of a configurable node constrain."""
+    operands = graph.operands[node][:2]
+    opcode = graph.opcode[node]
     if len(operands) == 1 and opcode in (CONVOLUTION, DOT):
         operands = operands * 2  # both are one tensor, which has one edge
     if len(operands) < 2 or opcode not in (CONVOLUTION, DOT):
         tensors = (node, *operands[:1])
         own = opcode in (CONVOLUTION, DOT)  # others run in the program's order
-        wanted = tuple(
-            row_major(len(program.shapes[one])) if own else program.plain(one) for one in tensors
+        preferred = tuple(
+            row_major(graph.rank(tensor)) if own else graph.plain(tensor) for tensor in tensors
         )
         missing = 3 - len(tensors)
-        return Slots((*tensors, *[-1] * missing), (*wanted, *[()] * missing))
-    return (_convolution if opcode == CONVOLUTION else _dot)(program, node, *operands)
+        return ConstrainedTensors((*tensors, *[-1] * missing), (*preferred, *[()] * missing))
+    return (_convolution if opcode == CONVOLUTION else _dot)(graph, node, *operands)
 
 
-def _ordered(program: Program, one: int, other: int, fits: tuple[bool, bool]) -> tuple[int, int]:
+def _input_and_kernel(
+    graph: TensorGraph, one: int, other: int, fits: tuple[bool, bool]
+) -> tuple[int, int]:
     """Input and kernel of two operands, by whether they fit as they are and swapped."""
-    parameter = [program.opcode[x] == PARAMETER for x in (one, other)]
+    parameter = [graph.opcode[operand] == PARAMETER for operand in (one, other)]
     swap = fits[1] and (not fits[0] or (parameter[0] and not parameter[1]))
     return (other, one) if swap else (one, other)
 
 
-def _convolution(program: Program, node: int, one: int, other: int) -> Slots:
-    shapes = program.shapes
-    out = shapes[node]
-    space = range(len(out) - 2)
-
-    def number(name: str) -> int:
-        """One of the convolution's dimension numbers."""
-        return program.number(node, NUMBERS + name)
-
-    batch, features = number("input_batch_dim"), number("input_feature_dim")
-    inputs, outputs = number("kernel_input_feature_dim"), number("kernel_output_feature_dim")
-    out_batch, out_features = number("output_batch_dim"), number("output_feature_dim")
-    groups = max(1, program.number(node, "feature_group_count"))
-    batch_groups = max(1, program.number(node, "batch_group_count"))
-
-    def fits(x: Shape, kernel: Shape) -> bool:
-        """Whether the shapes can be the input's and the kernel's."""
-        if max(batch, features) >= len(x) or max(inputs, outputs) >= len(kernel):
-            return False
-        return (
-            max(out_batch, out_features) < len(out)
-            and x[features] == kernel[inputs] * groups
-            and x[batch] == out[out_batch] * batch_groups
-            and out[out_features] == kernel[outputs]
-        )
-
-    both = fits(shapes[one], shapes[other]), fits(shapes[other], shapes[one])
-    tensors = node, *_ordered(program, one, other, both)
-    out_space = [d for d in range(len(out)) if d not in (out_batch, out_features)]
-    major = (
-        (out_batch, *out_space, out_features),
-        (batch, *(number(f"input_spatial_dims_{d}") for d in space if d < 4), features),
-        (*(number(f"kernel_spatial_dims_{d}") for d in space if d < 4), inputs, outputs),
+def _convolution(graph: TensorGraph, node: int, one: int, other: int) -> ConstrainedTensors:
+    shapes = graph.shapes
+    fits = (
+        _is_convolution(graph, node, shapes[one], shapes[other]),
+        _is_convolution(graph, node, shapes[other], shapes[one]),
     )
-    return _wanting(program, tensors, major)
+    source, kernel = _input_and_kernel(graph, one, other, fits)
+
+    def dimensions(*names: str) -> tuple[int, ...]:
+        return tuple(graph.feature(node, NUMBERS + name) for name in names)
+
+    space = range(min(4, graph.rank(node) - 2))
+    batch, features = dimensions("output_batch_dim", "output_feature_dim")
+    output_space = [d for d in range(graph.rank(node)) if d not in (batch, features)]
+    major_to_minor = (
+        (batch, *output_space, features),
+        (
+            *dimensions("input_batch_dim"),
+            *dimensions(*(f"input_spatial_dims_{d}" for d in space)),
+            *dimensions("input_feature_dim"),
+        ),
+        (
+            *dimensions(*(f"kernel_spatial_dims_{d}" for d in space)),
+            *dimensions("kernel_input_feature_dim", "kernel_output_feature_dim"),
+        ),
+    )
+    return _preferring(graph, (node, source, kernel), major_to_minor)
 
 
-def _dot(program: Program, node: int, one: int, other: int) -> Slots:
-    shapes = program.shapes
-    out = shapes[node]
-    numbers = [dot_numbers(shapes[a], shapes[b], out) for a, b in ((one, other), (other, one))]
+def _is_convolution(graph: TensorGraph, node: int, source: Shape, kernel: Shape) -> bool:
+    """Whether shapes can be those of a convolution's input and kernel."""
+    output = graph.shapes[node]
+
+    def dimension(name: str, shape: Shape) -> int | None:
+        """The size of a dimension that a dimension number names; ``None`` if there is none."""
+        number = graph.feature(node, NUMBERS + name)
+        return shape[number] if 0 <= number < len(shape) else None
+
+    batch, features = (dimension(f"input_{name}_dim", source) for name in ("batch", "feature"))
+    inputs, outputs = (
+        dimension(f"kernel_{name}_feature_dim", kernel) for name in ("input", "output")
+    )
+    out_batch, out_features = (
+        dimension(f"output_{name}_dim", output) for name in ("batch", "feature")
+    )
+    if None in (batch, features, inputs, outputs, out_batch, out_features):
+        return False
+    groups = max(1, graph.feature(node, "feature_group_count"))
+    batch_groups = max(1, graph.feature(node, "batch_group_count"))
+    return (
+        features == inputs * groups
+        and batch == out_batch * batch_groups
+        and out_features == outputs
+    )
+
+
+def _dot(graph: TensorGraph, node: int, one: int, other: int) -> ConstrainedTensors:
+    shapes = graph.shapes
+    output = shapes[node]
+    numbers = [dot_numbers(shapes[a], shapes[b], output) for a, b in ((one, other), (other, one))]
     fits = numbers[0] is not None, numbers[1] is not None
-    lhs, rhs = _ordered(program, one, other, fits)
-    found = numbers[0 if (lhs, rhs) == (one, other) else 1]
-    major: tuple[Sequence[int], ...] = ((), (), ())
-    if found is not None and not found.canonical:
-        major = (
+    lhs, rhs = _input_and_kernel(graph, one, other, fits)
+    chosen = numbers[0 if (lhs, rhs) == (one, other) else 1]
+    major_to_minor: tuple[Sequence[int], ...] = ((), (), ())
+    if chosen is not None and not chosen.canonical:
+        major_to_minor = (
             (),
-            (*found.batch[0], *found.free[0], *found.contracted[0]),
-            (*found.batch[1], *found.contracted[1], *found.free[1]),
+            (*chosen.batch[0], *chosen.free[0], *chosen.contracted[0]),
+            (*chosen.batch[1], *chosen.contracted[1], *chosen.free[1]),
         )
-    return _wanting(program, (node, lhs, rhs), major)
+    return _preferring(graph, (node, lhs, rhs), major_to_minor)
 
 
-def _wanting(program: Program, tensors: tuple[int, ...], major: tuple[Sequence[int], ...]) -> Slots:
-    """Slots that want these orders, major to minor; row-major where one is no permutation."""
-    wanted = []
-    for tensor, order in zip(tensors, major, strict=True):
-        rank = len(program.shapes[tensor])
+def _preferring(
+    graph: TensorGraph, tensors: tuple[int, int, int], major_to_minor: tuple[Sequence[int], ...]
+) -> ConstrainedTensors:
+    """Tensors that are preferred in these orders; in row-major where one is no permutation."""
+    preferred = []
+    for tensor, order in zip(tensors, major_to_minor, strict=True):
+        rank = graph.rank(tensor)
         known = sorted(order) == list(range(rank))
-        wanted.append(tuple(reversed(order)) if known else row_major(rank))
-    return Slots(tensors, tuple(wanted))
+        preferred.append(tuple(reversed(order)) if known else row_major(rank))
+    return ConstrainedTensors(tensors, tuple(preferred))
 
 
 def dot_numbers(lhs: Shape, rhs: Shape, out: Shape) -> DotNumbers | None:
@@ -154,17 +179,17 @@ def dot_numbers(lhs: Shape, rhs: Shape, out: Shape) -> DotNumbers | None:
     """
     if max(len(lhs), len(rhs)) > LARGEST_RANK:
         return None
-    found = [(_oddity(one, len(lhs)), one) for one in _candidates(lhs, rhs, out)]
-    return min(found, key=lambda pair: pair[0])[1] if found else None
+    return min(_candidates(lhs, rhs, out), key=lambda one: _oddity(one, len(lhs)), default=None)
 
 
-def _oddity(one: DotNumbers, rank: int) -> tuple:
-    moved = sum(abs(d - i) for side in one.batch for i, d in enumerate(side))
-    batch = len(one.batch[0])
-    late = sum(rank - 1 - d for d in one.contracted[0])
-    early = sum(abs(d - batch) for d in one.contracted[1])
-    crossed = one.contracted[1] != tuple(sorted(one.contracted[1]))
-    return not one.contracted[0], moved, -batch, late, early, crossed
+def _oddity(numbers: DotNumbers, rank: int) -> tuple:
+    """The smaller, the plainer; ``rank`` is the left operand's."""
+    lhs, rhs = numbers.contracted
+    moved = sum(abs(d - i) for side in numbers.batch for i, d in enumerate(side))
+    batch = len(numbers.batch[0])
+    late = sum(rank - 1 - d for d in lhs)
+    early = sum(abs(d - batch) for d in rhs)
+    return not lhs, moved, -batch, late, early, rhs != tuple(sorted(rhs))
 
 
 def _candidates(lhs: Shape, rhs: Shape, out: Shape) -> Iterator[DotNumbers]:
@@ -174,11 +199,10 @@ def _candidates(lhs: Shape, rhs: Shape, out: Shape) -> Iterator[DotNumbers]:
             continue
         shared = out[:batch]
         count = twice // 2  # contracted dimensions
-        rows = out[batch : len(lhs) - count]
-        columns = out[len(lhs) - count :]
-        for left in _splits(lhs, shared, count, rows):
+        lhs_free, rhs_free = out[batch : len(lhs) - count], out[len(lhs) - count :]
+        for left in _splits(lhs, shared, count, lhs_free):
             sizes = [lhs[d] for d in left[2]]
-            for right in _splits(rhs, shared, count, columns, sizes):
+            for right in _splits(rhs, shared, count, rhs_free, sizes):
                 yield DotNumbers(*zip(left, right, strict=True))
 
 

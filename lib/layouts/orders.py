@@ -20,11 +20,11 @@ def squeezed(order: Order, shape: Shape) -> Order:
 
 def strides(order: Order, shape: Shape) -> list[int]:
     """Distance in elements between neighbours along each dimension."""
-    found, distance = [0] * len(shape), 1
+    distances, distance = [0] * len(shape), 1
     for dimension in order:
-        found[dimension] = distance
+        distances[dimension] = distance
         distance *= shape[dimension]
-    return found
+    return distances
 
 
 def common_run(one: Order, other: Order, shape: Shape) -> int:
@@ -55,10 +55,10 @@ def bitcast_order(order: Order, shape: Shape, to: Shape) -> Order | None:
     for _, (source, below), (target, _) in parts:
         step = before[source] * below
         smallest[target] = min(smallest.get(target, step), step)
-    found = tuple(sorted(range(len(to)), key=lambda d: (smallest.get(d, 0), -d)))
-    after = strides(found, to)
+    result = tuple(sorted(range(len(to)), key=lambda d: (smallest.get(d, 0), -d)))
+    after = strides(result, to)
     same = all(before[a] * i == after[b] * j for _, (a, i), (b, j) in parts)
-    return found if same else None
+    return result if same else None
 
 
 def _common_parts(

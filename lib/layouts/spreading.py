@@ -1,162 +1,167 @@
-"""Layouts that spread: what lies between configured tensors takes its layout from its neighbours.
+"""Layouts that spread: what lies between constrained tensors takes its layout from its neighbours.
 
 XLA's layout assignment does so where nothing else is said: a constraint spreads from an operand to
 what produces it, then from operands to results, and what is left stays as it is in the program; a
-convolution or dot wants its own form (:mod:`lib.layouts.operands`). Wherever two layouts meet,
-elements are moved.
+convolution or dot prefers its own form (:mod:`lib.layouts.operands`). Wherever two layouts meet,
+elements are copied.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from lib.layouts.found import NONE, READ, REDUCED, TRANSPOSED, gives, wants
+from lib.layouts.effects import OffLayoutOperation, Reason, operand_reason, output_reason
+from lib.layouts.operands import INPUT, OPERAND_ROLES, OUTPUT
 from lib.layouts.orders import Order, bitcast_order
-from lib.layouts.program import IS_ROOT
-from lib.layouts.run import Run
+from lib.layouts.resolution import Resolution
+from lib.layouts.tables import UNSET
+from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.opcodes import ID_OF_NAME, RESHAPE
 
 TUPLE, PARAMETER, REDUCE = (ID_OF_NAME[name] for name in ("tuple", "parameter", "reduce"))
-FREE = (ID_OF_NAME["constant"], ID_OF_NAME["iota"])  # take whatever order is asked of them
+FREE = (ID_OF_NAME["constant"], ID_OF_NAME["iota"])  # take whatever order is requested of them
+IS_ROOT = FEATURE_NAMES.index("is_root")
 
 
-class Spreading(Run):
-    """One batch of configurations whose layouts spread."""
+class Spreading(Resolution):
+    """One batch of configurations whose layouts spread.
+
+    Attributes:
+        requested: the order that the readers of each node's output request; ``None`` where the
+            node is configurable, or its output has no order.
+    """
 
     def visit(self) -> None:
-        """Wishes from users to operands, then orders from operands to users."""
-        self.wanted: list[np.ndarray | None] = [None] * len(self.order)  # by those who read it
-        for node in reversed(self.of.in_order):
-            if self.of.moves_data(node) and node not in self.of.site:
-                self.wanted[node] = self._asked_by_users(node)
-        for node in self.of.in_order:
-            if self.of.moves_data(node):
+        """Requests from users to operands, then orders from operands to users."""
+        self.requested: list[np.ndarray | None] = [None] * len(self.order)
+        for node in reversed(self.facts.operands_first):
+            if self.facts.has_order[node] and node not in self.facts.place:
+                self.requested[node] = self._requested_by_users(node)
+        for node in self.facts.operands_first:
+            if self.facts.has_order[node]:
                 self.order[node] = self._visit(node)
 
-    def _asked_by_users(self, node: int) -> np.ndarray:
-        """The order that the first user with a wish asks of a node's output, (b or 1,)."""
-        found = np.full(1, NONE)
-        for user in self.program.users[node]:
-            if (found >= 0).all():
+    def _requested_by_users(self, node: int) -> np.ndarray:
+        """What the first user with a request asks of a node's output, (b or 1,)."""
+        request = np.full(1, UNSET)
+        for user in self.graph.users[node]:
+            if (request >= 0).all():
                 break
-            found = np.where(found >= 0, found, self._asked_by(user, node))
-        if (found < 0).any() and self.program.features[node, IS_ROOT]:
-            found = np.where(found >= 0, found, self.of.plain[node])
-        return found
+            request = np.where(request >= 0, request, self._requested_by(user, node))
+        if (request < 0).any() and self.graph.features[node, IS_ROOT]:
+            request = np.where(request >= 0, request, self.orders.plain[node])
+        return request
 
-    def _asked_by(self, user: int, node: int) -> np.ndarray:
-        opcode, nothing = self.program.opcode[user], np.full(1, NONE)
-        if user in self.of.site:
-            return self._asked_by_site(user, node)
-        if opcode == TUPLE:
-            return np.full(1, self.of.plain[node])
-        wish = self.wanted[user]
-        if wish is None or self.of.rank(user) != self.of.rank(node):
-            return nothing
-        return self._before_transpose(user, wish) if user in self.of.turned else wish
+    def _requested_by(self, user: int, node: int) -> np.ndarray:
+        if user in self.facts.place:
+            return self._requested_by_configurable(user, node)
+        if self.graph.opcode[user] == TUPLE:
+            return self._plain(node)
+        request = self.requested[user]
+        if request is None or self.graph.rank(user) != self.graph.rank(node):
+            return np.full(1, UNSET)
+        return self._before_transpose(user, request) if user in self.facts.transposes else request
 
-    def _asked_by_site(self, user: int, node: int) -> np.ndarray:
-        place = self.of.site[user]
-        slots, found = self.of.slots[place], np.full(1, NONE)
-        for slot in (1, 2):
-            if slots.tensors[slot] == node:
-                own = self.layouts[:, place, slot]
-                if self.program.opcode[user] != RESHAPE:
-                    own = np.where(own >= 0, own, self.of.orders.number(slots.wanted[slot]))
-                found = np.where(found >= 0, found, own)
-        return found
+    def _requested_by_configurable(self, user: int, node: int) -> np.ndarray:
+        place = self.facts.place[user]
+        constrained, request = self.facts.constrained[place], np.full(1, UNSET)
+        for role in OPERAND_ROLES:
+            if constrained.tensors[role] == node:
+                own = self.layouts[:, place, role]
+                if self.graph.opcode[user] != RESHAPE:
+                    preferred = self.orders.number(constrained.preferred[role])
+                    own = np.where(own >= 0, own, preferred)
+                request = np.where(request >= 0, request, own)
+        return request
 
     def _visit(self, node: int) -> np.ndarray:
-        """The order of a node's output; moves and states on the way are kept."""
-        opcode = self.program.opcode[node]
-        plain = np.full(1, self.of.plain[node])
-        if node in self.of.site:
-            return self._visit_site(node)
+        """The order of a node's output; copies and off-layout operations are noted."""
+        if node in self.facts.place:
+            return self._visit_configurable(node)
+        opcode, plain = self.graph.opcode[node], self._plain(node)
         if opcode == PARAMETER:
             return plain
-        wanted = self.wanted[node]
+        request = self.requested[node]
         if opcode in FREE:
-            return np.where(wanted >= 0, wanted, plain)
-        if node in self.of.turned and (read := self._read_by_transpose(node)) is not None:
+            return np.where(request >= 0, request, plain)
+        if node in self.facts.transposes and (read := self._read_by_transpose(node)) is not None:
             natural = self._after_transpose(node, read)
-            order = np.where(wanted >= 0, wanted, natural)
-            self._move(node, natural, order, TRANSPOSED, node)
+            order = np.where(request >= 0, request, natural)
+            self._copy(node, natural, order, Reason.TRANSPOSE, node)
         else:
-            order = self._visit_operation(node, wanted, plain)
-        self._state(node, order)
+            order = self._visit_operation(node, request, plain)
+        self._works_in(node, order)
         return order
 
-    def _visit_operation(self, node: int, wanted: np.ndarray, plain: np.ndarray) -> np.ndarray:
-        """Its readers' wish, else the first operand's order that is not plain, else the plain."""
+    def _visit_operation(self, node: int, request: np.ndarray, plain: np.ndarray) -> np.ndarray:
+        """As its readers request, else the first operand's order that is not plain, else plain."""
         alike = [
             operand
-            for operand in self.program.operands[node]
-            if self.of.rank(operand) == self.of.rank(node)
+            for operand in self.graph.operands[node]
+            if self.graph.rank(operand) == self.graph.rank(node)
             and self.order[operand] is not None
-            and self.program.opcode[operand] not in FREE
+            and self.graph.opcode[operand] not in FREE
         ]
-        order = wanted
+        order = request
         for operand in alike:
             read = self.order[operand]
             order = np.where((order >= 0) | (read == plain), order, read)
         order = np.where(order >= 0, order, plain)
         for operand in alike:
-            self._move(operand, self.order[operand], order, READ, node)
-        if self.program.opcode[node] == REDUCE:
-            self._reduced(node)
+            self._copy(operand, self.order[operand], order, Reason.READER, node)
+        if self.graph.opcode[node] == REDUCE:
+            self._reduce(node)
         return order
 
-    def _reduced(self, node: int) -> None:
+    def _reduce(self, node: int) -> None:
         """A reduction's kernel reads its operands in their plain order."""
-        for operand in self.program.operands[node]:
-            if self.order[operand] is not None:
-                plain = np.full(1, self.of.plain[operand])
-                self._move(operand, self.order[operand], plain, REDUCED, node)
+        for operand in self.graph.operands[node]:
+            if (order := self.order[operand]) is not None:
+                self._copy(operand, order, self._plain(operand), Reason.REDUCTION_OPERAND, node)
 
-    def _visit_site(self, node: int) -> np.ndarray:
-        place = self.of.site[node]
-        slots, opcode = self.of.slots[place], self.program.opcode[node]
-        asked, current = self.layouts[:, place], None
-        for slot in (1, 2):
-            tensor, read = slots.tensors[slot], self._read(node, slot)
-            if read is None:
-                continue
-            current = read if slot == 1 else current
-            if opcode != RESHAPE:
-                wanted = np.full(1, self.of.orders.number(slots.wanted[slot]))
-                self._move(tensor, read, wanted, wants(opcode), node)
+    def _visit_configurable(self, node: int) -> np.ndarray:
+        place, opcode = self.facts.place[node], self.graph.opcode[node]
+        constrained, read = self.facts.constrained[place], {}
+        for role in OPERAND_ROLES:
+            read[role] = self._read(node, role)
+            if read[role] is not None and opcode != RESHAPE:
+                preferred = np.full(1, self.orders.number(constrained.preferred[role]))
+                tensor = constrained.tensors[role]
+                self._copy(tensor, read[role], preferred, operand_reason(opcode), node)
         if opcode == RESHAPE:
-            natural = self._reshaped(node, slots.tensors[1], current)
+            natural = self._reshape(node, constrained.tensors[INPUT], read[INPUT])
         else:
-            natural = np.full(1, self.of.orders.number(slots.wanted[0]))
-        order = np.where(asked[:, 0] >= 0, asked[:, 0], natural)
-        self._move(node, natural, order, gives(opcode), node)
+            natural = np.full(1, self.orders.number(constrained.preferred[OUTPUT]))
+        configured = self.layouts[:, place, OUTPUT]
+        order = np.where(configured >= 0, configured, natural)
+        self._copy(node, natural, order, output_reason(opcode), node)
         return order
 
-    def _reshaped(self, node: int, operand: int, read: np.ndarray | None) -> np.ndarray:
-        """The order in which a reshape moves nothing; row-major, and a state, if there is none."""
+    def _reshape(self, node: int, operand: int, read: np.ndarray | None) -> np.ndarray:
+        """The order in which a reshape moves nothing; if there is none the plain one, and an
+        off-layout operation is noted."""
         if read is None:
-            return np.full(1, self.of.plain[node])
-        shapes = self.program.shapes
+            return self._plain(node)
+        before, after = self.graph.shapes[operand], self.graph.shapes[node]
 
-        def find(order: Order) -> Order:
-            """The bitcast's order, or () if data must move."""
-            return bitcast_order(order, shapes[operand], shapes[node]) or ()
+        def bitcast(order: Order) -> Order:
+            return bitcast_order(order, before, after) or ()
 
-        natural = self._each(read, lambda one: self.of.mapped("reshape", node, one, find))
-        moved = natural == self.of.orders.number(())
-        if moved.any():
-            self._keep("states", moved, node, np.where(moved, read, NONE), natural)
-        return np.where(moved, self.of.plain[node], natural)
+        natural = self._each(read, lambda one: self.orders.mapped("reshape", node, one, bitcast))
+        moves = natural == self.orders.number(())
+        self._off_layout.add(
+            moves, read, natural, lambda one, other: OffLayoutOperation(node, one, other)
+        )
+        return np.where(moves, self.orders.plain[node], natural)
 
     def _read_by_transpose(self, node: int) -> np.ndarray | None:
-        return self.order[self.program.operands[node][0]]
+        return self.order[self.graph.operands[node][0]]
 
-    def _before_transpose(self, node: int, wish: np.ndarray) -> np.ndarray:
-        permutation = self.of.turned[node]
+    def _before_transpose(self, node: int, request: np.ndarray) -> np.ndarray:
+        """The order of a transpose's operand if nothing moves, from that of its output."""
+        permutation = self.facts.transposes[node]
 
-        def find(order: Order) -> Order:
-            """Of the operand, where nothing moves."""
+        def renamed(order: Order) -> Order:
             return tuple(permutation[d] for d in order)
 
-        return self._each(wish, lambda one: self.of.mapped("before", node, one, find))
+        return self._each(request, lambda one: self.orders.mapped("before", node, one, renamed))

@@ -26,11 +26,16 @@ NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
 }
 
 
-def build_network(settings) -> nn.Module:
+def build_network(settings, **widths: int) -> nn.Module:
     """The network that ``settings.model`` names, with fresh weights from torch's generator.
 
     The weights are drawn on the CPU and moved to ``settings.device``, so that they do not depend
     on it.
+
+    Args:
+        settings: of the model.
+        widths: of what it reads, as far as its ``from_settings`` asks for any
+            (:mod:`lib.inputs.networks` knows them).
 
     Raises:
         UserError: for a name that is not one of its kind's in ``NETWORKS``, or a device that is
@@ -40,7 +45,7 @@ def build_network(settings) -> nn.Module:
     if settings.model not in networks:
         raise UserError(f"--model {settings.model!r}: not one of {', '.join(networks)}")
     device = resolve_device(settings.device)
-    network = networks[settings.model].from_settings(settings)
+    network = networks[settings.model].from_settings(settings, **widths)
     if hasattr(network, "precision"):
         network.precision = resolve_precision(settings.precision, device)
     return network.to(device)

@@ -70,7 +70,8 @@ class Settings:
     kind: ClassVar[str]
     first_model: ClassVar[str]  # of the kind: its results have the collection's plain name
     # What of a graph the model sees, by which stages 2 and 3 look up how to train and to score:
-    # `pruned` graphs, `whole` ones in segments, or `kernels` with tile sizes.
+    # `pruned` graphs, `copies` of tensors, `whole` graphs in segments, or `kernels` with tile
+    # sizes.
     sees: ClassVar[str]
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...

@@ -11,7 +11,7 @@ from lib.settings.base import Settings, setting
 
 WHOLE = "all"  # hops that keep every node
 LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
-REACHES = ("spread", "return")  # of configured layouts: lib/layouts/propagation.py
+PROPAGATIONS = ("spread", "return")  # of configured layouts: lib/layouts/propagation.py
 CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
 
 
@@ -84,19 +84,19 @@ class LayoutSettings(LayoutCollection, SageSettings):
 class PlusSettings(LayoutCollection):
     """TGraph+: learned costs of what layouts make a compiler do (lib/model/plus.py)."""
 
-    sees: ClassVar[str] = "layouts"
+    sees: ClassVar[str] = "copies"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *(*LayoutCollection.weights_depend_on, "channels", "members", "reach"),
+        *(*LayoutCollection.weights_depend_on, "channels", "members", "propagation"),
     )
 
-    model: str = setting("tgraph-plus", "network: learned costs of moves between layouts")
+    model: str = setting("tgraph-plus", "network: learned costs of layout copies")
     hops: int | str = setting(
         WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,)
     )
     epochs: int = setting(20, "passes over the training graphs")
     learning_rate: float = setting(2e-3, "peak of AdamW's", 0, 1)
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
-    reach: str = setting(
+    propagation: str = setting(
         "spread", "layouts `spread` to what lies around them, or `return` at once as on CPUs"
     )
     channels: int = setting(32, "width of the perceptrons")
@@ -112,8 +112,9 @@ class PlusSettings(LayoutCollection):
         super().check()
         if self.loss not in LOSSES:
             raise UserError(f"--loss {self.loss!r}: must be one of {', '.join(LOSSES)}")
-        if self.reach not in REACHES:
-            raise UserError(f"--reach {self.reach!r}: must be one of {', '.join(REACHES)}")
+        if self.propagation not in PROPAGATIONS:
+            names = ", ".join(PROPAGATIONS)
+            raise UserError(f"--propagation {self.propagation!r}: must be one of {names}")
 
 
 @dataclass(frozen=True)

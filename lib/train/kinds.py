@@ -72,7 +72,7 @@ class Fold(Protocol):
 # What a model sees: (cache, fold, settings) -> the fold.
 LOADERS: dict[str, Callable[[Cache, int, Any], Fold]] = {
     "pruned": data.load_fold,
-    "layouts": layouts.load_fold,
+    "copies": layouts.load_fold,
     "whole": whole.load_fold,
     "kernels": tile.load_fold,
 }

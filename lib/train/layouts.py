@@ -1,4 +1,4 @@
-"""Training on what layouts make a compiler do: a graph a step."""
+"""Training on the layout copies of configurations: a graph a step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 from lib.cache.reader import Cache
 from lib.metrics import ranking_metrics
 from lib.model.plus import CostBatch
-from lib.moves import MovingGraph, moving_scores
+from lib.moves import CopiesGraph, copies_scores
 from lib.train.deal import sides_of
 from lib.train.loss import LOSSES
 from lib.train.state import Stateless
@@ -21,11 +21,11 @@ from lib.train.state import Stateless
 
 @dataclass(frozen=True, eq=False)
 class CostSample:
-    """What a step trains on: a graph's configurations, their (b,) runtimes, and the loss."""
+    """What a step trains on: a graph's configurations, their (b,) runtimes, and which loss."""
 
     inputs: CostBatch
     runtimes: torch.Tensor
-    kind: str
+    loss_name: str
 
     @property
     def size(self) -> int:
@@ -35,11 +35,11 @@ class CostSample:
     def to(self, device: torch.device) -> CostSample:
         """The same sample on another device."""
         runtimes = self.runtimes.to(device, non_blocking=True)
-        return CostSample(self.inputs.to(device), runtimes, self.kind)
+        return CostSample(self.inputs.to(device), runtimes, self.loss_name)
 
     def loss(self, scores: torch.Tensor) -> torch.Tensor:
         """What the network's scores of ``inputs`` cost: the sum over its (members, b)."""
-        loss = LOSSES[self.kind]
+        loss = LOSSES[self.loss_name]
         return torch.stack([loss(own, self.runtimes) for own in scores]).sum()
 
 
@@ -47,15 +47,15 @@ class CostSample:
 class CostFold(Stateless):
     """Training and validation graphs of one fold, each sorted by name: a graph a step."""
 
-    train: list[MovingGraph]
-    valid: list[MovingGraph]
+    train: list[CopiesGraph]
+    valid: list[CopiesGraph]
     sample: int  # configurations of a graph that the standardization is fitted on
 
     def standardize(self, network: nn.Module) -> None:
         """Fit the network's standardization on the first configurations of the training graphs."""
         batches = [g.batch(np.arange(min(self.sample, len(g.graph.cells)))) for g in self.train]
-        network.inputs.moves.fit(torch.cat([batch.moves for batch in batches]))
-        network.inputs.states.fit(torch.cat([batch.states for batch in batches]))
+        network.inputs.copies.fit(torch.cat([batch.copies for batch in batches]))
+        network.inputs.off_layout.fit(torch.cat([batch.off_layout for batch in batches]))
 
     def steps(self, settings: Any) -> int:
         """How many :meth:`samples` there are."""
@@ -67,14 +67,14 @@ class CostFold(Stateless):
             graph = self.train[index]
             runtime = graph.graph.runtime
             size = min(len(runtime), settings.configurations)
-            rows = np.sort(generator.choice(len(runtime), size, replace=False))
-            yield CostSample(graph.batch(rows), torch.from_numpy(runtime[rows]), settings.loss)
+            drawn = np.sort(generator.choice(len(runtime), size, replace=False))
+            yield CostSample(graph.batch(drawn), torch.from_numpy(runtime[drawn]), settings.loss)
 
     def validate(self, network: nn.Module, settings: Any) -> dict[str, dict[str, float]]:
         """Metrics of each validation graph; empty if a score is not finite."""
         metrics = {}
         for graph in self.valid:
-            scores = moving_scores(network, graph, settings.inference_configurations)
+            scores = copies_scores(network, graph, settings.inference_configurations)
             if not np.isfinite(scores).all():
                 return {}
             metrics[graph.graph.name] = ranking_metrics(scores, graph.graph.runtime)
@@ -84,7 +84,7 @@ class CostFold(Stateless):
 def load_fold(cache: Cache, fold: int, settings: Any) -> CostFold:
     """The graphs of one fold, ready to be resolved; raises as :func:`lib.train.deal.sides_of`."""
     sides = (
-        [MovingGraph(graph, settings.reach) for graph in side]
+        [CopiesGraph(graph, settings.propagation) for graph in side]
         for side in sides_of(fold, cache, settings)
     )
     return CostFold(*sides, settings.configurations)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lib.cache.codec import encode_layouts
 from lib.cache.graph import CachedGraph
-from lib.moves import MovingGraph
+from lib.layouts.propagation import propagate
+from lib.moves import CopiesGraph
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
@@ -30,23 +31,23 @@ NHWC = {  # dimension numbers of the usual convolution, and the output's
 class Builder:
     """Nodes in the order in which they are added; every tensor is of float32."""
 
-    rows: list[np.ndarray] = field(default_factory=list)
+    features: list[np.ndarray] = field(default_factory=list)
     opcodes: list[int] = field(default_factory=list)
     edges: list[tuple[int, int]] = field(default_factory=list)
 
-    def add(self, opcode: str, shape: Sequence[int], *operands: int, **features: float) -> int:
-        """A node's number; ``features`` are set by their names in the encoding."""
-        row = np.zeros(len(FEATURE_NAMES), np.float32)
+    def add(self, opcode: str, shape: Sequence[int], *operands: int, **named: float) -> int:
+        """A node's number; features are set by their names in the encoding."""
+        vector = np.zeros(len(FEATURE_NAMES), np.float32)
         values = {f"shape_dimensions_{d}": size for d, size in enumerate(shape)}
         values |= {"shape_dimensions_product": prod(shape), "shape_element_type_is_f32": 1}
         order = range(len(shape) - 1, -1, -1)
         values |= {f"layout_minor_to_major_{place}": d for place, d in enumerate(order)}
-        for name, value in (values | features).items():
-            row[FEATURE_NAMES.index(name)] = value
-        self.rows.append(row)
+        for name, value in (values | named).items():
+            vector[FEATURE_NAMES.index(name)] = value
+        self.features.append(vector)
         self.opcodes.append(ID_OF_NAME[opcode])
-        self.edges += [(len(self.rows) - 1, operand) for operand in operands]
-        return len(self.rows) - 1
+        self.edges += [(len(self.features) - 1, operand) for operand in operands]
+        return len(self.features) - 1
 
     def convolution(self, shape: Sequence[int], *operands: int) -> int:
         """A convolution with the usual dimension numbers."""
@@ -59,25 +60,27 @@ class Builder:
         return self.add("transpose", shape, operand, **named)
 
     def graph(
-        self, sites: Sequence[int], configurations: Sequence[Sequence[Sequence[Sequence[int]]]]
+        self,
+        configurable: Sequence[int],
+        configurations: Sequence[Sequence[Sequence[Sequence[int]]]],
     ) -> CachedGraph:
-        """The program with configurations: for each, for each site, three layouts."""
-        digits = np.full((len(configurations), len(sites), 3, 6), -1)
+        """The program with configurations: for each, for each configurable node, three layouts."""
+        digits = np.full((len(configurations), len(configurable), 3, 6), -1)
         for c, configuration in enumerate(configurations):
-            for k, site in enumerate(configuration):
-                for slot, order in enumerate(site):
-                    digits[c, k, slot, : len(order)] = order
+            for k, layouts in enumerate(configuration):
+                for role, order in enumerate(layouts):
+                    digits[c, k, role, : len(order)] = order
         codes = encode_layouts(digits.reshape(*digits.shape[:2], 18))
         dictionary, cells = np.unique(codes.reshape(-1, 3), axis=0, return_inverse=True)
         count = len(configurations)
         return CachedGraph(
             name="program",
             split="train",
-            node_feat=np.stack(self.rows),
+            node_feat=np.stack(self.features),
             node_opcode=np.array(self.opcodes, np.uint8),
             edges=np.array(self.edges, np.int32).reshape(-1, 2),
-            node_splits=np.array([0, len(self.rows)], np.int32),
-            config_nodes=np.array(sites, np.int32),
+            node_splits=np.array([0, len(self.features)], np.int32),
+            config_nodes=np.array(configurable, np.int32),
             dictionary=dictionary.astype(np.int32),
             cells=cells.reshape(codes.shape[:2]).astype(np.uint8),
             runtime=np.arange(1, count + 1),
@@ -95,20 +98,22 @@ def network() -> tuple[Builder, dict[str, int]]:
     return made, {"image": image, "first": first, "between": between, "second": second}
 
 
-def told(
-    made: Builder, sites: Sequence[int], configurations: Sequence, reach: str = "spread"
+def effects_of(
+    made: Builder,
+    configurable: Sequence[int],
+    configurations: Sequence,
+    propagation: str = "spread",
 ) -> list[dict[str, set]]:
-    """Moves and states of each configuration, with orders written out."""
-    graph = made.graph(sites, configurations)
-    moving = MovingGraph(graph, reach)
-    of = moving.propagation
-    found = of.run(moving.layouts[graph.cells])
-    result = [{"moves": set(), "states": set()} for _ in configurations]
-    for name in ("moves", "states"):
-        table = getattr(of, name).items
-        for configuration, number in getattr(found, name).tolist():
-            node, one, other, *why = table[number]
-            item = (node, of.orders.items[one], of.orders.items[other], *why[:1])
+    """Copies and off-layout operations of each configuration, with orders written out."""
+    graph = CopiesGraph(made.graph(configurable, configurations), propagation)
+    tables, layouts = graph.tables, graph.layouts[graph.graph.cells]
+    effects = propagate(tables, layouts, propagation)
+    result = [{"copies": set(), "off_layout": set()} for _ in configurations]
+    for name in ("copies", "off_layout"):
+        items = getattr(tables, name).items
+        for configuration, number in getattr(effects, name).tolist():
+            node, one, other, *why = items[number]
+            item = (node, tables.orders.items[one], tables.orders.items[other], *why[:1])
             result[configuration][name].add(item)
     return result
 
@@ -118,23 +123,23 @@ def random_programs(draw):
     """A chain of operations on one shape, some of them convolutions, and configurations of it."""
     made = Builder()
     weights = made.add("parameter", (3, 3, 16, 16))
-    nodes, sites = [made.add("parameter", SHAPE)], []
-    for kind in draw(st.lists(st.sampled_from("ctas"), min_size=1, max_size=8)):
+    nodes, configurable = [made.add("parameter", SHAPE)], []
+    for letter in draw(st.lists(st.sampled_from("ctas"), min_size=1, max_size=8)):
         last = nodes[-1]
-        if kind == "c":
+        if letter == "c":
             operands = draw(st.permutations([last, weights]))
             nodes.append(made.convolution(SHAPE, *operands))
-            sites.append(nodes[-1])
-        elif kind == "a":
+            configurable.append(nodes[-1])
+        elif letter == "a":
             nodes.append(made.add("add", SHAPE, last, draw(st.sampled_from(nodes))))
-        elif kind == "s":
+        elif letter == "s":
             nodes.append(made.add("reduce-window", SHAPE, last))
         else:
             nodes.append(made.add("tanh", SHAPE, last))
-    if not sites:
-        sites.append(made.convolution(SHAPE, nodes[-1], weights))
+    if not configurable:
+        configurable.append(made.convolution(SHAPE, nodes[-1], weights))
     order = st.one_of(st.just(()), st.permutations(range(4)).map(tuple))
-    site = st.tuples(order, order, order)
+    layouts = st.tuples(order, order, order)
     count = draw(st.integers(2, 6))
-    asked = [[draw(site) for _ in sites] for _ in range(count)]
-    return made, sites, asked
+    configurations = [[draw(layouts) for _ in configurable] for _ in range(count)]
+    return made, configurable, configurations

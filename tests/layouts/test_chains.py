@@ -1,9 +1,9 @@
-"""Elementwise operations that hang together."""
+"""Elementwise operations that read one another."""
 
 from __future__ import annotations
 
 from lib.layouts.chains import MOST, Chains
-from lib.layouts.program import Program
+from lib.layouts.graph import TensorGraph
 
 from .builders import Builder
 
@@ -11,7 +11,7 @@ SHAPE = (8, 16)
 
 
 def chains_of(made: Builder) -> Chains:
-    return Chains(Program.of(made.graph([], [[]])))
+    return Chains(TensorGraph.of(made.graph([], [[]])))
 
 
 def test_up_and_down_a_chain():

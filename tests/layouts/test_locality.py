@@ -43,18 +43,18 @@ def missed_again(lines, sets):
 def test_lines_that_are_gone(shape, order, read):
     """Elements as wide as a line, so that each is read once a turn."""
     places = walked(shape, order, read, LINE)
-    found = locality(shape, tuple(order), tuple(order), tuple(read), LINE)
-    assert len(found) == LOCALITY_FEATURES
+    result = locality(shape, tuple(order), tuple(order), tuple(read), LINE)
+    assert len(result) == len(LOCALITY_FEATURES)
     if len(places) > MOST:
-        assert found[1:4] == [1.0, 1.0, 1.0]
+        assert result[1:4] == [1.0, 1.0, 1.0]
         return
     lines = [place // LINE for place in places]
     expected = [missed_again(lines, sets) for sets in SETS] if len(lines) > 1 else [0.0, 0.0]
-    assert found[1:3] == expected
-    assert found[0] == log2(len(lines)) / 8
+    assert result[1:3] == expected
+    assert result[0] == log2(len(lines)) / 8
     if len(lines) > 1:
         used, pages = len({line % SETS[0] for line in lines}), {place // PAGE for place in places}
-        assert found[-3:] == [
+        assert result[-3:] == [
             log2(len(set(lines)) / used) / 3,
             log2(len(set(lines))) / 8,
             log2(len(pages)) / 8,
@@ -62,7 +62,9 @@ def test_lines_that_are_gone(shape, order, read):
 
 
 def test_a_row_that_stays_a_row_meets_each_line_once():
-    assert locality((8, 16, 64), (2, 1, 0), (2, 1, 0), (2, 0, 1), 4) == [0.0] * LOCALITY_FEATURES
+    assert locality((8, 16, 64), (2, 1, 0), (2, 1, 0), (2, 0, 1), 4) == [0.0] * len(
+        LOCALITY_FEATURES
+    )
 
 
 def test_sizes_that_are_powers_of_two_share_sets():

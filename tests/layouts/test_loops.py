@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from lib.layouts.graph import TensorGraph
 from lib.layouts.loops import MOST_SOURCES
-from lib.layouts.program import Program
-from lib.layouts.propagation import Propagation
+from lib.layouts.tables import ProgramTables
 
 from .builders import SHAPE, Builder, network, random_programs
 
 
-def loops_of(made, sites):
-    return Propagation(Program.of(made.graph(sites, [[((), (), ())] * len(sites)])), "return").loops
+def loops_of(made, configurable):
+    graph = made.graph(configurable, [[((), (), ())] * len(configurable)])
+    return ProgramTables.of(TensorGraph.of(graph)).loops
 
 
 def test_elementwise_operations_and_transposes_run_in_loops_and_nothing_else():
@@ -21,10 +22,12 @@ def test_elementwise_operations_and_transposes_run_in_loops_and_nothing_else():
     summed = made.add("reduce-window", SHAPE, nodes["between"])
     small = made.add("tanh", (16,), made.add("parameter", (16,)))
     loops = loops_of(made, [nodes["first"]])
-    assert loops.runs(nodes["between"]) and loops.runs(turned)
+    assert loops.fuses(nodes["between"]) and loops.fuses(turned)
     for node in (nodes["image"], nodes["first"], nodes["second"], summed, small):
-        assert not loops.runs(node), node
-    assert not loops_of(made, [nodes["first"], turned]).runs(turned), "a site is on its own"
+        assert not loops.fuses(node), node
+    assert not loops_of(made, [nodes["first"], turned]).fuses(turned), (
+        "a configurable node is on its own"
+    )
 
 
 def test_a_loop_reads_what_lies_in_memory():
@@ -44,14 +47,14 @@ def test_a_loop_reads_what_lies_in_memory():
     assert loops.sources(back) == [(x, (turned, back)), (y, (back,))]
 
 
-def test_loops_that_no_configuration_can_change_are_told_apart():
+def test_loops_that_no_configuration_can_change_are_passed_over():
     made, nodes = network()
     after = made.add("tanh", SHAPE, nodes["second"])
     before = made.add("tanh", SHAPE, nodes["image"])
     summed = made.add("reduce", (4, 8, 8), before)
     last = made.add("tanh", (4, 8, 8), summed)
-    assert set(loops_of(made, [nodes["first"]]).changing) == {nodes["between"], last}
-    assert set(loops_of(made, [nodes["second"]]).changing) == {nodes["between"], after, last}
+    assert set(loops_of(made, [nodes["first"]]).affected) == {nodes["between"], last}
+    assert set(loops_of(made, [nodes["second"]]).affected) == {nodes["between"], after, last}
 
 
 def test_sources_are_bounded():
@@ -64,21 +67,21 @@ def test_sources_are_bounded():
 
 @given(random_programs())
 def test_sources_are_of_the_same_size_and_no_loops(program):
-    made, sites, _ = program
-    loops = loops_of(made, sites)
-    for node in range(len(made.rows)):
-        if loops.runs(node):
+    made, configurable, _ = program
+    loops = loops_of(made, configurable)
+    for node in range(len(made.features)):
+        if loops.fuses(node):
             assert loops.sources(node)
             for tensor, turns in loops.sources(node):
-                assert not loops.runs(tensor) and not turns
+                assert not loops.fuses(tensor) and not turns
 
 
 def test_a_long_chain_is_not_gone_down_at_once():
     """Every operation of it is read by a configurable node too."""
-    made, sites = Builder(), []
+    made, configurable = Builder(), []
     last = made.add("parameter", (8, 4))
     for _ in range(2000):
         last = made.add("tanh", (8, 4), last)
-        sites.append(made.add("reshape", (4, 8), last))
+        configurable.append(made.add("reshape", (4, 8), last))
     made.add("tanh", (8, 4), last)
-    assert len(loops_of(made, sites).changing) == 2000
+    assert len(loops_of(made, configurable).affected) == 2000

@@ -1,4 +1,4 @@
-"""Which operand is which, whatever the order of edges, and what the operations want."""
+"""Which operand is which, whatever the order of edges, and what the operations prefer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lib.baseline import moved_bytes
-from lib.layouts.operands import dot_numbers, slots_of
-from lib.layouts.program import Program
+from lib.layouts.graph import TensorGraph
+from lib.layouts.operands import constrained_tensors, dot_numbers
 
 from .builders import Builder
 
@@ -31,17 +31,17 @@ def products(draw):
 @settings(deadline=None, max_examples=60)
 def test_dot_numbers_from_shapes(product):
     lhs, rhs, out, (batch, contracted) = product
-    found = dot_numbers(lhs, rhs, out)
+    numbers = dot_numbers(lhs, rhs, out)
     for side, shape in enumerate((lhs, rhs)):
-        assert [shape[d] for d in found.batch[side]] == batch
-        assert sorted(shape[d] for d in found.contracted[side]) == sorted(contracted)
-    assert [lhs[d] for d in found.contracted[0]] == [rhs[d] for d in found.contracted[1]]
+        assert [shape[d] for d in numbers.batch[side]] == batch
+        assert sorted(shape[d] for d in numbers.contracted[side]) == sorted(contracted)
+    assert [lhs[d] for d in numbers.contracted[0]] == [rhs[d] for d in numbers.contracted[1]]
 
 
 def test_the_plainest_of_several_dots():
-    found = dot_numbers((8, 8), (8, 8), (8, 8))
-    assert (found.batch, found.contracted) == (((), ()), ((1,), (0,)))
-    assert found.canonical
+    numbers = dot_numbers((8, 8), (8, 8), (8, 8))
+    assert (numbers.batch, numbers.contracted) == (((), ()), ((1,), (0,)))
+    assert numbers.canonical
 
 
 def test_no_dot_has_such_shapes():
@@ -56,9 +56,9 @@ def test_the_kernel_of_a_convolution(swapped):
     kernel = made.add("parameter", (3, 3, 16, 32))
     image = made.add("parameter", (4, 8, 8, 16))
     node = made.convolution((4, 8, 8, 32), *((kernel, image) if swapped else (image, kernel)))
-    slots = slots_of(Program.of(made.graph([node], [[((), (), ())]])), node)
-    assert slots.tensors == (node, image, kernel)
-    assert slots.wanted == ((3, 2, 1, 0),) * 3
+    constrained = constrained_tensors(TensorGraph.of(made.graph([node], [[((), (), ())]])), node)
+    assert constrained.tensors == (node, image, kernel)
+    assert constrained.preferred == ((3, 2, 1, 0),) * 3
 
 
 def test_where_both_fit_the_parameter_is_the_kernel():
@@ -66,19 +66,19 @@ def test_where_both_fit_the_parameter_is_the_kernel():
     weights = made.add("parameter", (16, 16))
     rows = made.add("tanh", (16, 16), made.add("parameter", (16, 16)))
     node = made.add("dot", (16, 16), weights, rows)
-    program = Program.of(made.graph([node], [[((), (), ())]]))
-    assert slots_of(program, node).tensors == (node, rows, weights)
+    tensors = TensorGraph.of(made.graph([node], [[((), (), ())]]))
+    assert constrained_tensors(tensors, node).tensors == (node, rows, weights)
 
 
-def test_what_a_dot_of_heads_wants():
+def test_what_a_dot_of_heads_prefers():
     """(batch, row, head, depth) times (batch, column, head, depth), heads and batch outermost."""
     made = Builder()
     query = made.add("parameter", (2, 5, 3, 8))
     key = made.add("parameter", (2, 7, 3, 8))
     node = made.add("dot", (2, 3, 5, 7), query, key)
-    slots = slots_of(Program.of(made.graph([node], [[((), (), ())]])), node)
-    assert slots.wanted[1] == (3, 1, 2, 0)  # minor to major: depth, row, head, batch
-    assert slots.wanted[2] == (1, 3, 2, 0)  # column, depth, head, batch
+    constrained = constrained_tensors(TensorGraph.of(made.graph([node], [[((), (), ())]])), node)
+    assert constrained.preferred[1] == (3, 1, 2, 0)  # minor to major: depth, row, head, batch
+    assert constrained.preferred[2] == (1, 3, 2, 0)  # column, depth, head, batch
 
 
 def test_a_reshape_and_an_operand_used_twice():
@@ -86,13 +86,13 @@ def test_a_reshape_and_an_operand_used_twice():
     x = made.add("parameter", (4, 4))
     square = made.add("dot", (4, 4), x)
     flat = made.add("reshape", (16,), square)
-    program = Program.of(made.graph([square, flat], [[((), (), ())] * 2]))
-    assert slots_of(program, square).tensors == (square, x, x)
-    assert slots_of(program, flat).tensors == (flat, square, -1)
+    tensors = TensorGraph.of(made.graph([square, flat], [[((), (), ())] * 2]))
+    assert constrained_tensors(tensors, square).tensors == (square, x, x)
+    assert constrained_tensors(tensors, flat).tensors == (flat, square, -1)
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_the_baseline_counts_the_tensor_that_a_layout_is_about(swapped):
+def test_the_baseline_counts_the_tensor_that_a_layout_constrains(swapped):
     made = Builder()
     kernel = made.add("parameter", (1, 1, 4, 32))
     image = made.add("parameter", (4, 8, 8, 4))

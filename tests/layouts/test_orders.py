@@ -51,14 +51,14 @@ def test_a_bitcast_moves_nothing_and_is_found_if_there_is_one(factors, data):
     """Both shapes are products of neighbouring factors, so that most reshapes have an answer."""
     shape, to = (_joined(factors, data) for _ in range(2))
     order = data.draw(orders_of(shape))
-    found = bitcast_order(order, shape, to)
+    result = bitcast_order(order, shape, to)
     lies = memory(shape, order)
-    if found is None:
+    if result is None:
         assert not any(
             np.array_equal(memory(to, one), lies) for one in permutations(range(len(to)))
         )
     else:
-        assert np.array_equal(memory(to, found), lies)
+        assert np.array_equal(memory(to, result), lies)
 
 
 def _joined(factors, data) -> list[int]:

@@ -8,67 +8,80 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.layouts.found import ASKED, CONVOLUTION_GIVES, CONVOLUTION_WANTS, READ, TRANSPOSED
-from lib.layouts.program import Program
-from lib.layouts.propagation import RUNS, Propagation
-from lib.moves import MovingGraph
+from lib.layouts.effects import Reason
+from lib.layouts.graph import TensorGraph
+from lib.layouts.propagation import PROPAGATIONS
+from lib.layouts.tables import ProgramTables
+from lib.moves import CopiesGraph
 
-from .builders import OTHER, PLAIN, SHAPE, THIRD, Builder, network, random_programs, told
+from .builders import OTHER, PLAIN, SHAPE, THIRD, Builder, effects_of, network, random_programs
 
 
-def test_nothing_asked_and_nothing_changed_moves_nothing():
+def test_nothing_configured_and_nothing_changed_copies_nothing():
     made, nodes = network()
-    sites = [nodes["first"], nodes["second"]]
-    both = told(made, sites, [[((), (), ())] * 2, [(PLAIN,) * 3] * 2])
-    assert both == [{"moves": set(), "states": set()}] * 2
+    configurable = [nodes["first"], nodes["second"]]
+    both = effects_of(made, configurable, [[((), (), ())] * 2, [(PLAIN,) * 3] * 2])
+    assert both == [{"copies": set(), "off_layout": set()}] * 2
 
 
 def test_a_layout_between_two_convolutions():
     made, nodes = network()
-    sites = [nodes["first"], nodes["second"]]
-    asked = [((), (), ()), ((), OTHER, ())]
-    _, found = told(made, sites, [[((), (), ())] * 2, asked])
-    assert found["moves"] == {
-        (nodes["first"], PLAIN, OTHER, READ),  # tanh reads what the first gives, and writes ...
-        (nodes["between"], OTHER, PLAIN, CONVOLUTION_WANTS),  # ... what the second is asked for
+    configurable = [nodes["first"], nodes["second"]]
+    configured = [((), (), ()), ((), OTHER, ())]
+    _, result = effects_of(made, configurable, [[((), (), ())] * 2, configured])
+    assert result["copies"] == {
+        (
+            nodes["first"],
+            PLAIN,
+            OTHER,
+            Reason.READER,
+        ),  # tanh reads what the first gives, and writes ...
+        (
+            nodes["between"],
+            OTHER,
+            PLAIN,
+            Reason.CONVOLUTION_OPERAND,
+        ),  # ... what the second is configured for
     }
-    assert found["states"] == {(nodes["between"], OTHER, OTHER)}
+    assert result["off_layout"] == {(nodes["between"], OTHER, OTHER)}
 
 
 def test_an_output_and_an_input_that_agree_or_do_not():
     made, nodes = network()
-    sites = [nodes["first"], nodes["second"]]
+    configurable = [nodes["first"], nodes["second"]]
     agree = [(OTHER, (), ()), ((), OTHER, ())]
     differ = [(THIRD, (), ()), ((), OTHER, ())]
-    one, other = told(made, sites, [agree, differ])
-    assert one["moves"] == {
-        (nodes["first"], PLAIN, OTHER, CONVOLUTION_GIVES),
-        (nodes["between"], OTHER, PLAIN, CONVOLUTION_WANTS),
+    one, other = effects_of(made, configurable, [agree, differ])
+    assert one["copies"] == {
+        (nodes["first"], PLAIN, OTHER, Reason.CONVOLUTION_OUTPUT),
+        (nodes["between"], OTHER, PLAIN, Reason.CONVOLUTION_OPERAND),
     }
-    assert other["moves"] == {
-        (nodes["first"], PLAIN, THIRD, CONVOLUTION_GIVES),
-        (nodes["first"], THIRD, OTHER, READ),
-        (nodes["between"], OTHER, PLAIN, CONVOLUTION_WANTS),
+    assert other["copies"] == {
+        (nodes["first"], PLAIN, THIRD, Reason.CONVOLUTION_OUTPUT),
+        (nodes["first"], THIRD, OTHER, Reason.READER),
+        (nodes["between"], OTHER, PLAIN, Reason.CONVOLUTION_OPERAND),
     }
 
 
 def test_an_output_alone_is_turned_back_by_who_reads_it():
     made, nodes = network()
-    sites = [nodes["first"], nodes["second"]]
-    _, found = told(made, sites, [[((), (), ())] * 2, [(OTHER, (), ()), ((), (), ())]])
-    assert found["moves"] == {
-        (nodes["first"], PLAIN, OTHER, CONVOLUTION_GIVES),
-        (nodes["first"], OTHER, PLAIN, READ),  # tanh writes what the convolution wants
+    configurable = [nodes["first"], nodes["second"]]
+    _, result = effects_of(
+        made, configurable, [[((), (), ())] * 2, [(OTHER, (), ()), ((), (), ())]]
+    )
+    assert result["copies"] == {
+        (nodes["first"], PLAIN, OTHER, Reason.CONVOLUTION_OUTPUT),
+        (nodes["first"], OTHER, PLAIN, Reason.READER),  # tanh writes what the convolution prefers
     }
-    assert not found["states"]
+    assert not result["off_layout"]
 
 
 def test_a_parameter_is_copied_there_and_back():
     made, nodes = network()
-    _, found = told(made, [nodes["first"]], [[((), (), ())], [((), THIRD, ())]])
-    assert found["moves"] == {
-        (nodes["image"], PLAIN, THIRD, ASKED),
-        (nodes["image"], THIRD, PLAIN, CONVOLUTION_WANTS),
+    _, result = effects_of(made, [nodes["first"]], [[((), (), ())], [((), THIRD, ())]])
+    assert result["copies"] == {
+        (nodes["image"], PLAIN, THIRD, Reason.CONFIGURED),
+        (nodes["image"], THIRD, PLAIN, Reason.CONVOLUTION_OPERAND),
     }
 
 
@@ -77,10 +90,10 @@ def test_a_transpose_is_free_in_the_right_layout():
     x = made.add("parameter", (32, 64))
     turned = made.transpose((64, 32), x, (1, 0))
     node = made.add("dot", (64, 16), turned, made.add("parameter", (32, 16)))
-    found = told(made, [node], [[((), (), ())], [((), (0, 1), ())], [((), (1, 0), ())]])
-    free = {move for move in found[1]["moves"] if move[3] == TRANSPOSED}
+    result = effects_of(made, [node], [[((), (), ())], [((), (0, 1), ())], [((), (1, 0), ())]])
+    free = {copy for copy in result[1]["copies"] if copy[3] == Reason.TRANSPOSE}
     assert not free, "column-major is what the transpose gives"
-    assert (turned, (0, 1), (1, 0), TRANSPOSED) in found[2]["moves"]
+    assert (turned, (0, 1), (1, 0), Reason.TRANSPOSE) in result[2]["copies"]
 
 
 def test_a_reshape_moves_data_or_does_not():
@@ -88,14 +101,19 @@ def test_a_reshape_moves_data_or_does_not():
     x = made.add("parameter", (8, 16, 4))
     flat = made.add("reshape", (8, 64), x)
     made.add("tanh", (8, 64), flat)
-    asked = [[((), (), ())], [((), (2, 1, 0), ())], [((), (1, 2, 0), ())], [((), (2, 0, 1), ())]]
-    moved = [bool(one["states"]) for one in told(made, [flat], asked)]
+    configured = [
+        [((), (), ())],
+        [((), (2, 1, 0), ())],
+        [((), (1, 2, 0), ())],
+        [((), (2, 0, 1), ())],
+    ]
+    moved = [bool(one["off_layout"]) for one in effects_of(made, [flat], configured)]
     assert moved == [False, False, True, True]
 
 
 def test_a_layout_of_another_rank_is_left_out():
     made, nodes = network()
-    plain, odd = told(made, [nodes["first"]], [[((), (), ())], [((), (1, 0), ())]])
+    plain, odd = effects_of(made, [nodes["first"]], [[((), (), ())], [((), (1, 0), ())]])
     assert plain == odd
 
 
@@ -103,8 +121,8 @@ def test_dimensions_of_one_element_do_not_count():
     made = Builder()
     x = made.add("parameter", (1, 64, 1, 16))
     node = made.convolution((1, 64, 1, 16), x, made.add("parameter", (1, 1, 16, 16)))
-    found = told(made, [node], [[((), (), ())], [((), (3, 1, 2, 0), ())]])
-    assert found[1] == {"moves": set(), "states": set()}
+    result = effects_of(made, [node], [[((), (), ())], [((), (3, 1, 2, 0), ())]])
+    assert result[1] == {"copies": set(), "off_layout": set()}
 
 
 def test_a_transpose_whose_operand_was_pruned_or_that_makes_no_sense():
@@ -114,50 +132,51 @@ def test_a_transpose_whose_operand_was_pruned_or_that_makes_no_sense():
         named = {f"dimensions_{d}": v for d, v in enumerate(odd.get("permutation", (1, 0)))}
         turned = made.add("transpose", (64, 32), *([x] if odd else []), **named)
         node = made.add("dot", (64, 16), turned, made.add("parameter", (32, 16)))
-        _, found = told(made, [node], [[((), (), ())], [((), (0, 1), ())]])
-        assert {move[0] for move in found["moves"]} <= {x, turned}
-        assert found["moves"]
+        _, result = effects_of(made, [node], [[((), (), ())], [((), (0, 1), ())]])
+        assert {copy[0] for copy in result["copies"]} <= {x, turned}
+        assert result["copies"]
 
 
-@pytest.mark.parametrize("reach", RUNS)
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
 @given(program=random_programs())
 @settings(deadline=None, max_examples=40)
-def test_a_configuration_does_not_depend_on_its_company(reach, program):
-    made, sites, asked = program
-    nothing = [((), (), ())] * len(sites)
-    together = told(made, sites, [nothing, *asked], reach)
-    assert together[0] == {"moves": set(), "states": set()}
-    for own, configuration in zip(together[1:], asked, strict=True):
-        assert told(made, sites, [configuration], reach) == [own]
+def test_a_configuration_does_not_depend_on_its_company(propagation, program):
+    made, configurable, configured = program
+    nothing = [((), (), ())] * len(configurable)
+    together = effects_of(made, configurable, [nothing, *configured], propagation)
+    assert together[0] == {"copies": set(), "off_layout": set()}
+    for own, configuration in zip(together[1:], configured, strict=True):
+        assert effects_of(made, configurable, [configuration], propagation) == [own]
 
 
-@pytest.mark.parametrize("reach", RUNS)
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
 @pytest.mark.parametrize("room", [0, 10, 1 << 20])
 @given(program=random_programs(), data=st.data())
 @settings(deadline=None, max_examples=20)
-def test_batches_of_one_graph_share_what_they_learned(reach, room, program, data):
-    made, sites, asked = program
-    graph = made.graph(sites, [[((), (), ())] * len(sites), *asked])
+def test_batches_of_one_graph_share_what_they_learned(propagation, room, program, data):
+    made, configurable, configured = program
+    graph = made.graph(configurable, [[((), (), ())] * len(configurable), *configured])
     count = len(graph.cells)
-    once = MovingGraph(graph, reach).batch(np.arange(count))
-    often = MovingGraph(graph, reach)
+    once = CopiesGraph(graph, propagation).batch(np.arange(count))
+    often = CopiesGraph(graph, propagation)
     often._room = room
     for _ in range(3):
         order = data.draw(st.permutations(range(count)))
         often.batch(np.array(order[: data.draw(st.integers(1, count))]))
     again = often.batch(np.arange(count))
-    for name in ("move", "state"):  # to the bit, and in the same order: training resumes alike
-        for part in (f"{name}s", f"{name}_bytes", f"{name}_places"):
+    for kind, one in (("copies", "copy"), ("off_layout", "off_layout")):
+        # To the bit, and in the same order: training resumes alike.
+        for part in (kind, f"{one}_bytes", f"{one}_places"):
             assert torch.equal(getattr(once, part), getattr(again, part)), part
 
 
 def test_numbers_of_layouts():
     made, nodes = network()
-    program = Program.of(made.graph([nodes["first"]], [[((), (), ())]]))
-    of = Propagation(program, "spread")
+    graph = TensorGraph.of(made.graph([nodes["first"]], [[((), (), ())]]))
+    orders = ProgramTables.of(graph).orders
     digits = np.array([[1, 0, -1, -1, -1, -1], [-1] * 6, [0, 0, -1, -1, -1, -1]])
-    numbers = of.numbers_of(np.stack([digits, digits[::-1]]))
-    assert of.orders.items[numbers[0, 0]] == (1, 0)
+    numbers = orders.numbers_of(np.stack([digits, digits[::-1]]))
+    assert orders.items[numbers[0, 0]] == (1, 0)
     assert numbers[0, 1] == numbers[0, 2] == -1, "not set, and no permutation"
     np.testing.assert_array_equal(numbers[1], numbers[0][::-1])
 
@@ -166,31 +185,33 @@ def test_numbers_of_layouts():
 def test_a_cycle_of_a_broken_file_is_left_out(edges):
     made, nodes = network()
     made.edges += edges
-    for reach in RUNS:
-        told(made, [nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]], reach)
+    for propagation in PROPAGATIONS:
+        effects_of(made, [nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]], propagation)
 
 
-@pytest.mark.parametrize("reach", RUNS)
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
 @pytest.mark.parametrize("opcode", ["tanh", "add", "reduce", "custom-call", "copy"])
-def test_a_configurable_node_of_any_operation(reach, opcode):
-    """Asked for nothing it moves nothing; asked for a layout, its tensors move for it."""
+def test_a_configurable_node_of_any_operation(propagation, opcode):
+    """Asked for nothing it copies nothing; asked for a layout, its tensors are copied for it."""
     made = Builder()
     image = made.add("parameter", SHAPE)
     before = made.add("tanh", SHAPE, image)
-    site = made.add(opcode, SHAPE, before)
-    made.add("tanh", SHAPE, site, is_root=1)
-    nothing, asked = told(made, [site], [[((), (), ())], [(OTHER, OTHER, ())]], reach)
-    assert nothing == {"moves": set(), "states": set()}
-    assert {move[0] for move in asked["moves"]} & {before, site, image}
+    node = made.add(opcode, SHAPE, before)
+    made.add("tanh", SHAPE, node, is_root=1)
+    configured = [[((), (), ())], [(OTHER, OTHER, ())]]
+    nothing, asked = effects_of(made, [node], configured, propagation)
+    assert nothing == {"copies": set(), "off_layout": set()}
+    assert {copy[0] for copy in asked["copies"]} & {before, node, image}
 
 
-@pytest.mark.parametrize("reach", RUNS)
-def test_a_transpose_with_a_second_operand_is_none(reach):
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
+def test_a_transpose_with_a_second_operand_is_none(propagation):
     """No compiler writes one; its permutation would be looked up for a tensor of another rank."""
     made = Builder()
     one, other = made.add("parameter", (8, 4)), made.add("parameter", (2, 8, 4))
     turned = made.transpose((4, 8), one, (1, 0))
     made.edges.append((turned, other))
-    site = made.add("reshape", (2, 16), turned)
-    moving = MovingGraph(made.graph([site], [[((), (1, 0), ())], [((), (0, 1), ())]]), reach)
-    assert np.isfinite(moving.batch(np.arange(2)).moves.numpy()).all()
+    node = made.add("reshape", (2, 16), turned)
+    graph = made.graph([node], [[((), (1, 0), ())], [((), (0, 1), ())]])
+    batch = CopiesGraph(graph, propagation).batch(np.arange(2))
+    assert np.isfinite(batch.copies.numpy()).all()

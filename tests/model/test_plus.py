@@ -8,29 +8,35 @@ import numpy as np
 import pytest
 import torch
 
-from lib.layouts.rows import MOVE_FEATURES, STATE_FEATURES
 from lib.model.plus import CostBatch, TGraphPlus
 from lib.train.layouts import CostSample
 from lib.train.loss import NOISE, SHARPNESS, pairwise_logistic
 
+COPY_WIDTH, OFF_LAYOUT_WIDTH = 12, 7
 
-def batch_of(seed: int = 0, moves: int = 7, states: int = 5, configurations: int = 6) -> CostBatch:
+
+def batch_of(
+    seed: int = 0, copies: int = 7, operations: int = 5, configurations: int = 6
+) -> CostBatch:
     rng = np.random.default_rng(seed)
 
-    def places(rows: int) -> torch.Tensor:
-        count = 4 * configurations if rows else 0
+    def places(items: int) -> torch.Tensor:
+        count = 4 * configurations if items else 0
         pairs = np.stack(
-            [rng.integers(0, configurations, count), rng.integers(0, max(1, rows), count)]
+            [rng.integers(0, configurations, count), rng.integers(0, max(1, items), count)]
         )
         return torch.from_numpy(pairs.T.copy())
 
+    def features(items: int, width: int) -> torch.Tensor:
+        return torch.from_numpy(rng.normal(size=(items, width)).astype(np.float32))
+
     return CostBatch(
-        moves=torch.from_numpy(rng.normal(size=(moves, MOVE_FEATURES)).astype(np.float32)),
-        move_bytes=torch.from_numpy(rng.random(moves).astype(np.float32)),
-        move_places=places(moves),
-        states=torch.from_numpy(rng.normal(size=(states, STATE_FEATURES)).astype(np.float32)),
-        state_bytes=torch.from_numpy(rng.random(states).astype(np.float32)),
-        state_places=places(states),
+        copies=features(copies, COPY_WIDTH),
+        copy_bytes=torch.from_numpy(rng.random(copies).astype(np.float32)),
+        copy_places=places(copies),
+        off_layout=features(operations, OFF_LAYOUT_WIDTH),
+        off_layout_bytes=torch.from_numpy(rng.random(operations).astype(np.float32)),
+        off_layout_places=places(operations),
         configurations=configurations,
     )
 
@@ -38,9 +44,9 @@ def batch_of(seed: int = 0, moves: int = 7, states: int = 5, configurations: int
 @pytest.fixture
 def network() -> TGraphPlus:
     torch.manual_seed(0)
-    made = TGraphPlus(MOVE_FEATURES, STATE_FEATURES, channels=16, members=2).eval()
-    made.inputs.moves.fit(batch_of(1, moves=50).moves)
-    made.inputs.states.fit(batch_of(1, states=50).states)
+    made = TGraphPlus(COPY_WIDTH, OFF_LAYOUT_WIDTH, channels=16, members=2).eval()
+    made.inputs.copies.fit(batch_of(1, copies=50).copies)
+    made.inputs.off_layout.fit(batch_of(1, operations=50).off_layout)
     return made
 
 
@@ -49,43 +55,44 @@ def test_a_score_is_the_sum_of_its_costs(network):
     scores = network(batch).detach().numpy()
     sums = np.zeros((2, batch.configurations))
     for member, expected in zip(network.members, sums, strict=True):
-        moves = member.move_cost(network.inputs.moves(batch.moves)).exp()
-        states = member.state_cost(network.inputs.states(batch.states))
-        for configuration, row in batch.move_places.tolist():
-            expected[configuration] += moves[row].item() * batch.move_bytes[row].item()
-        for configuration, row in batch.state_places.tolist():
-            expected[configuration] += states[row].item() * batch.state_bytes[row].item()
+        copies = member.copy_cost(network.inputs.copies(batch.copies)).exp()
+        operations = member.off_layout_cost(network.inputs.off_layout(batch.off_layout))
+        for configuration, place in batch.copy_places.tolist():
+            expected[configuration] += copies[place].item() * batch.copy_bytes[place].item()
+        for configuration, place in batch.off_layout_places.tolist():
+            cost = operations[place].item() * batch.off_layout_bytes[place].item()
+            expected[configuration] += cost
     np.testing.assert_allclose(scores, sums.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(network.train()(batch).detach().numpy(), sums, rtol=1e-5)
     assert scores.std() > 0 and not np.allclose(*sums)
 
 
-def test_neither_the_order_of_configurations_nor_of_rows_matters(network):
+def test_neither_the_order_of_configurations_nor_of_copies_matters(network):
     batch = batch_of()
-    order, rows = torch.randperm(batch.configurations), torch.randperm(len(batch.moves))
-    configurations, moves = batch.move_places.T
-    places = torch.stack([torch.argsort(order)[configurations], torch.argsort(rows)[moves]], 1)
-    states = torch.stack(
-        [torch.argsort(order)[batch.state_places[:, 0]], batch.state_places[:, 1]], 1
+    order, shuffled = torch.randperm(batch.configurations), torch.randperm(len(batch.copies))
+    configurations, copies = batch.copy_places.T
+    places = torch.stack([torch.argsort(order)[configurations], torch.argsort(shuffled)[copies]], 1)
+    operations = torch.stack(
+        [torch.argsort(order)[batch.off_layout_places[:, 0]], batch.off_layout_places[:, 1]], 1
     )
     other = replace(
         batch,
-        moves=batch.moves[rows],
-        move_bytes=batch.move_bytes[rows],
-        move_places=places[torch.randperm(len(places))],
-        state_places=states,
+        copies=batch.copies[shuffled],
+        copy_bytes=batch.copy_bytes[shuffled],
+        copy_places=places[torch.randperm(len(places))],
+        off_layout_places=operations,
     )
     torch.testing.assert_close(network(other), network(batch)[order])
 
 
-def test_more_moves_never_make_it_faster(network):
-    batch = batch_of(states=0)
-    half = replace(batch, move_places=batch.move_places[::2])
+def test_more_copies_never_make_it_faster(network):
+    batch = batch_of(operations=0)
+    half = replace(batch, copy_places=batch.copy_places[::2])
     assert (network(batch) >= network(half)).all()
 
 
-def test_no_moves_and_no_states(network):
-    assert network(batch_of(moves=0, states=0)).tolist() == [0.0] * 6
+def test_no_copies_and_no_operations(network):
+    assert network(batch_of(copies=0, operations=0)).tolist() == [0.0] * 6
 
 
 def test_every_parameter_learns(network):
@@ -115,8 +122,8 @@ def test_the_logistic_loss_against_its_definition():
                 weight = gap / (gap + NOISE)
                 total += weight * np.log1p(np.exp(-(z[i] - z[j])))
                 weights += weight
-    found = pairwise_logistic(torch.from_numpy(scores), torch.from_numpy(runtimes))
-    assert found.item() == pytest.approx(total / weights)
+    loss = pairwise_logistic(torch.from_numpy(scores), torch.from_numpy(runtimes))
+    assert loss.item() == pytest.approx(total / weights)
     assert pairwise_logistic(torch.zeros(3), torch.ones(3)).item() == 0.0
     flat = torch.zeros(3, requires_grad=True)
     pairwise_logistic(flat, torch.tensor([1, 2, 3])).backward()

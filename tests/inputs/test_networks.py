@@ -1,0 +1,26 @@
+"""Networks made for what they are given to read."""
+
+from __future__ import annotations
+
+import pytest
+
+from lib.inputs.networks import network_for
+from lib.layouts.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
+from lib.model import NETWORKS
+from lib.settings import BUNDLED_VALUES, MODELS, settings_for
+
+COLLECTIONS = {"layout": next(iter(BUNDLED_VALUES)), "tile": "tile-xla"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"), [(k, m) for k, models in MODELS.items() for m in models]
+)
+def test_every_model_has_its_network(kind, model):
+    settings = settings_for(COLLECTIONS[kind], True, {"model": model})
+    assert type(network_for(settings)) is NETWORKS[kind][model]
+
+
+def test_learned_costs_are_as_wide_as_the_features_of_copies():
+    network = network_for(settings_for(COLLECTIONS["layout"], True, {"model": "tgraph-plus"}))
+    assert len(network.inputs.copies.mean) == len(COPY_FEATURES)
+    assert len(network.inputs.off_layout.mean) == len(OFF_LAYOUT_FEATURES)
