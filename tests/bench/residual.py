@@ -1,15 +1,16 @@
-"""What the default network leaves unexplained: a sum over moves and states, or something else?
+"""What the default network leaves unexplained: a sum over copies and operations?
 
     make everything
     .venv/bin/python -m tests.bench.residual [--collections NAME ...]
 
 For each validation graph, ranks of its runtimes (as normal scores) are regressed on those of its
 out-of-fold scores. What is left is taken apart by restricted maximum likelihood: a share that is
-*additive* (each move and state adds something of its own, of either sign, whose typical size is a
-power of its bytes), and a rest that is independent from configuration to configuration, of one
-variance for all or of one that grows with what they move. The likelihood is taken on a grid.
+*additive* (each layout copy and each off-layout operation adds something of its own, of either
+sign, whose typical size is a power of its bytes), and a rest that is independent from configuration
+to configuration, of one variance for all or of one that grows with what they copy. The likelihood
+is taken on a grid.
 
-Were the additive share near one, better costs of moves would rank better; near nothing, they would
+Were the additive share near one, better costs of copies would rank better; near nothing, they would
 not. A few dozen configurations tell little about one graph, and shares have bounds, so that the
 estimate is biased; so it is made for drawn numbers as well of which none, or all, are additive.
 """
@@ -27,10 +28,10 @@ from scipy.stats import norm, rankdata
 
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.moves import MovingGraph
+from lib.moves import CopiesGraph
 from lib.settings import BUNDLED_VALUES
 
-POWERS = (0.0, 0.5, 1.0)  # of bytes: typical size of what a move or state adds
+POWERS = (0.0, 0.5, 1.0)  # of bytes: typical size of what a copy or an operation adds
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
 UNEQUAL = (0.0, 0.5, 0.97)  # share of the rest whose variance grows with what is moved
 FEWEST = 20  # configurations
@@ -42,13 +43,19 @@ def normal_scores(values: np.ndarray) -> np.ndarray:
 
 
 def contents(graph: CachedGraph) -> tuple[np.ndarray, np.ndarray]:
-    """How often each move and state happens under each configuration, (c, m + s), and bytes."""
-    batch = MovingGraph(graph, "return").batch(np.arange(len(graph.runtime)))
-    parts = (batch.move_places, batch.move_bytes), (batch.state_places, batch.state_bytes)
-    counts = [np.zeros((batch.configurations, len(sizes))) for _, sizes in parts]
-    for count, (places, _) in zip(counts, parts, strict=True):
+    """How often each copy and each operation happens under each configuration, (c, m + s), and
+    its bytes."""
+    batch = CopiesGraph(graph, "return").batch(np.arange(len(graph.runtime)))
+    counts, sizes = [], []
+    for places, own in (
+        (batch.copy_places, batch.copy_bytes),
+        (batch.off_layout_places, batch.off_layout_bytes),
+    ):
+        count = np.zeros((batch.configurations, len(own)))
         np.add.at(count, tuple(places.numpy().T), 1)
-    return np.concatenate(counts, axis=1), np.concatenate([sizes.numpy() for _, sizes in parts])
+        counts.append(count)
+        sizes.append(own.numpy())
+    return np.concatenate(counts, axis=1), np.concatenate(sizes)
 
 
 def free_of(score: np.ndarray) -> np.ndarray:
@@ -57,13 +64,13 @@ def free_of(score: np.ndarray) -> np.ndarray:
     return np.linalg.svd(np.eye(len(score)) - fixed @ np.linalg.pinv(fixed))[2][:-2]
 
 
-def covariances(rows: np.ndarray, counts: np.ndarray, sizes: np.ndarray) -> Iterator:
+def covariances(basis: np.ndarray, counts: np.ndarray, sizes: np.ndarray) -> Iterator:
     """(additive share, covariance up to a factor) of what is left, on the grid."""
-    one = np.eye(len(rows))
+    one = np.eye(len(basis))
     for power in POWERS:
         each = counts * sizes**power
         sums = each @ each.T
-        additive, growing = (_scaled(rows @ c @ rows.T) for c in (sums, np.diag(np.diag(sums))))
+        additive, growing = (_scaled(basis @ c @ basis.T) for c in (sums, np.diag(np.diag(sums))))
         for share, unequal in product(SHARES, UNEQUAL):
             rest = unequal * growing + (1 - unequal) * one
             yield share, share * additive + (1 - share) * rest + 1e-9 * one
@@ -75,41 +82,41 @@ def _scaled(covariance: np.ndarray) -> np.ndarray:
 
 def shares_of(left: np.ndarray, grid: list[tuple[float, np.ndarray]]) -> np.ndarray:
     """The likeliest additive share of each column of ``left``, (c - 2, k)."""
-    best, found = np.full(left.shape[1], -np.inf), np.zeros(left.shape[1])
+    best, likeliest = np.full(left.shape[1], -np.inf), np.zeros(left.shape[1])
     for share, covariance in grid:
         _, determinant = np.linalg.slogdet(covariance)
         variance = np.mean(left * np.linalg.solve(covariance, left), axis=0)
         likelihood = -0.5 * (len(left) * np.log(variance) + determinant)
-        found = np.where(likelihood > best, share, found)
+        likeliest = np.where(likelihood > best, share, likeliest)
         best = np.maximum(likelihood, best)
-    return found
+    return likeliest
 
 
 def measure(graph: CachedGraph, score: np.ndarray, draws: np.random.Generator) -> np.ndarray:
     """Shares of the variance: left by the scores, additive of that, and of drawn ranks of which
     none, and all, is additive."""
-    true, rows = normal_scores(graph.runtime), free_of(normal_scores(score))
+    true, basis = normal_scores(graph.runtime), free_of(normal_scores(score))
     counts, sizes = contents(graph)
-    grid = list(covariances(rows, counts, sizes))
+    grid = list(covariances(basis, counts, sizes))
     summed = (counts * sizes**0.5) @ draws.normal(size=counts.shape[1])
     drawn = [draws.normal(size=len(true)), normal_scores(summed)]
-    shares = shares_of(rows @ np.stack([true, *drawn], axis=1), grid)
-    return np.array([np.var(rows @ true) / np.var(true), *shares])
+    shares = shares_of(basis @ np.stack([true, *drawn], axis=1), grid)
+    return np.array([np.var(basis @ true) / np.var(true), *shares])
 
 
 def of_collection(collection: str, outputs: Path) -> np.ndarray:
     """A row of :func:`measure` for each validation graph."""
     folder = outputs / collection
-    cache, draws, found = Cache(folder / "cache-all"), np.random.default_rng(0), []
+    cache, draws, shares = Cache(folder / "cache-all"), np.random.default_rng(0), []
     files = sorted((folder / "scores").glob("fold_*.parquet"))
     scores = pl.concat([pl.read_parquet(file).filter(split="valid") for file in files])
-    for (name,), rows in scores.group_by("graph", maintain_order=True):
+    for (name,), own in scores.group_by("graph", maintain_order=True):
         graph = cache.graph(name)
         _, first = np.unique(np.asarray(graph.original), return_index=True)
-        score = rows.sort("config")["score"].to_numpy()[first]
+        score = own.sort("config")["score"].to_numpy()[first]
         if len(score) >= FEWEST and graph.runtime.min() < graph.runtime.max():
-            found.append(measure(graph, score, draws))
-    return np.array(found)
+            shares.append(measure(graph, score, draws))
+    return np.array(shares)
 
 
 def main() -> None:
@@ -121,10 +128,10 @@ def main() -> None:
     print("| collection | graphs | left | additive share | if none were | if all were |")
     print("|---|--:|--:|--:|--:|--:|")
     for collection in args.collections:
-        found = of_collection(collection, args.outputs)
-        errors = found.std(axis=0, ddof=1) / len(found) ** 0.5
-        cells = [f"{m:.2f} ± {e:.2f}" for m, e in zip(found.mean(axis=0), errors, strict=True)]
-        print(f"| {collection} | {len(found)} | {' | '.join(cells)} |")
+        shares = of_collection(collection, args.outputs)
+        errors = shares.std(axis=0, ddof=1) / len(shares) ** 0.5
+        cells = [f"{m:.2f} ± {e:.2f}" for m, e in zip(shares.mean(axis=0), errors, strict=True)]
+        print(f"| {collection} | {len(shares)} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Rivals that see no graph: features of a configuration's layouts, summed over its nodes.
 
-For each opcode and slot (output, input, kernel): the bytes of tensors whose layout is set, whose
+For each opcode and role (output, input, kernel): the bytes of tensors whose layout is set, whose
 order differs from the program's, whose fastest dimension does, and of those last ones whose fastest
 dimension is short. All over the program's bytes. Both rivals learn runtimes' logarithms,
 standardized within each program.
@@ -18,41 +18,42 @@ from sklearn.linear_model import Ridge
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.layouts.operands import slots_of
+from lib.layouts.graph import TensorGraph
+from lib.layouts.operands import constrained_tensors
 from lib.layouts.orders import squeezed
-from lib.layouts.program import Program
 from lib.metrics import kendall_tau
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, RESHAPE
 
 OPCODES = (CONVOLUTION, DOT, RESHAPE)
-KINDS, SHORT = 4, 16
+COUNTS, SHORT = 4, 16
 
 
-def summed_slots(graph: CachedGraph) -> np.ndarray:
-    """(c, opcodes * slots * kinds) float64."""
-    program = Program.of(graph)
+def summed_features(graph: CachedGraph) -> np.ndarray:
+    """(c, opcodes * roles * counts) float64."""
+    tensors = TensorGraph.of(graph)
     digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS).tolist()
-    sums = np.zeros((len(graph.cells), len(OPCODES), TENSORS, KINDS))
+    sums = np.zeros((len(graph.cells), len(OPCODES), TENSORS, COUNTS))
     for place, node in enumerate(graph.config_nodes.tolist()):
-        if program.opcode[node] not in OPCODES:
+        if tensors.opcode[node] not in OPCODES:
             continue
-        costs = np.zeros((len(digits), TENSORS, KINDS))
-        for slot, tensor in enumerate(slots_of(program, node).tensors):
-            for row, triple in enumerate(digits):
-                costs[row, slot] = _kinds(program, tensor, triple[slot])
-        sums[:, OPCODES.index(program.opcode[node])] += costs[graph.cells[:, place]]
-    return sums.reshape(len(sums), -1) / max(1.0, program.bytes.sum())
+        costs = np.zeros((len(digits), TENSORS, COUNTS))
+        for role, tensor in enumerate(constrained_tensors(tensors, node).tensors):
+            for entry, triple in enumerate(digits):
+                costs[entry, role] = _bytes(tensors, tensor, triple[role])
+        sums[:, OPCODES.index(tensors.opcode[node])] += costs[graph.cells[:, place]]
+    return sums.reshape(len(sums), -1) / max(1.0, tensors.bytes.sum())
 
 
-def _kinds(program: Program, tensor: int, digits: list[int]) -> np.ndarray:
+def _bytes(tensors: TensorGraph, tensor: int, digits: list[int]) -> np.ndarray:
+    """Of a tensor that is set, in another order, whose fastest dimension differs, and is short."""
     order = tuple(d for d in digits if d >= 0)
-    shape = program.shapes[tensor] if tensor >= 0 else ()
+    shape = tensors.shapes[tensor] if tensor >= 0 else ()
     if not order or len(order) != len(shape) or sorted(order) != list(range(len(shape))):
-        return np.zeros(KINDS)
-    own, plain = squeezed(order, shape), squeezed(program.plain(tensor), shape)
+        return np.zeros(COUNTS)
+    own, plain = squeezed(order, shape), squeezed(tensors.plain[tensor], shape)
     fastest = own[:1] != plain[:1]
     short = fastest and shape[own[0]] < SHORT
-    return program.bytes[tensor] * np.array([1, own != plain, fastest, short], float)
+    return tensors.bytes[tensor] * np.array([1, own != plain, fastest, short], float)
 
 
 def ridge(cache: Cache, folds: dict[str, int]) -> dict[str, float]:
@@ -69,14 +70,14 @@ def boosting(cache: Cache, folds: dict[str, int]) -> dict[str, float]:
 @lru_cache(maxsize=1)
 def _table(cache: Cache, names: tuple[str, ...]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Features and standardized log runtimes of each graph, centred within it."""
-    found = {}
+    table = {}
     for name in names:
         graph = cache.graph(name)
-        features, target = summed_slots(graph), np.log(graph.runtime)
+        features, target = summed_features(graph), np.log(graph.runtime)
         deviation = target.std()
         if deviation > 0:
-            found[name] = (features - features.mean(0), (target - target.mean()) / deviation)
-    return found
+            table[name] = (features - features.mean(0), (target - target.mean()) / deviation)
+    return table
 
 
 def _out_of_fold(

@@ -24,7 +24,7 @@ import polars as pl
 
 from lib.artifacts import atomic_file, read_json
 from lib.settings import BUNDLED_VALUES, MODELS
-from tests.bench.quality import differences
+from tests.bench.quality_tables import differences
 
 ROOT = Path(__file__).resolve().parents[2]
 METHODS = ("gst", "pooling", "partitioning", "gat", "tgraph")
@@ -116,7 +116,7 @@ def main() -> None:
     for section in SECTIONS:
         print(table(found, section))
         if args.against:
-            own = found.filter(section=section).rename({"model": "row"})
+            own = found.filter(section=section).rename({"model": "variant"})
             print(differences(own, args.against, METHODS))
 
 

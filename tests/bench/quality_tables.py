@@ -1,0 +1,107 @@
+"""What :mod:`tests.bench.quality` measured, as tables and a figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import matplotlib
+import matplotlib.pyplot as plt
+import polars as pl
+
+from lib.artifacts import atomic_file
+from lib.settings import BUNDLED_VALUES
+from tests.bench.variants import SHARES, VARIANTS
+
+
+def draw_curve(results: pl.DataFrame, path: Path) -> None:
+    """Out-of-fold tau against the number of programs learned from, a line a collection."""
+    matplotlib.rcParams["svg.hashsalt"] = "tgraph"  # the same numbers, the same bytes
+    figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
+    for place, collection in enumerate(BUNDLED_VALUES):
+        own, colour = results.filter(collection=collection), f"C{place}"
+        if points := _curve(own):
+            counts, taus, errors = zip(*points, strict=True)
+            axes.errorbar(
+                counts, taus, errors, marker="o", capsize=3, color=colour, label=collection
+            )
+            baseline = own.filter(variant="moved bytes, no learning")["tau"].mean()
+            axes.axhline(baseline, color=colour, linestyle=":", linewidth=1)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("training programs (dotted: no learning)")
+    axes.set_ylabel("out-of-fold tau of tgraph-plus")
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})
+    plt.close(figure)
+
+
+def _curve(own: pl.DataFrame) -> list[tuple[float, float, float]]:
+    """(programs learned from, mean tau, its standard error over seeds) of one collection."""
+    programs = own.filter(variant="tgraph-plus")["graph"].n_unique() * 4 / 5  # four folds of five
+    points = []
+    for share in (*SHARES, 1.0):
+        name = "tgraph-plus" if share == 1 else f"tgraph-plus, {share:.1%} of the programs"
+        means = own.filter(variant=name).group_by("seed").agg(pl.col("tau").mean())["tau"]
+        if len(means) > 1:
+            points.append((share * programs, means.mean(), means.std() / len(means) ** 0.5))
+    return points
+
+
+def table(results: pl.DataFrame, data: Path) -> str:
+    """A line a variant, a column a collection: mean and standard error over seeds."""
+    lines = ["| out-of-fold tau | " + " | ".join(BUNDLED_VALUES) + " | seeds | CPU min |"]
+    lines.append("|---" + "|--:" * (len(BUNDLED_VALUES) + 2) + "|")
+    lines.append("| ceiling, from the rounds | " + " | ".join(ceilings(data)) + " | | |")
+    for variant in VARIANTS:
+        own = results.filter(variant=variant).group_by("collection", "seed")
+        means = own.agg(pl.col("tau").mean(), pl.col("seconds").first())
+        if len(means):
+            cells = [_cell(means.filter(collection=one)["tau"]) for one in BUNDLED_VALUES]
+            seeds, minutes = means["seed"].n_unique(), means["seconds"].mean() / 60
+            lines.append(f"| {variant} | {' | '.join(cells)} | {seeds} | {minutes:.1f} |")
+    return "\n".join(lines)
+
+
+def differences(
+    results: pl.DataFrame, other: str, variants: Iterable[str] = tuple(VARIANTS)
+) -> str:
+    """A line a variant: mean difference from another's tau, by collection and over all.
+
+    Paired by graph; a graph's difference is the mean over the seeds that both variants have.
+    Errors are standard errors over graphs.
+    """
+    keys = ["collection", "seed", "graph"]
+    pairs = results.join(results.filter(variant=other), on=keys, suffix="_other")
+    each = pairs.group_by("variant", "collection", "graph").agg(
+        (pl.col("tau") - pl.col("tau_other")).mean().alias("difference")
+    )
+    lines = [f"| against {other} | " + " | ".join([*BUNDLED_VALUES, "all"]) + " |"]
+    lines.append("|---" + "|--:" * (len(BUNDLED_VALUES) + 1) + "|")
+    for variant in (one for one in variants if one != other and one in each["variant"]):
+        own = each.filter(variant=variant)
+        parts = [*(own.filter(collection=one) for one in BUNDLED_VALUES), own]
+        cells = [_difference(part["difference"]) for part in parts]
+        lines.append(f"| {variant} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _difference(values: pl.Series) -> str:
+    if len(values) < 2:
+        return ""
+    return f"{values.mean():+.3f} ± {values.std() / len(values) ** 0.5:.3f}"
+
+
+def _cell(taus: pl.Series) -> str:
+    if not len(taus):
+        return ""
+    error = f" ± {taus.std() / len(taus) ** 0.5:.3f}" if len(taus) > 1 else ""
+    return f"{taus.mean():.3f}{error}"
+
+
+def ceilings(data: Path) -> list[str]:
+    """Mean ceiling of the training and validation programs of each collection."""
+    programs = pl.read_parquet(data / "programs.parquet").filter(pl.col("split") != "test")
+    means = programs.group_by("collection").agg(pl.col("ceiling").mean())
+    return [f"{means.filter(collection=one)['ceiling'].item():.3f}" for one in BUNDLED_VALUES]
