@@ -57,7 +57,8 @@ class CopiesGraph:
         self._known: dict[int, Resolved] = {}
         self._room = KEPT_NUMBERS
         self._bytes = self.tables.facts.graph.bytes
-        self._total = max(1.0, float(self._bytes[np.array(self.tables.facts.has_order, bool)].sum()))
+        has_order = np.array(self.tables.facts.has_order, bool)
+        self._total = max(1.0, float(self._bytes[has_order].sum()))
 
     def batch(self, configurations: np.ndarray) -> CostBatch:
         """What some configurations do, (b,) integers: their positions in the cache's cells."""

@@ -65,7 +65,7 @@ def constrained_tensors(graph: TensorGraph, node: int) -> ConstrainedTensors:
         tensors = (node, *operands[:1])
         own = opcode in (CONVOLUTION, DOT)  # others run in the program's order
         preferred = tuple(
-            row_major(graph.rank(tensor)) if own else graph.plain(tensor) for tensor in tensors
+            row_major(graph.rank(tensor)) if own else graph.plain[tensor] for tensor in tensors
         )
         missing = 3 - len(tensors)
         return ConstrainedTensors((*tensors, *[-1] * missing), (*preferred, *[()] * missing))

@@ -13,8 +13,8 @@ from lib.baseline import moved_bytes
 from lib.batches import graph_tensors
 from lib.cache.compress import compress
 from lib.errors import DataError
-from lib.layouts.propagation import RUNS
-from lib.moves import MovingGraph
+from lib.layouts.propagation import PROPAGATIONS
+from lib.moves import CopiesGraph
 from lib.segments import SegmentedGraph, whole_batch
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.features import RANGES
@@ -91,9 +91,9 @@ def read_by_all(graph: LayoutGraph, hops: int | str) -> None:
     rows = np.arange(len(cached.cells))
     assert np.isfinite(moved_bytes(cached)).all()
     graph_tensors(cached).batch(rows)
-    for reach in RUNS:
-        batch = MovingGraph(cached, reach).batch(rows)
-        for name in ("moves", "move_bytes", "states", "state_bytes"):
+    for propagation in PROPAGATIONS:
+        batch = CopiesGraph(cached, propagation).batch(rows)
+        for name in ("copies", "copy_bytes", "off_layout", "off_layout_bytes"):
             assert np.isfinite(getattr(batch, name).numpy()).all(), name
     for cut, size in (("length", 0), ("length", 5), ("splits", 5)):
         list(whole_batch(SegmentedGraph(cached, size, cut), rows).parts)
