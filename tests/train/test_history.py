@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 
 import numpy as np
 import pytest
@@ -107,7 +108,27 @@ def test_killed_between_saving_the_state_and_beginning_the_journal_anew(tmp_path
     assert second.step == first.step
 
 
-@pytest.mark.parametrize("broken", ["identity", "boot", "size", "log", "table"])
+def test_an_entry_whose_journal_cannot_be_written_is_not_changed(tmp_path):
+    """As when the disk is full: the system takes a part of what is written, and says how much."""
+    made = table()
+    made.begin(tmp_path / "state", "x", 0)
+    write(made, "a", [1], 1, 2.0)
+    made.saved(1)
+    before, own = content(made), resource.getrlimit(resource.RLIMIT_FSIZE)
+    fits = (tmp_path / "history.log").stat().st_size + 10  # less than a record has
+    resource.setrlimit(resource.RLIMIT_FSIZE, (fits, own[1]))
+    try:
+        with pytest.raises(OSError, match="large"):
+            write(made, "a", [1, 2], 1, 3.0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, own)
+    assert content(made) == before
+    again = table()
+    assert again.begin(tmp_path / "state", "x", 1)
+    assert content(again) == before
+
+
+@pytest.mark.parametrize("broken", ["identity", "boot", "size", "log", "table", "later"])
 def test_what_does_not_go_with_the_state_is_not_resumed(tmp_path, broken):
     first = table()
     first.begin(tmp_path / "state", "x", 0)
@@ -121,6 +142,8 @@ def test_what_does_not_go_with_the_state_is_not_resumed(tmp_path, broken):
         log.write_bytes(b"\xff")
     elif broken == "table":
         (tmp_path / "history.bin").unlink()
+    elif broken == "later":
+        first.saved(2)
     assert not table().begin(tmp_path / "state", "y" if broken == "identity" else "x", 1)
     fresh = table()
     assert fresh.begin(tmp_path / "state", "x", 0)
