@@ -197,11 +197,15 @@ wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
 ##@ work on tgraph
 setup: $(NATIVE_READY)  ## the environment, in VENV (make all and make test do it themselves)
 
-# torch-scatter has no wheel for most machines: it is compiled here, once, in about four minutes.
+# torch-scatter has no wheel for most machines: it is compiled here, once, one extension a core and
+# without tables for debuggers. pip is not quiet about it, to show that it is alive.
 $(READY): requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) -m pip install --quiet $$(grep -E '^(setuptools|wheel|ninja|torch|numpy)==' $<)
-	@echo 'setup: compiling torch-scatter (about four minutes, once)'
+	@echo 'setup: compiling torch-scatter (some minutes, once)'
+	printf '[build_ext]\nparallel = %s\n' $(JOBS) >$(VENV)/build.cfg
+	CFLAGS=-g0 DIST_EXTRA_CONFIG=$(abspath $(VENV))/build.cfg $(RUN) -m pip install \
+		--no-build-isolation --progress-bar off $$(grep '^torch-scatter==' $<)
 	$(RUN) -m pip install --quiet --no-build-isolation -r $<
 	touch $@
 
