@@ -24,6 +24,7 @@ from lib.inputs.networks import network_for
 from lib.provenance import run_identity, versions
 from lib.stage import Stage
 from lib.tracking import epoch_point
+from lib.train.finished import is_trained
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.summary import log_graphs, summary_table
@@ -42,15 +43,17 @@ def main(stage: Stage) -> None:
 
     folder = args.outputs / chosen.results / f"fold_{args.fold}"
     cache = Cache(args.outputs / chosen.cache)
+    about = {**settings.described(chosen), "fold": args.fold, "data": cache.fingerprint}
+    identity = run_identity(about)
+    about |= {"identity": identity, "versions": versions()}
     files = [folder / name for name in RESULTS]
-    stage.alone(args.outputs, folder, *files)
+    if stage.alone(args.outputs, folder, *files) and is_trained(files, about):
+        print(f"train: {chosen.results} fold {args.fold}: trained by that run, in {folder}/")
+        return
     data = load_fold(cache, args.fold, chosen)
     network = new_network(lambda: network_for(chosen), data, chosen.seed, args.fold)
     training = FoldTraining(network, data, chosen, args.fold)
 
-    about = {**settings.described(chosen), "fold": args.fold, "data": cache.fingerprint}
-    identity = run_identity(about)
-    about |= {"identity": identity, "versions": versions()}
     state = folder / "state.safetensors"
     tracker = stage.begin("train", args.outputs, chosen, cache.fingerprint, args.fold, about)
     total, metric = math.ceil(chosen.epochs), chosen.metric

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +17,7 @@ import pytest
 
 from lib import checkpoint
 from lib.cache.reader import Cache
+from lib.files.locks import only_writer
 from lib.tpugraphs.npz import read_layout
 
 from .builders import COLLECTION, TGRAPH
@@ -22,6 +25,7 @@ from .stages import (
     REPOSITORY,
     SCRIPTS,
     TINY_FLAGS,
+    command,
     environment,
     make,
     make_command,
@@ -182,6 +186,25 @@ def test_two_at_once_in_one_folder_both_end_with_what_one_makes(run, tmp_path):
     assert not list(outputs.rglob(".partial-*"))
     assert not list(outputs.rglob("*.lock"))
     assert stages(make("all", **given)) == []
+
+
+def test_a_fold_that_another_run_has_trained_is_not_trained_again(run, tmp_path):
+    """This process is the other run: it keeps the lock until the stage has said that it waits."""
+    folder = tmp_path / TGRAPH / "fold_0"
+    (tmp_path / COLLECTION).mkdir()
+    (tmp_path / COLLECTION / "cache").symlink_to(run.cache)
+    flags = ["--data", run.data, *TINY_FLAGS, "--fold", 0, "--epochs", VARIABLES["EPOCHS"]]
+    line = command("02_train.py", *flags, "--outputs", tmp_path)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with only_writer(tmp_path, folder):
+        stage = subprocess.Popen(line, cwd=REPOSITORY, env=environment(), **pipes)
+        said = stage.stderr.readline()
+        shutil.copytree(run.folder / "fold_0", folder)
+    out, err = stage.communicate(timeout=100)
+    assert f"{folder}: process {os.getpid()} has been writing it since " in said
+    assert (stage.returncode, err) == (0, "")
+    assert out == f"train: {TGRAPH} fold 0: trained by that run, in {folder}/\n"
+    assert not (tmp_path / TGRAPH / "stages").exists()
 
 
 def ranked(run: Run, *flags: object) -> subprocess.CompletedProcess:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -63,7 +64,7 @@ def _load() -> None:
 
 
 def _compile(folder: Path) -> Path:
-    from torch.utils.cpp_extension import load  # slow to import, seldom needed
+    from torch.utils import cpp_extension  # slow to import, seldom needed
 
     print("compiling lib/native for this processor (about a minute, once)", file=sys.stderr)
     # ninja is a package of the environment, whose programs need not be on the path
@@ -72,7 +73,9 @@ def _compile(folder: Path) -> Path:
     name = "tgraph_native"
     files = [str(path) for path in sorted(HERE.glob("*.cpp"))]
     where = {"build_directory": str(folder), "is_python_module": False}
-    load(name, files, extra_cflags=FLAGS, extra_ldflags=LINKED, **where)
+    # The one path that torch does not quote: the environment's may have blanks.
+    cpp_extension.TORCH_LIB_PATH = shlex.quote(cpp_extension.TORCH_LIB_PATH)
+    cpp_extension.load(name, files, extra_cflags=FLAGS, extra_ldflags=LINKED, **where)
     return folder / f"{name}.so"
 
 
