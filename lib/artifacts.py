@@ -44,7 +44,7 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
     remove_leftovers(path)
     temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex[:12]}-{path.name}"
     try:
-        with _told_of(path, temporary):
+        with told_of(path, temporary):
             temporary.touch()
             with being_written(temporary):
                 yield temporary
@@ -114,7 +114,7 @@ def atomic_folder(
     temporary = path.parent / f"{TEMPORARY}{token}-{path.name}"
     old = path.parent / f"{TEMPORARY}{token}-old-{path.name}"
     try:
-        with _told_of(path, temporary):
+        with told_of(path, temporary):
             temporary.mkdir()
             with being_written(temporary):
                 yield temporary
@@ -129,8 +129,8 @@ def atomic_folder(
 
 
 @contextmanager
-def _told_of(path: Path, temporary: Path) -> Iterator[None]:
-    """An OSError about the unfinished artifact, or about no file, names ``path`` instead.
+def told_of(path: Path, temporary: Path | None = None) -> Iterator[None]:
+    """An OSError about no file, or about an unfinished artifact, names ``path`` instead.
 
     One about another file (something that is read on the way) keeps that file's name.
     """
@@ -138,7 +138,7 @@ def _told_of(path: Path, temporary: Path) -> Iterator[None]:
         yield
     except OSError as error:
         named = error.filename
-        if named is None or Path(os.fsdecode(named)).is_relative_to(temporary):
+        if named is None or (temporary and Path(os.fsdecode(named)).is_relative_to(temporary)):
             error.filename = str(path)
             del error.filename2  # of a rename
         raise

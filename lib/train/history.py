@@ -1,8 +1,9 @@
 """The historical embedding table: what each segment's embedding was when it was last computed.
 
 An entry for each (graph, configuration, segment) of the training graphs, in one file that is
-mapped into memory; what was never written takes no room on most disks. The file is as large as
-the graphs say, so its size is known, told and bounded before it is made.
+mapped into memory. The file is as large as the graphs say, so its size is known, told and bounded
+before it is made, and its room on the disk is taken at once: a disk that fills up later would kill
+who writes to mapped memory, without a word.
 
 A run that is killed must end with the same bits as one that was not. The network goes back to
 the state that was saved last, and so must the table: before an entry is overwritten for the first
@@ -14,16 +15,19 @@ file, so a table of before the machine was started is not resumed, and training 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lib.artifacts import atomic_file
-from lib.errors import UserError
+from lib.artifacts import atomic_file, told_of
+from lib.errors import DataError, UserError
+from lib.files.schema import expect
 from lib.memory import gigabytes
 
+JOURNAL = {"identity": str, "epochs": int, "step": int, "boot": str}  # its first line
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -81,8 +85,8 @@ class EmbeddingTable:
                 f"{self.path}: would have {gigabytes(self.bytes)}, and the disk has "
                 f"{gigabytes(free)} left; use --no-history"
             )
-        with open(self.path, "wb") as file:
-            file.truncate(self.bytes)
+        with told_of(self.path), open(self.path, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, self.bytes)
         self._map()
         self.step = 0
         self.saved(0)
@@ -136,33 +140,39 @@ class EmbeddingTable:
             with open(self.journal, "rb") as file:
                 about = json.loads(file.readline())
                 changes = file.read()
+            expect(about, JOURNAL, self.journal)
             known = about["identity"] == self.identity and about["boot"] == _boot()
             known = known and about["epochs"] <= epochs  # the state is saved before the journal
             if not known or self.path.stat().st_size != self.bytes:
                 return False
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, RecursionError, DataError):
             return False
         self._map()
         if about["epochs"] == epochs:
-            self._undo(changes)
+            if not self._undo(changes):
+                return False
             self.step = about["step"]
         else:  # killed after the state was saved and before the journal was begun anew
             self.step = int(self.values["step"].max(initial=0))
         self.saved(epochs)
         return True
 
-    def _undo(self, changes: bytes) -> None:
+    def _undo(self, changes: bytes) -> bool:
         record = self._record()
         whole = len(changes) // record.itemsize  # of a half-written one the entry still stands
         found = np.frombuffer(changes, record, whole)
+        if ((found["place"] < 0) | (found["place"] >= self.count)).any():
+            return False  # damaged
         self.values[found["place"]] = found["before"]
+        return True
 
     def _remember(self, places: np.ndarray, before: np.ndarray) -> None:
         if len(places):
             records = np.empty(len(places), self._record())
             records["place"], records["before"] = places, before
-            self._log.write(records.tobytes())
-            self._log.flush()  # all of it, or an error: before any of these entries changes
+            with told_of(self.journal):
+                self._log.write(records.tobytes())
+                self._log.flush()  # all of it, or an error: before any of these entries changes
 
     def _record(self) -> np.dtype:
         return np.dtype([("place", "<i8"), ("before", self.entry)])

@@ -52,6 +52,46 @@ def test_its_size_is_what_it_says(tmp_path):
     assert (tmp_path / "history.bin").stat().st_size == made.bytes == 19 * (8 + 4 * WIDTH)
 
 
+def test_its_room_on_the_disk_is_taken_at_once(tmp_path):
+    """A write to mapped memory that finds no room ends the process with a bus error."""
+    made = EmbeddingTable({"a": (1 << 16, 4)}, WIDTH, 1 << 30)
+    made.begin(tmp_path / "state", "x", 0)
+    assert (tmp_path / "history.bin").stat().st_blocks * 512 >= made.bytes
+
+
+def test_a_disk_that_fills_up_meanwhile_is_told_with_the_file(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    made = table()
+    made.begin(tmp_path / "state", "x", 0)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError) as raised:
+            table().begin(tmp_path / "another" / "state", "x", 0)
+        assert raised.value.filename == str(tmp_path / "another" / "history.bin")
+        with pytest.raises(OSError) as raised:
+            for place in range(5):
+                write(made, "a", [place], 0, 1.0)
+        assert raised.value.filename == str(tmp_path / "history.log")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.mark.parametrize("line", ["[]", "3", "[" * 50_000, '{"identity": "x"}', "place"])
+def test_a_damaged_journal_is_not_resumed(tmp_path, line):
+    made = table()
+    made.begin(tmp_path / "state", "x", 0)
+    made.saved(1)
+    write(made, "a", [1], 0, 1.0)
+    path = tmp_path / "history.log"
+    first, rest = path.read_bytes().split(b"\n", 1)
+    assert rest
+    content = first + b"\n" + b"\x7f" * len(rest) if line == "place" else line.encode() + b"\n"
+    path.write_bytes(content)
+    assert not table().begin(tmp_path / "state", "x", 1)
+    path.write_bytes(first + b"\n" + rest)
+    assert table().begin(tmp_path / "state", "x", 1)
+
+
 def test_it_is_bounded_before_it_is_made(tmp_path):
     with pytest.raises(UserError, match=r"19 segments take 0.0 MB, more than .*--no-history"):
         table(limit=100)
