@@ -124,8 +124,8 @@ def atomic_folder(
                     os.replace(path, old)
                 os.replace(temporary, path)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+        for folder in (temporary, old):
+            _remove(folder)
 
 
 @contextmanager
@@ -153,10 +153,16 @@ def remove_leftovers(path: Path | str) -> None:
             continue  # of a neighbour whose name ends like ours
         if is_being_written(leftover):
             continue
-        if leftover.is_dir():
-            shutil.rmtree(leftover, ignore_errors=True)
-        else:
-            leftover.unlink(missing_ok=True)
+        _remove(leftover)
+
+
+def _remove(path: Path) -> None:
+    """Delete a file or a folder, as far as that can be; of a link, not what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def _umask() -> int:

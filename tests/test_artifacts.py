@@ -57,6 +57,20 @@ def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
     assert listing(tmp_path) == ["cache"]
 
 
+def test_a_link_to_a_folder_gives_way_to_a_folder(tmp_path):
+    """What it led to stays as it was, and nothing is left over."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine.txt").write_text("mine")
+    path = tmp_path / "cache"
+    path.symlink_to("elsewhere")
+    with atomic_folder(path) as temporary:
+        (temporary / "new.txt").write_text("new")
+    assert not path.is_symlink()
+    assert listing(path) == ["new.txt"]
+    assert listing(tmp_path) == ["cache", "elsewhere"]
+    assert listing(tmp_path / "elsewhere") == ["mine.txt"]
+
+
 def test_an_exception_leaves_the_old_folder(tmp_path):
     path = tmp_path / "cache"
     path.mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def check_file(
         checksums: of the manifest.
         size: its bytes, if they are known: another size is told without reading it all.
     """
-    path = (folder / name).resolve()  # of a study's cache, the file that it shows
+    path = Path(os.path.realpath(folder / name))  # of a study's cache, the file that it shows
     try:
         with open_regular(path) as file:
             there = size_of(file)

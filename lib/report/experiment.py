@@ -130,7 +130,6 @@ class Experiment:
         return next((self.stages[k]["experiment"] for k in order if k in self.stages), "")
 
 
-HISTORY = {"epoch": "number"}  # columns, beside what was logged
 NO_SETTINGS = ("data", "identity", "fold", "collection")
 
 
@@ -149,10 +148,7 @@ def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experimen
         raise UserError(f"{folder}: no such folder; outputs of a collection are expected there")
     found = {fold_number(path.parent.name): path for path in folder.glob("fold_*/metrics.json")}
     folds = {k: read_fold_metrics(found[k]) for k in sorted(found.keys() - {None})}
-    histories = {
-        fold: _table(folder / f"fold_{fold}" / "history.parquet", HISTORY, "train again")
-        for fold in folds
-    }
+    histories = {fold: _history(folder / f"fold_{fold}" / "history.parquet") for fold in folds}
     path = metrics_file or folder / "metrics.json"
     metrics = read_metrics(path) if path.exists() else {}
     cache = cache_of(folder, metrics.get("settings") or next(iter(folds.values()), {}))
@@ -198,6 +194,16 @@ def _records(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
 
 def _of_stage_1(path: Path) -> bool:
     return path.stem.startswith(STAGES[0])
+
+
+def _history(path: Path) -> pl.DataFrame | None:
+    """What was logged of each epoch: numbers, whatever their names; ``None`` if there is none."""
+    advice = "train again"
+    frame = _table(path, {"epoch": "number"}, advice)
+    for name, dtype in frame.schema.items() if frame is not None else ():
+        if not dtype.is_numeric():
+            raise DataError(path, name, dtype, f"numbers; {advice}")
+    return frame
 
 
 def _table(path: Path, columns: dict[str, str], advice: str) -> pl.DataFrame | None:

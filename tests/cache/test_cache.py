@@ -94,6 +94,15 @@ def test_an_array_of_another_size_is_not_believed(tmp_path, name, change):
         Cache(tmp_path / "cache")
 
 
+def test_a_link_to_itself(tmp_path):
+    write(tmp_path / "cache", mixed_graphs())
+    path = tmp_path / "cache" / "cells.bin"
+    path.unlink()
+    path.symlink_to("cells.bin")
+    with pytest.raises(DataError, match=r"cells\.bin: file: found .*symbolic links, .*; run 01_"):
+        Cache(tmp_path / "cache")
+
+
 def test_a_file_far_too_large_is_told_by_its_size(tmp_path):
     """Zeros that take no room on the disk, but a minute to read."""
     write(tmp_path / "cache", mixed_graphs())

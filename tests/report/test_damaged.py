@@ -8,10 +8,12 @@ import random
 import sys
 from typing import Any
 
+import polars as pl
 import pytest
 
 from lib.artifacts import read_json, write_json
 from lib.errors import DataError, UserError
+from lib.files.parquet import write_parquet
 from lib.report import compare, status
 from lib.report.experiment import read_experiment
 from lib.report.page import write_report
@@ -82,6 +84,15 @@ def test_a_damaged_table(folder, name, damage):
     flipped = content[:half] + bytes([content[half] ^ 8]) + content[half + 1 :]
     path.write_bytes({"empty": b"", "flipped": flipped, "text": b"PAR1 text"}[damage])
     with pytest.raises(DataError, match=rf"{name}: .* again"):
+        write_report(folder)
+
+
+@pytest.mark.parametrize("column", ["epoch", "loss", "validation_tau"])
+@pytest.mark.parametrize("kind", [pl.String, pl.Boolean, pl.List(pl.Float64)])
+def test_a_history_of_what_is_no_number(folder, column, kind):
+    path = folder / "fold_1" / "history.parquet"
+    write_parquet(pl.read_parquet(path).with_columns(pl.lit(None, kind).alias(column)), path)
+    with pytest.raises(DataError, match=rf"history\.parquet: {column}: .*numbers; train again"):
         write_report(folder)
 
 
