@@ -29,12 +29,12 @@ class Reason(IntEnum):
     RESHAPE_OPERAND = 9
 
 
-OPERAND_REASON = {
+OPERAND_REASONS = {
     DOT: Reason.DOT_OPERAND,
     CONVOLUTION: Reason.CONVOLUTION_OPERAND,
     RESHAPE: Reason.RESHAPE_OPERAND,
 }
-OUTPUT_REASON = {
+OUTPUT_REASONS = {
     DOT: Reason.DOT_OUTPUT,
     CONVOLUTION: Reason.CONVOLUTION_OUTPUT,
     RESHAPE: Reason.RESHAPE_OUTPUT,
@@ -42,17 +42,17 @@ OUTPUT_REASON = {
 
 
 def operand_reason(opcode: int) -> Reason:
-    """Why an operand of a configurable node is brought to the order that its operation prefers.
+    """Why an operand of a configurable node is copied to the order that its operation prefers.
 
     All configurable nodes known are convolutions, dots and reshapes, but no format says that they
-    must be. Another operation reads its operands like any that is not configured.
+    must be. Another operation reads its operands like any that is not configurable.
     """
-    return OPERAND_REASON.get(opcode, Reason.READER)
+    return OPERAND_REASONS.get(opcode, Reason.READER)
 
 
 def output_reason(opcode: int) -> Reason:
-    """Why the output of a configurable node is brought to the order that is asked of it."""
-    return OUTPUT_REASON.get(opcode, Reason.CONFIGURED)
+    """Why the output of a configurable node is copied to the order that is configured."""
+    return OUTPUT_REASONS.get(opcode, Reason.CONFIGURED)
 
 
 class LayoutCopy(NamedTuple):

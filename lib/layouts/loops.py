@@ -42,21 +42,14 @@ class Loops:
     def affected(self) -> list[int]:
         """Nodes whose loops a configuration can change, operands before their users: those that
         read or are read by what it can give another order. All others cost the same under all."""
+        place, graph = self._facts.place, self._graph
         affected = []
         for node in filter(self.fuses, self._facts.operands_first):
-            # Sources of operands come first, so that none has to go down a chain.
-            if self._reads(node) or self._is_read(node):
+            sources = self.sources(node)  # of operands first, so that none has to go down a chain
+            reads = any(t in place or graph.opcode[t] in ANY_ORDER for t, _ in sources)
+            if reads or any(user in place for user in graph.users[node]):
                 affected.append(node)
         return affected
-
-    def _is_read(self, node: int) -> bool:
-        return any(user in self._facts.place for user in self._graph.users[node])
-
-    def _reads(self, node: int) -> bool:
-        place, opcode = self._facts.place, self._graph.opcode
-        return any(
-            tensor in place or opcode[tensor] in ANY_ORDER for tensor, _ in self.sources(node)
-        )
 
     def sources(self, node: int) -> list[Source]:
         """What the loop that ends in a node reads, each once; operands' loops are part of it."""

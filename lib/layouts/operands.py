@@ -63,9 +63,9 @@ def constrained_tensors(graph: TensorGraph, node: int) -> ConstrainedTensors:
         operands = operands * 2  # both are one tensor, which has one edge
     if len(operands) < 2 or opcode not in (CONVOLUTION, DOT):
         tensors = (node, *operands[:1])
-        own = opcode in (CONVOLUTION, DOT)  # others run in the program's order
+        row_major_kernel = opcode in (CONVOLUTION, DOT)  # others work in the program's order
         preferred = tuple(
-            row_major(graph.rank(tensor)) if own else graph.plain[tensor] for tensor in tensors
+            row_major(graph.rank(one)) if row_major_kernel else graph.plain[one] for one in tensors
         )
         missing = 3 - len(tensors)
         return ConstrainedTensors((*tensors, *[-1] * missing), (*preferred, *[()] * missing))
