@@ -68,9 +68,10 @@ class TensorGraph:
     @cached_property
     def plain(self) -> list[Order]:
         """The order of each output in the program as it stands; row-major if it says none."""
-        digits = self.features[:, LAYOUT : LAYOUT + LARGEST_RANK].astype(np.int64).tolist()
+        digits = self.features[:, LAYOUT : LAYOUT + LARGEST_RANK]
+        digits = np.clip(digits, -1, LARGEST_RANK).astype(np.int64)  # others are no dimensions
         orders = []
-        for shape, shown in zip(self.shapes, digits, strict=True):
+        for shape, shown in zip(self.shapes, digits.tolist(), strict=True):
             order = tuple(shown[: len(shape)])
             known = sorted(order) == list(range(len(shape)))
             orders.append(order if known else row_major(len(shape)))
