@@ -34,10 +34,11 @@ class Cache:
         self.manifest = read_manifest(folder)
         self.form = form_of(self.manifest["entries"])
         checksums = self.manifest["checksums"]
+        # The table first: it says at its end whether it is one, before gigabytes of it are read.
+        self.table = read_table(folder)
         check_file(folder, TABLE, checksums)
         for array in self.form.arrays:
             check_file(folder, f"{array}.bin", checksums, self._bytes_of(array))
-        self.table = read_table(folder)
         self.arrays = {name: self._mapped(name) for name in self.form.arrays}
         self.rows = {row["graph"]: row for row in self.table.iter_rows(named=True)}
 

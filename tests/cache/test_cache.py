@@ -111,6 +111,13 @@ def test_a_file_far_too_large_is_told_by_its_size(tmp_path):
         Cache(tmp_path / "cache")
 
 
+def test_a_table_with_a_hole_of_gigabytes_is_not_read_through(tmp_path):
+    write(tmp_path / "cache", mixed_graphs())
+    os.truncate(tmp_path / "cache" / "graphs.parquet", 1 << 38)  # minutes to read
+    with pytest.raises(DataError, match=r"graphs.parquet: checksum: found none"):
+        Cache(tmp_path / "cache")
+
+
 FILES = ("graphs.parquet", *(f"{name}.bin" for name in FORMS["layout"].arrays))
 
 
