@@ -6,7 +6,7 @@ Writes  <outputs>/<collection>/cache/ (or cache-<hops>/, if graphs are pruned ot
 
 from __future__ import annotations
 
-from lib.begin import one_line_errors  # before all others, which take seconds
+from lib.runs.begin import one_line_errors  # before all others, which take seconds
 
 # isort: split
 import os
@@ -19,7 +19,7 @@ from lib import settings
 from lib.cache.manifest import read_manifest
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.summary import log_sizes, summary_table
-from lib.stage import Stage, record_path
+from lib.runs.stage import Stage, record_path
 
 
 def main(stage: Stage) -> None:

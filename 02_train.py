@@ -7,7 +7,7 @@ Writes  <outputs>/<collection>[@<model>]/fold_<k>/{model,last}.safetensors, hist
 
 from __future__ import annotations
 
-from lib.begin import one_line_errors  # before all others, which take seconds
+from lib.runs.begin import one_line_errors  # before all others, which take seconds
 
 # isort: split
 import math
@@ -15,15 +15,16 @@ import math
 import torch
 from tqdm import tqdm
 
-from lib import checkpoint, settings
-from lib.artifacts import atomic_files, write_json
+from lib import settings
 from lib.cache.reader import Cache
-from lib.errors import UserError
+from lib.files import checkpoint
+from lib.files.artifacts import atomic_files, write_json
+from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.inputs.networks import network_for
-from lib.provenance import run_identity, versions
-from lib.stage import Stage
-from lib.tracking import epoch_point
+from lib.runs.provenance import run_identity, versions
+from lib.runs.stage import Stage
+from lib.runs.tracking import epoch_point
 from lib.train.finished import is_trained
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network

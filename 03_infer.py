@@ -6,7 +6,7 @@ Writes  <outputs>/<collection>[@<model>]/scores/fold_<k>.parquet
 
 from __future__ import annotations
 
-from lib.begin import one_line_errors  # before all others, which take seconds
+from lib.runs.begin import one_line_errors  # before all others, which take seconds
 
 # isort: split
 import time
@@ -15,16 +15,17 @@ import polars as pl
 import torch
 from tqdm import tqdm
 
-from lib import checkpoint, settings
-from lib.artifacts import atomic_file
+from lib import settings
 from lib.cache.reader import Cache
-from lib.errors import DataError
+from lib.files import checkpoint
+from lib.files.artifacts import atomic_file
+from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.schema import expect
 from lib.infer.scores import graphs_to_score, score_graphs
 from lib.infer.summary import log_splits, summary_table
 from lib.inputs.networks import network_for
-from lib.stage import Stage
+from lib.runs.stage import Stage
 
 
 def main(stage: Stage) -> None:

@@ -7,26 +7,26 @@ Writes  <outputs>/<collection>[@<model>]/submission.csv, metrics.json and report
 
 from __future__ import annotations
 
-from lib.begin import one_line_errors  # before all others, which take seconds
+from lib.runs.begin import one_line_errors  # before all others, which take seconds
 
 # isort: split
 import polars as pl
 
 from lib import settings
-from lib.artifacts import atomic_files, write_json
-from lib.blending import blend_frames, choose_folds
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
 from lib.ensemble.blend import fold_files, read_scores, validation_score
 from lib.ensemble.kinds import KINDS
 from lib.ensemble.submission import submission_rows, write_submission
+from lib.files.artifacts import atomic_files, write_json
 from lib.files.results import read_fold_metrics
-from lib.folds import splits_of_fold
-from lib.provenance import versions
+from lib.ranking.blending import blend_frames, choose_folds
+from lib.ranking.folds import splits_of_fold
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
 from lib.report.publish import publish
-from lib.stage import Stage
+from lib.runs.provenance import versions
+from lib.runs.stage import Stage
 
 RESULTS = ("submission.csv", "metrics.json", "report.html")
 

@@ -34,7 +34,7 @@ CHOSEN := $(or $(value MODEL),$(call told,model),\
 	$(if $(filter tile-%,$(value COLLECTION)),tile,tgraph-plus))
 RADIUS := $(filter-out 1,$(or $(value HOPS),$(call told,hops),\
 	$(if $(filter $(WHOLE_GRAPH_MODELS),$(CHOSEN)),all)))
-WRONG := $(shell sh lib/make.sh check $(call quoted,MODEL=$(CHOSEN)) $(call quoted,HOPS=$(RADIUS)) \
+WRONG := $(shell sh lib/runs/make.sh check $(call quoted,MODEL=$(CHOSEN)) $(call quoted,HOPS=$(RADIUS)) \
 	$(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
 $(if $(WRONG),$(error $(WRONG)))
 
@@ -68,30 +68,17 @@ STUDY_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,PARTS,parts)
 CACHE_FLAGS = --collection $(COLLECTION) --outputs $(OUTPUTS) $(call flag,DATA,data) \
 	--hops $(or $(RADIUS),1) $(if $(KEEP_GOING)$(findstring --keep-going,$(ARGS)),--keep-going)
 
-# Sources each stage runs: its wing, and the ground floor that it stands on.
-# (Fetching data is no part of reading it.)
-LIBRARY := $(shell find lib -name '*.py')
-py = $(filter-out lib/tpugraphs/download.py lib/tpugraphs/transfer.py lib/tpugraphs/untar.py \
-	lib/report/__main__.py lib/report/compare.py lib/report/pictures.py lib/report/status.py \
-	lib/report/sync.py,$(foreach d,$(1),$(filter lib/$(d) lib/$(d)/%,$(LIBRARY))))
-FLOOR := __init__.py begin.py errors.py artifacts.py command_line.py files folds.py settings terminal.py stage.py tracking.py provenance.py \
-	tpugraphs cache
-PREPROCESS_SOURCES := 01_preprocess.py $(call py,$(FLOOR) preprocess)
-LEARNING := batches.py memory.py moves.py scoring.py segments.py tiles.py checkpoint.py inputs layouts native \
-	model
-TRAIN_SOURCES := 02_train.py \
-	$(call py,$(FLOOR) $(LEARNING) metrics.py train)
-INFER_SOURCES := 03_infer.py $(call py,$(FLOOR) $(LEARNING) blending.py infer)
-ENSEMBLE_SOURCES := 04_ensemble.py \
-	$(call py,$(FLOOR) metrics.py rounds.py baseline.py blending.py layouts ensemble report) \
-	$(wildcard lib/report/page.*)
+# What each stage runs, worked out from its imports.
+SOURCES := $(shell $(PYTHON) -SE lib/runs/sources.py 01_preprocess.py 02_train.py 03_infer.py \
+	04_ensemble.py lib/study/__main__.py)
+sources = $(subst :, ,$(patsubst $(1)=%,%,$(filter $(1)=%,$(SOURCES))))
 
 # What stages depend on beside files with one name: the raw files, and variables.
 # (Under `make -n`, which must change nothing, no stamp is written.)
 ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu)
 MEASUREMENTS := $(wildcard $(ROOTS:%=%/measurements.parquet))
 ifneq (,$(filter all preprocess train infer ensemble study $(OUTPUTS)/%,$(MAKECMDGOALS)))
-STAMPS := $(shell sh lib/make.sh stamps $(OUTPUTS)/.make \
+STAMPS := $(shell sh lib/runs/make.sh stamps $(OUTPUTS)/.make \
 	$(if $(findstring n,$(firstword -$(MAKEFLAGS))),dry,write) $(COLLECTION) '$(ROOTS)' \
 	$(call quoted,$(COLLECTION).preprocess$(KEPT)=$(CACHE_FLAGS)) \
 	$(call quoted,$(NAME).train=$(TRAIN_FLAGS)) $(call quoted,$(NAME).infer=$(INFER_FLAGS)) \
@@ -108,7 +95,7 @@ NATIVE := lib/native/__init__.py $(wildcard lib/native/*.cpp lib/native/*.h)
 TEST_READY := $(VENV)/.ready-test
 # What is measured decides the environment: layouts need JAX, programs TVM.
 KIND ?= layouts
-COLLECT := lib/collect$(if $(filter programs,$(KIND)),/tvm)
+COLLECT := lib/collect/$(if $(filter programs,$(KIND)),tvm,xla)
 COLLECT_VENV := $(VENV)-collect$(if $(filter programs,$(KIND)),-programs)
 COLLECT_READY := $(COLLECT_VENV)/.ready
 
@@ -142,7 +129,7 @@ all: $(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html  ## all four s
 # itself in the recipe, for then `make -n` would run it.)
 SUBMAKE ?= $(MAKE)
 everything: $(READY)  ## make all for every collection that has data, and an account of them
-	$(RUN) -m lib.everything --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) --outputs $(OUTPUTS) \
+	$(RUN) -m lib.submit.everything --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) --outputs $(OUTPUTS) \
 		$(call flag,DATA,data) $(call flag,MODEL,model)
 
 preprocess: $(CACHE)/manifest.json  ## stage 1: raw graphs to the cache
@@ -150,32 +137,32 @@ train: $(MODELS)  ## stage 2: a network for each of the first FOLDS folds
 infer: $(SCORES)  ## stage 3: a score parquet a fold
 ensemble: all  ## stage 4: blend, submission, metrics, report
 
-$(CACHE)/manifest.json: $(PREPROCESS_SOURCES) $(call stamp,1) $(call stamp,2) | $(READY)
+$(CACHE)/manifest.json: $(call sources,01_preprocess.py) $(call stamp,1) $(call stamp,2) | $(READY)
 	$(RUN) 01_preprocess.py $(PREPROCESS_FLAGS)
 
-$(OUT)/fold_%/metrics.json: $(CACHE)/manifest.json $(TRAIN_SOURCES) $(call stamp,3) $(NATIVE) | $(NATIVE_READY)
+$(OUT)/fold_%/metrics.json: $(CACHE)/manifest.json $(call sources,02_train.py) $(call stamp,3) | $(NATIVE_READY)
 	$(RUN) 02_train.py $(TRAIN_FLAGS) --fold $* --folds $(FOLDS)
 
-$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(INFER_SOURCES) $(call stamp,4) $(NATIVE) | $(NATIVE_READY)
+$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(call sources,03_infer.py) $(call stamp,4) | $(NATIVE_READY)
 	$(RUN) 03_infer.py $(INFER_FLAGS) --fold $*
 
-$(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html &: $(SCORES) $(MEASUREMENTS) $(ENSEMBLE_SOURCES) $(call stamp,5) | $(READY)
+$(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html &: $(SCORES) $(MEASUREMENTS) $(call sources,04_ensemble.py) $(call stamp,5) | $(READY)
 	$(RUN) 04_ensemble.py $(ENSEMBLE_FLAGS) --folds $(FOLDS)
 
 study: $(OUT)/study/study.parquet  ## what permutations, batch, blending and folds buy COLLECTION: [PARTS=3]
 
-$(OUT)/study/study.parquet: $(MODELS) $(MEASUREMENTS) $(INFER_SOURCES) $(ENSEMBLE_SOURCES) $(call stamp,6) | $(READY)
+$(OUT)/study/study.parquet: $(MODELS) $(MEASUREMENTS) $(call sources,03_infer.py) $(call sources,lib/study/__main__.py) $(call stamp,6) | $(READY)
 	$(RUN) -m lib.study $(STUDY_FLAGS) --folds $(FOLDS) --jobs $(JOBS)
 
 rank: | $(NATIVE_READY)  ## rank the configurations of PROGRAM=file: [CANDIDATES=file] [TOP=10]
 	@$(RUN) -m lib.infer.rank $(COMMON) $(call flag,CANDIDATES,candidates) $(call flag,TOP,top) $(PROGRAM)
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
-	$(RUN) -m lib.ensemble.merge --outputs $(OUTPUTS) $(call flag,DATA,data) \
+	$(RUN) -m lib.submit.merge --outputs $(OUTPUTS) $(call flag,DATA,data) \
 		$(call text,SAMPLE,sample) $(call flag,MODEL,model) $(if $(PARTIAL),--partial)
 
 score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
-	$(RUN) -m lib.ensemble.leaderboard --outputs $(OUTPUTS) $(call flag,DATA,data) $(SUBMISSION)
+	$(RUN) -m lib.submit.leaderboard --outputs $(OUTPUTS) $(call flag,DATA,data) $(SUBMISSION)
 
 ##@ look
 status: | $(READY)  ## what of COLLECTION is built, what is stale and why, scores so far
@@ -238,14 +225,14 @@ ifeq ($(KIND),programs)
 		--output $(OUTPUTS)/collect-programs $(call text,NETWORKS,networks) $(ARGS)
 	$(RUN) -m lib.collect.tvm.export $(OUTPUTS)/collect-programs $(or $(DATA),$(OUTPUTS)/programs-cpu)
 else
-	$(COLLECT_VENV)/bin/python -m lib.collect --resume --cores $(CORES) --rounds $(or $(ROUNDS),24) \
+	$(COLLECT_VENV)/bin/python -m lib.collect.xla --resume --cores $(CORES) --rounds $(or $(ROUNDS),24) \
 		--output $(OUTPUTS)/collect $(call text,PROGRAMS,programs) $(ARGS)
-	$(RUN) -m lib.collect.export $(OUTPUTS)/collect $(or $(DATA),$(OUTPUTS)/xla-cpu)
+	$(RUN) -m lib.collect.xla.export $(OUTPUTS)/collect $(or $(DATA),$(OUTPUTS)/xla-cpu)
 endif
 
 SPLITS ?= train,valid,test
 download: $(READY)  ## the official archives of COLLECTION into DATA: [BASE_URL=http://...] [SPLITS=train,valid,test]
-	$(RUN) -m lib.tpugraphs.download --collection $(COLLECTION) --splits $(SPLITS) \
+	$(RUN) -m lib.download.download --collection $(COLLECTION) --splits $(SPLITS) \
 		--to $(or $(DATA),data/tpugraphs) $(call text,BASE_URL,base-url) $(ARGS)
 
 ##@ tidy

@@ -9,7 +9,7 @@ LEAST_ADDRESS_SPACE = 2 << 30  # bytes; with less, libraries abort, or wait for 
 
 def _tell(kind, error, trace) -> None:
     """What Python calls with an error that nothing has caught, such as one during imports."""
-    from lib.errors import exit_because_of  # late, for it takes a while
+    from lib.files.errors import exit_because_of  # late, for it takes a while
 
     exit_because_of(error)
     sys.__excepthook__(kind, error, trace)

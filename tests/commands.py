@@ -1,4 +1,4 @@
-"""Running a helper command, such as ``python -m lib.ensemble.merge``, in this process."""
+"""Running a helper command, such as ``python -m lib.submit.merge``, in this process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lib.errors import one_line_errors
+from lib.files.errors import one_line_errors
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from lib.cache.kernel import CachedKernel
 from lib.preprocess.tile import compress
 from lib.settings import TileSettings
 from lib.tpugraphs.npz import TileKernel, write_tile
-
-from .synthetic import ADD, DOT, PARAMETER, matrix_features, operands
+from tests.synthetic import ADD, DOT, PARAMETER, matrix_features, operands
 
 COLLECTION = "tile-xla"
 LARGEST_TILE = 64  # of each of two dimensions

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from .stages import REPOSITORY, command, environment
+from tests.stages import REPOSITORY, command, environment
 
 WEIGHTS = ("last.safetensors", "model.safetensors")
 TIMES = {"seconds", "configurations_per_second"}  # of a history, which differ from run to run
@@ -33,7 +33,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 SERVER = """
 import gc, json, os, runpy, signal, sys, time, traceback
 import polars, torch, torch._dynamo, tqdm
-import lib.model, lib.native, lib.preprocess.collection, lib.tracking, lib.train.kinds
+import lib.models, lib.native, lib.preprocess.collection, lib.runs.tracking, lib.train.kinds
 from lib.train.loop import FoldTraining
 lib.native.available()
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .builders import COLLECTION
+from tests.builders import COLLECTION
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCRIPTS = ("01_preprocess.py", "02_train.py", "03_infer.py", "04_ensemble.py")

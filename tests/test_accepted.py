@@ -10,15 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lib.ensemble.rows import read_ids
+from lib.submit.rows import read_ids
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.npz import write_layout
 from lib.tpugraphs.opcodes import ID_OF_NAME
-
-from .builders import COLLECTION
-from .stages import REPOSITORY, TINY_FLAGS, run_stage
-from .synthetic import layout_graph
-from .tpugraphs.builders import members, npy, rezip
+from tests.builders import COLLECTION
+from tests.stages import REPOSITORY, TINY_FLAGS, run_stage
+from tests.synthetic import layout_graph
+from tests.tpugraphs.builders import members, npy, rezip
 
 RAW = Path("npz/layout/xla/default")
 OPCODES = [ID_OF_NAME[name] for name in ("add", "reduce", "custom-call", "copy", "transpose")]

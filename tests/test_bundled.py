@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lib.rounds import label
+from lib.ranking.rounds import label
 from lib.settings import BUNDLED, BUNDLED_VALUES, KINDS
 from lib.tpugraphs.npz import read_layout, stem
 from lib.tpugraphs.padding import detect_padding

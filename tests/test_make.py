@@ -9,10 +9,9 @@ from subprocess import CompletedProcess
 import pytest
 
 from lib.settings import KINDS, MODELS
-
-from .builders import COLLECTION
-from .stages import REPOSITORY, run_make
-from .test_makefile import STAND_IN
+from tests.builders import COLLECTION
+from tests.stages import REPOSITORY, run_make
+from tests.test_makefile import STAND_IN
 
 WORDS = '#!/bin/sh\nprintf "<%s>" "$@"\n'  # shows what a command was given
 
@@ -86,7 +85,7 @@ def test_a_bad_value_is_one_line_and_changes_nothing(pristine, name, value):
 
 @pytest.mark.parametrize(
     ("kind", "module", "rounds"),
-    [("", "lib.collect", "--rounds 24 "), ("programs", "lib.collect.tvm", "--core 1 ")],
+    [("", "lib.collect.xla", "--rounds 24 "), ("programs", "lib.collect.tvm", "--core 1 ")],
 )
 def test_what_is_measured_decides_environment_and_command(pristine, kind, module, rounds):
     names = {"PROGRAMS": "bert.*", "NETWORKS": "it's*"}

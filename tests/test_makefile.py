@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from .builders import COLLECTION
-from .stages import REPOSITORY, SCRIPTS, make
-from .stages import stages_in as stages
-from .synthetic import write_collection
+from tests.builders import COLLECTION
+from tests.stages import REPOSITORY, SCRIPTS, make
+from tests.stages import stages_in as stages
+from tests.synthetic import write_collection
 
 STAND_IN = """#!/bin/sh
 script=$1; shift
@@ -92,12 +92,12 @@ def test_a_changed_source_reruns_the_stages_that_import_it(run, first):
         ("lib/preprocess/layout.py", SCRIPTS),
         ("02_train.py", SCRIPTS[1:]),
         ("lib/train/loss.py", SCRIPTS[1:]),
-        ("lib/model/sage.py", SCRIPTS[1:]),
+        ("lib/models/sage.py", SCRIPTS[1:]),
         ("03_infer.py", SCRIPTS[2:]),
         ("lib/infer/scores.py", SCRIPTS[2:]),
         ("04_ensemble.py", SCRIPTS[3:]),
         ("lib/ensemble/blend.py", SCRIPTS[3:]),
-        ("lib/baseline.py", SCRIPTS[3:]),
+        ("lib/ranking/baseline.py", SCRIPTS[3:]),
         ("lib/report/words.py", SCRIPTS[3:]),
         ("lib/report/page.css", SCRIPTS[3:]),
         ("lib/report/compare.py", ()),

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from lib.ensemble.merge import main as merge_main
-from lib.ensemble.rows import read_ids
+from lib.submit.merge import main as merge_main
+from lib.submit.rows import read_ids
 from lib.tpugraphs.npz import write_layout
-
-from .builders import COLLECTION, TGRAPH
-from .commands import call
-from .stages import REPOSITORY, TINY_FLAGS, command, environment
-from .synthetic import layout_graph, write_collection
-from .tpugraphs.test_names import GOOD
+from tests.builders import COLLECTION, TGRAPH
+from tests.commands import call
+from tests.stages import REPOSITORY, TINY_FLAGS, command, environment
+from tests.synthetic import layout_graph, write_collection
+from tests.tpugraphs.test_names import GOOD
 
 RAW = Path("npz/layout/xla/default")
 
@@ -40,7 +39,7 @@ def test_stage_1_refuses_what_no_submission_can_have(tmp_path, split, name):
 
 
 @pytest.mark.parametrize("flag", ["--data", "--outputs"])
-@pytest.mark.parametrize("script", ["01_preprocess.py", "04_ensemble.py", "-m lib.ensemble.merge"])
+@pytest.mark.parametrize("script", ["01_preprocess.py", "04_ensemble.py", "-m lib.submit.merge"])
 def test_a_folder_whose_name_is_not_utf8(tmp_path, flag, script):
     path = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff")
     Path(path).mkdir()

@@ -15,13 +15,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lib import checkpoint
 from lib.cache.reader import Cache
+from lib.files import checkpoint
 from lib.files.locks import only_writer
 from lib.tpugraphs.npz import read_layout
-
-from .builders import COLLECTION, TGRAPH
-from .stages import (
+from tests.builders import COLLECTION, TGRAPH
+from tests.stages import (
     REPOSITORY,
     SCRIPTS,
     TINY_FLAGS,
@@ -31,8 +30,8 @@ from .stages import (
     make_command,
     run_stage,
 )
-from .stages import stages_in as stages
-from .synthetic import write_collection
+from tests.stages import stages_in as stages
+from tests.synthetic import write_collection
 
 VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, "ARGS": " ".join(TINY_FLAGS)}
 METRICS = {

@@ -11,7 +11,7 @@ import json
 
 import pytest
 
-from .stages import make
+from tests.stages import make
 
 FOLDS, PROGRAMS, FLOOR = 2, 24, 0.62
 

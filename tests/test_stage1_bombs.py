@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from lib.tpugraphs.npz import write_layout
-
-from .builders import COLLECTION
-from .stages import REPOSITORY, environment
-from .synthetic import layout_graph
-from .tpugraphs.builders import header, members, npy
+from tests.builders import COLLECTION
+from tests.stages import REPOSITORY, environment
+from tests.synthetic import layout_graph
+from tests.tpugraphs.builders import header, members, npy
 
 GIGABYTE = 10**9
 

@@ -20,14 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lib.cache.reader import Cache
-from lib.errors import one_line_errors
+from lib.files.errors import one_line_errors
 from lib.tpugraphs.npz import write_layout
-
-from .builders import COLLECTION
-from .stages import REPOSITORY
-from .synthetic import layout_graph
-from .tpugraphs.builders import chain, header, layout_run, members, npy, rezip, tuning
-from .tpugraphs.test_mutations import arrays, cuts, flips, headers, mutate, names
+from tests.builders import COLLECTION
+from tests.stages import REPOSITORY
+from tests.synthetic import layout_graph
+from tests.tpugraphs.builders import chain, header, layout_run, members, npy, rezip, tuning
+from tests.tpugraphs.test_mutations import arrays, cuts, flips, headers, mutate, names
 
 STAGE = runpy.run_path(str(REPOSITORY / "01_preprocess.py"), run_name="stage_1")
 TRAIN = Path("npz/layout/xla/default/train")

@@ -12,12 +12,11 @@ from pathlib import Path
 import pytest
 
 from lib.cache.reader import Cache
-from lib.errors import UserError
+from lib.files.errors import UserError
 from lib.preprocess import collection
-
-from .builders import COLLECTION
-from .killing import finish, kill, start
-from .synthetic import write_collection
+from tests.builders import COLLECTION
+from tests.killing import finish, kill, start
+from tests.synthetic import write_collection
 
 KILLS = 20
 IMPORTS = "import lib.preprocess.collection, lib.settings, tqdm"

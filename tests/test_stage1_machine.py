@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from lib.cache.reader import Cache
-from lib.errors import DataError, UserError
+from lib.files.errors import DataError, UserError
 from lib.files.regular import UnreadableError
 from lib.preprocess import collection
 from lib.preprocess.collection import RawFile, write_cache
-
-from .builders import COLLECTION
-from .stages import REPOSITORY, command, environment
-from .synthetic import write_collection
+from tests.builders import COLLECTION
+from tests.stages import REPOSITORY, command, environment
+from tests.synthetic import write_collection
 
 TRAIN = Path("npz/layout/xla/default/train")
 GRAPHS = 15

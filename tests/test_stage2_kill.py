@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from lib import checkpoint
-from lib.artifacts import read_json
+from lib.files import checkpoint
+from lib.files.artifacts import read_json
 from lib.tpugraphs.npz import write_layout
-
-from . import kernels
-from .builders import COLLECTION
-from .killing import WEIGHTS, Stages, assert_same_training, stages
-from .synthetic import layout_graph
+from tests import kernels
+from tests.builders import COLLECTION
+from tests.killing import WEIGHTS, Stages, assert_same_training, stages
+from tests.synthetic import layout_graph
 
 KILLS = 10  # at random moments
 EPOCHS, GRAPHS = 6, 4  # of which a fold trains on half

@@ -15,10 +15,9 @@ import pytest
 
 from lib.cache.reader import Cache
 from lib.infer.scores import SCHEMA
-
-from .kernels import COLLECTION, tile_kernel, write_kernels
-from .stages import REPOSITORY, SCRIPTS, environment, make, stages_in
-from .tpugraphs.builders import members, rezip
+from tests.kernels import COLLECTION, tile_kernel, write_kernels
+from tests.stages import REPOSITORY, SCRIPTS, environment, make, stages_in
+from tests.tpugraphs.builders import members, rezip
 
 COUNTS = (10, 12, 25, 40, 80, 300, 1200, 5000)
 TEST_COUNTS = {"test_few": 3, "test_five": 5, "test_same": 9, "test_many": 600}

@@ -10,15 +10,14 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.ensemble.kinds import KINDS
-from lib.metrics import mean_metrics
-from lib.model import build_network
+from lib.inputs.kernels import kernel_scores
+from lib.models import build_network
 from lib.preprocess.collection import RawFile, write_cache
+from lib.ranking.metrics import mean_metrics
 from lib.settings import settings_for
-from lib.tiles import kernel_scores
+from lib.train.kernels import TileFold
 from lib.train.loop import FoldTraining, new_network
-from lib.train.tile import TileFold
-
-from .kernels import COLLECTION
+from tests.kernels import COLLECTION
 
 SOURCE = Path(__file__).resolve().parents[2] / "shared" / "tpugraphs" / "op_tuning_data.pb"
 # One step a pass over the 14 kernels, so passes are steps; few kernels want a narrow network.

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lib.artifacts import read_json
 from lib.cache.reader import Cache
-
-from .builders import COLLECTION
-from .stages import SCRIPTS, make, run_stage, stages_in
-from .synthetic import write_collection
+from lib.files.artifacts import read_json
+from tests.builders import COLLECTION
+from tests.stages import SCRIPTS, make, run_stage, stages_in
+from tests.synthetic import write_collection
 
 SMALL = ["--folds-total", 2, "--configurations", 8]
 ATTENTION = [*SMALL, "--channels", 8, "--heads", 2]

@@ -11,7 +11,7 @@ from lib.cache.codec import deduplicate
 from lib.cache.encoder import build_dictionary
 from lib.cache.graph import CachedGraph
 from lib.cache.prune import induced_edges, kept_nodes
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs.npz import LayoutGraph
 from lib.tpugraphs.padding import detect_padding, pad_with_minus_one
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lib.artifacts import MAX_JSON_BYTES, read_json, write_json
 from lib.cache.format import FORMAT, MANIFEST
-from lib.errors import DataError, UserError
+from lib.files.artifacts import MAX_JSON_BYTES, read_json, write_json
 from lib.files.checksum import Checksum, checksum_of
+from lib.files.errors import DataError, UserError
 from lib.files.regular import open_regular, read_regular, size_of
 from lib.files.schema import expect
 

@@ -22,7 +22,7 @@ COPY_BYTES = 1 << 20  # how much of an array is copied at a time
 class CacheWriter:
     """Appends graphs to the flat arrays of a cache folder.
 
-    The folder should be a temporary one (:func:`lib.artifacts.atomic_folder`): nothing can be
+    The folder should be a temporary one (:func:`lib.files.artifacts.atomic_folder`): nothing can be
     read from it before :meth:`finish`.
 
     Args:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import polars as pl
 
-from lib.errors import DataError, UserError
+from lib.files.errors import DataError, UserError
 from lib.files.results import AGAIN, read_fold_metrics
 from lib.files.schema import expect
 from lib.files.scores import check_graphs, mean_scores, read_score_rows
-from lib.folds import fold_number
+from lib.ranking.folds import fold_number
 
 COLUMNS = ("split", "graph", "config", "permutation", "score")
 
@@ -70,7 +70,7 @@ def read_scores(
 
     Args:
         path: the parquet.
-        wanted: the graphs of each split, see :func:`lib.folds.splits_of_fold`.
+        wanted: the graphs of each split, see :func:`lib.ranking.folds.splits_of_fold`.
         counts: how many configurations each graph has.
 
     Raises:

@@ -10,8 +10,8 @@ import polars as pl
 
 from lib.cache.reader import Cache
 from lib.ensemble.kinds import LAYOUT, Columns, Kind
-from lib.metrics import mean_metrics
-from lib.rounds import ceiling as ceiling_of
+from lib.ranking.metrics import mean_metrics
+from lib.ranking.rounds import ceiling as ceiling_of
 
 
 def true_runtimes(
@@ -34,7 +34,7 @@ def true_runtimes(
 
 
 def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
-    """How far each graph's labels agree with themselves, see :func:`lib.rounds.ceiling`.
+    """How far each graph's labels agree with themselves, see :func:`lib.ranking.rounds.ceiling`.
 
     Graphs whose configurations have fewer than two rounds, or unequal numbers, have none.
     """

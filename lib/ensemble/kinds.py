@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from lib.baseline import moved_bytes, output_tile
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
-from lib.metrics import kendall_tau, random_best, ranking_metrics, tile_metrics
+from lib.ranking.baseline import moved_bytes, output_tile
+from lib.ranking.metrics import kendall_tau, random_best, ranking_metrics, tile_metrics
 
 # Columns of the table at the end: title, metric, format.
 Columns = tuple[tuple[str, str, str], ...]

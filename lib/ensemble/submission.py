@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from lib.artifacts import atomic_file
-from lib.errors import DataError
+from lib.files.artifacts import atomic_file
+from lib.files.errors import DataError
 
 
 def submission_rows(

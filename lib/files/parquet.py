@@ -16,8 +16,8 @@ from pathlib import Path
 
 import polars as pl
 
-from lib.errors import DataError
 from lib.files.checksum import checksum_of
+from lib.files.errors import DataError
 from lib.files.regular import check_regular, open_regular
 
 SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")  # how polars tells what the system refused

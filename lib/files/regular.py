@@ -2,8 +2,8 @@
 
 A name in a folder may stand for anything: a pipe that nobody writes to, a device that never ends.
 And what goes wrong with a file is of two kinds. Its *content* may be no good: a
-:class:`lib.errors.DataError`, after which one can go on with other files. Or the *machine* does
-not give it: no permission, no such file any more, too many open files, a failing disk. Then
+:class:`lib.files.errors.DataError`, after which one can go on with other files. Or the *machine*
+does not give it: no permission, no such file any more, too many open files, a failing disk. Then
 nothing is known of the content, and an :class:`UnreadableError` ends whatever reads it.
 """
 
@@ -14,7 +14,7 @@ import os
 import stat
 from pathlib import Path
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 
 
 class UnreadableError(DataError):

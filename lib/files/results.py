@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lib.artifacts import read_json
+from lib.files.artifacts import read_json
 from lib.files.schema import expect
 
 AGAIN = "train again (02_train.py)"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 
 NAMES = {str: "text", int: "a whole number", float: "a finite number", bool: "true or false"}
 NAMES |= {dict: "an object", list: "a list"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 
 COLUMNS = {

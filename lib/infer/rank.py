@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from lib import settings
-from lib.errors import UserError, one_line_errors
+from lib.files.errors import UserError, one_line_errors
 from lib.infer.trained import Ensemble, load_ensemble, score_program
 from lib.tpugraphs.opcodes import NAME_OF_ID
 from lib.tpugraphs.program import Program, layouts, read_program, with_candidates

@@ -10,14 +10,14 @@ import numpy as np
 import polars as pl
 from torch import nn
 
-from lib.batches import graph_tensors
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.folds import splits_of_fold
 from lib.infer.tile import tile_scores
-from lib.moves import CopiesGraph, copies_scores
-from lib.scoring import score_groupings
-from lib.segments import segmented, whole_scores
+from lib.inputs.copies import CopiesGraph, copies_scores
+from lib.inputs.pruned import score_groupings
+from lib.inputs.segments import segmented, whole_scores
+from lib.inputs.tensors import graph_tensors
+from lib.ranking.folds import splits_of_fold
 
 SCHEMA = {
     "split": pl.String,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from lib.terminal import table
-from lib.tracking import Tracker
+from lib.files.terminal import table
+from lib.runs.tracking import Tracker
 
 COUNTS = ("graphs", "configurations", "permutations", "scores")
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from lib.cache.kernel import CachedKernel
-from lib.model.tile import TileNetwork
-from lib.tiles import kernel_scores
+from lib.inputs.kernels import kernel_scores
+from lib.models.tile import TileNetwork
 
 
 def tile_scores(network: TileNetwork, kernel: CachedKernel, settings: Any) -> np.ndarray:

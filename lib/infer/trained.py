@@ -13,14 +13,15 @@ from typing import Any, get_type_hints
 import numpy as np
 from torch import nn
 
-from lib import checkpoint, settings
-from lib.blending import blend, choose_folds
+from lib import settings
 from lib.cache.compress import compress
-from lib.errors import DataError, UserError
+from lib.files import checkpoint
+from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
-from lib.folds import fold_number
 from lib.infer.scores import SCORERS
 from lib.inputs.networks import network_for
+from lib.ranking.blending import blend, choose_folds
+from lib.ranking.folds import fold_number
 from lib.tpugraphs.program import Program
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from lib import moves
-from lib.model import build_network
+from lib.inputs import copies as moves
+from lib.models import build_network
 from lib.settings.base import Settings
 
 # Widths of what a model sees, where its networks do not fix them themselves.
@@ -13,5 +13,5 @@ WIDTHS: dict[str, dict[str, int]] = {"copies": moves.WIDTHS}
 
 
 def network_for(settings: Settings) -> nn.Module:
-    """The network that settings name, with fresh weights; as :func:`lib.model.build_network`."""
+    """The network that settings name, with fresh weights; as :func:`lib.models.build_network`."""
     return build_network(settings, **WIDTHS.get(settings.sees, {}))

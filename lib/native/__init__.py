@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-from lib.artifacts import fingerprint_files, fingerprint_value
+from lib.files.artifacts import fingerprint_files, fingerprint_value
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wno-psabi"]

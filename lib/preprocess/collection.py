@@ -20,12 +20,12 @@ from typing import Any
 import polars as pl
 from joblib import Parallel, delayed
 
-from lib.artifacts import atomic_folder, fingerprint_files, fingerprint_value
 from lib.cache.format import MANIFEST
 from lib.cache.manifest import holds_the_same
 from lib.cache.reader import read_table
 from lib.cache.writer import CacheWriter
-from lib.errors import DataError, UserError
+from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_value
+from lib.files.errors import DataError, UserError
 from lib.files.regular import UnreadableError
 from lib.preprocess.kinds import READERS
 from lib.tpugraphs.npz import stem

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from lib.tracking import Tracker
+from lib.runs.tracking import Tracker
 
 UNITS = ("B", "kB", "MB", "GB", "TB")
 

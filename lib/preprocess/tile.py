@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lib.cache.kernel import CachedKernel
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs.convert import safe_stems
 from lib.tpugraphs.npz import TileKernel, read_tile
 from lib.tpugraphs.padding import pad_with_minus_one

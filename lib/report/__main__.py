@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lib import settings
-from lib.errors import one_line_errors
+from lib.files.errors import one_line_errors
 from lib.report.page import write_report
 
 

@@ -10,14 +10,14 @@ import math
 from pathlib import Path
 from typing import NoReturn
 
-from lib.command_line import Parser
-from lib.errors import UserError, one_line_errors
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
+from lib.files.terminal import duration, paint, table
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.metric import Metric
 from lib.report.statistics import Paired, p_text, paired
 from lib.report.svg import shortened
 from lib.report.tables import readable
-from lib.terminal import duration, paint, table
 
 SECTIONS = ("test", "validation")
 NAME = 44  # characters of a graph's name

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from lib.blending import KEYS, blend_frames
 from lib.files.scores import read_score_rows
+from lib.ranking.blending import KEYS, blend_frames
 from lib.report.experiment import Experiment
 from lib.report.figures import ranked
 

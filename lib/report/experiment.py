@@ -9,16 +9,16 @@ from typing import Any
 
 import polars as pl
 
-from lib import stage
-from lib.blending import METHODS
 from lib.cache.format import TABLE
 from lib.cache.reader import read_table
-from lib.errors import DataError, UserError, in_one_line
+from lib.files.errors import DataError, UserError, in_one_line
 from lib.files.parquet import read_parquet
 from lib.files.results import read_fold_metrics, read_metrics
 from lib.files.schema import expect
-from lib.folds import fold_number
+from lib.ranking.blending import METHODS
+from lib.ranking.folds import fold_number
 from lib.report.metric import Scheme, scheme_of
+from lib.runs import stage
 from lib.settings import cache_of
 
 SECTIONS = ("test", "validation", "training")  # of metrics.json, what counts most first

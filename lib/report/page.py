@@ -13,7 +13,7 @@ import polars as pl
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from lib.artifacts import atomic_file
+from lib.files.artifacts import atomic_file
 from lib.report import figures, tables, words
 from lib.report.evidence import rankings
 from lib.report.experiment import Experiment, read_experiment

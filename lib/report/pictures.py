@@ -12,9 +12,9 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from lib.artifacts import atomic_file
-from lib.command_line import Parser
-from lib.errors import UserError, one_line_errors
+from lib.files.artifacts import atomic_file
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.figures import COLOURS, WIDE, by_graph, learning_curve
 from lib.report.svg import Figure, attributes

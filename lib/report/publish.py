@@ -7,7 +7,7 @@ import polars as pl
 from lib.report import tables
 from lib.report.experiment import SECTIONS, Experiment
 from lib.report.statistics import mean
-from lib.stage import Stage
+from lib.runs.stage import Stage
 
 
 def publish(experiment: Experiment, stage: Stage) -> None:

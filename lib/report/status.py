@@ -14,17 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lib.command_line import Parser
-from lib.errors import DataError, one_line_errors
+from lib.files.command_line import Parser
+from lib.files.errors import DataError, one_line_errors
 from lib.files.schema import expect
+from lib.files.terminal import duration, paint, table
 from lib.report.experiment import SECTIONS, STAGES, Experiment, read_experiment
 from lib.report.statistics import mean
 from lib.report.words import with_error
-from lib.terminal import duration, paint, table
 
 UPDATE = re.compile(r"^\S*:\d+: update target '(?P<target>.+)' due to: (?P<due>.*)$")
 MISSING = re.compile(r"^\S*:\d+: target '(?P<target>.+)' does not exist$")
-# What lib/make.sh calls flags and raw files that have changed, and the stamp of the latter.
+# What lib/runs/make.sh calls flags and raw files that have changed, and the stamp of the latter.
 VARIABLES, RAW_FILES, RAW_STAMP = "variables-of-", "raw-files", ".raw"
 SHOWN = 4  # files of a reason, before it is "and n more"
 
@@ -210,7 +210,7 @@ def _under_way(parts: Sequence[Part]) -> str:
         state = part.path.parent / "state.safetensors"
         if not state.exists():
             continue
-        from lib import checkpoint  # late: torch takes seconds
+        from lib.files import checkpoint  # late: torch takes seconds
 
         try:
             about = checkpoint.read_about(state)

@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lib.command_line import Parser
-from lib.errors import UserError, one_line_errors
-from lib.tracking import has_key
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
+from lib.runs.tracking import has_key
 
 
 def main() -> None:

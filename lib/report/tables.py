@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lib.files.terminal import duration
 from lib.report.experiment import STAGES, Experiment
 from lib.report.figures import bar, ranked
 from lib.report.metric import Metric, Scheme
 from lib.report.statistics import mean
 from lib.report.words import with_error
-from lib.terminal import duration
 
 UNITS = ("B", "kB", "MB", "GB", "TB")
 SIZES = (  # of a graph before stage 1 and after it: what, columns of the cache's table

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lib.errors import UserError
-from lib.folds import TOGETHER
+from lib.files.errors import UserError
+from lib.ranking.folds import TOGETHER
 
-BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/blending.py
+BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/ranking/blending.py
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
 
 
@@ -83,7 +83,7 @@ class Settings:
     )
 
     collection: str
-    model: str = setting("", "network, one of those in lib/model")
+    model: str = setting("", "network, one of those in lib/models")
     seed: int = setting(0, "seed of folds, initial weights, sampling and permutations", 0)
     threads: int = setting(1, "torch threads of one fold; the same number gives the same bits")
     device: str = setting("auto", "`cpu`, `cuda`, or `auto`: a GPU where there is one")

@@ -8,8 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lib.command_line import Parser
-from lib.errors import UserError
+from lib.files.command_line import Parser
+from lib.files.errors import UserError
+from lib.files.terminal import table
 from lib.settings.base import Settings
 from lib.settings.tables import (
     KINDS,
@@ -19,7 +20,6 @@ from lib.settings.tables import (
     settings_class,
     settings_for,
 )
-from lib.terminal import table
 from lib.tpugraphs.roots import DataRoot, find_root
 
 ROOT = Path(__file__).resolve().parents[2]  # the repository

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from lib.errors import UserError
+from lib.files.errors import UserError
 from lib.settings.base import Settings, setting
 
 WHOLE = "all"  # hops that keep every node
 LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
-PROPAGATIONS = ("spread", "return")  # of configured layouts: lib/layouts/propagation.py
+PROPAGATIONS = ("spread", "return")  # of configured layouts: lib/compiler/propagation.py
 CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
 
 
@@ -62,7 +62,7 @@ class LayoutSettings(LayoutCollection, SageSettings):
     """TGraph, on the part of a graph that a configuration can touch."""
 
     sees: ClassVar[str] = "pruned"
-    model: str = setting("tgraph", "network: the paper's `tgraph`, or one of lib/model")
+    model: str = setting("tgraph", "network: the paper's `tgraph`, or one of lib/models")
     # network (2.3)
     temperature: float = setting(0.5, "initial, of cross-configuration attention", 1e-3, 1e3)
     score_gain: float = setting(1.0, "factor on the last layer's initial weights", 1e-3, 1e3)
@@ -82,7 +82,7 @@ class LayoutSettings(LayoutCollection, SageSettings):
 
 @dataclass(frozen=True)
 class PlusSettings(LayoutCollection):
-    """TGraph+: learned costs of what layouts make a compiler do (lib/model/plus.py)."""
+    """TGraph+: learned costs of what layouts make a compiler do (lib/models/plus.py)."""
 
     sees: ClassVar[str] = "copies"
     weights_depend_on: ClassVar[tuple[str, ...]] = (

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lib.errors import DataError, UserError
+from lib.files.errors import DataError, UserError
 from lib.settings.base import Settings
 from lib.settings.models import (
     AttentionSettings,
@@ -138,7 +138,7 @@ def check_trained_with(path: Path, about: dict[str, Any], settings: Settings) ->
 
     Args:
         path: the weights, for the message.
-        about: what :func:`lib.checkpoint.load` says of them.
+        about: what :func:`lib.files.checkpoint.load` says of them.
         settings: those of this run. With another seed or number of folds, graphs that the
             network learned from would pass for validation.
     """

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from lib import settings
 from lib.cache.reader import Cache
-from lib.ensemble.study import run_study, study_text
-from lib.errors import one_line_errors
-from lib.stage import Stage
+from lib.files.errors import one_line_errors
+from lib.runs.stage import Stage
+from lib.study.results import run_study, study_text
 
 
 def main(stage: Stage) -> None:

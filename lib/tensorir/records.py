@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.artifacts import read_json
-from lib.errors import DataError
+from lib.files.artifacts import read_json
+from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.tensorir.features import FEATURES
 from lib.tensorir.tree import COLUMNS, Forest, fault, positions

@@ -22,8 +22,8 @@ from typing import IO
 
 import numpy as np
 
-from lib.artifacts import atomic_file
-from lib.errors import DataError
+from lib.files.artifacts import atomic_file
+from lib.files.errors import DataError
 from lib.files.regular import open_regular, size_of
 
 MAX_MEMBER_BYTES = 2**36  # 64 GiB; the largest official array has a few GB

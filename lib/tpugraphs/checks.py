@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs import opcodes
 from lib.tpugraphs.features import check_features
 

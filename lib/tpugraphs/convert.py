@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from lib.artifacts import atomic_file
-from lib.command_line import Parser
-from lib.errors import UserError, one_line_errors
+from lib.files.artifacts import atomic_file
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
 from lib.tpugraphs.encoding import PADDINGS
 from lib.tpugraphs.npz import LayoutGraph, TileKernel, write_layout, write_tile
 from lib.tpugraphs.protobuf import KINDS, detect_kind, read_protobuf

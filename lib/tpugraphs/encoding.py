@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs import opcodes
 from lib.tpugraphs.schema_pb2 import HloComputationProto, HloInstructionProto, HloModuleProto
 

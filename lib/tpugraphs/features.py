@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs.encoding import FEATURE_NAMES
 
 INTEGERS = -(2.0**63), 2.0**63

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.convert import safe_stems
 from lib.tpugraphs.npz import TileKernel, stem

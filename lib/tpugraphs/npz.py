@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.features import check_integers
 

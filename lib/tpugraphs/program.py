@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.files.regular import read_regular
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.npz import LayoutGraph, read_layout, stem

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from google.protobuf.message import DecodeError, Message
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.files.regular import read_regular
 from lib.tpugraphs import checks
 from lib.tpugraphs.encoding import (

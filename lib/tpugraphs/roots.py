@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from lib.errors import DataError, UserError
+from lib.files.errors import DataError, UserError
 from lib.files.parquet import read_foreign_parquet
 from lib.tpugraphs.npz import SUFFIXES, stem
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.files.results import read_fold_metrics
 
 

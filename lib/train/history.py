@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from lib.artifacts import atomic_file, told_of
-from lib.errors import DataError, UserError
+from lib.files.artifacts import atomic_file, told_of
+from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
-from lib.memory import gigabytes
+from lib.runs.memory import gigabytes
 
 JOURNAL = {"identity": str, "epochs": int, "step": int, "boot": str}  # its first line
 BOOT = Path("/proc/sys/kernel/random/boot_id")

@@ -11,8 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from lib.cache.reader import Cache
-from lib.memory import Estimate
-from lib.train import data, layouts, tile, whole
+from lib.runs.memory import Estimate
+from lib.train import copies as layouts
+from lib.train import kernels as tile
+from lib.train import pruned as data
+from lib.train import segments as whole
 
 
 class Sample(Protocol):

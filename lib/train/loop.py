@@ -14,14 +14,14 @@ import polars as pl
 import torch
 from torch import nn
 
-from lib import checkpoint
-from lib.artifacts import fingerprint_value, remove_leftovers
-from lib.errors import DataError
+from lib.files import checkpoint
+from lib.files.artifacts import fingerprint_value, remove_leftovers
+from lib.files.errors import DataError
 from lib.files.schema import expect
-from lib.memory import out_of_memory_told
-from lib.metrics import mean_metrics
-from lib.model import computed_by
-from lib.provenance import versions
+from lib.models import computed_by
+from lib.ranking.metrics import mean_metrics
+from lib.runs.memory import out_of_memory_told
+from lib.runs.provenance import versions
 from lib.train.kinds import Fold, Sample
 from lib.train.schedule import learning_rate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lib.memory import Estimate
+from lib.runs.memory import Estimate
 
 
 class Stateless:

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 
 from lib.cache.reader import Cache
-from lib.memory import Estimate, gigabytes
-from lib.model.memory import attention_bytes, forward_bytes
-from lib.model.parts import Part, WholeBatch
-from lib.segments import SegmentedGraph, boundaries, whole_batch
+from lib.inputs.segments import SegmentedGraph, boundaries, whole_batch
+from lib.models.memory import attention_bytes, forward_bytes
+from lib.models.parts import Part, WholeBatch
+from lib.runs.memory import Estimate, gigabytes
 from lib.train.history import EmbeddingTable
 from lib.train.state import Stateless
 
@@ -194,7 +194,7 @@ class SegmentSteps(WholeSteps):
 def run_of(graph: SegmentedGraph, start: int, stop: int) -> np.ndarray:
     """Where the nodes from ``start`` to ``stop`` of an uncut graph are in its tensors.
 
-    Tensors have the configurable nodes first, see :class:`lib.batches.GraphTensors`.
+    Tensors have the configurable nodes first, see :class:`lib.inputs.tensors.GraphTensors`.
     """
     others = np.setdiff1d(np.arange(graph.node_count), graph.graph.config_nodes)
     order = np.concatenate([graph.graph.config_nodes, others])

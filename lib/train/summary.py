@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from lib.terminal import duration, table
-from lib.tracking import Tracker
+from lib.files.terminal import duration, table
+from lib.runs.tracking import Tracker
 
 COLUMNS = (  # of the history, title, format; those that a history lacks are left out
     ("loss", "loss", "{:.3f}"),

@@ -32,10 +32,10 @@ import numpy as np
 import polars as pl
 import torch
 
-from lib.artifacts import atomic_file
 from lib.cache.reader import Cache
-from lib.folds import folds_of
+from lib.files.artifacts import atomic_file
 from lib.inputs.networks import network_for
+from lib.ranking.folds import folds_of
 from lib.settings import BUNDLED, BUNDLED_VALUES, MODELS, SMALL_BY_MODEL
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network

@@ -9,7 +9,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import polars as pl
 
-from lib.artifacts import atomic_file
+from lib.files.artifacts import atomic_file
 from lib.settings import BUNDLED_VALUES
 from tests.bench.variants import SHARES, VARIANTS
 

@@ -28,7 +28,7 @@ from scipy.stats import norm, rankdata
 
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.moves import CopiesGraph
+from lib.inputs.copies import CopiesGraph
 from lib.settings import BUNDLED_VALUES
 
 POWERS = (0.0, 0.5, 1.0)  # of bytes: typical size of what a copy or an operation adds

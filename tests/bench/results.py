@@ -9,7 +9,7 @@ import sys
 from itertools import product
 from pathlib import Path
 
-from lib.artifacts import read_json
+from lib.files.artifacts import read_json
 from lib.settings import BUNDLED_VALUES
 
 

@@ -26,12 +26,11 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.model import build_network
+from lib.models import build_network
 from lib.settings import MODELS
 from lib.train.loop import FoldTraining, new_network
-from lib.train.whole import WholeFold
-
-from .case import Shape, program_graph
+from lib.train.segments import WholeFold
+from tests.bench.case import Shape, program_graph
 
 SIZES = (1000, 2000, 5000, 10_000, 20_000, 50_000)
 MODELS_MEASURED = ("gst", "gat")

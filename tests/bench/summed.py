@@ -18,10 +18,10 @@ from sklearn.linear_model import Ridge
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.layouts.graph import TensorGraph
-from lib.layouts.operands import constrained_tensors
-from lib.layouts.orders import squeezed
-from lib.metrics import kendall_tau
+from lib.compiler.graph import TensorGraph
+from lib.compiler.operands import constrained_tensors
+from lib.compiler.orders import squeezed
+from lib.ranking.metrics import kendall_tau
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, RESHAPE
 
 OPCODES = (CONVOLUTION, DOT, RESHAPE)

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lib.artifacts import atomic_file, read_json
+from lib.files.artifacts import atomic_file, read_json
 from lib.settings import BUNDLED_VALUES, MODELS
 from tests.bench.quality_tables import differences
 

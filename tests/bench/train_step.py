@@ -32,9 +32,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.batches import GraphTensors, graph_tensors
-from lib.model.tgraph import TGraph
-from lib.scoring import score_groupings
+from lib.inputs.pruned import score_groupings
+from lib.inputs.tensors import GraphTensors, graph_tensors
+from lib.models.tgraph import TGraph
 from lib.train.loss import pairwise_hinge
 from tests.bench.case import SHAPES, Shape, program_graph
 from tests.bench.reference import Reference, dense_batch, load_weights

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from lib.baseline import moved_bytes
 from lib.cache.reader import Cache
-from lib.layouts.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
-from lib.metrics import kendall_tau
+from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
+from lib.ranking.baseline import moved_bytes
+from lib.ranking.metrics import kendall_tau
 from tests.bench.summed import boosting, ridge
 
 Taus = dict[str, float]

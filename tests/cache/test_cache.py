@@ -8,15 +8,14 @@ import shutil
 import numpy as np
 import pytest
 
-from lib.artifacts import write_json
 from lib.cache.format import FORMS
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import read_manifest, write_manifest
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.errors import DataError, UserError
-
-from ..builders import cached_graph
+from lib.files.artifacts import write_json
+from lib.files.errors import DataError, UserError
+from tests.builders import cached_graph
 
 
 def write(folder, graphs):

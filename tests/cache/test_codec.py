@@ -16,7 +16,7 @@ from lib.cache.codec import (
     smallest_type,
 )
 from lib.cache.encoder import build_dictionary
-from lib.errors import DataError
+from lib.files.errors import DataError
 
 DIGITS = st.integers(-1, 5)
 

@@ -6,20 +6,19 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lib.baseline import moved_bytes
-from lib.blending import blend_frames, choose_folds
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.ensemble.blend import COLUMNS, fold_files, read_scores
 from lib.ensemble.evaluation import ceilings, evaluate, summary_table, true_runtimes
 from lib.ensemble.submission import submission_rows, write_submission
-from lib.errors import DataError, UserError
+from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
-from lib.metrics import kendall_tau, ranking_metrics
 from lib.preprocess.layout import compress
-
-from ..synthetic import layout_graph
+from lib.ranking.baseline import moved_bytes
+from lib.ranking.blending import blend_frames, choose_folds
+from lib.ranking.metrics import kendall_tau, ranking_metrics
+from tests.synthetic import layout_graph
 
 
 def frame(scores: dict[str, list[float]], split: str = "test") -> pl.DataFrame:

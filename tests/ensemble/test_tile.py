@@ -16,10 +16,9 @@ from lib.cache.writer import CacheWriter
 from lib.ensemble.evaluation import evaluate, summary_table, true_runtimes
 from lib.ensemble.kinds import KINDS
 from lib.ensemble.submission import submission_rows
-from lib.errors import DataError
-from lib.metrics import random_best, tile_metrics, tile_score, top_k_slowdown
-
-from ..kernels import cached_kernel
+from lib.files.errors import DataError
+from lib.ranking.metrics import random_best, tile_metrics, tile_score, top_k_slowdown
+from tests.kernels import cached_kernel
 
 TILE = KINDS["tile"]
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lib.artifacts import atomic_file, atomic_folder
+from lib.files.artifacts import atomic_file, atomic_folder
 from lib.files.locks import only_writer
-
-from ..stages import REPOSITORY, environment
+from tests.stages import REPOSITORY, environment
 
 # Holds the lock until it is killed, or has read a line; says when it has it and whether it waited.
 HOLDER = """

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.files.parquet import read_parquet, write_parquet
 
 COLUMNS = {"name": "text", "count": "integer", "score": "number", "runtime": "integer?"}

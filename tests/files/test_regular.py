@@ -13,22 +13,20 @@ from pathlib import Path
 
 import pytest
 
-from lib import checkpoint
-from lib.artifacts import fingerprint_files, read_json
-from lib.ensemble.rows import read_ids, read_rows
-from lib.errors import DataError
-from lib.files import regular
+from lib.download.untar import extract
+from lib.files import checkpoint, regular
+from lib.files.artifacts import fingerprint_files, read_json
 from lib.files.checksum import checksum_of
+from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
+from lib.submit.rows import read_ids, read_rows
 from lib.tpugraphs.labels import count_configurations, read_runtimes
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout
 from lib.tpugraphs.program import Program, read_program, with_candidates
 from lib.tpugraphs.protobuf import detect_kind, read_protobuf
 from lib.tpugraphs.roots import DataRoot
-from lib.tpugraphs.untar import extract
-
-from ..tpugraphs.builders import layout_graph
+from tests.tpugraphs.builders import layout_graph
 
 SECONDS = 5
 

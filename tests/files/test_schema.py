@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.files.schema import expect
 
 WANTED = {

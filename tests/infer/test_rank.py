@@ -10,17 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from lib import checkpoint
 from lib.cache.compress import compress
-from lib.errors import DataError, UserError
+from lib.files import checkpoint
+from lib.files.errors import DataError, UserError
 from lib.infer.rank import as_json, as_text, rank_program
 from lib.infer.scores import permuted_scores
 from lib.infer.trained import load_ensemble
-from lib.model import build_network
+from lib.models import build_network
 from lib.tpugraphs.npz import write_layout
-
-from ..builders import COLLECTION, tiny_settings
-from ..synthetic import layout_graph
+from tests.builders import COLLECTION, tiny_settings
+from tests.synthetic import layout_graph
 
 SETTINGS = tiny_settings(best_folds=2)
 MODEL = {"model": "tgraph"}

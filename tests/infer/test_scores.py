@@ -7,15 +7,14 @@ import polars as pl
 import pytest
 import torch
 
-from lib.batches import graph_tensors
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.folds import assign_folds
 from lib.infer import scores as module
 from lib.infer.scores import SCHEMA, graphs_to_score, permuted_scores, score_graphs
-from lib.model import build_network
-
-from ..builders import cached_graph, tiny_settings
+from lib.inputs.tensors import graph_tensors
+from lib.models import build_network
+from lib.ranking.folds import assign_folds
+from tests.builders import cached_graph, tiny_settings
 
 SETTINGS = tiny_settings(folds_total=3, permutations=4, inference_configurations=4)
 

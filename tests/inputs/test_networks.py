@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
 from lib.inputs.networks import network_for
-from lib.layouts.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
-from lib.model import NETWORKS
+from lib.models import NETWORKS
 from lib.settings import BUNDLED_VALUES, MODELS, settings_for
 
 COLLECTIONS = {"layout": next(iter(BUNDLED_VALUES)), "tile": "tile-xla"}

@@ -9,20 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.baseline import moved_bytes
-from lib.batches import graph_tensors
 from lib.cache.compress import compress
-from lib.errors import DataError
-from lib.layouts.propagation import PROPAGATIONS
-from lib.moves import CopiesGraph
-from lib.segments import SegmentedGraph, whole_batch
+from lib.compiler.propagation import PROPAGATIONS
+from lib.files.errors import DataError
+from lib.inputs.copies import CopiesGraph
+from lib.inputs.segments import SegmentedGraph, whole_batch
+from lib.inputs.tensors import graph_tensors
+from lib.ranking.baseline import moved_bytes
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.features import RANGES
 from lib.tpugraphs.npz import LayoutGraph, read_layout, write_layout
 from lib.tpugraphs.opcodes import ID_OF_NAME
-
-from ..stages import REPOSITORY
-from ..synthetic import layout_graph
+from tests.stages import REPOSITORY
+from tests.synthetic import layout_graph
 
 REAL = sorted((REPOSITORY / "data/xla-cpu/npz/layout/xla/random/train").glob("*.npz"))
 # What later stages compute with, and what may stand there instead of what does.

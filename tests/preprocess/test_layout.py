@@ -12,16 +12,15 @@ import pytest
 from lib.cache.codec import decode_layouts
 from lib.cache.prune import kept_nodes
 from lib.cache.reader import Cache
-from lib.errors import DataError, UserError
+from lib.files.errors import DataError, UserError
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.layout import compress
 from lib.preprocess.summary import readable, summary_table
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 from lib.tpugraphs.padding import pad_with_minus_one
 from lib.tpugraphs.roots import find_root
-
-from ..builders import COLLECTION
-from ..synthetic import layout_graph, write_collection
+from tests.builders import COLLECTION
+from tests.synthetic import layout_graph, write_collection
 
 FOLDER = Path("layout/xla/default")
 

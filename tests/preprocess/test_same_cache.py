@@ -11,9 +11,8 @@ from lib.cache.format import MANIFEST
 from lib.cache.reader import Cache
 from lib.preprocess.collection import raw_files, write_cache
 from lib.tpugraphs.roots import DataRoot
-
-from ..builders import COLLECTION
-from ..synthetic import write_collection
+from tests.builders import COLLECTION
+from tests.synthetic import write_collection
 
 
 @pytest.fixture

@@ -17,16 +17,15 @@ from lib.cache import encoder
 from lib.cache.codec import decode_layouts
 from lib.cache.encoder import build_dictionary
 from lib.cache.reader import Cache
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.preprocess.collection import RawFile, write_cache
 from lib.preprocess.layout import compress, open_raw
 from lib.tpugraphs import archive, npz
 from lib.tpugraphs.npz import write_layout
-
-from ..bench.rawfiles import write_raw
-from ..stages import REPOSITORY, environment
-from ..synthetic import layout_graph
-from ..tpugraphs.builders import chain, layout_run, members, npy, rezip, tuning
+from tests.bench.rawfiles import write_raw
+from tests.stages import REPOSITORY, environment
+from tests.synthetic import layout_graph
+from tests.tpugraphs.builders import chain, layout_run, members, npy, rezip, tuning
 
 # A measurement's peak memory and the interpreter's own, which it had before.
 DRIVER = """

@@ -10,14 +10,13 @@ import pytest
 
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
-from lib.errors import DataError, UserError
+from lib.files.errors import DataError, UserError
 from lib.preprocess.collection import RawFile, write_cache
 from lib.preprocess.tile import compress
 from lib.tpugraphs.npz import write_tile
 from lib.tpugraphs.schema_pb2 import TuningData
-
-from ..kernels import COLLECTION, tile_kernel, write_kernels
-from ..tpugraphs.builders import chain, tile_run
+from tests.kernels import COLLECTION, tile_kernel, write_kernels
+from tests.tpugraphs.builders import chain, tile_run
 
 SETTINGS = {"collection": COLLECTION}
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lib.artifacts import write_json
+from lib.files.artifacts import write_json
 from lib.files.parquet import write_parquet
-from lib.metrics import mean_metrics
-
-from ..builders import COLLECTION
+from lib.ranking.metrics import mean_metrics
+from tests.builders import COLLECTION
 
 ABOUT = {
     "collection": COLLECTION,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ..builders import COLLECTION, TGRAPH
-from ..stages import TINY_FLAGS, make
-from ..synthetic import write_collection
+from tests.builders import COLLECTION, TGRAPH
+from tests.stages import TINY_FLAGS, make
+from tests.synthetic import write_collection
 
 VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, "ARGS": " ".join(TINY_FLAGS)}
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lib.errors import UserError
+from lib.files.errors import UserError
 from lib.report.compare import comparison, read_two
-
-from .builders import graph_row, write_outputs
+from tests.report.builders import graph_row, write_outputs
 
 NAMES = [f"graph_{i}" for i in range(8)]
 

@@ -11,14 +11,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from lib.artifacts import read_json, write_json
-from lib.errors import DataError, UserError
+from lib.files.artifacts import read_json, write_json
+from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.report import compare, status
 from lib.report.experiment import read_experiment
 from lib.report.page import write_report
-
-from .builders import graph_row, write_outputs, write_study
+from tests.report.builders import graph_row, write_outputs, write_study
 
 ODD = ("[]", "3", '"text"', "null", "true", "NaN", "{", "[" * 50_000, "\udcff", '{"a": {"b": []}}')
 METRICS, FOLD, RECORD = "metrics.json", "fold_0/metrics.json", "stages/train_0.json"

@@ -6,15 +6,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lib.artifacts import read_json, write_json
-from lib.blending import METHODS, blend
-from lib.errors import DataError
+from lib.files.artifacts import read_json, write_json
+from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
-from lib.metrics import kendall_tau
+from lib.ranking.blending import METHODS, blend
+from lib.ranking.metrics import kendall_tau
 from lib.report.evidence import rankings
 from lib.report.experiment import read_experiment
-
-from .builders import graph_row, write_outputs
+from tests.report.builders import graph_row, write_outputs
 
 CONFIGURATIONS = 12
 SCALES = (1.0, 1000.0, 0.01)  # of each fold's scores: averaged plainly, only the second would count

@@ -17,14 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.artifacts import write_json
+from lib.files.artifacts import write_json
 from lib.files.parquet import write_parquet
 from lib.report.page import write_report
 from lib.report.pictures import write_pictures
 from lib.report.svg import Figure
-
-from .browsing import look
-from .builders import graph_row, write_outputs, write_study
+from tests.report.browsing import look
+from tests.report.builders import graph_row, write_outputs, write_study
 
 FAR = "http://192.0.2.1"  # an address of nobody's
 

@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 
 from lib.report.page import write_report
-
-from .browsing import DESK, PHONE, look
-from .builders import graph_row, write_outputs, write_study
+from tests.report.browsing import DESK, PHONE, look
+from tests.report.builders import graph_row, write_outputs, write_study
 
 SECTIONS = ("result", "learning", "graphs", "ranking", "study", "cache", "time", "origin")
 # Figures in view that have no marks, or no size; 0 of them is what we want.

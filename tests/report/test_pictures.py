@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lib.errors import UserError
+from lib.files.errors import UserError
 from lib.report.pictures import OWN_STYLE, STYLE, write_pictures
-
-from .builders import graph_row, write_outputs
+from tests.report.builders import graph_row, write_outputs
 
 SVG = "{http://www.w3.org/2000/svg}"
 VALIDATION = {f"graph<{k}>": graph_row(0.1 * k) for k in range(1, 5)}

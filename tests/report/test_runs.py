@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lib.artifacts import read_json
+from lib.files.artifacts import read_json
 from lib.report.sync import waiting
-
-from ..builders import COLLECTION, TGRAPH
-from ..stages import REPOSITORY, TINY_FLAGS, command, environment
-from ..wandb_reader import OfflineRun, read_run
+from tests.builders import COLLECTION, TGRAPH
+from tests.stages import REPOSITORY, TINY_FLAGS, command, environment
+from tests.wandb_reader import OfflineRun, read_run
 
 PARTS = ("preprocess", "train-0", "train-1", "infer-0", "infer-1", "ensemble")
 SLOWDOWNS = {f"validation/top_{k}_slowdown" for k in (1, 5, 10)}

@@ -11,12 +11,11 @@ import time
 import pytest
 import torch
 
-from lib import checkpoint
 from lib.cache.reader import Cache
+from lib.files import checkpoint
 from lib.report.status import main
-
-from ..builders import TGRAPH
-from .conftest import Finished
+from tests.builders import TGRAPH
+from tests.report.conftest import Finished
 
 
 def state(said: str) -> dict[str, list[str]]:

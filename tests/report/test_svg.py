@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from lib.report import figures
 from lib.report.metric import LAYOUT, TILE
 from lib.report.svg import Figure, Scale, number, shortened, spread
-
-from .builders import graph_row
+from tests.report.builders import graph_row
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lib.collect.tvm.export import export
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.tensorir.features import FEATURES, WIDTH
 from lib.tensorir.records import TABLES, read_programs, table_path

@@ -9,8 +9,7 @@ import pytest
 
 from lib.tpugraphs.npz import write_layout, write_tile
 from lib.tpugraphs.schema_pb2 import ModuleTuningData, TuningData
-
-from .builders import layout_graph, tile_kernel
+from tests.tpugraphs.builders import layout_graph, tile_kernel
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "tpugraphs"
 TILES = range(15)

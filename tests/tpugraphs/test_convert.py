@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lib.errors import UserError
+from lib.files.errors import UserError
 from lib.tpugraphs.convert import convert, safe_stems
 from lib.tpugraphs.npz import read_layout, read_tile
 from lib.tpugraphs.schema_pb2 import TuningData
-
-from .builders import chain, tile_run, tuning
-from .conftest import load, same_bits
+from tests.tpugraphs.builders import chain, tile_run, tuning
+from tests.tpugraphs.conftest import load, same_bits
 
 ROOT = Path(__file__).parents[2]
 

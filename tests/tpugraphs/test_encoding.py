@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from google.protobuf import unknown_fields
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs import opcodes, schema_pb2
 from lib.tpugraphs.encoding import (
     FEATURE_NAMES,
@@ -15,9 +15,8 @@ from lib.tpugraphs.encoding import (
     encode_module,
 )
 from lib.tpugraphs.schema_pb2 import HloModuleProto
-
-from .builders import chain, computation, instruction, module, one
-from .conftest import same_bits
+from tests.tpugraphs.builders import chain, computation, instruction, module, one
+from tests.tpugraphs.conftest import same_bits
 
 COLUMN = {name: index for index, name in enumerate(FEATURE_NAMES)}
 PADDED = [*range(31, 37), *range(95, 99), *range(101, 105), *range(134, 140)]

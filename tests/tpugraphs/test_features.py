@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.features import RANGES, check_features, check_integers
 from lib.tpugraphs.npz import read_layout, read_tile
 from lib.tpugraphs.protobuf import read_protobuf
 from lib.tpugraphs.schema_pb2 import TuningData
-
-from .builders import (
+from tests.tpugraphs.builders import (
     computation,
     instruction,
     layout_graph,

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs import archive
 from lib.tpugraphs.npz import read_layout, read_tile
 from lib.tpugraphs.protobuf import MESSAGES, detect_kind
-
-from .builders import (
+from tests.tpugraphs.builders import (
     header,
     layout_graph,
     members,

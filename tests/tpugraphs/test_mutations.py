@@ -9,12 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs.npz import LayoutGraph, read_layout, read_tile
 from lib.tpugraphs.protobuf import read_protobuf
 from lib.tpugraphs.schema_pb2 import TuningData
-
-from .builders import chain, header, layout_run, members, npy, rezip, tile_run, tuning
+from tests.tpugraphs.builders import (
+    chain,
+    header,
+    layout_run,
+    members,
+    npy,
+    rezip,
+    tile_run,
+    tuning,
+)
 
 
 def check_believed(read, path):

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lib.ensemble.expected import Collection
-from lib.ensemble.merge import merge
-from lib.ensemble.rows import read_ids
 from lib.ensemble.submission import write_submission
-from lib.errors import UserError
+from lib.files.errors import UserError
+from lib.submit.expected import Collection
+from lib.submit.merge import merge
+from lib.submit.rows import read_ids
 from lib.tpugraphs.roots import DataRoot, unusable_in
 
 FOLDER = Path("layout/xla/default")

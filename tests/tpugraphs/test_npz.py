@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs import archive
 from lib.tpugraphs.npz import (
     open_layout,
@@ -18,9 +18,8 @@ from lib.tpugraphs.npz import (
     write_layout,
     write_tile,
 )
-
-from .builders import layout_graph, members, npy, rezip, tile_kernel
-from .conftest import load, same_bits
+from tests.tpugraphs.builders import layout_graph, members, npy, rezip, tile_kernel
+from tests.tpugraphs.conftest import load, same_bits
 
 
 def assert_same(actual, expected):

@@ -6,9 +6,8 @@ import numpy as np
 
 from lib.tpugraphs.encoding import encode_module
 from lib.tpugraphs.padding import detect_padding, pad_with_minus_one
-
-from .builders import one
-from .conftest import same_bits
+from tests.tpugraphs.builders import one
+from tests.tpugraphs.conftest import same_bits
 
 REBUILT = [*range(95, 99), *range(101, 105), *range(134, 140)]
 

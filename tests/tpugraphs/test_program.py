@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs.npz import write_layout
 from lib.tpugraphs.program import layouts, parse_layout, read_program, with_candidates
 from lib.tpugraphs.schema_pb2 import ModuleTuningData
-
-from ..synthetic import layout_graph
+from tests.synthetic import layout_graph
 
 TUNING = Path(__file__).resolve().parents[3] / "shared/tpugraphs/module_tuning_data_layout.pb"
 needs_tuning = pytest.mark.skipif(not TUNING.exists(), reason="needs ../shared")

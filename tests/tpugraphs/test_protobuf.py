@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.tpugraphs.protobuf import (
     detect_kind,
     read_hlo_pb,
@@ -14,9 +14,8 @@ from lib.tpugraphs.protobuf import (
     read_tile_pb,
 )
 from lib.tpugraphs.schema_pb2 import ModuleTuningData, TuningData
-
-from .builders import chain, layout_run, module, tile_run, tuning
-from .conftest import same_bits
+from tests.tpugraphs.builders import chain, layout_run, module, tile_run, tuning
+from tests.tpugraphs.conftest import same_bits
 
 NODES = (1, 2)
 RESHAPE, CONVOLUTION = [[0, 1], [2, 0, 1]], [[3, 0], [], [1, 2]]

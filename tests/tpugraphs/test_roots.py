@@ -9,13 +9,12 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from lib.errors import DataError
+from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.settings import BUNDLED
 from lib.tpugraphs.roots import DataRoot
-
-from ..builders import COLLECTION
-from ..files.test_regular import at_once, make
+from tests.builders import COLLECTION
+from tests.files.test_regular import at_once, make
 
 INTEGERS = pl.List(pl.Int64)
 

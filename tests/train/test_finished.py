@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from lib.artifacts import write_json
+from lib.files.artifacts import write_json
 from lib.train.finished import is_trained
 
 ABOUT = {"fold": 0, "data": "d", "identity": "i", "versions": {"torch": "2"}, "sizes": (1, 2)}

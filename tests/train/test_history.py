@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.errors import UserError
+from lib.files.errors import UserError
 from lib.train import history
 from lib.train.history import EmbeddingTable
 

@@ -7,18 +7,17 @@ import pytest
 import torch
 from torch import nn
 
-from lib import checkpoint
-from lib.batches import graph_tensors
 from lib.cache.codec import decode_layouts
-from lib.metrics import mean_metrics, ranking_metrics
-from lib.model import build_network
-from lib.scoring import score_in_batches
-from lib.train import data as data_module
+from lib.files import checkpoint
+from lib.inputs.pruned import score_in_batches
+from lib.inputs.tensors import graph_tensors
+from lib.models import build_network
+from lib.ranking.metrics import mean_metrics, ranking_metrics
 from lib.train import loop
-from lib.train.data import FoldData, LabelledGraph
+from lib.train import pruned as data_module
 from lib.train.loop import FoldTraining, new_network
-
-from ..builders import cached_graph, tiny_settings
+from lib.train.pruned import FoldData, LabelledGraph
+from tests.builders import cached_graph, tiny_settings
 
 TIMES = ("seconds", "configurations_per_second")
 EACH_EPOCH = {"save_seconds": 0.0}

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.model import build_network
-from lib.train.data import FoldData
+from lib.models import build_network
 from lib.train.loop import FoldTraining, new_network
-
-from ..builders import tiny_settings
-from .test_loop import labelled
+from lib.train.pruned import FoldData
+from tests.builders import tiny_settings
+from tests.train.test_loop import labelled
 
 SEEDS = range(3)
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from lib.artifacts import write_json
 from lib.collect.tvm import plan, raw
 from lib.collect.tvm.networks import TEST, all_networks, chosen
-from lib.command_line import Parser
-from lib.errors import UserError, one_line_errors
+from lib.files.artifacts import write_json
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
 
 DEFAULT_PHASES = "main,again,plain"
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.artifacts import atomic_file, read_json, write_json
 from lib.collect.tvm import plan
 from lib.collect.tvm.gather import Gathered, gather
 from lib.collect.tvm.merge import Dataset, dataset_of, lacking, merged
 from lib.collect.tvm.networks import TEST
 from lib.collect.tvm.summary import dataset_json, readme
-from lib.command_line import Parser
-from lib.errors import UserError, one_line_errors
+from lib.files.artifacts import atomic_file, read_json, write_json
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
 from lib.files.parquet import write_parquet
 from lib.tensorir.features import FEATURES
 from lib.tensorir.records import read_programs, table_path

@@ -19,11 +19,11 @@ from tvm.ir import IRModule
 from tvm.relax.frontend.torch import from_exported_program
 from tvm.s_tir import meta_schedule
 
-from lib.artifacts import fingerprint_files, read_json, write_json
 from lib.collect.tvm.compiler import SCHEDULE_TARGET, Sampler, hash_of
 from lib.collect.tvm.networks import Network, chosen
 from lib.collect.tvm.tasks import network_path, task_path
-from lib.errors import one_line_errors
+from lib.files.artifacts import fingerprint_files, read_json, write_json
+from lib.files.errors import one_line_errors
 
 SAMPLE = 48  # schedules drawn to see how many distinct ones a task has
 FORMAT = 1  # of what is cached: another number, and networks are read anew

@@ -10,7 +10,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule, transform
 
 from lib.collect.tvm.compiler import SCHEDULE_TARGET
-from lib.errors import UserError
+from lib.files.errors import UserError
 from lib.tensorir.features import WIDTH
 from lib.tensorir.tree import LEAF, NO_ROW, SERIAL, Forest, from_nodes, loop_nests
 

@@ -20,12 +20,12 @@ from typing import Any
 import tvm
 import tvm_ffi
 
-from lib.artifacts import write_json
 from lib.collect.processor import processor
 from lib.collect.quiet import TimingCore
 from lib.collect.tvm import compiler, raw, tasks
 from lib.collect.tvm.timing import Anywhere, Arena, Clock, Stopwatch, reference_program
-from lib.command_line import Parser
+from lib.files.artifacts import write_json
+from lib.files.command_line import Parser
 
 PAUSE_SECONDS = 0.5  # between readings when there is nothing left to compile
 

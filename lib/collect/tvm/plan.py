@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from lib.artifacts import read_json, write_json
 from lib.collect.tvm import raw
-from lib.errors import UserError
+from lib.files.artifacts import read_json, write_json
+from lib.files.errors import UserError
 
 Job = tuple[str, int, str]  # phase, round, task
 DISTINCT_SHARE = 0.75  # of the schedules sampled from a task, else it runs out of them soon

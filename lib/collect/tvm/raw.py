@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from lib.artifacts import atomic_file
-from lib.errors import DataError
+from lib.files.artifacts import atomic_file
+from lib.files.errors import DataError
 from lib.tensorir.features import WIDTH
 from lib.tensorir.tree import COLUMNS, Forest, fault
 

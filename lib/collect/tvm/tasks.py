@@ -8,7 +8,7 @@ from typing import Any
 import tvm
 from tvm.ir import IRModule
 
-from lib.artifacts import read_json
+from lib.files.artifacts import read_json
 
 
 def network_path(work: Path, name: str) -> Path:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.artifacts import write_json
 from lib.collect.tvm import plan, raw
 from lib.collect.tvm.networks import TEST
+from lib.files.artifacts import write_json
 from lib.tensorir.features import WIDTH
 from lib.tensorir.tree import COLUMNS
 from tests.tensorir.trees import joined, tree

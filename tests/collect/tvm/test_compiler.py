@@ -15,12 +15,12 @@ pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.t
 
 from tvm import s_tir, te, tirx
 
-from lib.artifacts import read_json, write_json
 from lib.collect.tvm import compiler, measure, raw, timing
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.features import disagreement, features, tree_of
 from lib.collect.tvm.networks import chosen
 from lib.collect.tvm.plan import eligible, tasks_of
+from lib.files.artifacts import read_json, write_json
 from lib.tensorir.features import FEATURES
 from lib.tensorir.tree import PARALLEL, UNROLLED, VECTORIZED, loop_nests, positions
 

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lib.artifacts import read_json
 from lib.collect.tvm import raw
 from lib.collect.tvm.export import export
-from lib.errors import DataError, UserError
+from lib.files.artifacts import read_json
+from lib.files.errors import DataError, UserError
 from lib.tensorir.records import DISAGREE, SLOW, read_programs
 from lib.tensorir.tree import positions
 from tests.collect.tvm.builders import REFERENCE, task_name, write_raw, write_work

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lib.collect.tvm.networks import TEST, all_networks, chosen
-from lib.errors import UserError
+from lib.files.errors import UserError
 
 NETWORKS = all_networks()
 ONE_EACH = {n.family: n for n in reversed(NETWORKS)}

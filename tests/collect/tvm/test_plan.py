@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lib.artifacts import write_json
 from lib.collect.tvm import plan, raw
-from lib.errors import UserError
+from lib.files.artifacts import write_json
+from lib.files.errors import UserError
 from tests.collect.tvm.builders import task_name, write_network, write_raw, write_task
 
 ABOUT = {

@@ -12,7 +12,7 @@ from fnmatch import fnmatch
 
 import torch
 
-from lib.errors import UserError
+from lib.files.errors import UserError
 
 # Whole networks that are kept for the test, with every task that they share with others.
 TEST = (

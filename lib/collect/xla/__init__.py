@@ -1,0 +1,1 @@
+"""Measuring layouts on XLA: programs, configurations, timings."""

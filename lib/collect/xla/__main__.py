@@ -1,0 +1,175 @@
+"""``make collect``: measure layout data on this machine's XLA:CPU.
+
+Each program is measured by a process of its own (:mod:`lib.collect.xla.measure`), pinned to one
+core, and becomes one file in the output folder. A kill loses some minutes of one program;
+``--resume`` goes on with the rest, and adds rounds to a program that has fewer than are asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from fnmatch import fnmatch
+from pathlib import Path
+from queue import SimpleQueue
+
+import numpy as np
+from tqdm import tqdm
+
+from lib.collect.xla.zoo import Program, all_programs
+from lib.files.artifacts import remove_leftovers
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
+
+# The allocator keeps big temporaries instead of returning them to the system after every run,
+# which otherwise makes the same program read 2.3 or 2.9 ms by the state of the process.
+ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 32),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
+    "MALLOC_TOP_PAD_": str(1 << 28),
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false --xla_backend_optimization_level=1",
+    "JAX_PLATFORMS": "cpu",
+    "JAX_CPU_ENABLE_ASYNC_DISPATCH": "0",  # run in the thread that times, not in a pool's
+    "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",  # a program is the same wherever it is called from
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    "OMP_NUM_THREADS": "1",
+}
+COMPILED = ".compiled"  # JAX's cache in the output folder: more rounds need no compiling
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = Parser(prog="python -m lib.collect.xla", description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("outputs/collect"))
+    parser.add_argument("--cores", default="1", help="one collector timing on each, such as 0,1")
+    parser.add_argument("--compile-cores", help="where all compile, such as 0,1; else as --cores")
+    parser.add_argument("--nice", type=int, default=0, help="niceness while compiling, such as 19")
+    parser.add_argument("--programs", default="*", help="comma-separated names or patterns")
+    parser.add_argument("--rounds", type=int, default=24, help="rounds a configuration, at least 4")
+    parser.add_argument("--round-seconds", type=float, default=0.006, help="of runs in one round")
+    parser.add_argument("--random", type=int, default=50, help="random configurations a program")
+    parser.add_argument("--genetic", type=int, default=34, help="genetic configurations a program")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quiet-lock", type=Path, help="file to hold a lock on while timing")
+    parser.add_argument(
+        "--clear-core",
+        default="",
+        metavar="NAMES",
+        help="while timing, keep processes whose command begins so off the core: python,make,...",
+    )
+    parser.add_argument("--resume", action="store_true", help="keep what is measured, do the rest")
+    parser.add_argument("--list", action="store_true", help="name the programs and stop")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure every chosen program that has no file of enough rounds yet."""
+    args = arguments()
+    programs = chosen(args.programs)
+    if args.list:
+        print("\n".join(f"{p.source}  {p.name}" for p in programs))
+        return
+    if args.rounds < 4:
+        raise UserError(f"--rounds {args.rounds}: at least 4, or their minimum is noise")
+    todo = [p for p in programs if rounds_of(measured_file(args.output, p)) < args.rounds]
+    if not args.resume and any(measured_file(args.output, p).exists() for p in programs):
+        raise UserError(f"{args.output} has measurements: add --resume to go on, or empty it")
+    failures = collect(todo, args)
+    print(
+        f"collect: {len(programs) - len(failures)} of {len(programs)} programs measured in "
+        f"{args.output}/" + "".join(f"\n  failed: {f}" for f in failures)
+    )
+    if failures:
+        sys.exit(1)
+
+
+def chosen(patterns: str) -> list[Program]:
+    """The zoo's programs that match any of the comma-separated ``patterns``, in zoo order."""
+    wanted = patterns.split(",")
+    found = [p for p in all_programs() if any(fnmatch(p.name, w) for w in wanted)]
+    if not found:
+        raise UserError(f"--programs {patterns!r}: no program matches; --list names them")
+    return found
+
+
+def measured_file(output: Path, program: Program) -> Path:
+    """Where a program's measurements go."""
+    return output / program.source / f"{program.name}.npz"
+
+
+def rounds_of(path: Path) -> int:
+    """Rounds that every configuration of a raw file has; 0 if there is no such file."""
+    if not path.exists():
+        return 0
+    with np.load(path, allow_pickle=False) as file:
+        return int((file["rounds"] > 0).sum(1).min())
+
+
+def collect(programs: list[Program], args: argparse.Namespace) -> list[str]:
+    """Measure ``programs``, one at a time on each core; returns a line for each failure."""
+    cores: SimpleQueue[str] = SimpleQueue()
+    names = cores_of("--cores", args.cores)
+    cores_of("--compile-cores", args.compile_cores or args.cores)
+    for core in names:
+        cores.put(core)
+
+    def run(program: Program) -> str | None:
+        core = cores.get()
+        try:
+            return measure(program, core, args)
+        finally:
+            cores.put(core)
+
+    with ThreadPoolExecutor(len(names)) as pool:
+        futures = [pool.submit(run, program) for program in programs]
+        bar = tqdm(as_completed(futures), total=len(futures), unit="program", disable=None)
+        return [f.result() for f in bar if f.result() is not None]
+
+
+def cores_of(flag: str, text: str) -> list[str]:
+    """The cores that a flag names; raises :class:`UserError` for one that is not there."""
+    names, before = text.split(","), os.sched_getaffinity(0)
+    try:
+        for core in names:  # tried, since another collector's watcher may have moved this process
+            os.sched_setaffinity(0, {int(core)})
+    except (ValueError, OSError):
+        raise UserError(f"{flag} {text}: {core!r} is not a core of this machine") from None
+    finally:
+        os.sched_setaffinity(0, before)
+    return names
+
+
+def measure(program: Program, core: str, args: argparse.Namespace) -> str | None:
+    """Measure one program in a process of its own; returns one line if that failed."""
+    path = measured_file(args.output, program)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(path)
+    command = [sys.executable, "-m", "lib.collect.xla.measure", program.name, str(path)]
+    for flag in ("rounds", "round_seconds", "random", "genetic", "seed", "nice", "clear_core"):
+        command += ["--" + flag.replace("_", "-"), str(getattr(args, flag))]
+    command += ["--core", core, "--compile-cores", args.compile_cores or core]
+    if args.quiet_lock is not None:
+        command += ["--quiet-lock", str(args.quiet_lock)]
+    done = subprocess.run(
+        ["taskset", "-c", core, *command],
+        env={
+            **os.environ,
+            **ENVIRONMENT,
+            "JAX_COMPILATION_CACHE_DIR": str((args.output / COMPILED).resolve()),
+        },
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode == 0 and path.exists():
+        return None
+    lines = (done.stderr or "").strip().splitlines() or ["no message"]
+    return f"{program.name}: {lines[-1]}"
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

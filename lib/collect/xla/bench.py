@@ -1,0 +1,103 @@
+"""One program on one core: compiles its configurations, checks what they compute, times them."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from lib.collect.quiet import TimingCore
+from lib.collect.xla import instrument
+from lib.collect.xla.zoo import program_named
+
+TOLERANCE = 2e-3  # of an output's largest magnitude: layouts change the order of summation
+ROUNDING = 1e-6  # of the largest output's: a gradient that is zero in theory is only rounding
+FEWEST_RUNS = 2  # in a round, after one that warms the caches up
+ROUNDS_AT_ONCE = 8  # rounds a turn on the core: a few seconds, then other collectors have theirs
+
+
+@dataclass
+class Compiled:
+    """One configuration, compiled and verified."""
+
+    configuration: np.ndarray
+    search: int
+    executable: Any
+    optimized_hash: str
+    rounds: list[int] = field(default_factory=list)  # nanoseconds, in the order of time
+
+
+class ProgramBench:
+    """One program: what it computes, its sites, and how to time a configuration of it."""
+
+    def __init__(self, name: str, round_seconds: float, core: TimingCore):
+        self.core = core
+        self.round_seconds = round_seconds
+        jax.devices()  # XLA takes one thread for each core that it sees now: this one
+        core.release()
+        function, arguments = program_named(name).build()
+        self.traced = instrument.trace(function, arguments)
+        self.arguments = [jax.device_put(x) for x in jax.tree.leaves(tuple(arguments))]
+        self.ranks = [site.ranks for site in self.traced.sites]
+        self.rejected = 0
+        plain = jax.jit(self.traced.configured(None)).lower(*self.arguments)
+        self.module = plain.compiler_ir("hlo").as_serialized_hlo_module_proto()
+        self.expected = [np.asarray(x) for x in plain.compile()(*self.arguments)]
+
+    def compile(self, configuration: np.ndarray, search_id: int) -> Compiled | None:
+        """Compile and verify; ``None`` (and counted) if XLA refuses or an output differs."""
+        function = self.traced.configured(configuration)
+        try:
+            executable = jax.jit(function).lower(*self.arguments).compile()
+            outputs = [np.asarray(x) for x in executable(*self.arguments)]
+        except jax.errors.JaxRuntimeError:
+            outputs = []
+        if not self._agrees(outputs):
+            self.rejected += 1
+            return None
+        return Compiled(configuration, search_id, executable, optimized_hash(executable))
+
+    def _agrees(self, outputs: list[np.ndarray]) -> bool:
+        if len(outputs) != len(self.expected):
+            return False
+        scales = [float(np.max(np.abs(want), initial=0.0)) for want in self.expected]
+        for got, want, scale in zip(outputs, self.expected, scales, strict=True):
+            allowed = max(TOLERANCE * scale, ROUNDING * max(scales))
+            if got.shape != want.shape or not np.all(np.abs(got - want) <= allowed):
+                return False
+        return True
+
+    def time(self, compiled: list[Compiled], rounds: int) -> None:
+        """Add ``rounds`` rounds to each configuration: all of them in shuffled order, again and
+        again, so that a slow moment of the machine falls on one round of a few of them."""
+        for first in range(0, rounds, ROUNDS_AT_ONCE):
+            with self.core.calm():
+                for _ in range(min(ROUNDS_AT_ONCE, rounds - first)):
+                    for one in random.sample(compiled, len(compiled)):
+                        one.rounds.append(self._fastest_run(one.executable))
+
+    def _fastest_run(self, executable: Any) -> int:
+        """Nanoseconds of the fastest run within ``round_seconds``, after a warm-up."""
+        jax.block_until_ready(executable(*self.arguments))
+        fastest, runs, end = 1 << 62, 0, time.perf_counter() + self.round_seconds
+        while runs < FEWEST_RUNS or time.perf_counter() < end:
+            start = time.perf_counter_ns()
+            jax.block_until_ready(executable(*self.arguments))
+            fastest, runs = min(fastest, time.perf_counter_ns() - start), runs + 1
+        return fastest
+
+
+def optimized_hash(executable: Any) -> str:
+    """Hash of the optimized HLO: equal for equal machine programs.
+
+    Metadata and the tables of source lines that it refers to are left out.
+    """
+    text = re.sub(r", metadata=\{[^}]*\}", "", executable.as_text())
+    tables = r"^(FileNames|FunctionNames|FileLocations|StackFrames)\n(\d.*\n)*\n*"
+    return hashlib.sha256(re.sub(tables, "", text, flags=re.MULTILINE).encode()).hexdigest()[:16]

@@ -1,0 +1,177 @@
+"""Measure one program, in a process of its own; or add rounds to what is measured of it.
+
+Run by :mod:`lib.collect.__main__` as ``python -m lib.collect.xla.measure PROGRAM OUTPUT ...`` with
+the environment already set (it is read when the process starts) and pinned to one core. Writes
+one npz: everything that was measured, every round of it. It is written first after a few rounds,
+so that a kill loses no more than a minute of timing; what was compiled lies in JAX's cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import time
+import zlib
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from lib.collect.processor import processor
+from lib.collect.quiet import TimingCore
+from lib.collect.xla import search
+from lib.collect.xla.bench import ROUNDS_AT_ONCE, Compiled, ProgramBench
+from lib.files.artifacts import atomic_file
+
+RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
+BIRTH_ROUNDS = 4  # that choose parents in the genetic search; labels come from later ones
+FIRST_GENERATION, GENERATION = 16, 8
+REFUSALS = 200  # by the compiler, or with other outputs: then stop rather than loop for ever
+
+
+def configurations(bench: ProgramBench, settings: argparse.Namespace, seed: int) -> list[Compiled]:
+    """What both searches propose, compiled: ``settings.random`` and ``settings.genetic``.
+
+    Each has the unconstrained configuration first.
+    """
+    generator = np.random.default_rng(seed)
+    if (base := bench.compile(search.unconstrained(bench.ranks), RANDOM)) is None:
+        raise SystemExit("the unconstrained program does not reproduce its own outputs")
+    drawn = [base, *_random_set(bench, settings.random - 1, generator)]
+    bred: list[Compiled] = []
+    while len(bred) < settings.genetic and bench.rejected <= REFUSALS:
+        size = min(GENERATION if bred else FIRST_GENERATION, settings.genetic - len(bred))
+        children = _breed(bench, bred, size, generator)
+        bench.time(children, BIRTH_ROUNDS)
+        bred += children
+    for one in bred:
+        one.rounds.clear()  # parents were chosen for lucky ones: no labels are made of them
+    return drawn + bred
+
+
+def _random_set(bench: ProgramBench, size: int, generator: np.random.Generator) -> list[Compiled]:
+    found: list[Compiled] = []
+    seen = {search.unconstrained(bench.ranks).tobytes()}
+    while len(found) < size and bench.rejected <= REFUSALS:
+        configuration = search.random_configuration(bench.ranks, generator)
+        if configuration.tobytes() in seen:
+            continue
+        seen.add(configuration.tobytes())
+        if (one := bench.compile(configuration, RANDOM)) is not None:
+            found.append(one)
+    return found
+
+
+def _breed(
+    bench: ProgramBench, bred: list[Compiled], size: int, generator: np.random.Generator
+) -> list[Compiled]:
+    """The next generation; the first one has the unconstrained configuration in it."""
+    history = [one.configuration for one in bred]
+    runtimes = [min(one.rounds) for one in bred]
+    first = [] if bred else [search.unconstrained(bench.ranks)]
+    proposed = first + search.next_generation(
+        history, runtimes, size - len(first), bench.ranks, generator
+    )
+    children = [bench.compile(c, DEFAULT) for c in proposed]
+    return [one for one in children if one is not None]
+
+
+def measured_before(bench: ProgramBench, path: Path) -> list[Compiled]:
+    """The configurations of a file that :func:`write` made, compiled again, and their rounds.
+
+    Raises:
+        SystemExit: the file is of another processor or JAX, or a program is another now: rounds
+            of two different things must not be mixed.
+    """
+    with np.load(path, allow_pickle=False) as file:
+        raw = {key: file[key] for key in file}
+    then, now = json.loads(raw["about"].item()), environment()
+    for key, value in now.items():
+        if then[key] != value:
+            raise SystemExit(f"{path}: {key} was {then[key]!r}, here it is {value!r}; remove it")
+    found = []
+    columns = ("configuration", "search", "optimized_hash", "rounds")
+    for configuration, which, text, rounds in zip(*(raw[key] for key in columns), strict=True):
+        one = bench.compile(configuration, int(which))
+        if one is None or one.optimized_hash != text:
+            raise SystemExit(f"{path}: a configuration compiles to another program now; remove it")
+        one.rounds = rounds[rounds > 0].tolist()
+        found.append(one)
+    bench.rejected = int(raw["rejected"])
+    return found
+
+
+def environment() -> dict[str, str]:
+    """What must not change between two rounds of one program."""
+    return {
+        "processor": processor(),
+        "jax": jax.__version__,
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+    }
+
+
+def write(
+    path: Path, bench: ProgramBench, compiled: list[Compiled], settings: argparse.Namespace
+) -> None:
+    """One npz: the HLO, the sites, the configurations and every round (ns)."""
+    numbers = {k: v for k, v in vars(settings).items() if isinstance(v, int | float)}
+    about = {
+        **numbers,
+        **environment(),
+        "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "quiet_lock": bool(settings.quiet_lock or settings.clear_core),
+    }
+    with atomic_file(path) as temporary, open(temporary, "wb") as file:
+        np.savez_compressed(
+            file,
+            module=np.frombuffer(bench.module, np.uint8),
+            site_opcode=np.array([s.opcode for s in bench.traced.sites]),
+            site_ranks=np.array(bench.ranks, np.int8),
+            configuration=np.stack([one.configuration for one in compiled]),
+            search=np.array([one.search for one in compiled], np.int8),
+            rounds=np.array([one.rounds for one in compiled], np.int64),
+            optimized_hash=np.array([one.optimized_hash for one in compiled]),
+            rejected=np.array(bench.rejected),
+            about=np.array(json.dumps(about, sort_keys=True)),
+        )
+
+
+def main() -> None:
+    """Measure one program, or what it lacks in rounds, and write its file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--rounds", type=int, required=True)
+    parser.add_argument("--round-seconds", type=float, required=True)
+    parser.add_argument("--random", type=int, required=True)
+    parser.add_argument("--genetic", type=int, required=True)
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--core", type=int, required=True)
+    parser.add_argument("--compile-cores", required=True)
+    parser.add_argument("--nice", type=int, required=True)
+    parser.add_argument("--clear-core", default="")
+    parser.add_argument("--quiet-lock", type=Path)
+    settings = parser.parse_args()
+    seed = settings.seed + zlib.crc32(settings.program.encode())
+    random.seed(seed)
+    core = TimingCore(
+        settings.core,
+        map(int, settings.compile_cores.split(",")),
+        settings.nice,
+        settings.quiet_lock,
+        settings.clear_core,
+    )
+    bench = ProgramBench(settings.program, settings.round_seconds, core)
+    if settings.output.exists():
+        compiled = measured_before(bench, settings.output)
+    else:
+        compiled = configurations(bench, settings, seed)
+    while (missing := settings.rounds - len(compiled[0].rounds)) > 0:
+        bench.time(compiled, min(ROUNDS_AT_ONCE, missing))
+        write(settings.output, bench, compiled, settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""What configurations make a compiler do: layout copies and off-layout operations.
+
+Both name orders by their numbers in the program's order table (:mod:`lib.compiler.tables`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from lib.tpugraphs.opcodes import CONVOLUTION, DOT, RESHAPE
+
+
+class Reason(IntEnum):
+    """Why a tensor is copied. The value is the place of the reason's feature."""
+
+    CONFIGURED = 0  # the configuration sets the layout in which it is read
+    DOT_OPERAND = 1  # a dot reads its operands in an order of its own
+    CONVOLUTION_OPERAND = 2
+    RESHAPE_OUTPUT = 3  # a reshape gives another order than is set or requested
+    DOT_OUTPUT = 4
+    CONVOLUTION_OUTPUT = 5
+    TRANSPOSE = 6  # a transpose that is no mere renaming of dimensions
+    READER = 7  # whoever reads it works in another order
+    REDUCTION_OPERAND = 8
+    RESHAPE_OPERAND = 9
+
+
+OPERAND_REASONS = {
+    DOT: Reason.DOT_OPERAND,
+    CONVOLUTION: Reason.CONVOLUTION_OPERAND,
+    RESHAPE: Reason.RESHAPE_OPERAND,
+}
+OUTPUT_REASONS = {
+    DOT: Reason.DOT_OUTPUT,
+    CONVOLUTION: Reason.CONVOLUTION_OUTPUT,
+    RESHAPE: Reason.RESHAPE_OUTPUT,
+}
+
+
+def operand_reason(opcode: int) -> Reason:
+    """Why an operand of a configurable node is copied to the order that its operation prefers.
+
+    All configurable nodes known are convolutions, dots and reshapes, but no format says that they
+    must be. Another operation reads its operands like any that is not configurable.
+    """
+    return OPERAND_REASONS.get(opcode, Reason.READER)
+
+
+def output_reason(opcode: int) -> Reason:
+    """Why the output of a configurable node is copied to the order that is configured."""
+    return OUTPUT_REASONS.get(opcode, Reason.CONFIGURED)
+
+
+class LayoutCopy(NamedTuple):
+    """A tensor is brought from one order to another, by a copy or while it is read.
+
+    Attributes:
+        tensor: the node whose output it is.
+        before, after: numbers of orders.
+        reason: why.
+        reader: the node that it happens for.
+    """
+
+    tensor: int
+    before: int
+    after: int
+    reason: Reason
+    reader: int
+
+
+class OffLayoutOperation(NamedTuple):
+    """An operation works in another order than the program's own, or a reshape moves data.
+
+    Attributes:
+        node: the operation.
+        before: of a reshape that moves data, the number of its operand's order; else ``order``.
+        order: the number of the output's order; that of ``()`` for such a reshape.
+    """
+
+    node: int
+    before: int
+    order: int
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """Layout copies and off-layout operations of some configurations, by their numbers.
+
+    Attributes:
+        copies: (m, 2) int64, pairs [configuration, number of a layout copy].
+        off_layout: (s, 2) int64, pairs [configuration, number of an off-layout operation].
+    """
+
+    copies: np.ndarray
+    off_layout: np.ndarray

@@ -1,0 +1,233 @@
+"""Layout copies and off-layout operations as numbers that a network can learn costs from.
+
+What a copy costs depends on how far apart in memory the elements are that are read one after the
+other, on how long runs stay together, on sizes, on what the caches make of it
+(:mod:`lib.compiler.locality`) and on what is computed on the way (:mod:`lib.compiler.chains`); not
+on the names of dimensions. So the features say that, as logarithms to base 2 (divided, to lie
+around 1), and the same program with its dimensions renamed has the same features.
+
+``COPY_FEATURES`` and ``OFF_LAYOUT_FEATURES`` name them in their order; what is before a name's
+first dot is the group that it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import log2, prod
+from typing import NamedTuple
+
+import numpy as np
+
+from lib.compiler.chains import FUNCTION_NAMES, Chains
+from lib.compiler.effects import Reason
+from lib.compiler.graph import TensorGraph
+from lib.compiler.locality import LOCALITY_FEATURES, locality
+from lib.compiler.orders import Order, common_run, squeezed, strides
+from lib.tpugraphs.opcodes import ID_OF_NAME
+
+FEW = 8  # elements along a dimension: less than a vector register or a cache line holds
+SCALE, BYTES_SCALE, RANK_SCALE = 8.0, 20.0, 4.0
+FUNCTIONS_SCALE, MOST_COUNTED = 2.0, 4  # functions in a chain, users of a tensor
+OPERATIONS = {  # opcodes by what working in another order does to them
+    "reduction": ("reduce",),
+    "window": ("reduce-window", "select-and-scatter"),
+    "concatenation": ("concatenate",),
+    "slicing": (
+        "pad",
+        "slice",
+        "dynamic-slice",
+        "dynamic-update-slice",
+        "gather",
+        "scatter",
+        "reverse",
+    ),
+    "broadcast": ("broadcast",),
+    "transpose": ("transpose",),
+    "reshape": ("reshape",),
+    "function": FUNCTION_NAMES,
+    "parameter": ("parameter",),
+    "constant": ("constant", "iota"),
+    "product": ("dot", "convolution"),
+}
+GROUPS = (*OPERATIONS, "other")  # others are elementwise
+GROUP_OF = {
+    ID_OF_NAME[name]: place for place, group in enumerate(OPERATIONS) for name in OPERATIONS[group]
+}
+
+
+class CopyShape(NamedTuple):
+    """What a copy does to memory. Dimensions of one element are passed over."""
+
+    read_stride: float  # how far apart the elements are that are written in a row
+    write_stride: float  # how far apart those go that lie in a row
+    fastest_size_after: float
+    fastest_size_before: float
+    common_run: float  # elements that lie in a row before and after
+    bytes: float
+    fastest_changes: float
+    fastest_is_short_after: float
+    fastest_is_short_before: float
+    before_is_plain: float
+    after_is_plain: float
+    dimensions: float
+    second_size_after: float
+    second_read_stride: float
+
+
+class OperationShape(NamedTuple):
+    """What an operation that works in another order does to memory."""
+
+    moves_data: float  # a reshape that is no mere renaming of dimensions
+    is_off_layout: float
+    fastest_size: float
+    plain_fastest_stride: float  # of what would be the fastest dimension in the plain order
+    bytes: float
+    rank: float
+
+
+class ChainWork(NamedTuple):
+    """What is computed before a tensor is written, and after it is read."""
+
+    functions_before: float
+    operations_before: float
+    functions_after: float
+    operations_after: float
+    writer_is_elementwise: float
+    reader_is_elementwise: float
+    users: float
+
+
+def _named(group: str, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{group}.{name}" for name in names)
+
+
+COPY_FEATURES = (
+    *_named("copy", CopyShape._fields),
+    *_named("cache", LOCALITY_FEATURES),
+    *_named("chain", ChainWork._fields),
+    *_named("reason", (reason.name.lower() for reason in Reason)),
+    *_named("writer", GROUPS),
+    *_named("reader", GROUPS),
+)
+OFF_LAYOUT_FEATURES = (
+    *_named("operation", OperationShape._fields),
+    *_named("chain", ChainWork._fields),
+    *_named("opcode", GROUPS),
+)
+
+
+def copy_features(
+    chains: Chains, tensor: int, before: Order, after: Order, reason: Reason, reader: int
+) -> list[float]:
+    """``COPY_FEATURES`` of a layout copy.
+
+    Args:
+        chains: of the program that it happens in.
+        tensor: the node whose output is copied.
+        before, after: orders that differ in memory.
+        reason: why.
+        reader: the node that it happens for.
+    """
+    graph = chains.graph
+    shape = graph.shapes[tensor]
+    width = max(1, int(graph.bytes[tensor] // prod(shape)))
+    one, other = squeezed(before, shape), squeezed(after, shape)
+    return [
+        *_copy_shape(graph, tensor, before, after, one, other),
+        *locality(shape, before, one, other, width),
+        *_chain_work(chains, tensor, reader),
+        *_one_hot(reason, len(Reason)),
+        *_one_hot(_group(graph, tensor), len(GROUPS)),
+        *_one_hot(_group(graph, reader), len(GROUPS)),
+    ]
+
+
+def off_layout_features(chains: Chains, node: int, before: Order, order: Order) -> list[float]:
+    """``OFF_LAYOUT_FEATURES`` of an operation.
+
+    Args:
+        chains: of the program that it happens in.
+        node: the operation.
+        before: for a reshape that moves data, the order of its operand.
+        order: of the output; ``()`` for such a reshape.
+    """
+    return [
+        *_operation_shape(chains.graph, node, before, order),
+        *_chain_work(chains, node, node),
+        *_one_hot(_group(chains.graph, node), len(GROUPS)),
+    ]
+
+
+def _copy_shape(
+    graph: TensorGraph, tensor: int, before: Order, after: Order, one: Order, other: Order
+) -> CopyShape:
+    """``one`` and ``other`` are the orders before and after without dimensions of one element."""
+    shape = graph.shapes[tensor]
+    plain = squeezed(graph.plain[tensor], shape)
+    read, written = strides(before, shape), strides(after, shape)
+    second = other[1] if len(other) > 1 else None
+    return CopyShape(
+        read_stride=_log(read[other[0]]),
+        write_stride=_log(written[one[0]]),
+        fastest_size_after=_log(shape[other[0]]),
+        fastest_size_before=_log(shape[one[0]]),
+        common_run=_log(common_run(one, other, shape)),
+        bytes=log2(max(1.0, graph.bytes[tensor])) / BYTES_SCALE,
+        fastest_changes=float(one[0] != other[0]),
+        fastest_is_short_after=float(shape[other[0]] < FEW),
+        fastest_is_short_before=float(shape[one[0]] < FEW),
+        before_is_plain=float(one == plain),
+        after_is_plain=float(other == plain),
+        dimensions=len(other) / RANK_SCALE,
+        second_size_after=_log(1 if second is None else shape[second]),
+        second_read_stride=_log(1 if second is None else read[second]),
+    )
+
+
+def _operation_shape(graph: TensorGraph, node: int, before: Order, order: Order) -> OperationShape:
+    moves_data = not order
+    tensor = graph.operands[node][0] if moves_data else node
+    order = before if moves_data else order
+    shape = graph.shapes[tensor]
+    own, plain = squeezed(order, shape), squeezed(graph.plain[tensor], shape)
+    return OperationShape(
+        moves_data=float(moves_data),
+        is_off_layout=float(own != plain) if moves_data else 1.0,
+        fastest_size=_log(shape[own[0]]) if own else 0.0,
+        plain_fastest_stride=_log(strides(order, shape)[plain[0]]) if own else 0.0,
+        bytes=log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,
+        rank=graph.rank(node) / RANK_SCALE,
+    )
+
+
+def _group(graph: TensorGraph, node: int) -> int:
+    return GROUP_OF.get(int(graph.opcode[node]), len(OPERATIONS))
+
+
+def _chain_work(chains: Chains, writer: int, reader: int) -> ChainWork:
+    functions_before, operations_before = chains.above(writer)
+    functions_after, operations_after = chains.below(reader)
+    return ChainWork(
+        functions_before=min(MOST_COUNTED, functions_before) / FUNCTIONS_SCALE,
+        operations_before=_log(1 + operations_before),
+        functions_after=min(MOST_COUNTED, functions_after) / FUNCTIONS_SCALE,
+        operations_after=_log(1 + operations_after),
+        writer_is_elementwise=float(chains.elementwise(writer)),
+        reader_is_elementwise=float(chains.elementwise(reader)),
+        users=min(MOST_COUNTED, len(chains.graph.users[writer])) / FUNCTIONS_SCALE,
+    )
+
+
+def _log(count: int) -> float:
+    return log2(max(1, count)) / SCALE
+
+
+def _one_hot(value: int, count: int) -> list[float]:
+    vector = [0.0] * count
+    vector[value] = 1.0
+    return vector
+
+
+def as_table(vectors: list[list[float]], width: int) -> np.ndarray:
+    """(vectors, width) float32, also of no vectors."""
+    return np.array(vectors, np.float32).reshape(len(vectors), width)

@@ -1,0 +1,99 @@
+"""A cached graph as tensors: their shapes and sizes, and which operation reads which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lib.cache.graph import CachedGraph
+from lib.compiler.orders import Order, row_major
+from lib.tpugraphs.encoding import FEATURE_NAMES
+
+LARGEST_RANK = 6  # that the features show; of a larger shape they show six dimensions
+SHAPE = FEATURE_NAMES.index("shape_dimensions_0")
+LAYOUT = FEATURE_NAMES.index("layout_minor_to_major_0")
+PRODUCT = FEATURE_NAMES.index("shape_dimensions_product")
+DIMENSIONS = FEATURE_NAMES.index("dimensions_0")
+TYPE_BYTES = {  # element type: bytes; types without a size (tuple, token ...) count nothing
+    "pred": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "f16": 2, "bf16": 2, "s32": 4, "u32": 4,
+    "f32": 4, "s64": 8, "u64": 8, "f64": 8, "c64": 8, "c128": 16,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class TensorGraph:
+    """A graph of n nodes, each an operation and the tensor that it outputs; k are configurable.
+
+    Attributes:
+        features: (n, 140) float32, as cached.
+        opcode: (n,) uint8.
+        shapes: of each node's output; a tensor of more than six dimensions shows six.
+        operands, users: of each node, in the order of the edges.
+        configurable: (k,) the configurable nodes.
+    """
+
+    features: np.ndarray
+    opcode: np.ndarray
+    shapes: list[tuple[int, ...]]
+    operands: list[list[int]]
+    users: list[list[int]]
+    configurable: np.ndarray
+
+    @classmethod
+    def of(cls, graph: CachedGraph) -> TensorGraph:
+        """The tensors of a cached graph: all of it, or the part that pruning kept."""
+        count = len(graph.node_opcode)
+        operands: list[list[int]] = [[] for _ in range(count)]
+        users: list[list[int]] = [[] for _ in range(count)]
+        for user, operand in np.asarray(graph.edges).tolist():
+            operands[user].append(operand)
+            users[operand].append(user)
+        shown = np.asarray(graph.node_feat[:, SHAPE : SHAPE + LARGEST_RANK]).astype(np.int64)
+        return cls(
+            features=np.asarray(graph.node_feat),
+            opcode=np.asarray(graph.node_opcode),
+            shapes=[tuple(size for size in sizes if size > 0) for sizes in shown.tolist()],
+            operands=operands,
+            users=users,
+            configurable=np.asarray(graph.config_nodes),
+        )
+
+    @cached_property
+    def bytes(self) -> np.ndarray:
+        """Of each node's output, (n,) float64."""
+        return tensor_bytes(self.features)
+
+    @cached_property
+    def plain(self) -> list[Order]:
+        """The order of each output in the program as it stands; row-major if it says none."""
+        digits = self.features[:, LAYOUT : LAYOUT + LARGEST_RANK]
+        digits = np.clip(digits, -1, LARGEST_RANK).astype(np.int64)  # others are no dimensions
+        orders = []
+        for shape, shown in zip(self.shapes, digits.tolist(), strict=True):
+            order = tuple(shown[: len(shape)])
+            known = sorted(order) == list(range(len(shape)))
+            orders.append(order if known else row_major(len(shape)))
+        return orders
+
+    def rank(self, node: int) -> int:
+        """Number of dimensions of a node's output."""
+        return len(self.shapes[node])
+
+    def feature(self, node: int, name: str) -> int:
+        """A node feature that is a whole number, by its name in the encoding."""
+        return int(self.features[node, FEATURE_NAMES.index(name)])
+
+    def permutation(self, node: int) -> tuple[int, ...]:
+        """Of a transpose: which dimension of the operand each of the output's is."""
+        dimensions = self.features[node, DIMENSIONS : DIMENSIONS + self.rank(node)]
+        return tuple(int(d) for d in dimensions)
+
+
+def tensor_bytes(node_feat: np.ndarray) -> np.ndarray:
+    """Bytes of each node's output, (n,) float64."""
+    width = np.zeros(len(node_feat))
+    for name, size in TYPE_BYTES.items():
+        width += size * node_feat[:, FEATURE_NAMES.index(f"shape_element_type_is_{name}")]
+    return width * node_feat[:, PRODUCT]

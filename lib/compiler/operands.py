@@ -1,0 +1,226 @@
+"""Which tensor each layout of a configuration constrains, and which layout the operation prefers.
+
+The features do not say which operand is which, and edges come in the order of instruction ids,
+where weights often precede what they are multiplied with. Shapes tell: a convolution's dimension
+numbers fit one order of its operands, and a dot's output shape is made of what is left of its
+operands'. Where both orders fit, a parameter is taken as the kernel.
+
+A compiler brings every convolution and dot to a form that its kernels take: batch, space, features
+for a convolution; batch, rows, columns for a dot. So an operand is best laid out so that this
+form is row-major. (XLA's ``convolution-canonicalization`` and ``dot-decomposer`` do it on CPUs.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+
+from lib.compiler.graph import TensorGraph
+from lib.compiler.orders import Order, Shape, row_major
+from lib.tpugraphs.opcodes import CONVOLUTION, DOT, ID_OF_NAME
+
+PARAMETER = ID_OF_NAME["parameter"]
+LARGEST_RANK = 6  # of operands whose dimensions are matched; others count as row-major
+NUMBERS = "convolution_dim_numbers_"
+OUTPUT, INPUT, KERNEL = range(3)  # roles: what a layout of a configurable node is the layout of
+OPERAND_ROLES = (INPUT, KERNEL)
+
+
+@dataclass(frozen=True)
+class ConstrainedTensors:
+    """The tensors that the three layouts of a configurable node constrain, by role.
+
+    Attributes:
+        tensors: the nodes whose outputs they are; -1 where there is none.
+        preferred: the order that the operation itself prefers of each; ``()`` where there is none.
+    """
+
+    tensors: tuple[int, int, int]
+    preferred: tuple[Order, Order, Order]
+
+
+@dataclass(frozen=True)
+class DotNumbers:
+    """Dimensions of both operands of a dot: batch, free and contracted ones."""
+
+    batch: tuple[Order, Order]
+    free: tuple[Order, Order]
+    contracted: tuple[Order, Order]
+
+    @property
+    def canonical(self) -> bool:
+        """Whether kernels take the operands as they are."""
+        leading = all(one == tuple(range(len(one))) for one in self.batch)
+        return leading and len(self.contracted[0]) == 1 and max(map(len, self.free)) <= 1
+
+
+def constrained_tensors(graph: TensorGraph, node: int) -> ConstrainedTensors:
+    """What the layouts of a configurable node constrain."""
+    operands = graph.operands[node][:2]
+    opcode = graph.opcode[node]
+    if len(operands) == 1 and opcode in (CONVOLUTION, DOT):
+        operands = operands * 2  # both are one tensor, which has one edge
+    if len(operands) < 2 or opcode not in (CONVOLUTION, DOT):
+        tensors = (node, *operands[:1])
+        row_major_kernel = opcode in (CONVOLUTION, DOT)  # others work in the program's order
+        preferred = tuple(
+            row_major(graph.rank(one)) if row_major_kernel else graph.plain[one] for one in tensors
+        )
+        missing = 3 - len(tensors)
+        return ConstrainedTensors((*tensors, *[-1] * missing), (*preferred, *[()] * missing))
+    return (_convolution if opcode == CONVOLUTION else _dot)(graph, node, *operands)
+
+
+def _input_and_kernel(
+    graph: TensorGraph, one: int, other: int, fits: tuple[bool, bool]
+) -> tuple[int, int]:
+    """Input and kernel of two operands, by whether they fit as they are and swapped."""
+    parameter = [graph.opcode[operand] == PARAMETER for operand in (one, other)]
+    swap = fits[1] and (not fits[0] or (parameter[0] and not parameter[1]))
+    return (other, one) if swap else (one, other)
+
+
+def _convolution(graph: TensorGraph, node: int, one: int, other: int) -> ConstrainedTensors:
+    shapes = graph.shapes
+    fits = (
+        _is_convolution(graph, node, shapes[one], shapes[other]),
+        _is_convolution(graph, node, shapes[other], shapes[one]),
+    )
+    source, kernel = _input_and_kernel(graph, one, other, fits)
+
+    def dimensions(*names: str) -> tuple[int, ...]:
+        return tuple(graph.feature(node, NUMBERS + name) for name in names)
+
+    space = range(min(4, graph.rank(node) - 2))
+    batch, features = dimensions("output_batch_dim", "output_feature_dim")
+    output_space = [d for d in range(graph.rank(node)) if d not in (batch, features)]
+    major_to_minor = (
+        (batch, *output_space, features),
+        (
+            *dimensions("input_batch_dim"),
+            *dimensions(*(f"input_spatial_dims_{d}" for d in space)),
+            *dimensions("input_feature_dim"),
+        ),
+        (
+            *dimensions(*(f"kernel_spatial_dims_{d}" for d in space)),
+            *dimensions("kernel_input_feature_dim", "kernel_output_feature_dim"),
+        ),
+    )
+    return _preferring(graph, (node, source, kernel), major_to_minor)
+
+
+def _is_convolution(graph: TensorGraph, node: int, source: Shape, kernel: Shape) -> bool:
+    """Whether shapes can be those of a convolution's input and kernel."""
+    output = graph.shapes[node]
+
+    def dimension(name: str, shape: Shape) -> int | None:
+        """The size of a dimension that a dimension number names; ``None`` if there is none."""
+        number = graph.feature(node, NUMBERS + name)
+        return shape[number] if 0 <= number < len(shape) else None
+
+    batch, features = (dimension(f"input_{name}_dim", source) for name in ("batch", "feature"))
+    inputs, outputs = (
+        dimension(f"kernel_{name}_feature_dim", kernel) for name in ("input", "output")
+    )
+    out_batch, out_features = (
+        dimension(f"output_{name}_dim", output) for name in ("batch", "feature")
+    )
+    if None in (batch, features, inputs, outputs, out_batch, out_features):
+        return False
+    groups = max(1, graph.feature(node, "feature_group_count"))
+    batch_groups = max(1, graph.feature(node, "batch_group_count"))
+    return (
+        features == inputs * groups
+        and batch == out_batch * batch_groups
+        and out_features == outputs
+    )
+
+
+def _dot(graph: TensorGraph, node: int, one: int, other: int) -> ConstrainedTensors:
+    shapes = graph.shapes
+    output = shapes[node]
+    numbers = [dot_numbers(shapes[a], shapes[b], output) for a, b in ((one, other), (other, one))]
+    fits = numbers[0] is not None, numbers[1] is not None
+    lhs, rhs = _input_and_kernel(graph, one, other, fits)
+    chosen = numbers[0 if (lhs, rhs) == (one, other) else 1]
+    major_to_minor: tuple[Sequence[int], ...] = ((), (), ())
+    if chosen is not None and not chosen.canonical:
+        major_to_minor = (
+            (),
+            (*chosen.batch[0], *chosen.free[0], *chosen.contracted[0]),
+            (*chosen.batch[1], *chosen.contracted[1], *chosen.free[1]),
+        )
+    return _preferring(graph, (node, lhs, rhs), major_to_minor)
+
+
+def _preferring(
+    graph: TensorGraph, tensors: tuple[int, int, int], major_to_minor: tuple[Sequence[int], ...]
+) -> ConstrainedTensors:
+    """Tensors that are preferred in these orders; in row-major where one is no permutation."""
+    preferred = []
+    for tensor, order in zip(tensors, major_to_minor, strict=True):
+        rank = graph.rank(tensor)
+        known = sorted(order) == list(range(rank))
+        preferred.append(tuple(reversed(order)) if known else row_major(rank))
+    return ConstrainedTensors(tensors, tuple(preferred))
+
+
+def dot_numbers(lhs: Shape, rhs: Shape, out: Shape) -> DotNumbers | None:
+    """The plainest dimension numbers with which a dot of these shapes has this output.
+
+    The output's dimensions are the batch, then what is left of the left operand, then of the right
+    one, each in order. Plainest means: something is contracted, batch dimensions lead, there are
+    as many of them as can be, and the left operand's last dimension is contracted with the right
+    one's first after the batch.
+
+    Returns:
+        ``None`` if there are none.
+    """
+    if max(len(lhs), len(rhs)) > LARGEST_RANK:
+        return None
+    return min(_candidates(lhs, rhs, out), key=lambda one: _oddity(one, len(lhs)), default=None)
+
+
+def _oddity(numbers: DotNumbers, rank: int) -> tuple:
+    """The smaller, the plainer; ``rank`` is the left operand's."""
+    lhs, rhs = numbers.contracted
+    moved = sum(abs(d - i) for side in numbers.batch for i, d in enumerate(side))
+    batch = len(numbers.batch[0])
+    late = sum(rank - 1 - d for d in lhs)
+    early = sum(abs(d - batch) for d in rhs)
+    return not lhs, moved, -batch, late, early, rhs != tuple(sorted(rhs))
+
+
+def _candidates(lhs: Shape, rhs: Shape, out: Shape) -> Iterator[DotNumbers]:
+    for batch in range(min(len(lhs), len(rhs), len(out)) + 1):
+        twice = len(lhs) + len(rhs) - len(out) - batch
+        if twice < 0 or twice % 2:
+            continue
+        shared = out[:batch]
+        count = twice // 2  # contracted dimensions
+        lhs_free, rhs_free = out[batch : len(lhs) - count], out[len(lhs) - count :]
+        for left in _splits(lhs, shared, count, lhs_free):
+            sizes = [lhs[d] for d in left[2]]
+            for right in _splits(rhs, shared, count, rhs_free, sizes):
+                yield DotNumbers(*zip(left, right, strict=True))
+
+
+def _splits(
+    shape: Shape, batch: Shape, count: int, free: Shape, sizes: Shape | None = None
+) -> Iterator[tuple[Order, Order, Order]]:
+    """Ways to take batch, free and ``count`` contracted dimensions of given sizes from a shape.
+
+    Contracted ones are ascending if their sizes are not given, else in the order of the sizes.
+    """
+    for leading in permutations(range(len(shape)), len(batch)):
+        if [shape[d] for d in leading] != list(batch):
+            continue
+        rest = [d for d in range(len(shape)) if d not in leading]
+        choices = combinations(rest, count) if sizes is None else permutations(rest, count)
+        for contracted in choices:
+            if sizes is not None and [shape[d] for d in contracted] != list(sizes):
+                continue
+            left = tuple(d for d in rest if d not in contracted)
+            if [shape[d] for d in left] == list(free):
+                yield leading, left, contracted

@@ -1,0 +1,1 @@
+"""Fetching the official archives: transfer, unpacking."""

@@ -1,0 +1,268 @@
+"""``python -m lib.download.download --collection NAME``: the official archives, unpacked.
+
+Each split is one tar archive. It is downloaded (and resumed, see :mod:`lib.download.transfer`),
+extracted beside its final place, moved there whole, and described by a manifest that is written
+last. Where the manifest is there and the files fit it, nothing is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from lib.download.transfer import complete, discard, fetch
+from lib.download.untar import extract
+from lib.files.artifacts import TEMPORARY, atomic_folder, read_json, write_json
+from lib.files.command_line import Parser
+from lib.files.errors import DataError, UserError, one_line_errors
+from lib.files.regular import UnreadableError, open_regular
+from lib.settings import DOWNLOADED, KINDS
+from lib.tpugraphs.roots import SPLITS
+
+BASE_URL = "http://download.tensorflow.org/data/tpu_graphs/v0"
+COLLECTIONS = tuple(KINDS)
+DISK_FACTOR = 2.1  # the archive and what is in it are there at the same time
+DISK_MARGIN = 2**28  # bytes that stay free
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A split of a collection: one archive, one folder.
+
+    Attributes:
+        collection: such as ``layout-xla-default``.
+        split: ``train``, ``valid`` or ``test``.
+        to: the data root.
+    """
+
+    collection: str
+    split: str
+    to: Path
+
+    @property
+    def archive(self) -> str:
+        """The archive's file name."""
+        return f"npz_{self.collection.replace('-', '_')}_{self.split}.tar"
+
+    @property
+    def prefix(self) -> PurePosixPath:
+        """The folder in the archive, and below the root."""
+        return PurePosixPath("npz", *self.collection.split("-"), self.split)
+
+    @property
+    def folder(self) -> Path:
+        """The final folder."""
+        return self.to / self.prefix
+
+    @property
+    def manifest(self) -> Path:
+        """What the folder should have in it."""
+        return self.folder.with_name(f"{self.split}.manifest.json")
+
+    @property
+    def tar(self) -> Path:
+        """The archive while it is needed."""
+        return self.to / f"{TEMPORARY}{self.archive}"
+
+
+def download(
+    collection: str,
+    to: Path = DOWNLOADED,
+    base_url: str = BASE_URL,
+    splits: Sequence[str] = SPLITS,
+    verify: bool = False,
+) -> Iterator[str]:
+    """Download and unpack splits of a collection, one at a time, ``train`` last.
+
+    The order matters: a root counts as downloaded once it has a ``train`` split.
+
+    Args:
+        collection: one of ``COLLECTIONS``.
+        to: the data root; the files come to ``to/npz/layout/xla/default/train/*.npz``.
+        base_url: where the archives are.
+        splits: some of ``train``, ``valid``, ``test``.
+        verify: hash the files that are there, instead of comparing sizes.
+
+    Yields:
+        One line a split that says what was done.
+
+    Raises:
+        UserError: a wrong name, a server or archive that cannot be believed, a full disk. No
+            folder is left half-extracted, and the same call goes on from there.
+    """
+    _check_names(collection, splits)
+    for split in [split for split in reversed(SPLITS) if split in splits]:
+        piece = Piece(collection, split, to)
+        try:
+            piece.folder.parent.mkdir(parents=True, exist_ok=True)
+            with _alone(piece.folder.parent):
+                yield _download_piece(piece, f"{base_url.rstrip('/')}/{piece.archive}", verify)
+        except OSError as error:
+            raise UserError(f"{error.filename or to}: {error.strerror or error}") from None
+
+
+def _download_piece(piece: Piece, url: str, verify: bool) -> str:
+    fault = _fault(piece, verify)
+    if fault is None:
+        discard(piece.tar)
+        done = "verified" if verify else "already there"
+        return _summary(piece, read_json(piece.manifest)["files"], done)
+    if piece.manifest.exists():
+        print(f"{piece.folder}: {fault}; downloading again", flush=True)
+    elif _names(piece.folder) and not complete(url, piece.tar):
+        raise UserError(
+            f"{piece.folder}: has files that no download of ours put there (no {piece.manifest}); "
+            "use them as they are, or move them away"
+        )
+    fetch(url, piece.tar, partial(_reserve, piece.to))
+    files = _unpack(piece, url)
+    discard(piece.tar)
+    return _summary(piece, files, "downloaded")
+
+
+def _unpack(piece: Piece, url: str) -> dict[str, Any]:
+    """Extract a downloaded archive, then write the manifest; a bad archive is deleted."""
+    size = piece.tar.stat().st_size
+    _reserve(piece.to, size, size)
+    with open_regular(piece.tar) as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    try:
+        with atomic_folder(piece.folder) as temporary:
+            files = extract(piece.tar, piece.archive, piece.prefix, temporary)
+            piece.manifest.unlink(missing_ok=True)  # never beside files that it does not mean
+    except UnreadableError:
+        raise
+    except DataError:
+        discard(piece.tar)
+        raise
+    archive = {"url": url, "size": size, "sha256": digest}
+    write_json(piece.manifest, {"archive": archive, "files": files})
+    return files
+
+
+def _fault(piece: Piece, verify: bool) -> str | None:
+    """What is wrong with a downloaded split; ``None`` if it is as its manifest says."""
+    if not piece.manifest.exists():
+        return "no manifest"
+    files, found = _listed(piece.manifest), _names(piece.folder)
+    if strange := sorted(found - files.keys()):
+        raise UserError(
+            f"{piece.folder / strange[0]}: not from the archive ({len(strange)} such files); "
+            "move it away, then run this again"
+        )
+    for name, known in sorted(files.items()):
+        if name not in found:
+            return f"{name} is missing"
+        path = piece.folder / name
+        if path.stat().st_size != known["size"]:
+            return f"{name} has {path.stat().st_size} bytes, not {known['size']}"
+        if verify:
+            with open_regular(path) as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != known["sha256"]:
+                    return f"{name} has changed"
+    return None
+
+
+def _listed(manifest: Path) -> dict[str, Any]:
+    """The files a manifest names, each with its size and sha256."""
+    try:
+        files = read_json(manifest)["files"]
+        sound = files and all(
+            isinstance(one["size"], int) and isinstance(one["sha256"], str)
+            for one in files.values()
+        )
+    except (AttributeError, LookupError, TypeError):
+        sound = False
+    if not sound:
+        expected = "a size and a sha256 for each file; delete it and its folder to start again"
+        raise DataError(manifest, "files", "something else", expected)
+    return files
+
+
+def _names(folder: Path) -> set[str]:
+    if not folder.is_dir():
+        return set()
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+
+
+def _reserve(to: Path, length: int, here: int) -> None:
+    """Raise a :class:`UserError` unless the disk has room for an archive and its content.
+
+    Args:
+        to: a folder on that disk.
+        length: bytes of the archive.
+        here: bytes of it that are on the disk already.
+    """
+    needed = int(length * DISK_FACTOR) - here + DISK_MARGIN
+    free = shutil.disk_usage(to).free
+    if free < needed:
+        raise UserError(
+            f"{to}: {free / 1e9:.1f} GB free, {needed / 1e9:.1f} GB needed for the archive and "
+            "what is in it; free some, or name another folder"
+        )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep a second download away from ``folder``; the lock goes with the process."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{folder}: another download is at work there") from None
+        except OSError:
+            pass  # a file system without locks
+        yield
+    finally:
+        os.close(handle)
+
+
+def _check_names(collection: str, splits: Sequence[str]) -> None:
+    if collection not in COLLECTIONS:
+        near = difflib.get_close_matches(collection, COLLECTIONS, n=1, cutoff=0.3)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UserError(f"collection {collection!r}: not one of {', '.join(COLLECTIONS)}{hint}")
+    wrong = [split for split in splits if split not in SPLITS]
+    if wrong or not splits:
+        raise UserError(f"splits {','.join(splits)!r}: some of {','.join(SPLITS)}")
+
+
+def _summary(piece: Piece, files: dict[str, Any], done: str) -> str:
+    size = sum(one["size"] for one in files.values())
+    return f"{piece.folder}: {len(files)} files, {size / 1e6:.1f} MB, {done}"
+
+
+@one_line_errors()
+def main(argv: Sequence[str] | None = None) -> None:
+    """The command line; errors are one line on standard error and exit code 2."""
+    parser = Parser(
+        prog="python -m lib.download.download",
+        description=__doc__,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    known = ", ".join(COLLECTIONS)
+    parser.add_argument("--collection", required=True, help=f"one of {known}")
+    parser.add_argument("--base-url", default=BASE_URL, help="where the archives are")
+    parser.add_argument("--to", type=Path, default=DOWNLOADED, help="the data root")
+    parser.add_argument("--splits", default=",".join(SPLITS), help="some of them")
+    parser.add_argument("--verify", action="store_true", help="hash every file that is there")
+    arguments = parser.parse_args(argv)
+    splits = [split.strip() for split in arguments.splits.split(",") if split.strip()]
+    given = arguments.collection, arguments.to, arguments.base_url, splits, arguments.verify
+    for line in download(*given):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

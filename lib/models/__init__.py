@@ -1,0 +1,62 @@
+"""The networks: tensors in, scores out. No paths, no numpy files, no tracking."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from lib.files.errors import UserError
+from lib.models.plus import TGraphPlus
+from lib.models.precision import resolve_device, resolve_precision
+from lib.models.tgraph import TGraph
+from lib.models.tile import TileNetwork
+from lib.models.whole import AttentionModel, PoolingModel
+
+# kind of collection: its networks by name.
+# GST, GAT and Partitioning are one network, trained otherwise (lib/train/segments.py).
+NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
+    "layout": {
+        "tgraph": TGraph,
+        "tgraph-plus": TGraphPlus,
+        "gst": AttentionModel,
+        "pooling": PoolingModel,
+        "partitioning": AttentionModel,
+        "gat": AttentionModel,
+    },
+    "tile": {"tile": TileNetwork},
+}
+
+
+def build_network(settings, **widths: int) -> nn.Module:
+    """The network that ``settings.model`` names, with fresh weights from torch's generator.
+
+    The weights are drawn on the CPU and moved to ``settings.device``, so that they do not depend
+    on it.
+
+    Args:
+        settings: of the model.
+        widths: of what it reads, as far as its ``from_settings`` asks for any
+            (:mod:`lib.inputs.networks` knows them).
+
+    Raises:
+        UserError: for a name that is not one of its kind's in ``NETWORKS``, or a device that is
+            not there.
+    """
+    networks = NETWORKS[settings.kind]
+    if settings.model not in networks:
+        raise UserError(f"--model {settings.model!r}: not one of {', '.join(networks)}")
+    device = resolve_device(settings.device)
+    network = networks[settings.model].from_settings(settings, **widths)
+    if hasattr(network, "precision"):
+        network.precision = resolve_precision(settings.precision, device)
+    return network.to(device)
+
+
+def computed_by(network: nn.Module) -> dict[str, str]:
+    """What computes a network's numbers: with something else, their last bits are others."""
+    some = next(network.parameters())
+    loops = hasattr(network, "runs_native") and network.runs_native(some)
+    return {
+        "device": some.device.type,
+        "products": str(getattr(network, "precision", some.dtype)),
+        "loops": "lib.native" if loops else "torch",
+    }

@@ -1,0 +1,78 @@
+"""What whole-graph networks read: a graph under some configurations, in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from lib.models.inputs import GraphBatch
+
+
+@dataclass(frozen=True)
+class Part:
+    """A segment under the configurations that tell it apart, and what it counts for.
+
+    Attributes:
+        graph: the segment as a graph of its own, under d configurations.
+        places: (p,) int64, those of the batch's b configurations that need it.
+        index: (p,) int64, which of the d each of them is here.
+        number: the segment's, in its graph.
+        trained: whether gradients flow through it.
+        nodes: those that they flow through, positions in ``graph``; None for all.
+        weight: factor of its embedding.
+    """
+
+    graph: GraphBatch
+    places: Tensor
+    index: Tensor
+    number: int = 0
+    trained: bool = True
+    nodes: Tensor | None = None
+    weight: float = 1.0
+
+    def to(self, device: torch.device | str) -> Part:
+        """The same part on another device."""
+        nodes = None if self.nodes is None else self.nodes.to(device)
+        moved = {"places": self.places.to(device), "index": self.index.to(device), "nodes": nodes}
+        return replace(self, graph=self.graph.to(device), **moved)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was computed of a part; the part itself, with its features, can go.
+
+    Attributes:
+        number, places, trained: of the part.
+        embeddings: (p, width) of its ``places``, without gradients, on the CPU.
+    """
+
+    number: int
+    places: Tensor
+    trained: bool
+    embeddings: Tensor
+
+
+@dataclass(frozen=True)
+class WholeBatch:
+    """One graph under b configurations, as the sum of its parts.
+
+    Attributes:
+        configurations: b.
+        nodes: of the whole graph.
+        parts: segments to compute, made one after another while they are used.
+        known: (b, width) sum of embeddings that need not be computed; None for zero.
+        found: where the network puts the embeddings of the parts; None if nobody wants them.
+    """
+
+    configurations: int
+    nodes: int
+    parts: Iterable[Part]
+    known: Tensor | None = None
+    found: list[Found] | None = field(default=None, repr=False)
+
+    def to(self, device: torch.device | str) -> WholeBatch:
+        """The same batch on another device; parts follow when they are used."""
+        return self if self.known is None else replace(self, known=self.known.to(device))

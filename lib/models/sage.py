@@ -1,0 +1,39 @@
+"""GraphSAGE on scatter primitives (TGraph paper, equation 2).
+
+Tensors are (nodes, configurations, channels): with nodes outermost, the sum over a node's
+neighbours is a sum over contiguous blocks of edges sorted by target.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from lib.models.scatter import neighbour_sum
+
+
+class SageConvolution(nn.Module):
+    """S(x)_i = L2-normalized f2(concat(x_i, sum over neighbours j of f1(x_j))).
+
+    The paper calls f1 and f2 feed-forward layers and names no activation in them; the only one
+    is the block's GELU, so both are linear. Neighbours are users and operands alike, each once.
+    """
+
+    def __init__(self, channels: int, width: int):
+        super().__init__()
+        self.message = nn.Linear(channels, width)
+        self.update = nn.Linear(channels + width, width)
+
+    def forward(self, x: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
+        """(n, b, channels) to (n, b, width), every vector of unit length.
+
+        Both layers read x: their weights for it are joined into one product, and f2 is applied
+        to the two parts of its input apart, which spares writing out the concatenation.
+        """
+        channels, width = self.message.in_features, self.message.out_features
+        own, gathered = self.update.weight.split([channels, width], dim=1)
+        joined = nn.functional.linear(x, torch.cat([self.message.weight, own]))
+        messages, updated = joined.split(width, dim=-1)  # (n, b, width) each
+        gathered_messages = neighbour_sum(messages + self.message.bias, sources, pointers)
+        updated = updated + nn.functional.linear(gathered_messages, gathered, self.update.bias)
+        return nn.functional.normalize(updated, dim=-1)

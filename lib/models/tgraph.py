@@ -1,0 +1,154 @@
+"""TGraph: GraphSAGE blocks with channel and cross-configuration attention (paper, figure 3)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from lib import native
+from lib.models import fused
+from lib.models.attention import ChannelSelfAttention, ConfigurationCrossAttention
+from lib.models.inputs import GraphBatch, RowInputs, expand_rows
+from lib.models.sage import SageConvolution
+
+EPSILON = 1e-5  # under the root of instance normalization, torch's own default
+
+
+class TGraph(nn.Module):
+    """Scores of a graph's configurations: R(X) = f_out(Pool(B2(B1(f_in(X))))), equation 7.
+
+    f_in has a GELU after each of its two layers. The scores are comparable within one batch of
+    one graph only; lower means faster.
+
+    On the CPU the blocks run in the compiled loops of ``lib.native`` (see ``lib.models.fused``);
+    elsewhere, in other types than float32, or with other widths, on torch alone.
+
+    Attributes:
+        precision: of matrix products: float32, or bfloat16 (with torch alone by autocast).
+        uses_native: whether the compiled loops may be used.
+    """
+
+    precision = torch.float32
+    uses_native = True
+
+    def __init__(
+        self,
+        channels: int = 256,
+        blocks: int = 2,
+        opcode_channels: int = 16,
+        layout_channels: int = 4,
+        squeeze: int = 8,
+        temperature: float = 0.5,
+        score_gain: float = 1.0,
+    ):
+        super().__init__()
+        self.inputs = RowInputs(opcode_channels, layout_channels)
+        self.first = nn.Linear(self.inputs.width, channels)
+        self.second = nn.Linear(channels, channels)
+        self.blocks = nn.ModuleList(
+            GraphBlock(channels, squeeze, temperature) for _ in range(blocks)
+        )
+        self.out = nn.Linear(channels, 1)
+        # Pooling over all nodes dilutes what a configuration changes in a few; the gain lets the
+        # first scores already differ by a noticeable part of the loss's margin.
+        nn.init.uniform_(self.out.weight, *(g * score_gain / channels**0.5 for g in (-1, 1)))
+
+    @classmethod
+    def from_settings(cls, settings) -> TGraph:
+        """The network with the widths that the settings name."""
+        return cls(
+            settings.channels,
+            settings.blocks,
+            settings.opcode_channels,
+            settings.layout_channels,
+            settings.squeeze,
+            settings.temperature,
+            settings.score_gain,
+        )
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Scores of the batch's configurations, (b,) float32."""
+        table = self.table(batch)
+        if self.runs_native(table):
+            x = fused.pooled(self.blocks, table, fused.cells_of(batch), self.precision)
+        else:
+            with self._autocast(table):
+                x = expand_rows(table, batch)  # (n, b, c)
+                for block in self.blocks:
+                    x = block(x, batch.sources, batch.pointers)
+                x = x.mean(dim=0)  # pooled over nodes: (b, c)
+        return self.out(x).squeeze(-1)
+
+    def table(self, batch: GraphBatch) -> Tensor:
+        """f_in of the batch's rows, (r, channels), of the parameters' type."""
+        inputs = self.inputs(batch)
+        with self._autocast(inputs):
+            rows = nn.functional.gelu(self.first(inputs))
+            rows = nn.functional.gelu(self.second(rows))
+        return rows.to(inputs.dtype)
+
+    def shares(self) -> bool:
+        """Whether :meth:`share` has anything to offer: with the compiled loops only."""
+        return self.runs_native(self.first.weight)
+
+    def share(self, batch: GraphBatch) -> fused.Shared:
+        """What all groupings of the batch's configurations have in common."""
+        cells = fused.cells_of(batch)
+        return fused.share(self.blocks, self.table(batch), cells, self.precision)
+
+    def score_group(self, shared: fused.Shared, group: Tensor) -> Tensor:
+        """Scores, (b,), of the configurations at ``group``, (b,) int64, as one batch."""
+        return self.out(fused.pooled_group(shared, group)).squeeze(-1)
+
+    def bytes_shared(self, nodes: int) -> int:
+        """Memory that :meth:`share` needs for each configuration of a graph."""
+        return fused.Shared.bytes_of_configuration(nodes, self.out.in_features, self.precision)
+
+    def runs_native(self, like: Tensor) -> bool:
+        """Whether the compiled loops do for rows of this tensor's type and device."""
+        attention = self.blocks[0].channel_attention if len(self.blocks) else None
+        return (
+            self.uses_native
+            and attention is not None
+            and like.device.type == "cpu"
+            and like.dtype == torch.float32
+            and fused.supported(self.out.in_features, attention.excitation.out_features)
+            and native.available()
+        )
+
+    def _autocast(self, like: Tensor) -> torch.autocast:
+        enabled = self.precision != torch.float32
+        return torch.autocast(like.device.type, self.precision, enabled=enabled)
+
+
+class GraphBlock(nn.Module):
+    """B(x) = x + GELU(concat(eta, A_cross(eta))), eta = A_self(S(N_instance(x))); equations 3, 4.
+
+    The concatenation doubles the width, so eta has half the channels of the residual stream.
+    """
+
+    def __init__(self, channels: int, squeeze: int, temperature: float):
+        super().__init__()
+        self.sage = SageConvolution(channels, channels // 2)
+        self.channel_attention = ChannelSelfAttention(channels // 2, squeeze)
+        self.cross_attention = ConfigurationCrossAttention(temperature)
+
+    def forward(self, x: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
+        """(nodes, configurations, channels) to the same shape."""
+        eta = self.channel_attention(self.sage(instance_norm(x), sources, pointers))
+        return x + nn.functional.gelu(torch.cat([eta, self.cross_attention(eta)], dim=-1))
+
+
+def instance_norm(x: Tensor) -> Tensor:
+    """Zero mean and unit variance over the nodes, for each configuration and channel.
+
+    With nodes outermost this is what batch normalization in training mode does to a matrix of
+    (nodes, configurations * channels), in one fused pass: 4 to 8 times as fast as elementwise.
+
+    Args:
+        x: (nodes, configurations, channels). A single node gives zeros.
+    """
+    if len(x) == 1:
+        return x - x  # its own mean; batch_norm refuses a single value
+    flat = nn.functional.batch_norm(x.flatten(1), None, None, training=True, eps=EPSILON)
+    return flat.view_as(x)

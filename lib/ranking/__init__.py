@@ -1,0 +1,1 @@
+"""What makes a ranking: metrics, blending, the baseline, folds, the noise of labels."""

@@ -1,0 +1,47 @@
+"""The ranking that needs no learning, which every learned one is shown beside.
+
+"Bytes of constrained tensors whose minor-most dimension moved": for each layout that a
+configuration sets, if the dimension that varies fastest is another than in the program as it
+stands, the tensor's bytes count, since reading or writing it out of order costs a pass
+over it. More bytes, slower. On unseen programs it ranks better than the published networks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lib.cache.codec import DIGITS, TENSORS, decode_layouts
+from lib.cache.graph import CachedGraph
+from lib.cache.kernel import CachedKernel
+from lib.compiler.graph import TensorGraph
+from lib.compiler.operands import constrained_tensors
+
+OUTPUT_TILE_COLUMN = 15  # of a tile configuration: product of output_bounds (FORMAT.md, section 7)
+
+
+def moved_bytes(graph: CachedGraph) -> np.ndarray:
+    """The baseline's score of each distinct configuration, (c,) float64; lower means faster.
+
+    Which tensor a layout constrains, :func:`lib.compiler.operands.constrained_tensors` says.
+    """
+    tensors = TensorGraph.of(graph)
+    chosen = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)[..., 0]  # (d, 3)
+    scores = np.zeros(len(graph.cells))
+    for place, node in enumerate(graph.config_nodes.tolist()):
+        costs = np.zeros(len(chosen))
+        for role, tensor in enumerate(constrained_tensors(tensors, node).tensors):
+            if tensor >= 0 and tensors.rank(tensor):
+                fastest = tensors.plain[tensor][0]
+                moved = (chosen[:, role] >= 0) & (chosen[:, role] != fastest)
+                costs += moved * tensors.bytes[tensor]
+        scores += costs[graph.cells[:, place]]  # one column at a time: c may be 100,000
+    return scores
+
+
+def output_tile(kernel: CachedKernel) -> np.ndarray:
+    """ "The largest output tile first", (c,) float64; lower means faster.
+
+    The tile baseline: the fewer tiles, the less is fetched twice. Configurations without output
+    bounds are all alike.
+    """
+    return -kernel.config_feat[:, OUTPUT_TILE_COLUMN].astype(np.float64)

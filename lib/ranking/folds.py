@@ -1,0 +1,88 @@
+"""Which graph is in which fold: a pure function of names, K and seed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from lib.files.errors import UserError
+
+TOGETHER = ("graph", "family")  # what is never split between folds
+
+
+def assign_folds(
+    names: Iterable[str], k: int, seed: int, together: str = "graph"
+) -> dict[str, int]:
+    """Deal whole graphs, or whole families of them, to ``k`` folds of like sizes.
+
+    K-fold over the merged train and valid splits, never over configurations of one graph, whose
+    runtimes are too alike (TGraph paper, section 2.4.3). The order of dealing is that of a hash
+    of seed and name, so it depends neither on the order of files nor on a library's generator.
+    Graphs go one after the other to the fold that has fewest, and families likewise, the largest
+    first.
+
+    Args:
+        names: of the graphs.
+        k: number of folds.
+        seed: another seed, another deal.
+        together: ``graph``, or ``family``: graphs of one family, which is what a name begins with
+            up to its first dot, are in one fold. Variants of one network resemble each other
+            so much that a fold which saw one of them says little about networks never seen.
+
+    Raises:
+        UserError: if there are fewer graphs, or families, than folds.
+    """
+    parts: dict[str, list[str]] = {}
+    for name in sorted(set(names)):
+        parts.setdefault(family(name) if together == "family" else name, []).append(name)
+    if not 2 <= k <= len(parts):
+        what = "families" if together == "family" else "graphs"
+        raise UserError(f"folds_total={k}: must be from 2 to the number of {what}, {len(parts)}")
+    folds: dict[str, int] = {}
+    sizes = [0] * k
+    for part in sorted(parts, key=lambda name: (-len(parts[name]), _draw(seed, name))):
+        fold = min(range(k), key=lambda index: (sizes[index], index))
+        folds |= dict.fromkeys(parts[part], fold)
+        sizes[fold] += len(parts[part])
+    return folds
+
+
+def folds_of(names: Iterable[str], settings: Any) -> dict[str, int]:
+    """:func:`assign_folds` as a collection's settings say."""
+    return assign_folds(names, settings.folds_total, settings.seed, settings.keep_together)
+
+
+def splits_of_fold(
+    learning: Iterable[str], test: Iterable[str], fold: int, settings: Any
+) -> dict[str, list[str]]:
+    """The graphs that are ``valid``, ``test`` and ``train`` to one fold, each sorted.
+
+    Args:
+        learning: the graphs of the merged train and valid splits of the source.
+        test: those of its test split.
+        fold: its number.
+        settings: of the collection.
+    """
+    assigned = sorted(folds_of(learning, settings).items())
+    return {
+        "valid": [name for name, own in assigned if own == fold],
+        "test": sorted(test),
+        "train": [name for name, own in assigned if own != fold],
+    }
+
+
+def fold_number(name: str) -> int | None:
+    """The fold that a file or folder is of: 7 of ``fold_7``; ``None`` of any other name."""
+    found = re.fullmatch(r"fold_(0|[1-9][0-9]*)", name, re.ASCII)
+    return int(found[1]) if found else None
+
+
+def family(name: str) -> str:
+    """What a graph is a variant of: its name up to the first dot."""
+    return name.partition(".")[0]
+
+
+def _draw(seed: int, name: str) -> bytes:
+    return hashlib.sha256(f"{seed}:{name}".encode()).digest()

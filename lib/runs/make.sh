@@ -1,0 +1,115 @@
+# What make asks before it does anything. Plain sh, for there may be no Python environment yet.
+#
+#   sh lib/runs/make.sh check NAME=VALUE ...     a line if the value of one of make's variables is no good
+#   sh lib/runs/make.sh stamps FOLDER MODE COLLECTION 'ROOT ...' NAME=TEXT ...
+#                                           what stages depend on beside files: a word each, or a line
+set -u
+LC_ALL=C
+TABLES=lib/settings/tables.py
+# Make splits at blanks and cannot quote, and these signs mean something to it or to the shell;
+# letters of any language do not.
+NOT_IN_PATHS='][:blank:][:cntrl:]!"#$%&'"'"'()*:;<=>?[\\^`{|}~'
+NOT_IN_WORDS=';&|<>()`$#\\'
+
+collections() { sed -n '/^OFFICIAL:/,/^}/s/^    "\([^"]*\)":.*/\1/p' $TABLES; }
+models() { sed -n '/^MODELS:/,/^}/s/.*"\([^"]*\)": [A-Z][A-Za-z]*}*,$/\1/p' $TABLES; }
+
+check() {
+  for given; do
+    value=${given#*=}
+    case $given in
+      COLLECTION=*) one_of "$given" $(collections) ;;
+      MODEL=*) one_of "$given" $(models) ;;
+      KIND= | PARTS= | CORES= | ROUNDS= | DATA=) ;;
+      KIND=*) one_of "$given" layouts programs ;;
+      FOLDS=* | JOBS=* | PARTS=* | CORES=* | ROUNDS=*)
+        case $value in
+          '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
+        esac ;;
+      OUTPUTS=* | VENV=* | DATA=*)
+        case $value in
+          '' | [-+@]* | *[$NOT_IN_PATHS]*)
+            fail "$given: make can only have paths of letters, digits and _ . / , + - @" ;;
+        esac ;;
+      ARGS=* | SUBMISSION=*) # words as in a shell, quoted where they have blanks
+        case $value in *[$NOT_IN_WORDS]*) fail "$given: must have none of ; & | < > ( ) \` \$ # \\" ;; esac
+        (eval "set -- $value") 2>/dev/null || fail "$given: a quote is not closed" ;;
+      *)
+        case $value in
+          *[!A-Za-z0-9_.,+-]*) fail "$given: must be one word of letters, digits and _ . , + -" ;;
+        esac ;;
+    esac
+  done
+}
+
+one_of() { # NAME=VALUE KNOWN ...
+  given=$1
+  shift
+  for known; do
+    [ "$given" != "${given%%=*}=$known" ] || return 0
+  done
+  fail "$given: must be one of $*"
+}
+
+# A stamp is a file that changes exactly when its text does. Where nothing may change (MODE is
+# `dry`), a name of no file stands for one that would be written.
+stamps() {
+  folder=$1 mode=$2 collection=$3 roots=$4 found=
+  shift 4
+  raw_files
+  for given; do
+    name=${given%%=*}
+    stamp "$name" "${given#*=}" "variables-of-${name#*.}"
+  done
+  echo "$found"
+}
+
+stamp() { # FILE TEXT NAME
+  file=$folder/$1
+  found="$found $file"
+  same "$file" "$2" || if [ "$mode" = dry ]; then found="${found% *} $3"; else put "$file" "$2"; fi
+}
+
+same() { # FILE TEXT
+  { IFS= read -r before <"$1"; } 2>/dev/null && [ "$before" = "$2" ]
+}
+
+put() { # FILE TEXT
+  new=$1.$$
+  why=$( (mkdir -p "$folder" && printf '%s\n' "$2" >"$new" && mv -fT "$new" "$1") 2>&1) && return
+  rm -f "$new"
+  fail "error: $1 cannot be written: ${why##*: }"
+}
+
+# The stamp of what stage 1 would read. Files are read only if a name, size or time is another than
+# when that was done last: a copy of the same data, or `touch`, is no reason to make anything again.
+raw_files() {
+  set --
+  for root in $roots; do
+    for form in npz_all/npz npz .; do
+      below=$root/$form/$(echo "$collection" | tr - /)
+      [ ! -d "$below" ] || set -- "$@" "$below"
+    done
+  done
+  times=$(listed '%p %s %T@\n' "$@" | sort | sha256sum)
+  if same "$folder/$collection.times" "$times" && [ -f "$folder/$collection.raw" ]; then
+    found="$found $folder/$collection.raw"
+    return
+  fi
+  content=$(listed '%p\0' "$@" | sort -z | xargs -0r sha256sum 2>&1 | sha256sum)
+  stamp "$collection.raw" "$content" raw-files
+  [ "$mode" = dry ] || put "$folder/$collection.times" "$times"
+}
+
+listed() { # FORMAT FOLDER ...
+  format=$1
+  shift
+  [ $# = 0 ] || find -L "$@" -mindepth 2 -maxdepth 2 -type f ! -name '.*' -printf "$format"
+}
+
+fail() {
+  printf '%s\n' "$*"
+  exit
+}
+
+"$@"

@@ -1,0 +1,109 @@
+"""How much memory there is, and what is told when it is not enough."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from lib.files.errors import UserError
+
+OVERHEAD = 1 << 28  # of the process beside tensors: what may be allocated on top of the limit
+REFUSALS = ("can't allocate memory", "not enough memory", "std::bad_alloc", "out of memory")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a step is expected to take.
+
+    Attributes:
+        bytes: of activations, with those that gradients need where there are gradients.
+        what: the step, in words.
+        advice: what takes less.
+        limit: bytes that it may take; 0 for all that is free.
+    """
+
+    bytes: int
+    what: str
+    advice: str
+    limit: int = 0
+
+    def __str__(self) -> str:
+        """One line."""
+        return f"{self.what} takes about {gigabytes(self.bytes)}"
+
+
+@contextmanager
+def out_of_memory_told(
+    estimate: Estimate | None, device: torch.device, announced_by: str = ""
+) -> Iterator[None]:
+    """Within the block, more memory than there is becomes an error of one line.
+
+    Linux promises memory that it does not have and then kills who uses it. So the process may
+    only take what is free now (or the estimate's limit), and is refused more.
+
+    Args:
+        estimate: of what the block takes; ``None`` limits nothing.
+        device: that it is taken on.
+        announced_by: the stage that prints the estimate beforehand; none prints nothing.
+
+    Raises:
+        UserError: naming the estimate.
+    """
+    if estimate is None:
+        yield
+        return
+    allowed = estimate.limit or free_memory()
+    if announced_by:
+        print(f"{announced_by}: {estimate}, {gigabytes(allowed)} allowed", flush=True)
+    try:
+        with _limited(allowed if device.type == "cpu" else 0):
+            yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not any(r in str(error) for r in REFUSALS):
+            raise
+        had = f"{gigabytes(allowed)} were free"
+        if estimate.limit:
+            had = f"--memory-gigabytes allows {gigabytes(allowed)}"
+        raise UserError(f"out of memory: {estimate}, {had}; {estimate.advice}") from None
+
+
+def gigabytes(count: float) -> str:
+    """Bytes in GB, or in MB if there are few."""
+    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
+
+
+@contextmanager
+def _limited(allowed: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    if allowed and (own := _private()):
+        most = own + allowed + OVERHEAD
+        hard = before[1]
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def free_memory() -> int:
+    """Bytes that a process may take without swapping; 0 if nobody says."""
+    return _kilobytes(Path("/proc/meminfo"), "MemAvailable:")
+
+
+def _private() -> int:
+    """Bytes of this process that RLIMIT_DATA counts."""
+    return _kilobytes(Path("/proc/self/status"), "VmData:")
+
+
+def _kilobytes(path: Path, name: str) -> int:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(one.split()[1]) * 1024 for one in lines if one.startswith(name)), 0)

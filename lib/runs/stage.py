@@ -1,0 +1,244 @@
+"""One run of a stage: what it was told, how long it took, and its W&B run.
+
+    with one_line_errors(), Stage() as stage:
+        main(stage)
+
+When ``main`` has called :meth:`Stage.begin` and comes to its end, a record of the run is left in
+``<outputs>/<collection>/stages/``, for the report, `make status` and `make compare`.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import resource
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from lib.files.artifacts import check_place, fingerprint_value, read_json, write_json
+from lib.files.errors import DataError
+from lib.files.locks import only_writer
+from lib.files.schema import expect
+from lib.runs.provenance import versions
+from lib.runs.tracking import Tracker
+from lib.settings import described
+
+FOLDER = "stages"
+NAME_DIGITS = 6  # of an experiment that nobody has named
+RECORD = {  # what is read of one
+    "stage": str,
+    "experiment": str,
+    "seconds": float,
+    "earlier_seconds?": float,
+    "peak_memory_bytes": float,
+    "settings?": dict,
+    "data?": str,
+    "run?": str,
+    "machine?": {"processor": str, "system": str, "cores": int},
+}
+SAME_RESULT = ("threads", "collection")  # settings that make no other experiment
+
+
+class Stage:
+    """A context manager around a stage's ``main``; nothing happens before :meth:`begin`."""
+
+    def __init__(self) -> None:
+        self.tracker: Tracker | None = None
+        self.path: Path | None = None
+        self.about: dict[str, Any] = {}
+        self.locks = ExitStack()
+
+    def alone(self, outputs: Path, artifact: Path, *files: Path) -> bool:
+        """Let no other run write what this stage writes, until it ends; wait for one that does.
+
+        Args:
+            outputs: where results go.
+            artifact: what the stage writes, a path below ``outputs``.
+            files: that it will write; if one cannot be, that is told now, not after the work.
+
+        Returns:
+            Whether there was one to wait for.
+
+        Raises:
+            OSError: if one of ``files`` cannot be written.
+        """
+        for file in files:
+            check_place(file)
+        return self.locks.enter_context(only_writer(outputs, artifact))
+
+    def begin(
+        self,
+        name: str,
+        outputs: Path,
+        settings: Any,
+        data: str,
+        fold: int | None = None,
+        trained: Mapping[str, Any] | None = None,
+    ) -> Tracker:
+        """Say what runs; returns its W&B run.
+
+        Args:
+            name: ``preprocess``, ``train``, ``infer`` or ``ensemble``.
+            outputs: where results go.
+            settings: the stage's, a dataclass.
+            data: the cache's fingerprint.
+            fold: which, if the stage runs once a fold.
+            trained: what the network was trained with, if that is not ``settings``; its
+                ``identity``, if it has one, is part of the run's.
+        """
+        chosen = described(settings)
+        learned = {key: (trained or chosen).get(key) for key in chosen}
+        identity = (trained or {}).get("identity")
+        experiment = experiment_name(name, learned, data)
+        self.about = {
+            "stage": name,
+            "fold": fold,
+            "experiment": experiment,
+            "settings": chosen,
+            "data": data,
+            "versions": versions(),
+            "machine": machine(),
+        }
+        part = name if fold is None else f"{name}_{fold}"
+        self.path = record_path(outputs, part, settings)
+        check_place(self.path)
+        kept = settings.results.replace("@", "-")  # W&B's ids have letters, digits and dashes
+        identity = fingerprint_value({"settings": chosen, "data": data, "trained": identity})
+        self.about["run"] = f"{kept}-{part.replace('_', '-')}-{identity[:12]}"
+        if name != "preprocess":
+            self.about["preprocess_run"] = _run_of_preprocessing(outputs, settings, data)
+        config = {**chosen, **{k: v for k, v in self.about.items() if k != "settings"}}
+        if learned != chosen:  # stages 3 and 4 are not told how stage 2 trained
+            config["trained"] = learned
+        self.tracker = Tracker(
+            job_type=name,
+            group=f"{settings.results}-{experiment}",
+            name=f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}"),
+            identity=self.about["run"],
+            config=config,
+            folder=Path(outputs),
+            tags=[_data_name(data)],
+        )
+        return self.tracker.start()
+
+    def record(self) -> dict[str, Any]:
+        """What is known of the run by now; seconds count from the start of the process."""
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # kB, on Linux
+        return {
+            **self.about,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": round(process_seconds(), 2),
+            "peak_memory_bytes": peak,
+        }
+
+    def note(self, **values: Any) -> None:
+        """Add to the record."""
+        self.about |= values
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self.locks:
+            if self.path is None or self.tracker is None:
+                return
+            if kind is None:
+                record = self.record()
+                write_json(self.path, record)
+                self.tracker.summarize({k: record[k] for k in ("seconds", "peak_memory_bytes")})
+            self.tracker.finish(kind is not None)
+
+
+def experiment_name(stage: str, settings: Mapping[str, Any], data: str) -> str:
+    """What runs are grouped by, within a collection.
+
+    ``EXPERIMENT`` of the environment; else a short fingerprint of what the network was trained
+    with and on, so that another learning rate is another experiment. A cache serves many
+    experiments: stage 1 goes by its data alone.
+    """
+    named = os.environ.get("EXPERIMENT", "").strip()
+    if named:
+        return named
+    if stage == "preprocess":
+        return _data_name(data)
+    own = {key: value for key, value in settings.items() if key not in SAME_RESULT}
+    return fingerprint_value({"settings": own, "data": data})[:NAME_DIGITS]
+
+
+def _data_name(data: str) -> str:
+    """What all runs on the same cache have in common."""
+    return f"data-{data[:NAME_DIGITS]}"
+
+
+def _run_of_preprocessing(outputs: Path, settings: Any, data: str) -> str | None:
+    """The W&B id of the run of stage 1 that made a cache; ``None`` if it left no such record.
+
+    It stands in its own group where nobody names the experiment, for a cache serves many.
+    """
+    try:
+        record = read_record(record_path(outputs, "preprocess", settings))
+    except DataError:
+        return None
+    return record.get("run") if record.get("data") == data else None
+
+
+def record_path(outputs: Path, part: str, settings: Any) -> Path:
+    """Where the record of a run goes: stage 1's beside its cache, of others beside the results.
+
+    Args:
+        outputs: where results go.
+        part: the stage, and its fold if it has one: ``preprocess``, ``train_0``.
+        settings: the stage's.
+    """
+    if part == "preprocess":
+        cache = outputs / settings.cache
+        return cache.parent / FOLDER / f"{cache.name.replace('cache', part)}.json"
+    return outputs / settings.results / FOLDER / f"{part}.json"
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """What a stage left of a run; :class:`lib.files.errors.DataError` if that is no such record."""
+    return expect(read_json(path), RECORD, path, advice="what a stage records")
+
+
+def process_seconds() -> float:
+    """Wall-clock seconds since this process began, its imports included."""
+    try:
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        up = float(Path("/proc/uptime").read_text().split()[0])
+        return up - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):  # not Linux: what this module has seen
+        return time.perf_counter() - _IMPORTED
+
+
+def machine() -> dict[str, Any]:
+    """What the stage ran on: processor, the cores it may use, operating system."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "system": platform.platform(terse=True),
+        "python": sys.version.split()[0],
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.machine()
+
+
+_IMPORTED = time.perf_counter()

@@ -1,0 +1,1 @@
+"""All collections, one submission, the local leaderboard."""

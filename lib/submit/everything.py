@@ -1,0 +1,113 @@
+"""Every collection that has data, one after another, and an account of them at the end.
+
+Runs    make all COLLECTION=... for each collection; make's variables come from the environment,
+        where make puts those that it was given
+Exit    0 if all went well, 1 if a collection failed (the others are run all the same)
+
+    FOLDS=2 python -m lib.submit.everything --make 'make JOBS=2'
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lib import settings
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
+from lib.files.results import read_metrics
+
+SECTIONS = ("training", "validation", "test")
+MAKE_INTERNALS = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one collection went.
+
+    Attributes:
+        collection: its name.
+        status: ``done``, ``failed`` or ``left out``.
+        note: why it failed or was left out, or whose data were read.
+        seconds: wall time.
+        scores: the mean of the collection's metric, by section of its metrics.json.
+    """
+
+    collection: str
+    status: str
+    note: str
+    seconds: float = 0.0
+    scores: dict[str, float] = field(default_factory=dict)
+
+
+def run_collection(
+    name: str, make: list[str], outputs: Path, data: Path | None, model: str | None = None
+) -> Outcome:
+    """Make one collection if it has data and the model; what it prints goes where ours does."""
+    named = {"model": model} if model else {}
+    try:
+        chosen, root = settings.resolve(argparse.Namespace(collection=name, data=data, **named))
+    except UserError as error:
+        return Outcome(name, "left out", str(error).partition(";")[0])
+    environment = {k: v for k, v in os.environ.items() if k not in MAKE_INTERNALS}
+    started = time.monotonic()
+    done = subprocess.run([*make, "all", f"COLLECTION={name}"], env=environment)
+    seconds = time.monotonic() - started
+    if done.returncode:
+        return Outcome(name, "failed", f"make all COLLECTION={name} says why above", seconds)
+    return Outcome(name, "done", str(root.path), seconds, scores_of(chosen, outputs))
+
+
+def scores_of(chosen: settings.Settings, outputs: Path) -> dict[str, float]:
+    """A collection's mean score (its kind's metric), by section of its metrics.json."""
+    metrics = read_metrics(outputs / chosen.results / "metrics.json")
+    means = {name: (metrics.get(name) or {}).get("mean") or {} for name in SECTIONS}
+    metric = chosen.metric
+    return {section: mean[metric] for section, mean in means.items() if metric in mean}
+
+
+def account(outcomes: list[Outcome]) -> str:
+    """A line a collection: how it went, its scores, its time; and what they took together."""
+    lines = [f"{'collection':<20}{'':<10}{''.join(f'{s:>12}' for s in SECTIONS)}{'time':>9}"]
+    for one in outcomes:
+        cells = [f"{one.scores[s]:.3f}" if s in one.scores else "-" for s in SECTIONS]
+        numbers = "".join(f"{cell:>12}" for cell in cells)
+        clock = _clock(one.seconds) if one.status != "left out" else "-"
+        lines.append(f"{one.collection:<20}{one.status:<10}{numbers}{clock:>9}  {one.note}")
+    count = {s: sum(o.status == s for o in outcomes) for s in ("done", "failed", "left out")}
+    told = ", ".join(f"{number} {status}" for status, number in count.items() if number)
+    lines.append(f"everything: {told}, in {_clock(sum(o.seconds for o in outcomes))}")
+    return "\n".join(lines)
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run them all, print the account, and exit with 1 if one failed."""
+    parser = Parser(prog="python -m lib.submit.everything", description=__doc__.partition("\n")[0])
+    parser.add_argument("--make", default="make", help="the command, in shell words")
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
+    parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
+    parser.add_argument("--model", help="leave out collections that do not have it")
+    args = parser.parse_args(arguments)
+    make = shlex.split(args.make)
+    outcomes = [
+        run_collection(name, make, args.outputs, args.data, args.model) for name in settings.KINDS
+    ]
+    if all(one.status == "left out" for one in outcomes):
+        raise UserError(f"no collection has data: {outcomes[0].note}")
+    print(account(outcomes))
+    sys.exit(any(one.status == "failed" for one in outcomes))
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

@@ -1,0 +1,118 @@
+"""What a complete submission has: the graphs of each collection's test split."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from lib import settings
+from lib.cache.format import TABLE
+from lib.cache.reader import original_configurations, read_table
+from lib.files.errors import DataError, UserError
+from lib.tpugraphs.labels import count_configurations
+from lib.tpugraphs.npz import stem
+from lib.tpugraphs.roots import DataRoot
+
+# Graphs of the official test splits; 894 together.
+OFFICIAL_TEST = {
+    "layout-xla-random": 8,
+    "layout-xla-default": 8,
+    "layout-nlp-random": 17,
+    "layout-nlp-default": 17,
+    "tile-xla": 844,
+}
+OFFICIAL_TOTAL = sum(OFFICIAL_TEST.values())
+
+
+@dataclass(frozen=True)
+class Collection:
+    """One collection's part of a submission.
+
+    Attributes:
+        name: such as ``layout-xla-default``.
+        identifier: what its IDs start with, such as ``layout:xla:default``.
+        file: the submission that stage 4 wrote, if it did.
+        root: its raw data, if there are any.
+        counts: configurations of each graph of the test split.
+    """
+
+    name: str
+    identifier: str
+    file: Path
+    root: DataRoot | None
+    counts: dict[str, int]
+
+    @property
+    def ids(self) -> dict[str, int]:
+        """The number of configurations by ID."""
+        return {f"{self.identifier}:{graph}": n for graph, n in sorted(self.counts.items())}
+
+
+def identifiers() -> dict[str, str]:
+    """What a submission's IDs start with, by collection: ``layout:xla:default`` and so on."""
+    return {name: name.replace("-", ":") for name in OFFICIAL_TEST}
+
+
+def raw_folder(name: str) -> Path:
+    """Where a collection's raw files are, below a data root's ``npz``."""
+    return Path(*name.split("-"))
+
+
+def data_root(name: str, data: Path | None) -> DataRoot | None:
+    """The data root of a collection, ``None`` if there is none."""
+    if name not in settings.KINDS:
+        return None
+    try:
+        return settings.resolve(Namespace(collection=name, data=data))[1]
+    except UserError:
+        return None
+
+
+def find_collection(
+    name: str, outputs: Path, data: Path | None, model: str | None = None
+) -> Collection:
+    """What the test split of a collection has, from its cache or else from its raw files.
+
+    ``model`` names whose submission is meant, where its kind has that model.
+
+    Raises:
+        DataError: if the cache and the raw test split have different graphs.
+    """
+    root = data_root(name, data)
+    files = root.files(raw_folder(name), "test") if root else []
+    chosen = _settings_of(name, model)
+    table = outputs / (chosen.cache if chosen else Path(name, "cache")) / TABLE
+    if table.exists():
+        counts = _cached_counts(table)
+        _check_same_graphs(table, counts, files)
+    else:
+        counts = {graph: n for path in files for graph, n in count_configurations(path).items()}
+    file = outputs / (chosen.results if chosen else name) / "submission.csv"
+    return Collection(name, identifiers()[name], file, root, counts)
+
+
+def _settings_of(name: str, model: str | None) -> settings.Settings | None:
+    """Of a model on a collection, of its kind's own if it has none of the name."""
+    kind = settings.KINDS.get(name)
+    return settings.MODELS[kind.kind].get(model or "", kind)(collection=name) if kind else None
+
+
+def _cached_counts(table: Path) -> dict[str, int]:
+    rows = read_table(table.parent)
+    return original_configurations(rows.filter(pl.col("split") == "test"))
+
+
+def _check_same_graphs(table: Path, counts: dict[str, int], files: list[Path]) -> None:
+    """A graph that stage 1 left out, or that came later, would be missed by everybody.
+
+    (A protobuf of several kernels does not tell their names by its own, so it is not compared.)
+    """
+    if any(path.suffix != ".npz" for path in files):
+        return
+    lost = sorted({stem(path) for path in files} - set(counts))
+    if lost:
+        found = f"no {lost[0]}" + (f" and {len(lost) - 1} more" if lost[1:] else "")
+        raise DataError(table, "test split", found, "every raw file; run 01_preprocess.py again")

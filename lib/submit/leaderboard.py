@@ -1,0 +1,163 @@
+"""The local leaderboard: score submissions against true runtimes, as Kaggle would.
+
+Reads   one or more submissions, and the data root's runtimes: those of labelled npz files, and of
+        our own measurements' test split, which lie apart in measurements.parquet
+Writes  <outputs>/score.parquet: submission, collection, graph, family, family_in_training, metric,
+        score
+
+A layout row scores Kendall's tau, a tile row M_tile (equation 10 of the TGraph paper); a
+collection scores the mean over its graphs, and a submission the mean over its collections, each
+counting the same, as the competition averaged five. Graphs of families that training has (seen)
+and has not (unseen) are shown apart where the data tell families.
+
+    python -m lib.submit.leaderboard [outputs/submission.csv ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import polars as pl
+
+from lib.files.artifacts import atomic_file
+from lib.files.command_line import Parser
+from lib.files.errors import DataError, UserError, one_line_errors
+from lib.files.parquet import write_parquet
+from lib.submit.expected import OFFICIAL_TEST, data_root, identifiers
+from lib.submit.rows import check_row, kind_of, read_rows, row_score
+from lib.submit.truth import Truth
+
+SCHEMA = {
+    "submission": pl.String,
+    "collection": pl.String,
+    "graph": pl.String,
+    "family": pl.String,
+    "family_in_training": pl.Boolean,
+    "metric": pl.String,
+    "score": pl.Float64,
+}
+LISTED = 40  # graphs of a collection that are listed one by one, at most
+
+
+def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, list[str]]:
+    """Score every row whose truth is known.
+
+    Args:
+        path: the submission.
+        data: data root, or ``None`` for the usual ones.
+
+    Returns:
+        A frame of ``SCHEMA``, sorted by collection and graph; and the IDs of unknown truth.
+
+    Raises:
+        DataError: if a row or an ID cannot be.
+    """
+    collections = {identifier: name for name, identifier in identifiers().items()}
+    truths: dict[str, Truth | None] = {}
+    scored, unknown = [], []
+    for name, order in read_rows(path).items():
+        identifier, _, graph = name.rpartition(":")
+        if identifier not in collections:
+            raise DataError(path, "ID", name, f"one of {', '.join(collections)}, and a graph")
+        collection = collections[identifier]
+        if collection not in truths:
+            root = data_root(collection, data)
+            truths[collection] = Truth(collection, root) if root else None
+        truth = truths[collection]
+        runtimes = truth.runtimes(graph) if truth else None
+        if runtimes is None:
+            unknown.append(name)
+            continue
+        check_row(path, name, order, len(runtimes))
+        score = row_score(name, order, runtimes)
+        family = truth.family(graph)
+        scored.append((str(path), collection, graph, *family, kind_of(name).metric, score))
+    frame = pl.DataFrame(scored, schema=SCHEMA, orient="row")
+    return frame.sort("collection", "graph"), unknown
+
+
+def collection_means(scores: pl.DataFrame) -> pl.DataFrame:
+    """One submission's means by collection, in the order of the collections.
+
+    Returns:
+        ``collection, metric, graphs, mean, seen, unseen``; the last two over the graphs of
+        families that training has and has not, null without such graphs.
+    """
+    order = pl.col("collection").replace_strict({n: i for i, n in enumerate(OFFICIAL_TEST)})
+    score, seen = pl.col("score"), pl.col("family_in_training")
+    means = scores.group_by("collection", "metric").agg(
+        graphs=pl.len(),
+        mean=score.mean(),
+        seen=score.filter(seen).mean(),
+        unseen=score.filter(~seen).mean(),
+    )
+    return means.sort(order)
+
+
+def kaggle_mean(means: pl.DataFrame) -> float:
+    """The mean over collections, each counting the same."""
+    return float(means["mean"].mean())
+
+
+def report(scores: pl.DataFrame, means: pl.DataFrame) -> str:
+    """The graphs (of collections that are not too long) and the means, as aligned text."""
+    lines = []
+    for collection, count in means.select("collection", "graphs").iter_rows():
+        if count <= LISTED:
+            own = scores.filter(pl.col("collection") == collection)
+            lines += [_graph_line(row) for row in own.iter_rows(named=True)]
+    lines.append(f"{'':<24}{'graphs':>7}{'metric':>9}{'mean':>9}{'seen':>9}{'unseen':>9}")
+    for row in means.iter_rows(named=True):
+        numbers = "".join(f"{_number(row[key]):>9}" for key in ("mean", "seen", "unseen"))
+        lines.append(f"{row['collection']:<24}{row['graphs']:>7}{row['metric']:>9}" + numbers)
+    return "\n".join(lines)
+
+
+def _graph_line(row: dict) -> str:
+    known = {True: "seen", False: "unseen", None: ""}[row["family_in_training"]]
+    name = f"{row['collection']} {row['graph']}"
+    return f"{name:<72}{known:>7}{row['metric']:>9}{_number(row['score']):>9}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Score each submission, write the table of all, and rank them if they are several."""
+    description, _, _ = __doc__.partition("\n\n    python")
+    form = argparse.RawDescriptionHelpFormatter
+    about = {"description": description, "formatter_class": form}
+    parser = Parser(prog="python -m lib.submit.leaderboard", **about)
+    parser.add_argument("submissions", type=Path, nargs="*", help="default: that of --outputs")
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
+    parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
+    args = parser.parse_args(arguments)
+
+    frames, board = [], []
+    for path in args.submissions or [args.outputs / "submission.csv"]:
+        scores, unknown = score_submission(path, args.data)
+        if scores.is_empty():
+            raise UserError(f"{path}: the true runtimes of none of its graphs are known")
+        means = collection_means(scores)
+        print(report(scores, means))
+        if unknown:
+            print(f"not scored: {len(unknown)} rows of unknown truth, such as {unknown[0]}")
+        left_out = [name for name in OFFICIAL_TEST if name not in set(means["collection"])]
+        note = f" (without {', '.join(left_out)})" if left_out else ""
+        mean = kaggle_mean(means)
+        print(f"score: {path}: mean over {len(means)} collections {mean:.4f}{note}\n")
+        frames.append(scores)
+        board.append((mean, path))
+    if len(board) > 1:
+        for place, (mean, path) in enumerate(sorted(board, key=lambda b: -b[0]), start=1):
+            print(f"{place:>3}  {mean:.4f}  {path}")
+    with atomic_file(args.outputs / "score.parquet") as temporary:
+        write_parquet(pl.concat(frames), temporary)
+    print(f"score: {sum(map(len, frames))} rows; wrote {args.outputs}/score.parquet")
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

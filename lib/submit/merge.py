@@ -1,0 +1,172 @@
+"""Merge the collections' submissions into the one file that Kaggle scores.
+
+Reads   <outputs>/<collection>/submission.csv and cache/graphs.parquet, or the raw test split
+Writes  <outputs>/submission.csv
+
+Everything is checked before a byte is written: the IDs against the test split (or against
+Kaggle's sample), no ID twice, every layout row a permutation of all configurations of its graph,
+every tile row five distinct configurations, fewer only if the kernel has fewer. For official data
+(in data/tpugraphs, or with --official) the test split itself must be the official one.
+
+    python -m lib.submit.merge [--partial] [--sample sample_submission.csv]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lib import settings
+from lib.ensemble.submission import write_submission
+from lib.files.command_line import Parser
+from lib.files.errors import DataError, UserError, one_line_errors
+from lib.submit.expected import (
+    OFFICIAL_TEST,
+    OFFICIAL_TOTAL,
+    Collection,
+    find_collection,
+    identifiers,
+)
+from lib.submit.rows import check_row, read_ids, read_rows
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Checked rows in the order they are to be written, and what there is none of."""
+
+    rows: dict[str, np.ndarray]
+    missing: list[str]
+
+
+def merge(
+    collections: Iterable[Collection], wanted: list[str] | None = None, official: bool = False
+) -> Merged:
+    """Put the collections' rows together.
+
+    Args:
+        collections: all that a submission is made of.
+        wanted: the IDs to have, in this order; ``None`` for those of the test splits.
+        official: whether the test splits must have as many graphs as the official ones.
+
+    Raises:
+        DataError: if a row, or an ID, is not as it should be.
+        UserError: if some collections are of the bundled measurements and some are not.
+    """
+    collections = list(collections)
+    _check_one_dataset(collections)
+    counts = {name: n for one in collections for name, n in one.ids.items()}
+    rows: dict[str, np.ndarray] = {}
+    missing = []
+    for one in collections:
+        own = read_rows(one.file) if one.file.exists() else {}
+        for name, order in own.items():
+            _check_known(one, name, counts)
+            check_row(one.file, name, order, counts[name])
+        rows |= own
+        ids = list(one.ids) if wanted is None else [n for n in wanted if _belongs(n, one)]
+        missing += _missing(one, ids, own, official)
+    if wanted is None:
+        return Merged(rows, missing)
+    surplus = sorted(set(rows) - set(wanted))
+    if surplus:
+        raise DataError("rows", surplus[0], f"{len(surplus)} IDs", "only IDs of the sample")
+    return Merged({name: rows[name] for name in wanted if name in rows}, missing)
+
+
+def check_sample(path: Path) -> list[str]:
+    """The IDs of Kaggle's sample; :class:`DataError` if one is of no collection known here."""
+    wanted, known = read_ids(path), set(identifiers().values())
+    for name in wanted:
+        if name.rpartition(":")[0] not in known:
+            raise DataError(path, "ID", name, f"one of {', '.join(sorted(known))}, and a graph")
+    return wanted
+
+
+def _belongs(name: str, one: Collection) -> bool:
+    return name.rpartition(":")[0] == one.identifier
+
+
+def _check_one_dataset(collections: list[Collection]) -> None:
+    """Bundled measurements and official data must not end up in one file."""
+    found = {one.root.bundled: one for one in collections if one.root and one.file.exists()}
+    if len(found) > 1:
+        raise UserError(
+            f"{found[True].name} is of {found[True].root.path}, {found[False].name} of "
+            f"{found[False].root.path}: a submission is of one dataset; name it with DATA=path"
+        )
+
+
+def _check_known(one: Collection, name: str, counts: dict[str, int]) -> None:
+    if not _belongs(name, one) or name not in counts:
+        raise DataError(one.file, "ID", name, f"a graph of the test split of {one.name}")
+
+
+def _missing(
+    one: Collection, ids: list[str], rows: dict[str, np.ndarray], official: bool
+) -> list[str]:
+    """What a collection lacks, in words: nothing, one phrase, or one a reason."""
+    absent = [name for name in ids if name not in rows]
+    found = []
+    if not one.file.exists():
+        size = f"{len(ids)} rows" if ids else "all of it: no data"
+        found.append(f"{one.name} ({size}; make all COLLECTION={one.name})")
+    elif absent:
+        more = f" and {len(absent) - 1} more" if absent[1:] else ""
+        found.append(f"{absent[0]}{more}")
+    if official and one.file.exists() and len(ids) != OFFICIAL_TEST.get(one.name, len(ids)):
+        found.append(f"{one.name}: {len(ids)} of {OFFICIAL_TEST[one.name]} official test graphs")
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Merge, or say in one line what is missing."""
+    description, _, _ = __doc__.partition("\n\n    python")
+    form = argparse.RawDescriptionHelpFormatter
+    about = {"description": description, "formatter_class": form}
+    parser = Parser(prog="python -m lib.submit.merge", **about)
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
+    parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
+    parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")
+    parser.add_argument("--partial", action="store_true", help="write what there is")
+    parser.add_argument("--official", action="store_true", help="check the official 894 rows")
+    known = sorted(name for models in settings.MODELS.values() for name in models)
+    parser.add_argument("--model", choices=known, help="whose, of kinds that have it")
+    args = parser.parse_args(arguments)
+
+    wanted = check_sample(args.sample) if args.sample else None
+    given = args.outputs, args.data, args.model
+    collections = [find_collection(name, *given) for name in identifiers()]
+    downloaded = settings.DOWNLOADED.resolve()
+    official = args.official or any(
+        one.root and one.root.path.resolve() == downloaded and one.file.exists()
+        for one in collections
+    )
+    merged = merge(collections, wanted, official and not wanted)
+    missing = "missing: " + "; ".join(merged.missing) if merged.missing else ""
+    if missing and not args.partial:
+        raise UserError(f"{missing}; --partial (PARTIAL=1) writes what there is")
+    if not merged.rows:
+        raise UserError(f"no collection has a submission yet; {missing}")
+
+    firsts = [next(iter(models)) for models in settings.MODELS.values()]
+    other = f"@{args.model}" if args.model and args.model not in firsts else ""
+    path = args.outputs / f"submission{other}.csv"
+    write_submission(path, [(n, ";".join(map(str, o.tolist()))) for n, o in merged.rows.items()])
+    if missing:
+        print(missing)
+    total = len(wanted) if wanted else OFFICIAL_TOTAL
+    of = f" of {total} ({'the sample' if wanted else 'the official test split'})"
+    parts = sum(any(_belongs(name, one) for name in merged.rows) for one in collections)
+    print(
+        f"submission: {len(merged.rows)} rows{of if official or wanted else ''}, "
+        f"{parts} of {len(OFFICIAL_TEST)} collections; wrote {path}"
+    )
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

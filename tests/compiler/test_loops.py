@@ -1,0 +1,86 @@
+"""Which operations run in one loop, and what it reads."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from lib.compiler.graph import TensorGraph
+from lib.compiler.loops import MOST_SOURCES
+from lib.compiler.tables import ProgramTables
+from tests.compiler.builders import SHAPE, Builder, network, random_programs
+
+
+def loops_of(made, configurable):
+    graph = made.graph(configurable, [[((), (), ())] * len(configurable)])
+    return ProgramTables.of(TensorGraph.of(graph)).loops
+
+
+def test_elementwise_operations_and_transposes_run_in_loops_and_nothing_else():
+    made, nodes = network()
+    turned = made.transpose((8, 8, 16, 4), nodes["between"], (1, 2, 3, 0))
+    summed = made.add("reduce-window", SHAPE, nodes["between"])
+    small = made.add("tanh", (16,), made.add("parameter", (16,)))
+    loops = loops_of(made, [nodes["first"]])
+    assert loops.fuses(nodes["between"]) and loops.fuses(turned)
+    for node in (nodes["image"], nodes["first"], nodes["second"], summed, small):
+        assert not loops.fuses(node), node
+    assert not loops_of(made, [nodes["first"], turned]).fuses(turned), (
+        "a configurable node is on its own"
+    )
+
+
+def test_a_loop_reads_what_lies_in_memory():
+    made = Builder()
+    x, y = made.add("parameter", (8, 4)), made.add("parameter", (4, 8))
+    scale = made.add("broadcast", (8, 4), made.add("parameter", (4,)))
+    tanh = made.add("tanh", (8, 4), x)
+    scaled = made.add("multiply", (8, 4), tanh, scale)
+    turned = made.transpose((4, 8), scaled, (1, 0))
+    total = made.add("add", (4, 8), turned, y)
+    twice = made.add("add", (4, 8), total, turned)
+    back = made.transpose((8, 4), twice, (1, 0))
+    loops = loops_of(made, [])
+    assert loops.sources(scaled) == [(x, ())]
+    assert loops.sources(total) == [(x, (turned,)), (y, ())]
+    assert loops.sources(twice) == loops.sources(total), "each once"
+    assert loops.sources(back) == [(x, (turned, back)), (y, (back,))]
+
+
+def test_loops_that_no_configuration_can_change_are_passed_over():
+    made, nodes = network()
+    after = made.add("tanh", SHAPE, nodes["second"])
+    before = made.add("tanh", SHAPE, nodes["image"])
+    summed = made.add("reduce", (4, 8, 8), before)
+    last = made.add("tanh", (4, 8, 8), summed)
+    assert set(loops_of(made, [nodes["first"]]).affected) == {nodes["between"], last}
+    assert set(loops_of(made, [nodes["second"]]).affected) == {nodes["between"], after, last}
+
+
+def test_sources_are_bounded():
+    made = Builder()
+    last = made.add("parameter", (8, 4))
+    for _ in range(2 * MOST_SOURCES):
+        last = made.add("add", (8, 4), last, made.add("parameter", (8, 4)))
+    assert len(loops_of(made, []).sources(last)) == MOST_SOURCES
+
+
+@given(random_programs())
+def test_sources_are_of_the_same_size_and_no_loops(program):
+    made, configurable, _ = program
+    loops = loops_of(made, configurable)
+    for node in range(len(made.features)):
+        if loops.fuses(node):
+            assert loops.sources(node)
+            for tensor, turns in loops.sources(node):
+                assert not loops.fuses(tensor) and not turns
+
+
+def test_a_long_chain_is_not_gone_down_at_once():
+    """Every operation of it is read by a configurable node too."""
+    made, configurable = Builder(), []
+    last = made.add("parameter", (8, 4))
+    for _ in range(2000):
+        last = made.add("tanh", (8, 4), last)
+        configurable.append(made.add("reshape", (4, 8), last))
+    made.add("tanh", (8, 4), last)
+    assert len(loops_of(made, configurable).affected) == 2000

@@ -1,0 +1,227 @@
+"""Layouts spread through small programs: by hand, and by what must not matter."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.compiler.effects import Reason
+from lib.compiler.graph import TensorGraph
+from lib.compiler.propagation import PROPAGATIONS
+from lib.compiler.tables import ProgramTables
+from lib.inputs.copies import CopiesGraph
+from lib.models.plus import CostBatch
+from tests.compiler.builders import (
+    OTHER,
+    PLAIN,
+    SHAPE,
+    THIRD,
+    Builder,
+    effects_of,
+    network,
+    random_programs,
+)
+
+
+def test_nothing_configured_and_nothing_changed_copies_nothing():
+    made, nodes = network()
+    configurable = [nodes["first"], nodes["second"]]
+    both = effects_of(made, configurable, [[((), (), ())] * 2, [(PLAIN,) * 3] * 2])
+    assert both == [{"copies": set(), "off_layout": set()}] * 2
+
+
+def test_a_layout_between_two_convolutions():
+    made, nodes = network()
+    configurable = [nodes["first"], nodes["second"]]
+    configured = [((), (), ()), ((), OTHER, ())]
+    _, result = effects_of(made, configurable, [[((), (), ())] * 2, configured])
+    assert result["copies"] == {
+        (
+            nodes["first"],
+            PLAIN,
+            OTHER,
+            Reason.READER,
+        ),  # tanh reads what the first gives, and writes ...
+        (
+            nodes["between"],
+            OTHER,
+            PLAIN,
+            Reason.CONVOLUTION_OPERAND,
+        ),  # ... what the second is configured for
+    }
+    assert result["off_layout"] == {(nodes["between"], OTHER, OTHER)}
+
+
+def test_an_output_and_an_input_that_agree_or_do_not():
+    made, nodes = network()
+    configurable = [nodes["first"], nodes["second"]]
+    agree = [(OTHER, (), ()), ((), OTHER, ())]
+    differ = [(THIRD, (), ()), ((), OTHER, ())]
+    one, other = effects_of(made, configurable, [agree, differ])
+    assert one["copies"] == {
+        (nodes["first"], PLAIN, OTHER, Reason.CONVOLUTION_OUTPUT),
+        (nodes["between"], OTHER, PLAIN, Reason.CONVOLUTION_OPERAND),
+    }
+    assert other["copies"] == {
+        (nodes["first"], PLAIN, THIRD, Reason.CONVOLUTION_OUTPUT),
+        (nodes["first"], THIRD, OTHER, Reason.READER),
+        (nodes["between"], OTHER, PLAIN, Reason.CONVOLUTION_OPERAND),
+    }
+
+
+def test_an_output_alone_is_turned_back_by_who_reads_it():
+    made, nodes = network()
+    configurable = [nodes["first"], nodes["second"]]
+    _, result = effects_of(
+        made, configurable, [[((), (), ())] * 2, [(OTHER, (), ()), ((), (), ())]]
+    )
+    assert result["copies"] == {
+        (nodes["first"], PLAIN, OTHER, Reason.CONVOLUTION_OUTPUT),
+        (nodes["first"], OTHER, PLAIN, Reason.READER),  # tanh writes what the convolution prefers
+    }
+    assert not result["off_layout"]
+
+
+def test_a_parameter_is_copied_there_and_back():
+    made, nodes = network()
+    _, result = effects_of(made, [nodes["first"]], [[((), (), ())], [((), THIRD, ())]])
+    assert result["copies"] == {
+        (nodes["image"], PLAIN, THIRD, Reason.CONFIGURED),
+        (nodes["image"], THIRD, PLAIN, Reason.CONVOLUTION_OPERAND),
+    }
+
+
+def test_a_transpose_is_free_in_the_right_layout():
+    made = Builder()
+    x = made.add("parameter", (32, 64))
+    turned = made.transpose((64, 32), x, (1, 0))
+    node = made.add("dot", (64, 16), turned, made.add("parameter", (32, 16)))
+    result = effects_of(made, [node], [[((), (), ())], [((), (0, 1), ())], [((), (1, 0), ())]])
+    free = {copy for copy in result[1]["copies"] if copy[3] == Reason.TRANSPOSE}
+    assert not free, "column-major is what the transpose gives"
+    assert (turned, (0, 1), (1, 0), Reason.TRANSPOSE) in result[2]["copies"]
+
+
+def test_a_reshape_moves_data_or_does_not():
+    made = Builder()
+    x = made.add("parameter", (8, 16, 4))
+    flat = made.add("reshape", (8, 64), x)
+    made.add("tanh", (8, 64), flat)
+    configured = [
+        [((), (), ())],
+        [((), (2, 1, 0), ())],
+        [((), (1, 2, 0), ())],
+        [((), (2, 0, 1), ())],
+    ]
+    moved = [bool(one["off_layout"]) for one in effects_of(made, [flat], configured)]
+    assert moved == [False, False, True, True]
+
+
+def test_a_layout_of_another_rank_is_left_out():
+    made, nodes = network()
+    plain, odd = effects_of(made, [nodes["first"]], [[((), (), ())], [((), (1, 0), ())]])
+    assert plain == odd
+
+
+def test_dimensions_of_one_element_do_not_count():
+    made = Builder()
+    x = made.add("parameter", (1, 64, 1, 16))
+    node = made.convolution((1, 64, 1, 16), x, made.add("parameter", (1, 1, 16, 16)))
+    result = effects_of(made, [node], [[((), (), ())], [((), (3, 1, 2, 0), ())]])
+    assert result[1] == {"copies": set(), "off_layout": set()}
+
+
+def test_a_transpose_whose_operand_was_pruned_or_that_makes_no_sense():
+    for odd in ({}, {"operand": True, "permutation": (0, 0)}):
+        made = Builder()
+        x = made.add("parameter", (32, 64))
+        named = {f"dimensions_{d}": v for d, v in enumerate(odd.get("permutation", (1, 0)))}
+        turned = made.add("transpose", (64, 32), *([x] if odd else []), **named)
+        node = made.add("dot", (64, 16), turned, made.add("parameter", (32, 16)))
+        _, result = effects_of(made, [node], [[((), (), ())], [((), (0, 1), ())]])
+        assert {copy[0] for copy in result["copies"]} <= {x, turned}
+        assert result["copies"]
+
+
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
+@given(program=random_programs())
+@settings(deadline=None, max_examples=40)
+def test_a_configuration_does_not_depend_on_its_company(propagation, program):
+    made, configurable, configured = program
+    nothing = [((), (), ())] * len(configurable)
+    together = effects_of(made, configurable, [nothing, *configured], propagation)
+    assert together[0] == {"copies": set(), "off_layout": set()}
+    for own, configuration in zip(together[1:], configured, strict=True):
+        assert effects_of(made, configurable, [configuration], propagation) == [own]
+
+
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
+@pytest.mark.parametrize("room", [0, 10, 1 << 20])
+@given(program=random_programs(), data=st.data())
+@settings(deadline=None, max_examples=20)
+def test_batches_of_one_graph_share_what_they_learned(propagation, room, program, data):
+    made, configurable, configured = program
+    graph = made.graph(configurable, [[((), (), ())] * len(configurable), *configured])
+    count = len(graph.cells)
+    once = CopiesGraph(graph, propagation).batch(np.arange(count))
+    often = CopiesGraph(graph, propagation)
+    often._room = room
+    for _ in range(3):
+        order = data.draw(st.permutations(range(count)))
+        often.batch(np.array(order[: data.draw(st.integers(1, count))]))
+    again = often.batch(np.arange(count))
+    for one in fields(CostBatch):  # to the bit, and in the same order: training resumes alike
+        if one.name != "configurations":
+            assert torch.equal(getattr(once, one.name), getattr(again, one.name)), one.name
+
+
+def test_numbers_of_layouts():
+    made, nodes = network()
+    graph = TensorGraph.of(made.graph([nodes["first"]], [[((), (), ())]]))
+    orders = ProgramTables.of(graph).orders
+    digits = np.array([[1, 0, -1, -1, -1, -1], [-1] * 6, [0, 0, -1, -1, -1, -1]])
+    numbers = orders.numbers_of(np.stack([digits, digits[::-1]]))
+    assert orders.items[numbers[0, 0]] == (1, 0)
+    assert numbers[0, 1] == numbers[0, 2] == -1, "not set, and no permutation"
+    np.testing.assert_array_equal(numbers[1], numbers[0][::-1])
+
+
+@pytest.mark.parametrize("edges", [[(2, 3), (3, 2)], [(2, 2)]])
+def test_a_cycle_of_a_broken_file_is_left_out(edges):
+    made, nodes = network()
+    made.edges += edges
+    for propagation in PROPAGATIONS:
+        effects_of(made, [nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]], propagation)
+
+
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
+@pytest.mark.parametrize("opcode", ["tanh", "add", "reduce", "custom-call", "copy"])
+def test_a_configurable_node_of_any_operation(propagation, opcode):
+    """With no layout set nothing is copied; with one, its tensors are copied for it."""
+    made = Builder()
+    image = made.add("parameter", SHAPE)
+    before = made.add("tanh", SHAPE, image)
+    node = made.add(opcode, SHAPE, before)
+    made.add("tanh", SHAPE, node, is_root=1)
+    configurations = [[((), (), ())], [(OTHER, OTHER, ())]]
+    nothing, configured = effects_of(made, [node], configurations, propagation)
+    assert nothing == {"copies": set(), "off_layout": set()}
+    assert {copy[0] for copy in configured["copies"]} & {before, node, image}
+
+
+@pytest.mark.parametrize("propagation", PROPAGATIONS)
+def test_a_transpose_with_a_second_operand_is_none(propagation):
+    """No compiler writes one; its permutation would be looked up for a tensor of another rank."""
+    made = Builder()
+    one, other = made.add("parameter", (8, 4)), made.add("parameter", (2, 8, 4))
+    turned = made.transpose((4, 8), one, (1, 0))
+    made.edges.append((turned, other))
+    node = made.add("reshape", (2, 16), turned)
+    graph = made.graph([node], [[((), (1, 0), ())], [((), (0, 1), ())]])
+    copies = CopiesGraph(graph, propagation).batch(np.arange(2)).copies
+    assert np.isfinite(copies.numpy()).all()

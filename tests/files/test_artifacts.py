@@ -1,0 +1,252 @@
+"""Whole or absent: exceptions, kills in the middle, leftovers, fingerprints."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+import sys
+
+import pytest
+
+from lib.files.artifacts import (
+    atomic_file,
+    atomic_files,
+    atomic_folder,
+    check_place,
+    fingerprint_files,
+    fingerprint_value,
+    read_json,
+    remove_leftovers,
+    write_json,
+)
+from lib.files.errors import DataError
+from tests.stages import REPOSITORY, environment
+
+
+def listing(folder) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "new" / "file.txt"
+    with atomic_file(path) as temporary:
+        temporary.write_text("whole")
+        assert temporary.parent == path.parent
+        assert not path.exists()
+    assert path.read_text() == "whole"
+    assert listing(path.parent) == ["file.txt"]
+
+
+def test_an_exception_leaves_the_old_file(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    with pytest.raises(RuntimeError), atomic_file(path) as temporary:
+        temporary.write_text("ne")
+        raise RuntimeError
+    assert path.read_text() == "old"
+    assert listing(tmp_path) == ["file.txt"]
+
+
+def test_a_folder_takes_the_place_of_the_old_one(tmp_path):
+    path = tmp_path / "cache"
+    for text in ("old", "new"):
+        with atomic_folder(path) as temporary:
+            (temporary / f"{text}.txt").write_text(text)
+    assert listing(path) == ["new.txt"]
+    assert listing(tmp_path) == ["cache"]
+
+
+def test_a_link_to_a_folder_gives_way_to_a_folder(tmp_path):
+    """What it led to stays as it was, and nothing is left over."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "mine.txt").write_text("mine")
+    path = tmp_path / "cache"
+    path.symlink_to("elsewhere")
+    with atomic_folder(path) as temporary:
+        (temporary / "new.txt").write_text("new")
+    assert not path.is_symlink()
+    assert listing(path) == ["new.txt"]
+    assert listing(tmp_path) == ["cache", "elsewhere"]
+    assert listing(tmp_path / "elsewhere") == ["mine.txt"]
+
+
+def test_an_exception_leaves_the_old_folder(tmp_path):
+    path = tmp_path / "cache"
+    path.mkdir()
+    (path / "old.txt").write_text("old")
+    with pytest.raises(RuntimeError), atomic_folder(path) as temporary:
+        (temporary / "new.txt").write_text("ne")
+        raise RuntimeError
+    assert listing(path) == ["old.txt"]
+    assert listing(tmp_path) == ["cache"]
+
+
+@pytest.mark.parametrize("atomic", [atomic_file, atomic_folder])
+def test_what_cannot_be_written_is_told_of_by_its_final_name(tmp_path, atomic):
+    path = tmp_path / "result"
+    with pytest.raises(OSError) as raised, atomic(path):
+        raise OSError(errno.ENOSPC, "No space left on device")  # a write does not name its file
+    assert raised.value.filename == str(path)
+    with pytest.raises(OSError) as raised, atomic(path) as temporary:
+        (temporary / "below" / "absent").write_text("")
+    assert raised.value.filename == str(path)
+    other = tmp_path / "other"
+    with pytest.raises(OSError) as raised, atomic(path):
+        other.read_text()
+    assert raised.value.filename == str(other)  # what is read meanwhile keeps its name
+    assert listing(tmp_path) == []
+
+
+def test_a_folder_of_a_files_name_stays(tmp_path):
+    path = tmp_path / "file.txt"
+    (path / "below").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError) as raised, atomic_file(path) as temporary:
+        temporary.write_text("new")
+    assert (raised.value.filename, raised.value.filename2) == (str(path), None)
+    assert listing(tmp_path) == ["file.txt"]
+    assert listing(path) == ["below"]
+
+
+def test_files_appear_together(tmp_path):
+    paths = [tmp_path / "a" / "one.txt", tmp_path / "b" / "two.json"]
+    with atomic_files(*paths) as (one, two):
+        one.write_text("one")
+        write_json(two, 2)
+        assert not any(path.exists() for path in paths)
+    assert [path.read_text() for path in paths] == ["one", "2\n"]
+    assert listing(tmp_path / "a") + listing(tmp_path / "b") == ["one.txt", "two.json"]
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_no_file_appears_if_one_cannot(tmp_path, bad, when):
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        path.write_text("old")
+    if when == "before":
+        paths[bad].unlink()
+        paths[bad].mkdir()
+    with pytest.raises(OSError) as raised, atomic_files(*paths) as temporary:
+        for number, path in enumerate(temporary):
+            if number == bad:
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            path.write_text("new")
+    assert raised.value.filename == str(paths[bad])
+    kept = [path.read_text() for path in paths if path.is_file()]
+    assert kept == ["old"] * (3 if when == "while" else 2)
+    assert listing(tmp_path) == ["a", "b", "c"]
+
+
+def test_a_place_for_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path)  # which a file takes the place of
+    for path in ("new", "file", "a/b/new", "link", "link/a/new"):
+        check_place(tmp_path / path)
+    for path, error in {".": IsADirectoryError, "file/a/b": NotADirectoryError}.items():
+        with pytest.raises(error) as raised:
+            check_place(tmp_path / path)
+        assert raised.value.filename == str(tmp_path / path.removesuffix("/a/b"))
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(NotADirectoryError, match="loop"):
+        check_place(tmp_path / "loop" / "a")
+    assert listing(tmp_path) == ["file", "link", "loop"]
+
+
+def test_a_file_of_a_folders_name_stays(tmp_path):
+    path = tmp_path / "cache"
+    path.write_text("mine")
+    with pytest.raises(NotADirectoryError) as raised, atomic_folder(path):
+        pass
+    assert raised.value.filename == str(path)
+    assert path.read_text() == "mine"
+    assert listing(tmp_path) == ["cache"]
+
+
+KILLED = """
+import os, signal
+from lib.files.artifacts import atomic_file, atomic_folder
+with {function}({path!r}) as temporary:
+    {write}
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def killed(function, path, write):
+    program = KILLED.format(function=function, path=str(path), write=write)
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, env=environment())
+    assert done.returncode == -9
+
+
+def test_a_kill_in_the_middle_of_a_file(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+    killed("atomic_file", path, "temporary.write_text('ne')")
+    assert path.read_text() == "old"
+    assert len(listing(tmp_path)) == 2  # the rest of it, under a temporary name
+    assert listing(tmp_path)[0].startswith(".partial-")
+    remove_leftovers(path)
+    assert listing(tmp_path) == ["file.txt"]
+
+
+def test_a_kill_in_the_middle_of_a_folder_is_cleared_by_the_next_run(tmp_path):
+    path = tmp_path / "cache"
+    with atomic_folder(path) as temporary:
+        (temporary / "a").write_text("old")
+    killed("atomic_folder", path, "(temporary / 'a').write_text('ne')")
+    assert (path / "a").read_text() == "old"
+    assert len(listing(tmp_path)) == 2
+    with atomic_folder(path) as temporary:
+        (temporary / "a").write_text("new")
+    assert (path / "a").read_text() == "new"
+    assert listing(tmp_path) == ["cache"]
+
+
+def test_leftovers_of_others_stay(tmp_path):
+    ours, others = "0123456789ab", "ba9876543210"
+    names = ["file.txt", "other.txt", f".partial-{others}-other.txt", ".partial-file.txt.keep"]
+    names += [f".partial-{others}-my-file.txt", ".partial-abc-file.txt"]
+    for name in (*names, f".partial-{ours}-file.txt", f".partial-{ours}-old-file.txt"):
+        (tmp_path / name).write_text("")
+    (tmp_path / f".partial-{others}-file.txt").mkdir()
+    remove_leftovers(tmp_path / "file.txt")
+    assert listing(tmp_path) == sorted(names)
+
+
+def test_json(tmp_path):
+    path = tmp_path / "a.json"
+    write_json(path, {"b": [1, 2.5, None], "a": "ä"})
+    assert read_json(path) == {"a": "ä", "b": [1, 2.5, None]}
+    assert path.read_text().index('"a"') < path.read_text().index('"b"')
+    with pytest.raises(TypeError):
+        write_json(path, {"b": object()})
+    assert read_json(path)["a"] == "ä"
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe\x00"])
+def test_what_is_not_json(tmp_path, content):
+    (tmp_path / "a.json").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.json"):
+        read_json(tmp_path / "a.json")
+
+
+def test_fingerprints_of_files(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "sub" / "two"
+    two.parent.mkdir()
+    one.write_text("1"), two.write_text("2")
+    first = fingerprint_files([one, two], tmp_path)
+    assert len(first) == 64
+    assert fingerprint_files([two, one], tmp_path) == first
+    assert fingerprint_files([one], tmp_path) != first
+    two.write_text("3")
+    assert fingerprint_files([one, two], tmp_path) != first
+    two.write_text("2")
+    assert fingerprint_files([one, two], tmp_path) == first
+    two.rename(tmp_path / "sub" / "three")
+    assert fingerprint_files([one, tmp_path / "sub" / "three"], tmp_path) != first
+
+
+def test_fingerprints_of_values():
+    first = fingerprint_value({"a": 1, "b": [1, 2]})
+    assert len(first) == 64
+    assert fingerprint_value({"b": [1, 2], "a": 1}) == first
+    assert fingerprint_value({"b": [2, 1], "a": 1}) != first

@@ -1,0 +1,135 @@
+"""Checkpoints: what goes in comes out, and nothing else is believed."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from lib.files import checkpoint
+from lib.files.errors import DataError
+
+TENSORS = {
+    "matrix": torch.arange(6.0).reshape(2, 3).T,  # not contiguous
+    "step": torch.tensor(7.0),
+    "half": torch.ones(2, dtype=torch.bfloat16),
+    "double": torch.tensor([1e300], dtype=torch.float64),
+    "count": torch.tensor([2**40]),
+    "mask": torch.tensor([True, False]),
+    "empty": torch.zeros(0, 4),
+}
+ABOUT = {"tau": 0.25, "settings": {"epochs": 3, "ä": None}, "list": [1, "x"]}
+
+
+def test_round_trip(tmp_path):
+    path = tmp_path / "new" / "model.safetensors"
+    checkpoint.save(path, TENSORS, ABOUT)
+    tensors, about = checkpoint.load(path)
+    assert about == ABOUT
+    assert tensors.keys() == TENSORS.keys()
+    for name, tensor in TENSORS.items():
+        assert tensors[name].dtype == tensor.dtype
+        assert torch.equal(tensors[name], tensor)
+
+
+def test_the_same_content_gives_the_same_bytes(tmp_path):
+    checkpoint.save(tmp_path / "a", TENSORS, ABOUT)
+    checkpoint.save(tmp_path / "b", TENSORS, dict(reversed(ABOUT.items())))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_parameters_can_be_saved_and_replaced(tmp_path):
+    path = tmp_path / "model"
+    checkpoint.save(path, torch.nn.Linear(2, 2).state_dict(), 1)
+    checkpoint.save(path, {"w": torch.nn.Parameter(torch.ones(2))}, 2)
+    tensors, about = checkpoint.load(path)
+    assert about == 2
+    assert torch.equal(tensors["w"], torch.ones(2))
+
+
+class Harmful:
+    """Unpickling it would leave a trace."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def test_a_pickle_is_refused_and_not_run(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(pickle.dumps(Harmful(tmp_path / "trace")))
+    with pytest.raises(DataError, match="checkpoint"):
+        checkpoint.load(path)
+    assert not (tmp_path / "trace").exists()
+
+
+@pytest.mark.parametrize(
+    "damage", ["missing", "empty", "garbage", "truncated", "torch", "no about"]
+)
+def test_what_is_no_checkpoint_is_refused(tmp_path, damage):
+    path = tmp_path / "model.safetensors"
+    checkpoint.save(path, TENSORS, ABOUT)
+    if damage == "missing":
+        path.unlink()
+    elif damage == "torch":
+        torch.save(TENSORS, path)
+    elif damage == "no about":
+        from safetensors.torch import save_file
+
+        save_file({"x": torch.ones(1)}, path)
+    else:
+        whole = path.read_bytes()
+        path.write_bytes({"empty": b"", "garbage": b"x" * 99, "truncated": whole[:-1]}[damage])
+    with pytest.raises(DataError, match=r"model\.safetensors"):
+        checkpoint.load(path)
+
+
+def test_any_flipped_bit_is_found(tmp_path):
+    path, draw = tmp_path / "model.safetensors", np.random.default_rng(0)
+    checkpoint.save(path, TENSORS, ABOUT)
+    content = path.read_bytes()
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << draw.integers(8)
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"model\.safetensors: (checkpoint|checksum|about)"):
+            checkpoint.load(path)
+
+
+def test_what_a_file_is_about_without_its_tensors(tmp_path):
+    checkpoint.save(tmp_path / "state", TENSORS, {**ABOUT, "numbers": {10: "a", 9: "b"}})
+    expected = {**ABOUT, "numbers": {"10": "a", "9": "b"}}
+    assert checkpoint.read_about(tmp_path / "state") == expected
+    assert checkpoint.load(tmp_path / "state")[1] == expected
+
+
+def linear(**changes):
+    weights = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)} | changes
+    return {name: tensor for name, tensor in weights.items() if tensor is not None}
+
+
+def test_weights_of_a_file():
+    network = torch.nn.Linear(3, 2)
+    checkpoint.load_into(network, "a", linear())
+    assert torch.equal(network.weight, torch.ones(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bias": None}, "bias: found none, expected it"),
+        ({"other": torch.ones(1)}, "other: found it, expected no such weights"),
+        ({"weight": torch.ones(3, 2)}, "weight: found 3 x 2 float32, expected 2 x 3 float32"),
+        ({"weight": torch.ones(2, 3).half()}, "weight: found 2 x 3 float16"),
+        ({"bias": torch.zeros(())}, "bias: found one float32, expected 2 float32"),
+        ({"bias": torch.tensor([0, torch.nan])}, "bias: found a value that is not finite"),
+        ({"bias": torch.tensor([0, -torch.inf])}, "bias: found a value that is not finite"),
+    ],
+)
+def test_weights_of_another_network(changes, message):
+    with pytest.raises(DataError, match=rf"^last\.safetensors: {message}.*; train again"):
+        checkpoint.load_into(torch.nn.Linear(3, 2), "last.safetensors", linear(**changes))

@@ -1,0 +1,49 @@
+"""Every command tells a wrong flag in one line."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+import pytest
+
+from lib.files.command_line import Parser
+from lib.files.errors import UserError
+from tests.stages import REPOSITORY, SCRIPTS
+
+MODULES = (
+    *(
+        "lib.submit.leaderboard",
+        "lib.submit.merge",
+        "lib.submit.everything",
+        "lib.collect.xla.export",
+    ),
+    *("lib.report", "lib.report.compare", "lib.report.pictures", "lib.report.status"),
+    *("lib.collect.tvm", "lib.collect.tvm.export"),
+    *("lib.report.sync", "lib.tpugraphs.convert", "lib.download.download"),
+)
+
+
+def test_flags_are_taken_as_they_are_written():
+    parser = Parser(prog="it")
+    parser.add_argument("--model")
+    assert parser.parse_args(["--model", "gst"]).model == "gst"
+    with pytest.raises(UserError, match="unrecognized arguments: --mod gst; it --help names"):
+        parser.parse_args(["--mod", "gst"])
+
+
+@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
+@pytest.mark.parametrize("command", [*SCRIPTS, *MODULES])
+@pytest.mark.parametrize("flags", [["--no-such-flag"], ["--outputs"]])
+def test_a_wrong_flag_is_one_line(monkeypatch, capsys, tmp_path, command, flags):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [command, *flags])
+    with pytest.raises(SystemExit) as stopped:
+        if command in SCRIPTS:
+            runpy.run_path(str(REPOSITORY / command), run_name="__main__")
+        else:
+            runpy.run_module(command, run_name="__main__")
+    said = capsys.readouterr()
+    assert (stopped.value.code, said.out) == (2, "")
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1

@@ -1,0 +1,476 @@
+"""Mistakes of a user: one line on standard error that says what is wrong, exit code 2."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import resource
+import runpy
+import shutil
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+import torch
+
+from lib.files import checkpoint
+from lib.files.errors import DataError, UserError, one_line_errors
+from lib.files.parquet import write_parquet
+from lib.train.loop import FoldTraining
+from tests.builders import COLLECTION, TGRAPH
+from tests.stages import REPOSITORY, TINY_FLAGS, environment, run_stage
+from tests.synthetic import write_collection
+
+RAW = "npz/layout/xla/default"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with ``data`` and ``outputs`` of a run of all stages with one fold."""
+    root = tmp_path_factory.mktemp("finished")
+    write_collection(root / "data", COLLECTION, train=3, valid=1, test=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WANDB_MODE", "disabled")
+        for script in ("01_preprocess.py --jobs 1", "02_train.py --fold 0 --epochs 1"):
+            main(patch, root, *script.split())
+        main(patch, root, "03_infer.py", "--fold", "0")
+    return root
+
+
+def main(patch, root, script, *flags, collection=COLLECTION):
+    """Run a stage in this process, as ``python script`` would."""
+    folders = ("--outputs", str(root / "outputs"), "--data", str(root / "data"))
+    line = [script, "--collection", collection, *folders, *TINY_FLAGS, *flags]
+    patch.setattr(sys, "argv", line)
+    runpy.run_path(str(REPOSITORY / script), run_name="__main__")
+
+
+@pytest.fixture
+def root(finished, tmp_path):
+    """A copy of ``finished`` to spoil."""
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+@pytest.fixture
+def error_of(root, monkeypatch, capfd):
+    """A function that runs a stage, expects it to fail in one line, and returns that line."""
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+
+    def error_of(line: str, **keywords: str) -> str:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as stopped:
+            main(monkeypatch, root, *line.split(), **keywords)
+        written = capfd.readouterr().err
+        assert stopped.value.code == 2
+        assert written.startswith("error: ")
+        assert written.count("\n") == 1, written
+        return written
+
+    return error_of
+
+
+@pytest.mark.parametrize("script", ["01_preprocess.py", "02_train.py --fold 0", "04_ensemble.py"])
+def test_an_unknown_collection(error_of, script):
+    found = error_of(script, collection="layout-xla-defualt")
+    assert "did you mean layout-xla-default?" in found
+
+
+def test_no_data_of_the_collection(error_of):
+    assert "layout/nlp/random" in error_of("01_preprocess.py", collection="layout-nlp-random")
+
+
+@pytest.mark.parametrize("line", ["02_train.py --fold 0", "03_infer.py --fold 0", "04_ensemble.py"])
+def test_no_cache(error_of, root, line):
+    shutil.rmtree(root / "outputs" / COLLECTION / "cache")
+    assert "run 01_preprocess.py" in error_of(line)
+
+
+@pytest.mark.parametrize("count", ["0", "3"])
+@pytest.mark.parametrize("script", ["02_train.py --fold 0", "04_ensemble.py"])
+def test_more_folds_than_there_are_are_refused_before_the_first_is_trained(error_of, script, count):
+    found = error_of(f"{script} --folds {count}")
+    assert f"--folds {count} (FOLDS of make): must be from 1 to --folds-total, 2" in found
+
+
+@pytest.mark.parametrize("fold", ["-1", "2"])
+def test_no_such_fold(error_of, fold):
+    assert f"--fold {fold}" in error_of(f"02_train.py --fold {fold}")
+    assert f"fold_{fold}" in error_of(f"03_infer.py --fold {fold}")
+
+
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        ("--nonsense 1", "--nonsense"),
+        ("--epochs many", "--epochs"),
+        ("--epochs 0", "--epochs 0"),
+        ("--model transformer", "tgraph"),
+        ("--folds-total 5", "folds_total=5"),
+        ("--validate-every 0", "--validate-every 0"),
+        ("--channels 0", "--channels 0"),
+    ],
+)
+def test_a_bad_flag(error_of, flags, hint):
+    assert hint in error_of(f"02_train.py --fold 0 --epochs 1 {flags}")
+
+
+def test_a_missing_flag(error_of):
+    assert "--fold" in error_of("02_train.py")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_truncated_raw_file(error_of, root, jobs):
+    path = root / "data" / RAW / "train" / "train_1.v1.0.npz"
+    path.write_bytes(path.read_bytes()[:500])
+    before = (root / "outputs" / COLLECTION / "cache" / "manifest.json").read_bytes()
+    assert "train_1.v1.0.npz" in error_of(f"01_preprocess.py --jobs {jobs}")
+    cache = root / "outputs" / COLLECTION / "cache"
+    assert (cache / "manifest.json").read_bytes() == before  # the old one is whole
+    assert not list(cache.parent.glob(".partial*"))
+
+
+def test_a_graph_in_two_splits(error_of, root):
+    folder = root / "data" / RAW
+    shutil.copy(folder / "train" / "train_1.v1.0.npz", folder / "valid")
+    assert "train_1.v1.0" in error_of("01_preprocess.py --jobs 1")
+
+
+def test_a_truncated_cache(error_of, root):
+    path = root / "outputs" / COLLECTION / "cache" / "cells.bin"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "cells.bin" in error_of("02_train.py --fold 0")
+
+
+@pytest.mark.parametrize("line", ["02_train.py --fold 0", "03_infer.py --fold 0", "04_ensemble.py"])
+@pytest.mark.parametrize("name", ["graphs.parquet", "dictionary.bin", "cells.bin", "manifest.json"])
+def test_a_flipped_bit_in_the_cache(error_of, root, line, name):
+    """Without its checksum, another dictionary gave another submission."""
+    path = root / "outputs" / COLLECTION / "cache" / name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    found = error_of(line)
+    assert f"{path}: " in found
+    assert f"run 01_preprocess.py --collection {COLLECTION} again" in found
+
+
+def test_a_cache_of_an_older_version(error_of, root):
+    path = root / "outputs" / COLLECTION / "cache" / "manifest.json"
+    about = json.loads(path.read_text())
+    path.write_text(json.dumps({key: about[key] for key in ("entries", "fingerprint", "settings")}))
+    found = error_of("02_train.py --fold 0")
+    assert "manifest.json: format: found none, of an older version" in found
+    assert "01_preprocess.py" in found
+
+
+def test_weights_of_another_cache(error_of, root, monkeypatch):
+    main(monkeypatch, root, "01_preprocess.py", "--jobs", "1", "--hops", "2")
+    assert "train again" in error_of("03_infer.py --fold 0 --hops 2")
+
+
+def test_weights_of_another_network(error_of):
+    assert "last.safetensors" in error_of("03_infer.py --fold 0 --channels 16")
+
+
+@pytest.mark.parametrize("damage", ["flipped", "width", "missing", "extra", "type", "nan", "about"])
+def test_damaged_weights(error_of, root, damage):
+    path = root / "outputs" / TGRAPH / "fold_0" / "last.safetensors"
+    tensors, about = checkpoint.load(path)
+    name = next(name for name, tensor in tensors.items() if tensor.ndim == 2)
+    if damage == "flipped":
+        content = bytearray(path.read_bytes())
+        content[-len(content) // 3] ^= 16
+        path.write_bytes(content)
+    else:
+        tensor = tensors.pop(name)
+        changed = {"width": tensor[:, :-1], "type": tensor.double(), "nan": tensor * torch.nan}
+        if damage != "missing":
+            tensors[name] = changed.get(damage, tensor)
+        if damage == "extra":
+            tensors["extra"] = tensor.clone()
+        checkpoint.save(path, tensors, ["about"] if damage == "about" else about)
+    found = error_of("03_infer.py --fold 0")
+    assert f"{path}: " in found
+    assert damage in ("about", "flipped") or "train again" in found
+
+
+@pytest.mark.parametrize("flags", ["--seed 5", "--folds-total 4"])
+def test_inference_with_other_folds_than_in_training(error_of, flags):
+    """Else training graphs would be scored as validation graphs."""
+    assert "last.safetensors" in error_of(f"03_infer.py --fold 0 {flags}")
+
+
+def test_no_scores(error_of, root):
+    shutil.rmtree(root / "outputs" / TGRAPH / "scores")
+    assert "run 03_infer.py" in error_of("04_ensemble.py")
+
+
+def test_a_fold_without_scores_is_not_left_out(error_of, root):
+    """``--folds 2`` means folds 0 and 1: it blended one of them, and said nothing."""
+    folder = root / "outputs" / TGRAPH / "scores"
+    (folder / "fold_0.parquet").rename(folder / "fold_1.parquet")
+    for flags in ("--folds 2", "--folds 1"):
+        found = error_of(f"04_ensemble.py {flags}")
+        assert f"{folder / 'fold_0.parquet'}: no such file; run 03_infer.py --fold 0" in found
+    study = "lib/study/__main__.py"
+    for line in ("04_ensemble.py --folds 0", f"{study} --folds -1"):
+        assert "must be from 1 to --folds-total, 2" in error_of(line)
+    assert "at least 1" in error_of(f"{study} --jobs 0")
+    assert "fold_1/last.safetensors" in error_of(f"{study} --folds 2")
+
+
+def test_a_flipped_bit_in_the_scores(error_of, root):
+    path = root / "outputs" / TGRAPH / "scores" / "fold_0.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert f"{path}: checksum: found" in error_of("04_ensemble.py")
+
+
+def test_scores_of_other_graphs(error_of, root):
+    path = root / "outputs" / TGRAPH / "scores" / "fold_0.parquet"
+    write_parquet(pl.read_parquet(path).filter(pl.col("graph") != "valid_0.v1.0"), path)
+    found = error_of("04_ensemble.py")
+    assert "fold_0.parquet: valid: found no valid_0.v1.0" in found or "train: found" in found
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"data": 3}', "NaN"])
+def test_a_folds_numbers_of_another_kind(error_of, root, text):
+    path = root / "outputs" / TGRAPH / "fold_0" / "metrics.json"
+    path.write_text(text)
+    assert f"{path}: " in error_of("04_ensemble.py")
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"stage": "train"}'])
+def test_a_bad_record_does_not_fail_stage_4(root, monkeypatch, capfd, text):
+    monkeypatch.setenv("WANDB_MODE", "disabled")
+    path = root / "outputs" / TGRAPH / "stages" / "train_0.json"
+    path.write_text(text)
+    capfd.readouterr()
+    main(monkeypatch, root, "04_ensemble.py")
+    warned = capfd.readouterr().err
+    assert warned.startswith(f"warning: left out: {path}: ")
+    assert warned.count("\n") == 1
+    assert (root / "outputs" / TGRAPH / "report.html").exists()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PAR1 garbage"])
+def test_damaged_results_of_a_fold(error_of, root, content):
+    folder = root / "outputs" / TGRAPH
+    path = folder / "fold_0" / "metrics.json"
+    if content is None:
+        path.unlink()
+    else:
+        path = folder / "scores" / "fold_0.parquet"
+        path.write_bytes(content)
+    assert path.name in error_of("04_ensemble.py")
+
+
+def test_scores_of_a_fold_that_was_trained_on_another_cache(error_of, root):
+    path = root / "outputs" / TGRAPH / "fold_0" / "metrics.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "data": "0" * 64}))
+    assert "fold_0" in error_of("04_ensemble.py")
+
+
+LARGEST = 300  # bytes of a file on a disk that counts as full: enough for an error's line
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+STAGES = ("01_preprocess.py --jobs 1", "02_train.py --fold 0 --epochs 1", "03_infer.py --fold 0")
+
+
+@pytest.mark.parametrize(
+    ("line", "result"),
+    [
+        (STAGES[0], f"{COLLECTION}/cache"),
+        (STAGES[1], f"{TGRAPH}/fold_0/model.safetensors"),
+        (STAGES[2], f"{TGRAPH}/scores/fold_0.parquet"),
+        ("04_ensemble.py --folds 1", f"{TGRAPH}/submission.csv"),
+    ],
+)
+class TestWhatCannotBeWritten:
+    """Each stage names its result, and nothing that was there is lost."""
+
+    def test_something_else_has_its_name(self, error_of, root, line, result):
+        path = root / "outputs" / result
+        if path.is_dir():
+            shutil.rmtree(path)
+            path.write_text("mine")
+        else:
+            path.unlink(missing_ok=True)
+            (path / "mine").mkdir(parents=True)
+        assert f"{result}: " in error_of(line)
+        assert path.is_file() or (path / "mine").exists()
+        assert not list((root / "outputs").rglob(".partial*"))
+
+    def test_a_full_disk(self, error_of, root, line, result):
+        """A limit on the size of files fails in the middle of a write, as a full disk does."""
+        before = contents(root / "outputs")
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST, limits[1]))
+        try:
+            found = error_of(line)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        # A small submission could be written; what is large beside it could not.
+        first = result.replace("submission.csv", "metrics.json")
+        assert found.endswith(f"{first}: File too large\n")
+        after = contents(root / "outputs")
+        assert before == {path: content for path, content in after.items() if path in before}
+        assert after.keys() == before.keys()
+
+
+@pytest.mark.parametrize("spoiled", ["metrics.json", "report.html", "stages", "history.parquet"])
+def test_results_of_stage_4_appear_together(error_of, root, monkeypatch, capfd, spoiled):
+    """Whatever one of them fails for, the others are those of before."""
+    main(monkeypatch, root, "04_ensemble.py", "--folds", "1")
+    capfd.readouterr()
+    results = root / "outputs" / TGRAPH
+    path = results / ("fold_0/history.parquet" if spoiled == "history.parquet" else spoiled)
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+        (path / "mine").mkdir(parents=True)
+    if spoiled == "stages":
+        path.write_text("mine")
+    before = contents(results)
+    assert f"{path}: " in error_of("04_ensemble.py --folds 1 --blending rank")
+    assert contents(results) == before
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "history.parquet", "metrics.json"])
+def test_a_place_that_is_taken_is_told_before_training(error_of, root, monkeypatch, name):
+    path = root / "outputs" / TGRAPH / "fold_0" / name
+    path.unlink()
+    path.mkdir()
+    monkeypatch.setattr(FoldTraining, "run", lambda *_: pytest.fail("trained"))
+    assert f"{path}: Is a directory" in error_of(STAGES[1])
+
+
+@pytest.mark.parametrize("line", [STAGES[0]])
+def test_outputs_that_are_a_file(error_of, root, line):
+    shutil.rmtree(root / "outputs")
+    (root / "outputs").write_text("mine")
+    assert f"{root}/outputs" in error_of(line)
+    assert (root / "outputs").read_text() == "mine"
+
+
+def test_a_full_standard_output():
+    program = (
+        "from lib.files.errors import one_line_errors\nwith one_line_errors(): print('result')"
+    )
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=REPOSITORY,
+            env=environment() | {"PYTHONUNBUFFERED": ""},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert done.returncode == 2
+    assert done.stderr == "error: standard output: No space left on device\n"
+
+
+OF_THE_COLLECTOR = ("measure.py", "quiet.py")  # its own processes, which it tells about
+
+
+def test_every_command_ends_in_one_line():
+    for path in [*REPOSITORY.glob("0*.py"), *(REPOSITORY / "lib").rglob("*.py")]:
+        text = path.read_text()
+        command = "def main(" in text and "__main__" in text
+        if command and path.name not in OF_THE_COLLECTOR:
+            assert "one_line_errors()" in text, path
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (OSError(28, "No space left on device", "a.bin"), "a.bin: No space left on device"),
+        (OSError(18, "Cross-device link", "a", None, "b"), "a: b: Cross-device link"),
+        (OSError("read\nfailed"), "read failed"),
+        (MemoryError(), "out of memory"),
+        (MemoryError("Unable to allocate 9 TiB"), "out of memory: Unable to allocate 9 TiB"),
+    ],
+)
+def test_what_the_system_refuses_is_one_line(capsys, error, line):
+    with pytest.raises(SystemExit) as stopped, one_line_errors():
+        raise error
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err == f"error: {line}\n"
+
+
+def test_a_real_process_fails_in_one_line(tmp_path):
+    done = run_stage("01_preprocess.py", "--data", tmp_path, "--outputs", tmp_path / "outputs")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+    assert not (tmp_path / "outputs").exists()
+
+
+def test_a_message_of_many_lines_becomes_one(capsys):
+    with pytest.raises(SystemExit), one_line_errors():
+        raise UserError("first\n  second\n\nthird")
+    assert capsys.readouterr().err == "error: first second third\n"
+
+
+def test_what_terminals_act_on_is_shown_instead(capsys):
+    with pytest.raises(SystemExit), one_line_errors():
+        raise UserError("a\x1b[31mb\x00c\u202ed\x7f\u2028é\x85\udcffe")
+    assert capsys.readouterr().err == "error: a\\x1b[31mb\\x00c\\u202ed\\x7f é \\udcffe\n"
+
+
+def test_an_interruption_is_one_line(capsys):
+    with pytest.raises(SystemExit) as stopped, one_line_errors():
+        raise KeyboardInterrupt
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", [AssertionError, AttributeError, KeyError, TypeError, ValueError])
+def test_a_defect_keeps_its_traceback(kind):
+    with pytest.raises(kind), one_line_errors():
+        raise kind
+
+
+def test_a_data_error_says_where_and_what():
+    error = DataError("a.npz", "edges", -1, "positions")
+    assert str(error) == "a.npz: edges: found -1, expected positions"
+    assert isinstance(error, UserError)
+    assert (str(error.path), error.field) == ("a.npz", "edges")
+
+
+def test_a_data_error_comes_whole_out_of_another_process():
+    error = pickle.loads(pickle.dumps(DataError("a.npz", "edges", -1, "positions")))
+    assert str(error) == "a.npz: edges: found -1, expected positions"
+    assert error.field == "edges"
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("runtime", pl.lit("10")),
+        ("runtime", pl.lit(0)),
+        ("runtime", pl.lit(None)),
+        ("rounds", pl.lit(7)),
+        ("rounds", pl.lit(None)),
+    ],
+)
+def test_measurements_that_are_none(error_of, root, column, values):
+    """Nothing is written from them, for a text column once gave a wrong number before it failed."""
+    graph, count = "test_0.v1.0", 20
+    table = {"config": range(count), "runtime": range(1, count + 1), "rounds": [[3, 4]] * count}
+    about = {"collection": COLLECTION, "split": "test", "graph": graph}
+    frame = pl.DataFrame(table).with_columns(**{name: pl.lit(v) for name, v in about.items()})
+    path = root / "data" / "measurements.parquet"
+    frame.with_columns(values.alias(column)).write_parquet(path)
+    before = sorted((root / "outputs").rglob("*"))
+    assert error_of("04_ensemble.py").startswith(f"error: {path}: {column}")
+    assert sorted((root / "outputs").rglob("*")) == before

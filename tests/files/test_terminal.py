@@ -1,0 +1,48 @@
+"""Tables align, durations read well, colour stays on terminals that want it."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from lib.files.terminal import duration, paint, table
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_table_aligns():
+    text = table([["a", "1"], ["long name", "1,000"]], ["", "count"])
+    assert text.splitlines() == ["            count", "a               1", "long name   1,000"]
+    assert table([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "0.0 s"),
+        (9.96, "10 s"),
+        (59.6, "1 min 00 s"),
+        (185, "3 min 05 s"),
+        (3599.6, "1 h 00 min"),
+        (7800, "2 h 10 min"),
+    ],
+)
+def test_durations(seconds, text):
+    assert duration(seconds) == text
+
+
+def test_colour_only_on_a_terminal_that_wants_it(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert paint("x", "bold", "red", stream=Terminal()) == "\x1b[1;31mx\x1b[0m"
+    assert paint("x", "red", stream=io.StringIO()) == "x"
+    assert paint("x", stream=Terminal()) == "x"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert paint("x", "red", stream=Terminal()) == "x"
+    monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setenv("TERM", "dumb")
+    assert paint("x", "red", stream=Terminal()) == "x"

@@ -1,0 +1,130 @@
+"""The network of learned costs: what it sums, and what its scores do not depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from lib.models.plus import CostBatch, TGraphPlus
+from lib.train.copies import CostSample
+from lib.train.loss import NOISE, SHARPNESS, pairwise_logistic
+
+COPY_WIDTH, OFF_LAYOUT_WIDTH = 12, 7
+
+
+def batch_of(
+    seed: int = 0, copies: int = 7, operations: int = 5, configurations: int = 6
+) -> CostBatch:
+    rng = np.random.default_rng(seed)
+
+    def places(items: int) -> torch.Tensor:
+        count = 4 * configurations if items else 0
+        pairs = np.stack(
+            [rng.integers(0, configurations, count), rng.integers(0, max(1, items), count)]
+        )
+        return torch.from_numpy(pairs.T.copy())
+
+    def features(items: int, width: int) -> torch.Tensor:
+        return torch.from_numpy(rng.normal(size=(items, width)).astype(np.float32))
+
+    return CostBatch(
+        copies=features(copies, COPY_WIDTH),
+        copy_bytes=torch.from_numpy(rng.random(copies).astype(np.float32)),
+        copy_places=places(copies),
+        off_layout=features(operations, OFF_LAYOUT_WIDTH),
+        off_layout_bytes=torch.from_numpy(rng.random(operations).astype(np.float32)),
+        off_layout_places=places(operations),
+        configurations=configurations,
+    )
+
+
+@pytest.fixture
+def network() -> TGraphPlus:
+    torch.manual_seed(0)
+    made = TGraphPlus(COPY_WIDTH, OFF_LAYOUT_WIDTH, channels=16, members=2).eval()
+    made.inputs.copies.fit(batch_of(1, copies=50).copies)
+    made.inputs.off_layout.fit(batch_of(1, operations=50).off_layout)
+    return made
+
+
+def test_a_score_is_the_sum_of_its_costs(network):
+    batch = batch_of()
+    scores = network(batch).detach().numpy()
+    sums = np.zeros((2, batch.configurations))
+    for member, expected in zip(network.members, sums, strict=True):
+        copies = member.copy_cost(network.inputs.copies(batch.copies)).exp()
+        operations = member.off_layout_cost(network.inputs.off_layout(batch.off_layout))
+        for configuration, place in batch.copy_places.tolist():
+            expected[configuration] += copies[place].item() * batch.copy_bytes[place].item()
+        for configuration, place in batch.off_layout_places.tolist():
+            cost = operations[place].item() * batch.off_layout_bytes[place].item()
+            expected[configuration] += cost
+    np.testing.assert_allclose(scores, sums.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(network.train()(batch).detach().numpy(), sums, rtol=1e-5)
+    assert scores.std() > 0 and not np.allclose(*sums)
+
+
+def test_neither_the_order_of_configurations_nor_of_copies_matters(network):
+    batch = batch_of()
+    order, shuffled = torch.randperm(batch.configurations), torch.randperm(len(batch.copies))
+    configurations, copies = batch.copy_places.T
+    places = torch.stack([torch.argsort(order)[configurations], torch.argsort(shuffled)[copies]], 1)
+    operations = torch.stack(
+        [torch.argsort(order)[batch.off_layout_places[:, 0]], batch.off_layout_places[:, 1]], 1
+    )
+    other = replace(
+        batch,
+        copies=batch.copies[shuffled],
+        copy_bytes=batch.copy_bytes[shuffled],
+        copy_places=places[torch.randperm(len(places))],
+        off_layout_places=operations,
+    )
+    torch.testing.assert_close(network(other), network(batch)[order])
+
+
+def test_more_copies_never_make_it_faster(network):
+    batch = batch_of(operations=0)
+    half = replace(batch, copy_places=batch.copy_places[::2])
+    assert (network(batch) >= network(half)).all()
+
+
+def test_no_copies_and_no_operations(network):
+    assert network(batch_of(copies=0, operations=0)).tolist() == [0.0] * 6
+
+
+def test_every_parameter_learns(network):
+    network.train()
+    CostSample(batch_of(), torch.arange(1, 7), "logistic").loss(network(batch_of())).backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad.abs().sum() > 0, name
+
+
+def test_members_learn_each_from_its_own_scores():
+    runtimes = torch.arange(1, 7)
+    sample = CostSample(batch_of(), runtimes, "logistic")
+    scores = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
+    parts = [pairwise_logistic(own, runtimes) for own in scores]
+    torch.testing.assert_close(sample.loss(scores), sum(parts))
+
+
+def test_the_logistic_loss_against_its_definition():
+    rng = np.random.default_rng(0)
+    scores, runtimes = rng.normal(size=8), rng.integers(100, 130, 8)
+    z = SHARPNESS * (scores - scores.mean()) / scores.std()
+    total = weights = 0.0
+    for i in range(8):
+        for j in range(8):
+            gap = np.log(runtimes[i] / runtimes[j])
+            if gap > 0:
+                weight = gap / (gap + NOISE)
+                total += weight * np.log1p(np.exp(-(z[i] - z[j])))
+                weights += weight
+    loss = pairwise_logistic(torch.from_numpy(scores), torch.from_numpy(runtimes))
+    assert loss.item() == pytest.approx(total / weights)
+    assert pairwise_logistic(torch.zeros(3), torch.ones(3)).item() == 0.0
+    flat = torch.zeros(3, requires_grad=True)
+    pairwise_logistic(flat, torch.tensor([1, 2, 3])).backward()
+    assert flat.grad.isfinite().all(), "scores that are all alike"

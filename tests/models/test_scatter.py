@@ -1,0 +1,49 @@
+"""Both ways of reducing runs of rows give the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.models import scatter
+
+
+@given(
+    degrees=st.lists(st.integers(0, 4), min_size=1, max_size=20),
+    width=st.integers(1, 5),
+    reduce=st.sampled_from(["sum", "mean", "max"]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=40, deadline=None)
+def test_both_reductions_are_equal(degrees, width, reduce, seed):
+    if not scatter.has_torch_scatter("cpu"):
+        pytest.skip("torch_scatter is not installed")
+    generator = torch.Generator().manual_seed(seed)
+    pointers = torch.tensor([0, *np.cumsum(degrees)])
+    shape = (int(pointers[-1]), 3, width)
+    values = torch.randn(shape, generator=generator).double().requires_grad_()
+    one = scatter.segment(values, pointers, reduce)
+    other = scatter.torch_segment(values, pointers, reduce)
+    torch.testing.assert_close(one, other)
+    weights = torch.randn(one.shape, generator=generator).double()
+    torch.testing.assert_close(
+        torch.autograd.grad((one * weights).sum(), values),
+        torch.autograd.grad((other * weights).sum(), values),
+    )
+
+
+def test_the_sum_over_neighbours():
+    messages = torch.tensor([[1.0], [10.0], [100.0]])
+    sources, pointers = torch.tensor([1, 2, 0, 0]), torch.tensor([0, 2, 3, 4])
+    found = scatter.neighbour_sum(messages, sources, pointers)
+    assert found.flatten().tolist() == [110.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("built", [True, False])
+def test_the_network_runs_either_way(monkeypatch, built):
+    monkeypatch.setattr(scatter, "has_torch_scatter", lambda device: built)
+    values = torch.arange(6.0)
+    assert scatter.segment(values, torch.tensor([0, 2, 2, 6]), "mean").tolist() == [0.5, 0, 3.5]

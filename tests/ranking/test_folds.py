@@ -1,0 +1,89 @@
+"""Folds are a pure function of names, K and seed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.files.errors import UserError
+from lib.ranking.folds import assign_folds, family, fold_number, splits_of_fold
+from tests.builders import tiny_settings
+
+NAMES = st.lists(st.text(max_size=8), min_size=2, max_size=40, unique=True)
+
+
+@given(NAMES, st.data())
+@settings(max_examples=60, deadline=None)
+def test_every_name_in_one_fold_of_even_size(names, data):
+    k = data.draw(st.integers(2, len(names)))
+    seed = data.draw(st.integers(0, 2**32))
+    folds = assign_folds(names, k, seed)
+    assert set(folds) == set(names)
+    sizes = Counter(folds.values())
+    assert set(sizes) == set(range(k))
+    assert max(sizes.values()) - min(sizes.values()) <= 1
+    shuffled = data.draw(st.permutations(names))
+    assert assign_folds([*shuffled, shuffled[0]], k, seed) == folds
+
+
+def test_the_same_on_every_machine_and_in_every_version():
+    folds = assign_folds([f"graph_{index}.v1" for index in range(6)], 3, 0)
+    assert [folds[f"graph_{index}.v1"] for index in range(6)] == [0, 0, 2, 1, 1, 2]
+
+
+FAMILIES = st.dictionaries(st.sampled_from("abcdefghijkl"), st.integers(1, 6), min_size=2)
+
+
+@given(FAMILIES, st.data())
+@settings(max_examples=60, deadline=None)
+def test_families_stay_together(sizes, data):
+    names = [f"{one}.v{index}.x" for one, count in sizes.items() for index in range(count)]
+    k = data.draw(st.integers(2, len(sizes)))
+    folds = assign_folds(names, k, 3, "family")
+    assert set(folds) == set(names)
+    assert set(folds.values()) == set(range(k))
+    assert len({(family(name), fold) for name, fold in folds.items()}) == len(sizes)
+    filled = Counter(folds.values())
+    assert max(filled.values()) - min(filled.values()) <= max(sizes.values())
+    assert assign_folds(data.draw(st.permutations(names)), k, 3, "family") == folds
+
+
+def test_fewer_families_than_folds():
+    with pytest.raises(UserError, match="number of families, 2"):
+        assign_folds(["a.1", "a.2", "b.1"], 3, 0, "family")
+
+
+def test_another_seed_deals_otherwise():
+    names = [str(index) for index in range(50)]
+    assert assign_folds(names, 5, 0) != assign_folds(names, 5, 1)
+
+
+@pytest.mark.parametrize("k", [-1, 0, 1, 4])
+def test_too_few_graphs_or_folds(k):
+    with pytest.raises(UserError, match=f"folds_total={k}"):
+        assign_folds(["a", "b", "c", "c"], k, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "fold"),
+    [("fold_0", 0), ("fold_12", 12), ("fold_", None), ("fold_01", None), ("fold_-1", None)]
+    + [(name, None) for name in ("fold_²", "fold_1_old", "folds_1", "fold_1\n", "fold_1.5")],
+)
+def test_a_folds_number_from_its_name(name, fold):
+    assert fold_number(name) == fold
+
+
+def test_the_graphs_of_a_fold():
+    chosen = tiny_settings(folds_total=3)
+    learning, test = [f"g{index}" for index in range(7)], ["z", "a"]
+    dealt = assign_folds(learning, 3, chosen.seed, chosen.keep_together)
+    for fold in range(3):
+        found = splits_of_fold(reversed(learning), test, fold, chosen)
+        assert list(found) == ["valid", "test", "train"]
+        assert found["test"] == ["a", "z"]
+        assert found["valid"] == [name for name in learning if dealt[name] == fold]
+        assert sorted(found["valid"] + found["train"]) == learning
+    assert splits_of_fold(learning, [], 9, chosen)["valid"] == []

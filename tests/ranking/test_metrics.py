@@ -1,0 +1,139 @@
+"""Metrics against scipy and against loops over all pairs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from lib.ranking.metrics import (
+    kendall_tau,
+    mean_metrics,
+    ordered_pair_accuracy,
+    ranking_metrics,
+    tile_score,
+    top_k_slowdown,
+)
+
+TIED = st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 4)), max_size=14)
+DISTINCT = st.integers(2, 14).flatmap(
+    lambda n: st.tuples(st.permutations(range(n)), st.permutations(range(1, n + 1)))
+)
+
+
+def pairs(scores, runtimes):
+    """The signs of (score, runtime) differences of each pair."""
+    for i in range(len(scores)):
+        for j in range(i):
+            yield np.sign(scores[i] - scores[j]), np.sign(runtimes[i] - runtimes[j])
+
+
+def columns(rows) -> tuple[np.ndarray, np.ndarray]:
+    table = np.array(rows, np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+@given(DISTINCT)
+@settings(max_examples=60, deadline=None)
+def test_tau_is_equation_9_without_ties(case):
+    scores, runtimes = map(np.array, case)
+    n = len(scores)
+    expected = 2 / (n * (n - 1)) * sum(a * b for a, b in pairs(scores, runtimes))
+    assert kendall_tau(scores, runtimes) == pytest.approx(expected)
+
+
+@given(TIED)
+@settings(max_examples=100, deadline=None)
+def test_tau_b_with_ties(rows):
+    scores, runtimes = columns(rows)
+    signs = list(pairs(scores, runtimes))
+    ordered = [sum(s[side] != 0 for s in signs) for side in (0, 1)]
+    found = kendall_tau(scores, runtimes)
+    if 0 in ordered:
+        assert found == 0
+    else:
+        assert found == pytest.approx(sum(a * b for a, b in signs) / math.sqrt(math.prod(ordered)))
+        assert found == pytest.approx(stats.kendalltau(scores, runtimes).statistic)
+
+
+@given(TIED)
+@settings(max_examples=100, deadline=None)
+def test_ordered_pair_accuracy_is_a_count(rows):
+    scores, runtimes = columns(rows)
+    right = [(1 + a * b) / 2 for a, b in pairs(scores, runtimes) if b]
+    expected = np.mean(right) if right else 0.5
+    assert ordered_pair_accuracy(scores, runtimes) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("metric", [kendall_tau, ordered_pair_accuracy])
+def test_best_worst_and_nothing_to_order(metric):
+    runtimes = np.array([5, 1, 9, 3])
+    worst, nothing = (0, 0.5) if metric is ordered_pair_accuracy else (-1, 0)
+    assert metric(runtimes * 2.0, runtimes) == pytest.approx(1)
+    assert metric(-runtimes, runtimes) == pytest.approx(worst)
+    for size in (0, 1):
+        assert metric(np.ones(size), np.ones(size)) == nothing
+    assert metric(np.ones(4), runtimes) == nothing
+    assert metric(runtimes, np.ones(4)) == nothing
+
+
+def test_nanoseconds_that_single_precision_cannot_tell_apart():
+    runtimes = np.array([2**40, 2**40 + 1, 2**40 + 2])
+    assert kendall_tau(np.array([1.0, 2.0, 3.0]), runtimes) == pytest.approx(1)
+
+
+@given(TIED, st.integers(1, 16))
+@settings(max_examples=80, deadline=None)
+def test_top_k_and_tile_score(rows, k):
+    assume(rows)
+    scores, runtimes = columns(rows)
+    ranked = sorted(range(len(scores)), key=lambda i: (scores[i], i))  # ties by position
+    best = min(runtimes[i] for i in ranked[:k]) / min(runtimes)
+    assert top_k_slowdown(scores, runtimes, k) == pytest.approx(best - 1)
+    assert tile_score(scores, runtimes, k) == pytest.approx(2 - best)
+
+
+def test_tile_score_takes_five():
+    runtimes = np.array([9, 8, 7, 6, 4, 2])
+    scores = np.arange(6)
+    assert tile_score(scores, runtimes) == 2 - 4 / 2
+    assert tile_score(scores, runtimes, k=6) == 1
+
+
+@pytest.mark.parametrize(
+    "metric", [kendall_tau, ordered_pair_accuracy, lambda s, r: top_k_slowdown(s, r, 1), tile_score]
+)
+@pytest.mark.parametrize(
+    ("scores", "runtimes"),
+    [
+        ([1, 2], [1, 2, 3]),
+        ([[1], [2]], [[1], [2]]),
+        ([1, np.nan], [1, 2]),
+        ([1, 2], [1, np.inf]),
+    ],
+)
+def test_what_is_refused(metric, scores, runtimes):
+    with pytest.raises(ValueError, match=r"expected two equal lengths|finite"):
+        metric(np.array(scores), np.array(runtimes))
+
+
+@pytest.mark.parametrize(("runtimes", "k"), [([], 1), ([1, 2], 0), ([0, 0], 1), ([-1, 2], 1)])
+def test_slowdown_of_nothing(runtimes, k):
+    with pytest.raises(ValueError, match="at least one configuration"):
+        top_k_slowdown(np.zeros(len(runtimes)), np.array(runtimes), k)
+
+
+def test_names_and_means():
+    rows = [ranking_metrics(np.arange(3), np.array(r)) for r in ([1, 2, 3], [3, 2, 1])]
+    assert rows[0].keys() == {
+        *("tau", "ordered_pair_accuracy", "top_1_slowdown", "top_5_slowdown", "top_10_slowdown")
+    }
+    mean = mean_metrics(rows)
+    assert mean["tau"] == pytest.approx(0)
+    assert mean["top_1_slowdown"] == pytest.approx(1)  # (0 + 2) / 2
+    assert mean["top_5_slowdown"] == 0
+    assert mean_metrics([]) == {}

@@ -1,0 +1,316 @@
+"""Collections, the paper's values, overrides, and that nothing is set in vain."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from lib import settings
+from lib.files.errors import UserError
+from lib.settings import BUNDLED_VALUES, KINDS, MODELS, PlusSettings, TileSettings, settings_for
+from tests.stages import REPOSITORY
+from tests.synthetic import write_collection
+
+EVERY = [one for models in MODELS.values() for one in models.values()]
+FIELDS = {field.name for one in EVERY for field in dataclasses.fields(one)}
+
+
+@pytest.mark.parametrize(
+    ("collection", "epochs", "configurations"),
+    [
+        ("layout-xla-random", 750, 128),
+        ("layout-xla-default", 750, 64),
+        ("layout-nlp-random", 1000, 128),
+        ("layout-nlp-default", 1000, 64),
+    ],
+)
+def test_the_papers_values_for_official_data(collection, epochs, configurations):
+    found = settings_for(collection, bundled=False, overrides={"model": "tgraph"})
+    paper = {
+        "epochs": epochs,
+        "configurations": configurations,
+        "hops": 1,
+        "channels": 256,
+        "blocks": 2,
+        "opcode_channels": 16,
+        "layout_channels": 4,
+        "squeeze": 8,
+        "learning_rate": 1e-3,
+        "weight_decay": 1e-5,
+        "warmup": 0.05,
+        "gradient_clip": 1.0,
+        "folds_total": 20,
+        "inference_configurations": 128,
+        "permutations": 10,
+        "best_folds": 4,
+    }
+    assert {name: getattr(found, name) for name in paper} == paper
+    assert found.identifier == collection.replace("-", ":")
+    assert found.folder == Path(collection.replace("-", "/"))
+
+
+def test_the_papers_values_for_tiles():
+    found = settings_for("tile-xla", bundled=False, overrides={})
+    paper = {"epochs": 17.5, "learning_rate": 1e-3, "weight_decay": 1e-5, "folds_total": 20}
+    assert {name: getattr(found, name) for name in paper} == paper
+    assert (found.identifier, found.folder) == ("tile:xla", Path("tile/xla"))
+    assert settings_for("tile-xla", True, {}) == found  # no measurements of tiles are bundled
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("epochs", 0.0), ("kernels", 0), ("configurations", 1), ("channels", 20)]
+)
+def test_values_that_a_tile_collection_cannot_have(name, value):
+    with pytest.raises(UserError, match=f"--{name} {value}"):
+        settings_for("tile-xla", False, {name: value})
+
+
+@pytest.mark.parametrize("collection", BUNDLED_VALUES)
+def test_bundled_data_want_fewer_folds(collection):
+    found = settings_for(collection, bundled=True, overrides={})
+    assert found.folds_total < 20
+    assert found.epochs < 750
+    assert found.score_training
+
+
+def test_overrides_take_precedence():
+    for bundled in (False, True):
+        found = settings_for("layout-nlp-random", bundled, {"epochs": 3, "members": 2})
+        assert (found.epochs, found.members) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [("layout-xla-defualt", "layout-xla-default"), ("nlp-random", "layout-nlp-random")],
+)
+def test_an_unknown_collection_suggests_the_nearest(wrong, near):
+    with pytest.raises(UserError, match=f"did you mean {near}"):
+        settings_for(wrong, False, {})
+
+
+def test_an_unknown_collection_like_none_lists_them_all():
+    with pytest.raises(UserError, match=", ".join(KINDS)) as error:
+        settings_for("0123456789", False, {})
+    assert "did you mean" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("threads", "hops", "epochs", "configurations", "permutations", "best_folds"),
+        *("channels", "opcode_channels", "layout_channels", "squeeze", "validate_every"),
+        *("inference_configurations", "temperature"),
+    ],
+)
+def test_what_must_be_positive(name):
+    with pytest.raises(UserError, match=f"--{name.replace('_', '-')} 0"):
+        settings_for("layout-xla-default", False, {"model": "tgraph", name: 0})
+
+
+def test_a_negative_seed():
+    with pytest.raises(UserError, match="--seed -1"):
+        settings_for("layout-xla-default", False, {"seed": -1})
+
+
+def arguments(*flags: str, collection: str = "layout-xla-default"):
+    return settings.parser("x").parse_args(["--collection", collection, *flags])
+
+
+@pytest.mark.parametrize("chosen", EVERY)
+def test_every_setting_is_a_flag(chosen):
+    collection = {"layout": "layout-xla-default", "tile": "tile-xla"}[chosen.kind]
+
+    def parse(*flags):
+        found = arguments("--model", chosen.model, *flags, collection=collection)
+        assert found.model == chosen.model
+        del found.model
+        return argparse.Namespace(**{**vars(found), "model": chosen.model})
+
+    def given(*flags):
+        found = settings.overrides_in(parse(*flags))
+        assert found.pop("model") == chosen.model
+        return found
+
+    types = {field.name: field.type for field in dataclasses.fields(chosen)}
+    samples = {"int": ("7", 7), "float": ("0.5", 0.5), "str": ("x", "x"), "int | str": ("all",) * 2}
+    for name in types:
+        if name in ("collection", "model"):
+            continue
+        flag = "--" + name.replace("_", "-")
+        if types[name] == "bool":
+            assert given(flag) == {name: True}
+            assert given(flag.replace("--", "--no-")) == {name: False}
+        else:
+            text, value = samples[types[name]]
+            assert given(flag, text) == {name: value}
+    assert given() == {}
+
+
+@pytest.mark.parametrize(
+    ("collection", "flag"),
+    [
+        ("tile-xla", "--hops"),
+        ("layout-xla-default", "--kernels"),
+        ("layout-xla-default", "--segment-nodes"),
+    ],
+)
+def test_flags_of_another_kind_are_refused(collection, flag):
+    with pytest.raises(UserError, match=f"unrecognized arguments: {flag} 2"):
+        arguments(flag, "2", collection=collection)
+
+
+@pytest.mark.parametrize(
+    ("model", "flag"), [("gst", "--squeeze"), ("gst", "--permutations"), ("gat", "--cut")]
+)
+def test_flags_of_another_model_are_refused(model, flag):
+    with pytest.raises(UserError, match=f"unrecognized arguments: {flag} 2"):
+        arguments("--model", model, flag, "2")
+
+
+def test_an_unknown_model_is_refused():
+    with pytest.raises(UserError, match="--model 'gts': not one of tgraph-plus, tgraph, gst"):
+        arguments("--model", "gts")
+    with pytest.raises(UserError, match=r"--model 'gst': not one of tile$"):
+        arguments("--model", "gst", collection="tile-xla")
+
+
+@pytest.mark.parametrize(
+    ("model", "hops", "results", "cache"),
+    [
+        ("tgraph-plus", None, "", "cache-all"),
+        ("tgraph-plus", "2", "", "cache-2"),
+        ("tgraph", None, "@tgraph", "cache"),
+        ("tgraph", "all", "@tgraph", "cache-all"),
+        ("gst", None, "@gst", "cache-all"),
+        ("gat", "1", "@gat", "cache"),
+    ],
+)
+def test_models_lie_side_by_side_and_share_caches(model, hops, results, cache):
+    flags = ["--model", model, *(["--hops", hops] if hops else [])]
+    chosen, _ = settings.resolve(arguments(*flags))
+    assert chosen.results == f"layout-xla-default{results}"
+    assert chosen.cache == Path("layout-xla-default", cache)
+    about = {**dataclasses.asdict(chosen)}
+    assert settings.cache_of(Path("out") / chosen.results, about) == Path("out") / chosen.cache
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--segment-dropout", "1"), "--segment-dropout 1"),
+        (("--segment-dropout", "0.5", "--no-history"), "use --history"),
+        (("--cut", "words"), "--cut 'words': must be one of length, splits"),
+        (("--heads", "3"), "--channels 64: must be a multiple of 3"),
+        (("--hops", "0"), "--hops 0: must be at least 1"),
+    ],
+)
+def test_values_that_gst_cannot_have(flags, message):
+    with pytest.raises(UserError, match=message):
+        settings.resolve(arguments("--model", "gst", *flags))
+
+
+def test_help_shows_the_flags_of_the_collections_kind(capsys):
+    for collection, kind in (("tile-xla", TileSettings), ("layout-nlp-random", PlusSettings)):
+        with pytest.raises(SystemExit):
+            arguments("--help", collection=collection)
+        shown = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+        own = {f"--{f.name.replace('_', '-')}" for f in dataclasses.fields(kind)}
+        every = {f"--{name.replace('_', '-')}" for name in FIELDS}
+        assert shown & every == own
+
+
+def test_without_tile_data_it_says_how_to_get_some(tmp_path):
+    with pytest.raises(UserError) as error:
+        settings.resolve(arguments("--data", str(tmp_path), collection="tile-xla"))
+    assert "make download COLLECTION=tile-xla" in str(error.value)
+    assert f"lib.tpugraphs.convert FILE.pb {tmp_path}/npz/tile/xla/train" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_help_without_a_collection_shows_the_flags_of_every_kind(capsys):
+    with pytest.raises(SystemExit):
+        settings.parser("x").parse_args(["--help"])
+    shown = capsys.readouterr().out
+    for name in FIELDS:
+        assert f"--{name.replace('_', '-')}" in shown
+
+
+def test_a_flag_is_told_wrong_in_one_line():
+    with pytest.raises(UserError, match=r"unrecognized arguments: --no-such .*--help names"):
+        arguments("--no-such", "3")
+    with pytest.raises(UserError, match="--collection"):
+        settings.parser("x").parse_args(["--collection"])
+
+
+def test_resolve_finds_the_root_and_its_settings(tmp_path):
+    write_collection(tmp_path, "layout-xla-default", train=1, valid=0, test=0)
+    chosen, root = settings.resolve(arguments("--data", str(tmp_path), "--epochs", "9"))
+    assert (chosen.epochs, chosen.folds_total) == (9, 20)  # not bundled: official values
+    assert (root.path, root.bundled) == (tmp_path, False)
+
+
+@pytest.mark.parametrize("flag", ["--mod", "--epoch", "--collect"])
+def test_a_shortened_flag_is_refused(flag):
+    with pytest.raises(UserError, match="unrecognized arguments"):
+        arguments(flag, "9")
+
+
+def test_show_prints_every_setting_and_where_it_comes_from(capsys):
+    with pytest.raises(SystemExit) as done:
+        settings.resolve(arguments("--data", str(settings.BUNDLED), "--channels", "8", "--show"))
+    assert not done.value.code
+    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
+    shown = {row[0]: tuple(row[1:]) for row in rows}
+    assert shown["channels"] == ("8", "command line")
+    assert shown["learning-rate"] == ("0.002", "this data root")
+    assert shown["members"] == ("3", "default")
+    assert len(shown) == len(dataclasses.fields(settings.PlusSettings)) + 2  # head, data root
+
+
+def test_show_tells_official_values_from_defaults(tmp_path, capsys):
+    write_collection(tmp_path, "layout-nlp-default", train=1, valid=0, test=0)
+    line = ("--model", "tgraph", "--data", str(tmp_path), "--show")
+    with pytest.raises(SystemExit):
+        settings.resolve(arguments(*line, collection="layout-nlp-default"))
+    assert re.search(r"epochs +1000 +official\n", capsys.readouterr().out)
+
+
+def test_show_needs_no_fold():
+    parsed = settings.parser("x")
+    parsed.add_argument("--fold", required=True)
+    assert parsed.parse_args(["--collection", "tile-xla", "--show"]).fold is None
+
+
+@pytest.mark.parametrize("chosen", EVERY)
+def test_when_training_is_saved_makes_no_other_run(chosen):
+    collection = next(name for name, one in KINDS.items() if one.kind == chosen.kind)
+    one, other = (chosen(collection, save_seconds=seconds) for seconds in (0.0, 60.0))
+    assert settings.described(one) == settings.described(other)
+    fields = {field.name for field in dataclasses.fields(chosen)}
+    assert set(settings.described(one)) == fields - {"save_seconds"}
+    with pytest.raises(UserError, match="--save-seconds -1"):
+        chosen(collection, save_seconds=-1.0).check()
+
+
+def test_every_setting_is_read_somewhere():
+    read = set()
+    for path in (*REPOSITORY.glob("0*.py"), *(REPOSITORY / "lib").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and _holds_settings(node.value, path):
+                read.add(node.attr)
+            elif isinstance(node, ast.Subscript) and _holds_settings(node.value, path):
+                read.add(getattr(node.slice, "value", None))  # stage 1 has them as a dictionary
+    assert FIELDS - read == set()
+
+
+def _holds_settings(node: ast.expr, path: Path) -> bool:
+    """Whether an expression is called what settings are called: s, chosen, [self.]settings."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "settings"
+    names = {"settings", "chosen", "s"} | ({"self"} if path.parent.name == "settings" else set())
+    return isinstance(node, ast.Name) and node.id in names

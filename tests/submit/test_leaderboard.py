@@ -1,0 +1,140 @@
+"""The local leaderboard: truth from labelled files and from measurements that lie apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lib.files.errors import DataError
+from lib.ranking.metrics import kendall_tau
+from lib.settings import BUNDLED, KINDS
+from lib.submit.leaderboard import collection_means, kaggle_mean, score_submission
+from lib.submit.leaderboard import main as score_main
+from lib.tpugraphs.labels import count_configurations, read_runtimes
+from lib.tpugraphs.npz import TileKernel, read_layout, write_tile
+from tests.commands import call
+from tests.synthetic import layout_graph, write_collection
+
+LAYOUT = "layout-xla-default"
+
+
+def write_submission(path: Path, rows: dict[str, np.ndarray]) -> Path:
+    lines = [f"{name}," + ";".join(map(str, order)) for name, order in rows.items()]
+    path.write_text("\n".join(["ID,TopConfigs", *lines]) + "\n")
+    return path
+
+
+def kernel(runtimes: np.ndarray, normalizers: np.ndarray) -> TileKernel:
+    graph = layout_graph("kernel", 0)
+    features = np.zeros((len(runtimes), 24), np.float32)
+    arrays = graph.node_feat, graph.node_opcode, graph.edge_index
+    return TileKernel("kernel", *arrays, features, runtimes, normalizers)
+
+
+@pytest.fixture
+def data(tmp_path) -> Path:
+    """A layout collection whose valid split is labelled, and one tile kernel."""
+    root = tmp_path / "data"
+    write_collection(root, LAYOUT, train=1, valid=2, test=1)
+    runtimes, normalizers = np.array([40, 20, 30, 10, 60, 50, 70]), np.full(7, 10)
+    normalizers[3] = 1  # which makes the fastest run one of the slow ones
+    for split in ("train", "valid"):
+        write_tile(root / "npz/tile/xla" / split / f"{split}.npz", kernel(runtimes, normalizers))
+    return root
+
+
+@pytest.mark.skipif("tile-xla" not in KINDS, reason="no such collection yet")
+def test_a_submission_over_a_labelled_split(tmp_path, data):
+    files = sorted((data / "npz/layout/xla/default/valid").iterdir())
+    truth = {path.name.removesuffix(".npz"): read_layout(path).config_runtime for path in files}
+    rng = np.random.default_rng(0)
+    orders = {graph: rng.permutation(20) for graph in truth}
+    rows = {f"layout:xla:default:{graph}": order for graph, order in orders.items()}
+    rows["tile:xla:valid"] = np.array([0, 3, 4, 5, 6])
+    scores, unknown = score_submission(write_submission(tmp_path / "a.csv", rows), data)
+    assert unknown == []
+    found = dict(scores.select("graph", "score").iter_rows())
+    for graph, order in orders.items():
+        assert found[graph] == pytest.approx(kendall_tau(np.argsort(order), truth[graph]))
+    assert found["valid"] == pytest.approx(2 - 4 / 2)  # 40 / 10 against 20 / 10
+    means = collection_means(scores)
+    assert means["collection"].to_list() == [LAYOUT, "tile-xla"]
+    taus = [found[graph] for graph in orders]
+    assert kaggle_mean(means) == pytest.approx((np.mean(taus) + found["valid"]) / 2)
+    assert means["seen"].to_list() == [None, None]  # nobody knows families here
+
+
+def test_the_true_order_of_the_bundled_test_split_scores_one(tmp_path):
+    table = pl.read_parquet(BUNDLED / "measurements.parquet").filter(pl.col("split") == "test")
+    rows = {}
+    for (collection, graph), own in table.group_by("collection", "graph"):
+        runtimes = own.sort("config")["runtime"].to_numpy()
+        rows[f"{collection.replace('-', ':')}:{graph}"] = np.argsort(runtimes, kind="stable")
+    path = write_submission(tmp_path / "a.csv", rows)
+    scores, unknown = score_submission(path, None)
+    assert (len(scores), unknown) == (len(rows), [])
+    assert scores["score"].min() > 0.98  # equal runtimes are tied, a submission has no ties
+    means = collection_means(scores)
+    assert means["graphs"].sum() == len(rows)
+    assert means["seen"].min() > 0.98
+    assert means["unseen"].min() > 0.98
+
+
+def test_seen_and_unseen_families_are_apart():
+    rows = [
+        ("a.csv", LAYOUT, f"g{i}", "f", seen, "tau", score)
+        for i, (seen, score) in enumerate([(True, 0.5), (True, 0.7), (False, 0.1)])
+    ]
+    columns = ["submission", "collection", "graph", "family", "family_in_training", "metric"]
+    frame = pl.DataFrame(rows, schema=[*columns, "score"], orient="row")
+    row = collection_means(frame).row(0, named=True)
+    assert row["seen"] == pytest.approx(0.6)
+    assert row["unseen"] == pytest.approx(0.1)
+    assert row["mean"] == pytest.approx(1.3 / 3)
+
+
+def test_the_command_ranks_several_submissions_and_writes_every_score(tmp_path, data):
+    path = sorted((data / "npz/layout/xla/default/valid").iterdir())[0]
+    name = f"layout:xla:default:{path.name.removesuffix('.npz')}"
+    order = np.argsort(read_layout(path).config_runtime, kind="stable")
+    good = write_submission(tmp_path / "good.csv", {name: order})
+    bad = write_submission(tmp_path / "bad.csv", {name: order[::-1]})
+    said = call(score_main, bad, good, "--data", data, "--outputs", tmp_path)
+    assert said.returncode == 0, said.stderr
+    last = [line.split() for line in said.stdout.splitlines()[-3:-1]]
+    assert [(words[0], words[2]) for words in last] == [("1", str(good)), ("2", str(bad))]
+    assert "without layout-xla-random" in said.stdout
+    table = pl.read_parquet(tmp_path / "score.parquet")
+    assert table["score"].to_list() == pytest.approx([-1, 1], abs=0.02)
+
+
+def test_rows_nobody_knows_the_truth_of(tmp_path, data):
+    rows = {"layout:xla:default:test_0.v1.0": np.arange(20)}
+    said = call(score_main, write_submission(tmp_path / "a.csv", rows), "--data", data)
+    assert said.returncode == 2
+    assert "the true runtimes of none" in said.stderr
+
+
+@pytest.mark.parametrize("name", ["layout:xla:default:valid_0.v1.0", "layout:abc:default:x", "x"])
+def test_a_bad_row_is_told(tmp_path, data, name):
+    path = write_submission(tmp_path / "a.csv", {name: np.arange(19)})
+    files = (data / "npz/layout/xla/default/valid").iterdir()
+    graph = sorted(files)[0].name.removesuffix(".npz")
+    path.write_text(path.read_text().replace("valid_0.v1.0", graph))
+    with pytest.raises(DataError, match=r"a\.csv"):
+        score_submission(path, data)
+
+
+def test_only_labels_are_read(data, monkeypatch):
+    path = next((data / "npz/tile/xla/train").iterdir())
+    assert count_configurations(path) == {"train": 7}
+    assert read_runtimes(path)["train"].tolist() == [4, 2, 3, 10, 6, 5, 7]
+    np.savez(path.with_name("odd.npz"), config_runtime=np.ones((2, 2), np.int64))
+    with pytest.raises(DataError, match="one dimension"):
+        count_configurations(path.with_name("odd.npz"))
+    np.savez(path.with_name("odd.npz"), other=np.ones(2))
+    with pytest.raises(DataError, match="no such key"):
+        read_runtimes(path.with_name("odd.npz"))

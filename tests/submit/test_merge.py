@@ -1,0 +1,227 @@
+"""The submission of all collections: what is checked before a byte is written."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.cache.format import TABLE
+from lib.files.errors import DataError, UserError
+from lib.files.parquet import write_parquet
+from lib.ranking.metrics import kendall_tau, tile_score
+from lib.settings import settings_class
+from lib.submit.expected import OFFICIAL_TEST, OFFICIAL_TOTAL, Collection, find_collection
+from lib.submit.merge import check_sample, merge
+from lib.submit.merge import main as merge_main
+from lib.submit.rows import check_row, read_ids, read_rows, row_score
+from lib.tpugraphs.roots import DataRoot
+from tests.commands import Said, call
+from tests.synthetic import write_collection
+
+LAYOUT, TILE = "layout-xla-default", "tile-xla"
+
+
+def write_outputs(
+    outputs: Path, name: str, counts: dict[str, int], rng=None, model: str | None = None
+) -> None:
+    """A collection's cache table and a submission that fits it, in a random order."""
+    rng = rng or np.random.default_rng(0)
+    chosen = settings_class(name, model)(collection=name)
+    identifier, folder, cache = chosen.identifier, outputs / chosen.results, outputs / chosen.cache
+    cache.mkdir(parents=True)
+    folder.mkdir(exist_ok=True)
+    sizes = list(counts.values())
+    table = {"graph": list(counts), "original_configurations": sizes, "configurations": sizes}
+    frame = pl.DataFrame(table).with_columns(split=pl.lit("test"), nodes=pl.lit(1))
+    write_parquet(frame, cache / TABLE)
+    lines = ["ID,TopConfigs"]
+    for graph, count in counts.items():
+        order = rng.permutation(count)[: 5 if name == TILE else None]
+        lines.append(f"{identifier}:{graph}," + ";".join(map(str, order)))
+    (folder / "submission.csv").write_text("\n".join(lines) + "\n")
+
+
+def run_merge(outputs: Path, *flags: object, data: Path | None = None) -> Said:
+    """``python -m lib.submit.merge``, in this process."""
+    line = ["--outputs", outputs, "--data", data or outputs / "no-data", *flags]
+    return call(merge_main, *line)
+
+
+@pytest.fixture
+def outputs(tmp_path) -> Path:
+    counts = {"layout": {"a.v1": 4, "b": 7}, "tile": {"k1": 9, "k2": 3}}
+    for name in OFFICIAL_TEST:
+        write_outputs(tmp_path, name, counts[name.split("-")[0]])
+    return tmp_path
+
+
+def test_another_models_submission(outputs):
+    """Of a cache of its own; tiles have no such model, and keep theirs."""
+    for name in OFFICIAL_TEST:
+        if name != TILE:
+            write_outputs(outputs, name, {"c": 5}, model="tgraph")
+    done = run_merge(outputs, "--model", "tgraph")
+    assert done.returncode == 0, done.stderr
+    assert "6 rows, 5 of 5 collections" in done.stdout
+
+
+def test_all_five_collections_become_one_file(outputs):
+    done = run_merge(outputs)
+    assert done.returncode == 0, done.stderr
+    assert "10 rows, 5 of 5 collections" in done.stdout
+    rows = read_rows(outputs / "submission.csv")
+    assert len(rows) == 10
+    for name in OFFICIAL_TEST:
+        own = read_rows(outputs / name / "submission.csv")
+        assert all(np.array_equal(rows[key], order) for key, order in own.items())
+
+
+def test_what_is_missing_is_named_in_one_line_and_nothing_is_written(outputs):
+    (outputs / "tile-xla" / "submission.csv").unlink()
+    lines = (outputs / LAYOUT / "submission.csv").read_text().splitlines()
+    (outputs / LAYOUT / "submission.csv").write_text("\n".join(lines[:-1]) + "\n")
+    done = run_merge(outputs)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "layout:xla:default:b" in done.stderr
+    assert "tile-xla (2 rows; make all COLLECTION=tile-xla)" in done.stderr
+    assert not (outputs / "submission.csv").exists()
+    partial = run_merge(outputs, "--partial")
+    assert partial.returncode == 0
+    assert "missing: " in partial.stdout
+    assert len(read_rows(outputs / "submission.csv")) == 7
+
+
+@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("layout:xla:default:b,0;1;2;3;4;5", "each of 0..6 once"),
+        ("layout:xla:default:b,0;1;2;3;4;5;5", "6 distinct"),
+        ("layout:xla:default:b,0;1;2;3;4;5;7", "1 out of range"),
+        ("layout:xla:default:b,0;1;2;x;4;5;6", "indices joined by ;"),
+        ("layout:xla:default:b,0;1;2;;4;5;6", "indices joined by ;"),
+        ("layout:xla:default:b,0;1;2;-3;4;5;6", "indices joined by ;"),
+        ("layout:xla:default:b,", "indices joined by ;"),
+        ("layout:xla:default:a.v1,0;1;2;3", "each ID once"),
+        ("layout:xla:default:c,0;1;2;3", "a graph of the test split"),
+        ("layout:xla:random:b,0;1;2;3;4;5;6", "a graph of the test split"),
+    ],
+)
+def test_bad_rows_are_refused_even_in_a_partial_submission(outputs, row, message, partial):
+    path = outputs / LAYOUT / "submission.csv"
+    path.write_text("\n".join([*path.read_text().splitlines()[:2], row]) + "\n")
+    done = run_merge(outputs, *(["--partial"] if partial else []))
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert message in done.stderr
+    assert not (outputs / "submission.csv").exists()
+
+
+def test_kaggles_sample_says_which_ids_and_in_which_order(outputs):
+    ids = [name for c in OFFICIAL_TEST for name in read_rows(outputs / c / "submission.csv")]
+    sample = outputs / "sample_submission.csv"
+    sample.write_text("\n".join(["ID,TopConfigs", *(f"{name},0;1" for name in ids[::-1])]))
+    done = run_merge(outputs, "--sample", sample)
+    assert "10 rows of 10 (the sample)" in done.stdout
+    assert read_ids(outputs / "submission.csv") == ids[::-1]
+    sample.write_text("\n".join(["ID,TopConfigs", *(f"{name},0" for name in ids[1:])]))
+    assert "only IDs of the sample" in run_merge(outputs, "--sample", sample).stderr
+    sample.write_text("\n".join(["ID,TopConfigs", *(f"{n},0" for n in ids), "tile:xla:k3,0"]))
+    assert "missing: tile:xla:k3" in run_merge(outputs, "--sample", sample).stderr
+    sample.write_text("ID,TopConfigs\nlayout:abc:a,0\n")
+    with pytest.raises(DataError, match="layout:abc:a"):
+        check_sample(sample)
+
+
+def test_official_data_have_894_rows(tmp_path):
+    """Also: quick at the official size, where a layout row may have 100,000 configurations."""
+    assert OFFICIAL_TOTAL == 894
+    rng = np.random.default_rng(0)
+    for name, graphs in OFFICIAL_TEST.items():
+        size = 100 if name == TILE else 2_000
+        counts = {
+            f"graph_{i}": size * (50 if i == 0 and name != TILE else 1) for i in range(graphs)
+        }
+        write_outputs(tmp_path, name, counts, rng)
+    started = time.process_time()
+    collections = [find_collection(name, tmp_path, tmp_path) for name in OFFICIAL_TEST]
+    merged = merge(collections, official=True)
+    assert time.process_time() - started < 10
+    assert (len(merged.rows), merged.missing) == (894, [])
+    done = run_merge(tmp_path, "--official")
+    assert "894 rows of 894 (the official test split), 5 of 5 collections" in done.stdout
+
+
+def test_too_few_official_graphs_are_told(outputs):
+    done = run_merge(outputs, "--official")
+    assert done.returncode == 2
+    assert "layout-xla-default: 2 of 8 official test graphs" in done.stderr
+
+
+def test_counts_come_from_the_raw_test_split_without_a_cache(tmp_path):
+    write_collection(tmp_path / "data", LAYOUT, train=1, valid=0, test=2)
+    found = find_collection(LAYOUT, tmp_path / "outputs", tmp_path / "data")
+    assert found.ids == {f"layout:xla:default:test_{i}.v1.0": 20 for i in (0, 1)}
+
+
+def test_a_graph_that_the_cache_lacks_is_told(tmp_path):
+    write_collection(tmp_path / "data", LAYOUT, train=1, valid=0, test=2)
+    write_outputs(tmp_path, LAYOUT, {"test_0.v1.0": 20})
+    with pytest.raises(DataError, match=r"no test_1\.v1\.0"):
+        find_collection(LAYOUT, tmp_path, tmp_path / "data")
+
+
+def test_bundled_and_official_rows_do_not_mix(outputs):
+    def collection(name: str, bundled: bool) -> Collection:
+        root = DataRoot(outputs, outputs, bundled)
+        return Collection(name, name.replace("-", ":"), outputs / name / "submission.csv", root, {})
+
+    with pytest.raises(UserError, match="one dataset"):
+        merge([collection(LAYOUT, True), collection(TILE, False)])
+
+
+def test_nothing_to_merge(tmp_path):
+    done = run_merge(tmp_path, "--partial")
+    assert done.returncode == 2
+    assert "no collection has a submission yet" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "ID,Configs\na,0\n", "ID,TopConfigs\n\xff"])
+def test_a_file_that_is_no_submission(tmp_path, text):
+    (tmp_path / "a.csv").write_bytes(text.encode("latin1"))
+    with pytest.raises(DataError, match=r"a\.csv"):
+        read_rows(tmp_path / "a.csv")
+
+
+@given(st.integers(1, 30), st.data())
+def test_rows_are_checked_and_scored_by_kind(count, data):
+    runtimes = np.array(data.draw(st.lists(st.integers(1, 9), min_size=count, max_size=count)))
+    order = np.array(data.draw(st.permutations(range(count))))
+    check_row(Path("a"), "layout:xla:random:g", order, count)
+    places = np.argsort(order)
+    expected = pytest.approx(kendall_tau(places, runtimes))
+    assert row_score("layout:xla:random:g", order, runtimes) == expected
+    best = order[:5]
+    check_row(Path("a"), "tile:xla:g", best, count)
+    assert row_score("tile:xla:g", best, runtimes) == tile_score(places, runtimes, 5)
+    with pytest.raises(DataError):
+        check_row(Path("a"), "layout:xla:random:g", np.append(order, 0), count)
+    with pytest.raises(DataError):
+        check_row(Path("a"), "tile:xla:g", best[:-1], count)
+
+
+def test_another_models_submission_is_another_file(tmp_path):
+    own, other = (
+        find_collection(LAYOUT, tmp_path, tmp_path, model).file for model in (None, "gst")
+    )
+    assert own == tmp_path / LAYOUT / "submission.csv"
+    assert other == tmp_path / f"{LAYOUT}@gst" / "submission.csv"
+    tile = find_collection("tile-xla", tmp_path, tmp_path, "gst").file
+    assert tile == tmp_path / "tile-xla" / "submission.csv"  # has no such model

@@ -1,0 +1,37 @@
+"""Rows of a submission are read to the letter: what a lenient reader would mend is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from lib.files.errors import DataError
+from lib.submit.rows import HEADER, read_rows
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ID,ID\na,0;1\n", "line 1"),
+        (f"\ufeff{HEADER}\na,0;1\n", "line 1"),
+        (f"{HEADER}\na,0;1,5\nb,0;1\n", "line 2"),  # not an index column and two others
+        (f"{HEADER}\na,0;1\nb,0;1,\n", "line 3"),
+        (f"{HEADER}\na,0;1\nb\n", "line 3"),  # not an empty cell
+        (f"{HEADER}\na,\n", "line 2"),
+        (f'{HEADER}\n"a","0;1"\n', "line 2"),
+        (f'{HEADER}\n"a\nb",0;1\n', "line 2"),
+        (f"{HEADER}\na,0;;1\n", "line 2"),
+        (f"{HEADER}\na,0;1\x00\n", "line 2"),
+        (f"{HEADER}\na,0.0;1\n", "line 2"),
+        (f"{HEADER}\na,0;1\n\na,1;0\n", "line 4"),  # an ID twice
+    ],
+)
+def test_a_line_that_is_not_to_the_letter_is_named(tmp_path, text, message):
+    (tmp_path / "a.csv").write_text(text, "utf-8")
+    with pytest.raises(DataError, match=rf"a\.csv: {message}:"):
+        read_rows(tmp_path / "a.csv")
+
+
+def test_words_that_tables_take_for_missing_are_names(tmp_path):
+    (tmp_path / "a.csv").write_text(f"{HEADER}\nNA,0;1\nnull,1;0\n01,0;1\n", "utf-8")
+    found = {name: order.tolist() for name, order in read_rows(tmp_path / "a.csv").items()}
+    assert found == {"NA": [0, 1], "null": [1, 0], "01": [0, 1]}

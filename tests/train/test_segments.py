@@ -1,0 +1,215 @@
+"""Training on whole graphs: what a step is, that it learns, and that a kill changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from lib.cache.codec import decode_layouts
+from lib.cache.graph import CachedGraph
+from lib.cache.reader import Cache
+from lib.cache.writer import CacheWriter
+from lib.files.errors import UserError
+from lib.models import build_network
+from lib.runs.memory import Estimate, out_of_memory_told
+from lib.settings import MODELS
+from lib.train import loop
+from lib.train.kinds import load_fold
+from lib.train.loop import FoldTraining, new_network
+from lib.train.steps import SegmentSteps
+from tests.builders import COLLECTION, cached_graph
+
+TINY = {"epochs": 4, "configurations": 8, "inference_configurations": 8, "folds_total": 2}
+OWN = {
+    "gst": {"channels": 8, "heads": 2, "segment_nodes": 4, "trained_segments": 1},
+    "gat": {"channels": 8, "heads": 2},
+    "partitioning": {"channels": 8, "heads": 2, "trained_nodes": 5},
+    "pooling": {},
+}
+TIMES = ("seconds", "configurations_per_second")
+
+
+def settings_of(model: str, **overrides):
+    return MODELS["layout"][model](COLLECTION, **{**TINY, **OWN[model], **overrides})
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Cache:
+    """Ten graphs whose runtime is, but for a constant, the sum of their cells' first digits."""
+    folder = tmp_path_factory.mktemp("cache")
+    with CacheWriter(folder) as writer:
+        for seed in range(10):
+            graph = cached_graph(seed, name=f"g{seed}", configurations=24)
+            digits = decode_layouts(graph.dictionary[graph.cells])[..., 0].astype(np.int64)
+            runtime = 1000 + digits.sum(axis=1)
+            writer.add(CachedGraph(**{**vars(graph), "runtime": runtime}), {})
+        writer.finish({"fingerprint": "x", "settings": {}})
+    return Cache(folder)
+
+
+def training(cache: Cache, model: str, **overrides) -> FoldTraining:
+    settings = settings_of(model, **overrides)
+    data = load_fold(cache, 0, settings)
+    network = new_network(lambda: build_network(settings), data, settings.seed, 0)
+    return FoldTraining(network, data, settings, 0)
+
+
+def finished(cache: Cache, model: str, state: Path, **overrides) -> FoldTraining:
+    made = training(cache, model, **overrides)
+    list(made.run(state, "a"))
+    return made
+
+
+def assert_same_bits(one: FoldTraining, other: FoldTraining) -> None:
+    for name, tensor in one.network.state_dict().items():
+        assert torch.equal(tensor, other.network.state_dict()[name]), name
+    rows = [
+        [{k: v for k, v in row.items() if k not in TIMES} for row in side.progress.history]
+        for side in (one, other)
+    ]
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("model", OWN)
+def test_it_learns(cache, model, tmp_path):
+    made = finished(cache, model, tmp_path / "state", epochs=40, learning_rate=2e-2)
+    first, last = made.progress.history[0]["loss"], made.progress.history[-1]["loss"]
+    assert last < 0.75 * first
+    made.data.valid = made.data.train
+    made.network.eval()
+    graphs = made.data.validate(made.network, made.settings)
+    assert np.mean([metrics["tau"] for metrics in graphs.values()]) > 0.3
+
+
+@pytest.mark.parametrize("model", OWN)
+def test_gradients_reach_every_parameter(cache, model, tmp_path):
+    options = {"trained_segments": 3} if model == "gst" else {}
+    made = finished(cache, model, tmp_path / "state", epochs=1, **options)
+    assert all(p.grad.abs().max() > 0 for p in made.network.parameters() if p.ndim > 1)
+
+
+@pytest.mark.parametrize("model", OWN)
+@pytest.mark.parametrize("options", [{}, {"segment_dropout": 0.5}, {"history": False}])
+def test_killed_and_resumed_it_ends_with_the_same_bits(
+    cache, model, options, tmp_path, monkeypatch
+):
+    if options and model != "gst":
+        pytest.skip("settings of GST")
+    undisturbed = finished(cache, model, tmp_path / "a" / "state", epochs=6, **options)
+    clock = iter(range(0, 100_000, 25))  # every second epoch is saved
+    monkeypatch.setattr(
+        loop,
+        "time",
+        SimpleNamespace(monotonic=lambda: next(clock), perf_counter=loop.time.perf_counter),
+    )
+    killed = training(cache, model, epochs=6, save_seconds=30.0, **options)
+    state = tmp_path / "b" / "state"
+    epochs = killed.run(state, "a")
+    for _ in range(3):
+        next(epochs)
+    killed._epoch()  # after the last save: the table is further than the network's state
+    resumed = finished(cache, model, state, epochs=6, **options)
+    assert 0 < resumed.resumed_at < 4
+    assert_same_bits(resumed, undisturbed)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_lost_table_begins_anew_and_ends_the_same(cache, tmp_path, again):
+    undisturbed = finished(cache, "gst", tmp_path / "a" / "state")
+    state = tmp_path / "b" / "state"
+    epochs = training(cache, "gst", save_seconds=0.0).run(state, "a")
+    for _ in range(3):
+        next(epochs)
+    (tmp_path / "b" / "history.bin").unlink()
+    if again:  # killed once more, before its first save: nothing of the lost run may be left
+        next(training(cache, "gst").run(state, "a"))
+    resumed = finished(cache, "gst", state)
+    assert resumed.resumed_at == 0
+    assert_same_bits(resumed, undisturbed)
+    resumed.end(state)
+    assert not list((tmp_path / "b").iterdir())
+
+
+def steps_of(cache: Cache, tmp_path: Path, **overrides) -> tuple[FoldTraining, SegmentSteps]:
+    made = training(cache, "gst", **overrides)
+    made.data.begin(tmp_path / "state", "a", 0)
+    return made, made.data.how
+
+
+def test_the_table_is_read_instead_of_computing(cache, tmp_path):
+    made, steps = steps_of(cache, tmp_path)
+    graph, rows = made.data.graph(made.data.train[0]), np.arange(6)
+    counts = []
+    for _ in range(3):
+        batch = steps.batch(graph, rows, np.random.default_rng(0))
+        scores = made.network(batch)
+        counts.append([(part.number, part.trained) for part in batch.found])
+        steps.done(graph, rows, batch)
+    assert [len(found) for found in counts] == [len(graph), 1, 1]
+    assert [sum(trained for _, trained in found) for found in counts] == [1, 1, 1]
+    # The network has not changed, so what it remembers is what it would compute.
+    steps.table = None
+    everything = steps.batch(graph, rows, np.random.default_rng(0))
+    torch.testing.assert_close(scores, made.network(everything))
+    more = SegmentSteps(cache, made.data.train, settings_of("gst"))
+    more.begin(tmp_path / "other", "a", 0)
+    batch = more.batch(graph, np.arange(3), np.random.default_rng(1))
+    made.network(batch)
+    more.done(graph, np.arange(3), batch)
+    batch = more.batch(graph, np.arange(5), np.random.default_rng(2))
+    made.network(batch)  # of the second round only new configurations are computed
+    computed = {part.number: part.places.tolist() for part in batch.found if not part.trained}
+    assert all(places == [3, 4] for places in computed.values())
+
+
+def test_segment_dropout_keeps_the_expected_sum(cache, tmp_path):
+    made, steps = steps_of(cache, tmp_path, segment_dropout=0.5, trained_segments=1)
+    graph, rows = made.data.graph(made.data.train[0]), np.arange(4)
+    generator, count = np.random.default_rng(0), 3000
+    weights = np.zeros(len(graph))
+    for _ in range(count):
+        batch = steps.batch(graph, rows, generator)
+        for part in batch.parts:
+            weights[part.number] += part.weight / count
+    np.testing.assert_allclose(weights, 1, atol=0.08)
+
+
+def test_nothing_is_dropped_without_dropout(cache, tmp_path):
+    made, steps = steps_of(cache, tmp_path)
+    graph = made.data.graph(made.data.train[0])
+    batch = steps.batch(graph, np.arange(4), np.random.default_rng(0))
+    assert sorted(part.number for part in batch.parts) == list(range(len(graph)))
+
+
+def test_a_table_that_is_too_large_is_refused(cache):
+    with pytest.raises(UserError, match="--history-gigabytes"):
+        load_fold(cache, 0, settings_of("gst", history_gigabytes=1e-6))
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried")]
+)
+def test_out_of_memory_is_told_in_one_line(error):
+    estimate = Estimate(3 * 10**9, "a step of gat on g", "use MODEL=gst", 10**9)
+    with (
+        pytest.raises(UserError) as told,
+        out_of_memory_told(estimate, torch.device("meta")),
+    ):
+        raise error
+    assert str(told.value) == (
+        "out of memory: a step of gat on g takes about 3.0 GB, --memory-gigabytes allows 1.0 GB; "
+        "use MODEL=gst"
+    )
+
+
+def test_other_errors_pass():
+    estimate = Estimate(1, "a", "b", 1)
+    with (
+        pytest.raises(RuntimeError, match="shape"),
+        out_of_memory_told(estimate, torch.device("meta")),
+    ):
+        raise RuntimeError("shape mismatch")
