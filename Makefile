@@ -205,8 +205,9 @@ $(TEST_READY): tests/requirements.txt $(READY)
 	$(RUN) -m pip install --quiet -r $<
 	touch $@
 
-test: lint  ## lint and all tests
-	$(RUN) -m pytest -q
+# A file's tests share what they set up, so that each file goes to one process.
+test: lint  ## lint and all tests, on all cores
+	$(RUN) -m pytest -q -n $(JOBS) --dist loadfile
 
 lint: $(TEST_READY) $(NATIVE_READY)  ## ruff check and ruff format --check
 	$(RUN) -m ruff check .

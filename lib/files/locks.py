@@ -52,7 +52,7 @@ def _locked(path: Path, artifact: Path) -> tuple[int, bool]:
     """A descriptor of the locked file, and whether another process had it before."""
     waited = False
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
             if not _try_lock(descriptor, fcntl.LOCK_EX):
                 if not waited:

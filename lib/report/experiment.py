@@ -130,6 +130,10 @@ class Experiment:
         return next((self.stages[k]["experiment"] for k in order if k in self.stages), "")
 
 
+STUDY = {  # columns that every study has, beside the choices it is about
+    **{"study": "text", "graphs": "integer", "score": "number", "standard_error": "number?"},
+    **{"difference": "number", "difference_standard_error": "number?", "default": "flag"},
+}
 NO_SETTINGS = ("data", "identity", "fold", "collection")
 
 
@@ -161,7 +165,7 @@ def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experimen
         graphs=read_table(cache) if (cache / TABLE).exists() else pl.DataFrame(),
         stages=_records(folder, cache),
         cache=cache,
-        study=_table(study, {"study": "text"}, "run 04_ensemble.py --study again"),
+        study=_table(study, STUDY, "run make study again"),
     )
     _check_rows(experiment)
     return experiment

@@ -102,6 +102,18 @@ def test_the_lock_is_never_what_a_stage_fails_for(tmp_path):
         assert not waited
 
 
+@pytest.mark.parametrize("target", ["mine.txt", "nowhere", "x.lock"])
+def test_a_link_in_the_locks_place_is_not_followed(tmp_path, target):
+    """Else what it leads to would be written over."""
+    (tmp_path / ".make").mkdir()
+    (tmp_path / ".make" / "mine.txt").write_text("mine")
+    (tmp_path / ".make" / "x.lock").symlink_to(target)
+    with only_writer(tmp_path, tmp_path / "x") as waited:
+        assert not waited
+    assert (tmp_path / ".make" / "mine.txt").read_text() == "mine"
+    assert lock_files(tmp_path) in (["mine.txt"], ["mine.txt", "x.lock"], ["x.lock", "mine.txt"])
+
+
 def test_of_two_writers_of_a_file_each_keeps_what_it_has_begun(tmp_path):
     with atomic_file(tmp_path / "a") as one:
         one.write_text("1")

@@ -83,7 +83,8 @@ def test_errors_say_what_to_do(tmp_path, second, message):
     for name in ("random", "default"):
         write_outputs(tmp_path / "several" / f"layout-nlp-{name}", rows(*[0] * 8))
     write_outputs(tmp_path / "others", {"x": graph_row(0.1)})
-    write_outputs(tmp_path / "tile-xla", rows(*[0] * 8), collection="tile-xla")
+    tiles = {name: {**row, "tile_score": 0.9} for name, row in rows(*[0] * 8).items()}
+    write_outputs(tmp_path / "tile-xla", tiles, collection="tile-xla")
     with pytest.raises(UserError, match=message):
         read_two(one, tmp_path / second)
 

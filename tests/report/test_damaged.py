@@ -95,6 +95,15 @@ def test_a_history_of_what_is_no_number(folder, column, kind):
         write_report(folder)
 
 
+@pytest.mark.parametrize("column", ["study", "graphs", "score", "difference", "default"])
+@pytest.mark.parametrize("kind", [pl.Date, pl.List(pl.Float64)])
+def test_a_study_of_other_columns(folder, column, kind):
+    path = folder / "study" / "study.parquet"
+    write_parquet(pl.read_parquet(path).with_columns(pl.lit(None, kind).alias(column)), path)
+    with pytest.raises(DataError, match=rf"study\.parquet: {column}: .*; run make study again"):
+        write_report(folder)
+
+
 def test_files_of_other_names_are_no_folds(folder):
     for name in ("fold_²", "fold_", "fold_1_old", "fold_-1"):
         write_json(folder / name / "metrics.json", [])

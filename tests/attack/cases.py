@@ -1,0 +1,173 @@
+"""A case: from a seed and a number to damage, the commands that read it, and a verdict."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from tests.attack import mutations, runner, world
+from tests.attack.commands import KINDS, Command, all_commands, matches
+from tests.attack.judging import GONE, SUCCESS, WORSE, Result, Verdict, judge
+from tests.attack.mutations import flags
+from tests.attack.mutations.values import SEALED
+from tests.attack.snapshot import FOLDER, Snapshot, snapshot
+
+ONCE_MORE = 0.1  # how often something else is damaged as well
+APART = (".parquet", ".safetensors")  # polars and torch would start threads
+FOLLOWED = 0.5  # how often the stages after one that succeeded are run
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """What all cases share: an undamaged tree, and what is known of it.
+
+    Attributes:
+        folder: the tree.
+        files: its files, by relative names.
+        commands: by name.
+        known: the flags that each command's help names.
+        results: what each command makes of the undamaged tree.
+    """
+
+    folder: Path
+    files: list[str]
+    commands: dict[str, Command]
+    known: dict[str, list[str]]
+    results: dict[str, Result]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of a case.
+
+    Attributes:
+        number: of the case.
+        kind: of what was damaged first.
+        command: that ended as ``verdict`` says, or the last one.
+        damage: in words.
+        verdict: of the first command that ended worse, or else of the first of all.
+        outcome: of ``command``.
+    """
+
+    number: int
+    kind: str
+    command: str
+    damage: str
+    verdict: Verdict
+    outcome: runner.Outcome
+
+
+def build(folder: Path) -> Attacked:
+    """Make the undamaged tree in a folder, and note what its commands make of it.
+
+    Raises:
+        RuntimeError: if a command does not succeed on undamaged files.
+    """
+    tree = folder / "undamaged"
+    tree.mkdir(parents=True)
+    world.build(tree)
+    found = snapshot(tree)
+    known, results = {}, {}
+    for name, command in all_commands().items():
+        shutil.copytree(tree, folder / "try")
+        said = world.succeed(command, folder / "try").stdout if command.says else None
+        if not command.says and command.products:
+            world.succeed(command, folder / "try")
+        made = {n: w for n, w in snapshot(folder / "try").items() if matches(n, command.products)}
+        results[name] = Result(made, said)
+        shutil.rmtree(folder / "try")
+        help = runner.run((*command.words, "--help"), tree).stdout
+        known[name] = sorted(set(re.findall(r"--[a-z][a-z-]+", help)))
+    files = sorted(name for name, what in found.items() if what != FOLDER)
+    return Attacked(tree, files, all_commands(), known, results)
+
+
+def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree: Path) -> Report:
+    """Run a case.
+
+    Args:
+        attacked: what it damages a copy of.
+        seed, number: which case.
+        only: kinds of targets to choose from; all if empty.
+        tree: where to put the copy, a folder that is not there.
+    """
+    rng = Random(f"{seed} {number}")
+    kind = rng.choice(only or KINDS)
+    fitting = [one for one in attacked.commands.values() if _targets(one, kind)]
+    command = rng.choice(fitting)
+    shutil.copytree(attacked.folder, tree)
+    words, kinds, damage = command.words, {kind}, []
+    if kind == "flags":
+        words, what = flags.mutate(words, attacked.known[command.name], rng)
+        damage.append(what)
+    else:
+        damage.append(_damage(attacked, tree, command, kind, kinds, rng))
+    if rng.random() < ONCE_MORE:
+        more = rng.choice(sorted(command.reads))
+        damage.append(_damage(attacked, tree, command, more, kinds, rng))
+    followed = rng.random() < FOLLOWED
+    verdict, outcome = _run(attacked, command, words, kinds, tree)
+    follow = command.then if followed and kind == "raw" and verdict.outcome == SUCCESS else ()
+    for name in follow:
+        after, said = _run(attacked, attacked.commands[name], (), {"raw"}, tree)
+        if after.outcome == WORSE:
+            return Report(number, kind, name, "; ".join(damage), after, said)
+        if after.outcome != SUCCESS:
+            break
+    return Report(number, kind, command.name, "; ".join(damage), verdict, outcome)
+
+
+def _targets(command: Command, kind: str) -> tuple[str, ...]:
+    """Patterns of a command's files of a kind; something for flags, which every command has."""
+    if kind == "flags":
+        return command.words
+    return command.writes if kind == "outputs" else command.reads.get(kind, ())
+
+
+def _damage(
+    attacked: Attacked, tree: Path, command: Command, kind: str, kinds: set[str], rng: Random
+) -> str:
+    """Damage one of a command's files of a kind; returns what was done, in words.
+
+    To ``kinds`` are added the file's, ``SEALED`` if nothing can tell of the damage, and ``GONE`` if
+    the file is not there any more.
+    """
+    patterns = _targets(command, kind)
+    files = [name for name in attacked.files if matches(name, patterns)]
+    if kind == "outputs":  # what is not there yet can have something else in its place
+        files += [one for one in patterns if "*" not in one and one not in files]
+    name = rng.choice(files)
+    others = [tree / one for one in attacked.files if Path(one).suffix == Path(name).suffix]
+    others = rng.choice((others, [tree / one for one in attacked.files if ".html" not in one]))
+    change = mutations.misplace if kind == "outputs" else mutations.mutate
+    drawn = Random(rng.random())
+    apart = runner.call if Path(name).suffix in APART else _here
+    what = apart(lambda: change(tree / name, drawn, others))
+    kinds |= {kind, *([SEALED] * (SEALED in what)), *([GONE] * (not _there(tree / name)))}
+    return f"{name}: {what}"
+
+
+def _here(function: Callable[[], str]) -> str:
+    return function()
+
+
+def _there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a link to itself
+        return True
+
+
+def _run(
+    attacked: Attacked, command: Command, words: Sequence[str], kinds: set[str], tree: Path
+) -> tuple[Verdict, runner.Outcome]:
+    before: Snapshot = snapshot(tree)
+    stdin = tree / command.stdin if command.stdin else None
+    stdin = stdin if stdin and stdin.is_file() else None
+    outcome = runner.run(words or command.words, tree, stdin)
+    given = attacked.results[command.name]
+    return judge(command, outcome, kinds, before, snapshot(tree), given), outcome

@@ -1,0 +1,48 @@
+"""What lies in a tree of files: enough to tell that nothing of it has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+
+LARGEST = 1 << 26  # bytes of a file whose content is compared; of larger ones size and time are
+FOLDER, LOCK = "folder", ".lock"
+Snapshot = dict[str, str]
+
+
+def snapshot(folder: Path) -> Snapshot:
+    """What is at each path below a folder, by its relative name: kind, permissions, content."""
+    found: Snapshot = {}
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        with os.scandir(folder / inside) as entries:
+            for entry in entries:
+                name = f"{inside}/{entry.name}" if inside else entry.name
+                found[name] = _what(entry)
+                if found[name] == FOLDER:
+                    waiting.append(name)
+    return found
+
+
+def differences(before: Snapshot, after: Snapshot) -> list[str]:
+    """The paths that are not as they were, sorted; new folders and locks do not count."""
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    kept = (name for name in changed if not name.endswith(LOCK))
+    return sorted(name for name in kept if name in before or after[name] != FOLDER)
+
+
+def _what(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return f"link to {Path(entry.path).readlink()}"
+    if entry.is_dir():
+        return FOLDER
+    about = entry.stat(follow_symlinks=False)
+    kind = f"{stat.S_IFMT(about.st_mode):o} {stat.S_IMODE(about.st_mode):o}"
+    if not stat.S_ISREG(about.st_mode):
+        return kind
+    if about.st_size > LARGEST:
+        return f"{kind} {about.st_size} {about.st_mtime_ns}"
+    return f"{kind} {hashlib.blake2b(Path(entry.path).read_bytes()).hexdigest()}"

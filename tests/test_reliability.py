@@ -1,0 +1,31 @@
+"""docs/reliability.md names tests that are there."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.stages import REPOSITORY
+
+PAGE = REPOSITORY / "docs" / "reliability.md"
+CITED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+
+def names_in(path: str) -> set[str]:
+    """The tests of a file, and its classes of tests."""
+    tree = ast.parse((REPOSITORY / path).read_text(encoding="utf-8"))
+    found = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return {name for name in found if name.lower().startswith("test")}
+
+
+def test_every_test_that_is_cited_is_there():
+    cited = CITED.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(cited) > 30
+    missing = [f"{path}::{name}" for path, name in cited if name not in names_in(path)]
+    assert missing == []
+
+
+def test_every_promise_has_a_test():
+    rows = [row for row in PAGE.read_text(encoding="utf-8").splitlines() if row.startswith("| **")]
+    assert len(rows) > 10
+    assert all(CITED.search(row.split("|")[2]) for row in rows)
