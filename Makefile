@@ -191,7 +191,7 @@ $(READY): requirements.txt
 	$(RUN) -m pip install --quiet $$(grep -E '^(setuptools|wheel|ninja|torch|numpy)==' $<)
 	@echo 'setup: compiling torch-scatter (some minutes, once)'
 	printf '[build_ext]\nparallel = %s\n' $(JOBS) >$(VENV)/build.cfg
-	CFLAGS=-g0 DIST_EXTRA_CONFIG=$(abspath $(VENV))/build.cfg $(RUN) -m pip install \
+	CFLAGS=-g0 DIST_EXTRA_CONFIG="$$(realpath $(VENV))/build.cfg" $(RUN) -m pip install \
 		--no-build-isolation --progress-bar off $$(grep '^torch-scatter==' $<)
 	$(RUN) -m pip install --quiet --no-build-isolation -r $<
 	touch $@
