@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,7 @@ class Cache:
         self.manifest = read_manifest(folder)
         self.form = form_of(self.manifest["entries"])
         checksums = self.manifest["checksums"]
-        # The table first: it says at its end whether it is one, before gigabytes of it are read.
-        self.table = read_table(folder)
-        check_file(folder, TABLE, checksums)
+        self.table = _read_table(folder, checksums)
         for array in self.form.arrays:
             check_file(folder, f"{array}.bin", checksums, self._bytes_of(array))
         self.arrays = {name: self._mapped(name) for name in self.form.arrays}
@@ -81,9 +80,17 @@ def read_table(folder: Path) -> pl.DataFrame:
     """A row a graph: its name and split, offsets and counts, and its sizes before stage 1.
 
     Raises:
-        DataError: if the table is missing or damaged.
+        UserError: if there is no cache in ``folder``.
+        DataError: if the table is missing, damaged or of another cache.
     """
-    return read_parquet(folder / TABLE, COLUMNS, advice(folder), others=True)
+    return _read_table(folder, read_manifest(folder)["checksums"])
+
+
+def _read_table(folder: Path, checksums: Mapping[str, str]) -> pl.DataFrame:
+    # Before it is compared: it says at its end whether it is one, without gigabytes being read.
+    table = read_parquet(folder / TABLE, COLUMNS, advice(folder), others=True)
+    check_file(folder, TABLE, checksums)
+    return table
 
 
 def original_configurations(table: pl.DataFrame) -> dict[str, int]:

@@ -18,6 +18,7 @@ from tests.attack.snapshot import FOLDER, Snapshot, snapshot
 
 ONCE_MORE = 0.1  # how often something else is damaged as well
 APART = (".parquet", ".safetensors")  # polars and torch would start threads
+UNCHECKED = ("history.bin", "history.log")  # of a fold that is being trained: no checksum
 FOLLOWED = 0.5  # how often the stages after one that succeeded are run
 
 
@@ -147,7 +148,8 @@ def _damage(
     drawn = Random(rng.random())
     apart = runner.call if Path(name).suffix in APART else _here
     what = apart(lambda: change(tree / name, drawn, others))
-    kinds |= {kind, *([SEALED] * (SEALED in what)), *([GONE] * (not _there(tree / name)))}
+    sealed = SEALED in what or Path(name).name in UNCHECKED
+    kinds |= {kind, *([SEALED] * sealed), *([GONE] * (not _there(tree / name)))}
     return f"{name}: {what}"
 
 

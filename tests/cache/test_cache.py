@@ -11,7 +11,7 @@ import pytest
 from lib.cache.format import FORMS
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import read_manifest, write_manifest
-from lib.cache.reader import Cache
+from lib.cache.reader import Cache, read_table
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import write_json
 from lib.files.errors import DataError, UserError
@@ -91,6 +91,16 @@ def test_an_array_of_another_size_is_not_believed(tmp_path, name, change):
         )
     with pytest.raises(DataError, match=name):
         Cache(tmp_path / "cache")
+
+
+def test_a_table_of_another_cache(tmp_path):
+    """Whole in itself, with a checksum of its own, but not the one that this manifest means."""
+    write(tmp_path / "cache", mixed_graphs())
+    write(tmp_path / "other", mixed_graphs()[:1])
+    shutil.copy(tmp_path / "other" / "graphs.parquet", tmp_path / "cache")
+    for read in (Cache, read_table):
+        with pytest.raises(DataError, match=r"graphs\.parquet: checksum: .*; run 01_preprocess"):
+            read(tmp_path / "cache")
 
 
 def test_a_link_to_itself(tmp_path):
