@@ -53,10 +53,10 @@ def check_told(done: subprocess.CompletedProcess, outputs: Path, reason: str) ->
 
 @pytest.mark.parametrize(
     ("size", "flags"),
-    [(2_000, ["--jobs", 1]), (2_000, ["--jobs", 2]), (100_000, ["--jobs", 2])],
+    [(1, ["--jobs", 2]), (2_000, ["--jobs", 1]), (2_000, ["--jobs", 2]), (100_000, ["--jobs", 2])],
 )
 def test_a_disk_that_is_full_drops_no_graph(root, tmp_path, size, flags):
-    """A limit on the size of files, for a worker's own (2 kB) and for the joined ones (100 kB)."""
+    """A limit on the size of files: for joblib's own (1 B), a worker's and for the joined ones."""
     flags = [*flags, "--keep-going"]
     done = stage(root, tmp_path, *flags, limit=(resource.RLIMIT_FSIZE, size))
     check_told(done, tmp_path, "File too large")

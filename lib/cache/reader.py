@@ -13,9 +13,11 @@ import polars as pl
 from lib.cache.format import TABLE, form_of
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import advice, check_file, read_manifest
+from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 
-# Of the table, beside what its kind of graphs has: offsets, and counts of other arrays.
+# Of the table, beside what its kind of graphs has: offsets, counts and sizes, all of them integers.
+TEXTS = ("graph", "split", "cell_type", "source", "fingerprint")
 COLUMNS = {"graph": "text", "split": "text", "nodes": "integer", "configurations": "integer"}
 
 
@@ -90,6 +92,10 @@ def _read_table(folder: Path, checksums: Mapping[str, str]) -> pl.DataFrame:
     # Before it is compared: it says at its end whether it is one, without gigabytes being read.
     table = read_parquet(folder / TABLE, COLUMNS, advice(folder), others=True)
     check_file(folder, TABLE, checksums)
+    for name, dtype in table.schema.items():
+        if not (dtype == pl.String if name in TEXTS else dtype.is_integer()):
+            expected = f"{'text' if name in TEXTS else 'integers'}; {advice(folder)}"
+            raise DataError(folder / TABLE, name, dtype, expected)
     return table
 
 

@@ -25,6 +25,7 @@ LARGEST_RANK = 6  # of operands whose dimensions are matched; others count as ro
 NUMBERS = "convolution_dim_numbers_"
 OUTPUT, INPUT, KERNEL = range(3)  # roles: what a layout of a configurable node is the layout of
 OPERAND_ROLES = (INPUT, KERNEL)
+Split = tuple[Order, Order, Order]  # an operand's batch, free and contracted dimensions
 
 
 @dataclass(frozen=True)
@@ -184,15 +185,35 @@ def dot_numbers(lhs: Shape, rhs: Shape, out: Shape) -> DotNumbers | None:
 
 def _oddity(numbers: DotNumbers, rank: int) -> tuple:
     """The smaller, the plainer; ``rank`` is the left operand's."""
-    lhs, rhs = numbers.contracted
-    moved = sum(abs(d - i) for side in numbers.batch for i, d in enumerate(side))
-    batch = len(numbers.batch[0])
-    late = sum(rank - 1 - d for d in lhs)
-    early = sum(abs(d - batch) for d in rhs)
-    return not lhs, moved, -batch, late, early, rhs != tuple(sorted(rhs))
+    sides = list(zip(numbers.batch, numbers.free, numbers.contracted, strict=True))
+    (moved, late), (also_moved, *early) = _left_oddity(sides[0], rank), _right_oddity(sides[1])
+    return not numbers.contracted[0], moved + also_moved, -len(numbers.batch[0]), late, *early
+
+
+def _left_oddity(split: Split, rank: int) -> tuple[int, int]:
+    """What the left operand's part adds: batch dimensions moved, contracted ones not at its end."""
+    batch, _, contracted = split
+    return _moved(batch), sum(rank - 1 - d for d in contracted)
+
+
+def _right_oddity(split: Split) -> tuple[int, int, bool]:
+    """What the right operand's part adds: as the left one's, contracted ones not at its start."""
+    batch, _, contracted = split
+    early = sum(abs(d - len(batch)) for d in contracted)
+    return _moved(batch), early, contracted != tuple(sorted(contracted))
+
+
+def _moved(batch: Order) -> int:
+    return sum(abs(d - i) for i, d in enumerate(batch))
 
 
 def _candidates(lhs: Shape, rhs: Shape, out: Shape) -> Iterator[DotNumbers]:
+    """Dimension numbers that fit, the plainest among them.
+
+    Both operands' parts depend on one another only by the sizes of the dimensions that are
+    contracted, so that of either the plainest of each list of sizes is enough. (Pairs of all
+    would be hundreds of thousands where a tensor of rank 6 has the same size everywhere.)
+    """
     for batch in range(min(len(lhs), len(rhs), len(out)) + 1):
         twice = len(lhs) + len(rhs) - len(out) - batch
         if twice < 0 or twice % 2:
@@ -200,15 +221,21 @@ def _candidates(lhs: Shape, rhs: Shape, out: Shape) -> Iterator[DotNumbers]:
         shared = out[:batch]
         count = twice // 2  # contracted dimensions
         lhs_free, rhs_free = out[batch : len(lhs) - count], out[len(lhs) - count :]
-        for left in _splits(lhs, shared, count, lhs_free):
-            sizes = [lhs[d] for d in left[2]]
-            for right in _splits(rhs, shared, count, rhs_free, sizes):
+        lefts = list(_splits(lhs, shared, count, lhs_free))
+        lefts.sort(key=lambda left: _left_oddity(left, len(lhs)))  # keeps the order of equal ones
+        plainest: dict[Shape, Split] = {}
+        for left in lefts:
+            plainest.setdefault(tuple(lhs[d] for d in left[2]), left)
+        for sizes, left in plainest.items():
+            rights = _splits(rhs, shared, count, rhs_free, sizes)
+            right = min(rights, key=_right_oddity, default=None)
+            if right is not None:
                 yield DotNumbers(*zip(left, right, strict=True))
 
 
 def _splits(
     shape: Shape, batch: Shape, count: int, free: Shape, sizes: Shape | None = None
-) -> Iterator[tuple[Order, Order, Order]]:
+) -> Iterator[Split]:
     """Ways to take batch, free and ``count`` contracted dimensions of given sizes from a shape.
 
     Contracted ones are ascending if their sizes are not given, else in the order of the sizes.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from contextlib import AbstractContextManager
 from types import FrameType
 
@@ -31,3 +32,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored
     signal.signal(signal.SIGINT, _end)
+
+# joblib's, where shared memory is full or files may have no size: one process does all, then, or
+# an error's one line says why it cannot.
+warnings.filterwarnings("ignore", ".*joblib will operate in serial mode", UserWarning)

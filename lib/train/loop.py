@@ -199,7 +199,7 @@ class FoldTraining:
         self.best = _below(tensors, "best.")
         moments: dict[int, dict[str, torch.Tensor]] = {}
         for name, tensor in _below(tensors, "optimizer.").items():
-            index, key = name.split(".")
+            index, _, key = name.partition(".")
             moments.setdefault(int(index), {})[key] = tensor
         state = self.optimizer.state_dict()
         self.optimizer.load_state_dict({**state, "state": moments})

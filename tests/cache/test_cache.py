@@ -6,15 +6,18 @@ import os
 import shutil
 
 import numpy as np
+import polars as pl
 import pytest
 
-from lib.cache.format import FORMS
+from lib.cache.format import FORMS, TABLE
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import read_manifest, write_manifest
 from lib.cache.reader import Cache, read_table
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import write_json
+from lib.files.checksum import checksum_of
 from lib.files.errors import DataError, UserError
+from lib.files.parquet import write_parquet
 from tests.builders import cached_graph
 
 
@@ -158,6 +161,19 @@ def test_any_changed_byte_of_the_manifest_is_found(tmp_path):
             assert read_manifest(cache.folder) == cache.manifest
         except DataError as error:
             assert "manifest.json" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"), [("source_bytes", [[1], [2]]), ("nodes", ["1", "2"]), ("source", [1, 2])]
+)
+def test_a_table_of_other_types_with_the_right_checksums(tmp_path, column, values):
+    cache = write(tmp_path / "cache", mixed_graphs()[:2])
+    path = cache.folder / TABLE
+    write_parquet(cache.table.with_columns(pl.Series(column, values)), path)
+    checksums = {**cache.manifest["checksums"], TABLE: checksum_of(path)}
+    write_manifest(cache.folder, cache.manifest | {"checksums": checksums})
+    with pytest.raises(DataError, match=rf"{TABLE}: {column}: found .*01_preprocess\.py"):
+        Cache(cache.folder)
 
 
 def changed(manifest, **values):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from itertools import combinations_with_replacement, permutations, product
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lib.compiler.graph import TensorGraph
-from lib.compiler.operands import constrained_tensors, dot_numbers
+from lib.compiler.operands import DotNumbers, _oddity, constrained_tensors, dot_numbers
 from lib.ranking.baseline import moved_bytes
 from tests.compiler.builders import Builder
 
 
 @st.composite
-def products(draw):
+def dots(draw):
     """Dimension numbers of a dot with sizes that are all different, and its shapes."""
     counts = [draw(st.integers(0, 2)) for _ in range(4)]  # batch, left, right, contracted
     assume(1 <= counts[0] + counts[1] + counts[3] <= 5 and 1 <= sum(counts) - counts[1] <= 5)
@@ -26,10 +29,10 @@ def products(draw):
     return lhs, rhs, [*batch, *rows, *columns], (batch, contracted)
 
 
-@given(products())
+@given(dots())
 @settings(deadline=None, max_examples=60)
-def test_dot_numbers_from_shapes(product):
-    lhs, rhs, out, (batch, contracted) = product
+def test_dot_numbers_from_shapes(dot):
+    lhs, rhs, out, (batch, contracted) = dot
     numbers = dot_numbers(lhs, rhs, out)
     for side, shape in enumerate((lhs, rhs)):
         assert [shape[d] for d in numbers.batch[side]] == batch
@@ -41,6 +44,50 @@ def test_the_plainest_of_several_dots():
     numbers = dot_numbers((8, 8), (8, 8), (8, 8))
     assert (numbers.batch, numbers.contracted) == (((), ()), ((1,), (0,)))
     assert numbers.canonical
+
+
+def fits(lhs, rhs, out, numbers) -> bool:
+    """Whether a dot of these shapes and dimension numbers has this output."""
+    sides = list(zip((lhs, rhs), numbers.batch, numbers.free, numbers.contracted, strict=True))
+    batches, frees, contracted = ([[s[d] for d in one[i]] for s, *one in sides] for i in range(3))
+    every = all(sorted((*b, *f, *c)) == list(range(len(s))) for s, b, f, c in sides)
+    agree = batches[0] == batches[1] and contracted[0] == contracted[1]
+    return every and agree and [*batches[0], *frees[0], *frees[1]] == list(out)
+
+
+SHAPES = st.lists(st.sampled_from((1, 2, 3)), max_size=3).map(tuple)
+
+
+@given(SHAPES, SHAPES, SHAPES)
+@settings(deadline=None, max_examples=200)
+def test_dot_numbers_are_the_plainest_that_fit(lhs, rhs, out):
+    """Of all ways to call the dimensions of both operands batch, free or contracted.
+
+    Those that are contracted are named as pairs, in the order of the left operand's.
+    """
+
+    def splits(rank):
+        for order in permutations(range(rank)):
+            for batch, free in combinations_with_replacement(range(rank + 1), 2):
+                if list(order[batch:free]) == sorted(order[batch:free]):
+                    yield order[:batch], order[batch:free], order[free:]
+
+    lefts = (one for one in splits(len(lhs)) if sorted(one[2]) == list(one[2]))
+    pairs = product(lefts, splits(len(rhs)))
+    every = (DotNumbers(*zip(left, right, strict=True)) for left, right in pairs)
+    fitting = [_oddity(one, len(lhs)) for one in every if fits(lhs, rhs, out, one)]
+    found = dot_numbers(lhs, rhs, out)
+    assert (found is None) == (not fitting)
+    assert found is None or (fits(lhs, rhs, out, found) and _oddity(found, len(lhs)) == min(fitting))
+
+
+@pytest.mark.parametrize("rank", range(0, 13, 2))
+def test_dots_of_many_equal_sizes_take_no_time(rank):
+    """Of the hundreds of thousands of dimension numbers that fit, few are looked at."""
+    started = time.process_time()
+    found = dot_numbers((2,) * 6, (2,) * 6, (2,) * rank)
+    assert fits((2,) * 6, (2,) * 6, (2,) * rank, found)
+    assert time.process_time() - started < 1
 
 
 def test_no_dot_has_such_shapes():

@@ -29,10 +29,10 @@ from tests.tpugraphs.builders import chain, layout_run, members, npy, rezip, tun
 
 # A measurement's peak memory and the interpreter's own, which it had before.
 DRIVER = """
-import json, resource, sys
+import json, re, sys
 from pathlib import Path
 from lib.preprocess.collection import RawFile, write_cache
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+peak = lambda: 1024 * int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1])
 before = peak()
 write_cache(Path(sys.argv[2]), [RawFile(Path(sys.argv[1]), "train")], {"hops": 1})
 print(json.dumps([before, peak()]))
