@@ -22,6 +22,7 @@ from lib.files.artifacts import atomic_files, write_json
 from lib.files.results import read_fold_metrics
 from lib.ranking.blending import blend_frames, choose_folds
 from lib.ranking.folds import splits_of_fold
+from lib.ranking.truth import CachedLabels, Truth
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
 from lib.report.publish import publish
@@ -64,7 +65,7 @@ def main(stage: Stage) -> None:
     rows = submission_rows(test, chosen.identifier, counts, kind.listed)
 
     measurements = root.measurements(chosen.collection)
-    truth = evaluation.true_runtimes(cache, measurements, kind)
+    truth = Truth(CachedLabels(cache), measurements)
     ceiling = evaluation.ceilings(measurements)
     parts = {"training": blended("train", best), "validation": blended("valid", list(files))}
     sections = {

@@ -47,6 +47,14 @@ class CachedGraph:
         """Whether the runtimes are known."""
         return bool(len(self.runtime)) and bool(self.runtime[0] > 0)
 
+    @property
+    def source_runtimes(self) -> np.ndarray:
+        """(o,) int64 nanoseconds of the source file's configurations, in its order.
+
+        Equal configurations have the smallest of theirs.
+        """
+        return self.runtime[self.original]
+
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The graph's arrays, cells as bytes, and what its row of the table says of them."""
         data = np.ascontiguousarray(self.cells).reshape(-1).view(np.uint8)

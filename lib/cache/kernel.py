@@ -57,6 +57,11 @@ class CachedKernel:
         """
         return self.runtime / np.where(self.normalizer > 0, self.normalizer, 1)
 
+    @property
+    def source_runtimes(self) -> np.ndarray:
+        """(c,) float64 of the source file's configurations, in its order: the :attr:`target`."""
+        return self.target
+
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The kernel's arrays; its row of the table says no more of them."""
         return dict(vars(self)), {}

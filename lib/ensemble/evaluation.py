@@ -12,25 +12,7 @@ from lib.cache.reader import Cache
 from lib.ensemble.kinds import LAYOUT, Columns, Kind
 from lib.ranking.metrics import mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
-
-
-def true_runtimes(
-    cache: Cache, measurements: pl.DataFrame | None, kind: Kind = LAYOUT
-) -> dict[str, np.ndarray]:
-    """Runtimes of each graph's configurations in the source's order, as ``kind.truth`` has them.
-
-    Those of the npz files, and for graphs that have none there (the test split of our own
-    measurements) those that lie apart. Graphs that nobody knows the truth of are absent.
-    """
-    known = {}
-    apart = _by_graph(measurements, "runtime")
-    for name in cache.names("train", "valid", "test"):
-        graph = cache.graph(name)
-        if graph.labelled:
-            known[name] = kind.truth(graph)
-        elif name in apart and len(apart[name]) == len(graph.original):
-            known[name] = apart[name].to_numpy()
-    return known
+from lib.ranking.truth import Truth, by_graph
 
 
 def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
@@ -39,7 +21,7 @@ def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
     Graphs whose configurations have fewer than two rounds, or unequal numbers, have none.
     """
     found = {}
-    for name, rounds in _by_graph(measurements, "rounds").items():
+    for name, rounds in by_graph(measurements, "rounds").items():
         lengths = set(rounds.list.len())
         if len(lengths) == 1 and lengths.pop() >= 2:
             found[name] = ceiling_of(np.array(rounds.to_list()))
@@ -49,7 +31,7 @@ def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
 def evaluate(
     scores: pl.DataFrame,
     cache: Cache,
-    truth: dict[str, np.ndarray],
+    truth: Truth,
     ceiling: dict[str, float],
     kind: Kind = LAYOUT,
 ) -> dict[str, Any]:
@@ -58,7 +40,7 @@ def evaluate(
     Args:
         scores: ``graph, config, score`` with every configuration of each graph in it.
         cache: for the baseline.
-        truth: runtimes by graph; graphs without are left out.
+        truth: runtimes; graphs that it knows none of are left out.
         ceiling: by graph, may be empty.
         kind: of the collection.
 
@@ -67,10 +49,11 @@ def evaluate(
         ``ceiling``; empty without truth.
     """
     graphs = {}
-    for name, own in sorted(_by_graph(scores, "score").items()):
-        if name not in truth:
+    for name, own in sorted(by_graph(scores, "score").items()):
+        runtimes = truth.runtimes(name)
+        if runtimes is None:
             continue
-        row = kind.metrics(own.to_numpy(), truth[name], cache.graph(name))
+        row = kind.metrics(own.to_numpy(), runtimes, cache.graph(name))
         if name in ceiling:
             row["ceiling"] = ceiling[name]
         graphs[name] = row
@@ -89,10 +72,3 @@ def summary_table(
             numbers = "".join(f"{cell:>10}" for cell in cells)
             lines.append(f"{title:<18}{len(section['graphs']):>7}" + numbers)
     return "\n".join(lines)
-
-
-def _by_graph(measurements: pl.DataFrame | None, column: str) -> dict[str, pl.Series]:
-    if measurements is None:
-        return {}
-    parts = measurements.sort("graph", "config").partition_by("graph", as_dict=True)
-    return {key[0]: frame[column] for key, frame in parts.items()}

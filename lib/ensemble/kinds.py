@@ -23,21 +23,14 @@ class Kind:
     """A kind of collection.
 
     Attributes:
-        truth: true runtimes of a labelled graph's configurations, in the source's order.
         metrics: of a graph, from (scores, runtimes, graph), the baselines' among them.
         columns: of the table at the end.
         listed: how many configurations a submission names at most; ``None`` for all.
     """
 
-    truth: Callable[[Any], np.ndarray]
     metrics: Callable[[np.ndarray, np.ndarray, Any], dict[str, float]]
     columns: Columns
     listed: int | None
-
-
-def layout_runtimes(graph: CachedGraph) -> np.ndarray:
-    """Nanoseconds; equal configurations have the smallest of theirs."""
-    return np.asarray(graph.runtime)[graph.original]
 
 
 def layout_metrics(
@@ -63,7 +56,6 @@ def tile_metrics_beside_baselines(
 
 
 LAYOUT = Kind(
-    truth=layout_runtimes,
     metrics=layout_metrics,
     columns=(
         ("tau", "tau", "{:.3f}"),
@@ -75,7 +67,6 @@ LAYOUT = Kind(
     listed=None,
 )
 TILE = Kind(
-    truth=lambda kernel: kernel.target,
     metrics=tile_metrics_beside_baselines,
     columns=(
         ("M_tile", "tile_score", "{:.3f}"),

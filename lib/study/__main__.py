@@ -26,7 +26,7 @@ def main(stage: Stage) -> None:
     folder = args.outputs / chosen.results
     cache = Cache(args.outputs / chosen.cache)
     stage.alone(args.outputs, folder / "study")
-    table = run_study(folder, cache, chosen, root.path, args.folds, args.parts, args.jobs)
+    table = run_study(folder, cache, chosen, root, args.folds, args.parts, args.jobs)
     print(study_text(table))
     print(f"study: {chosen.results}: {len(table)} choices; wrote {folder}/study/")
 

@@ -19,7 +19,7 @@ from lib.cache.reader import Cache
 from lib.files.artifacts import fingerprint_files
 from lib.ranking.folds import assign_folds
 from lib.runs.provenance import run_identity
-from lib.settings import WEIGHTS_FILES, described
+from lib.settings import WEIGHTS_FILES, Settings, described
 from lib.study.runs import Run, cache_view, stage_flags
 
 BATCHES = (32, 64, 128, 256, None)  # None: all of a graph's configurations at once
@@ -29,7 +29,7 @@ ALL = 1 << 30  # configurations a batch: more than any graph has
 
 
 def inference_runs(
-    folder: Path, cache: Cache, settings: Any, data: Path, folds: list[int]
+    folder: Path, cache: Cache, settings: Settings, data: Path, folds: list[int]
 ) -> dict[int | None, list[Run]]:
     """Runs that score each fold's validation graphs, by batch.
 
@@ -61,7 +61,7 @@ def inference_runs(
     return runs
 
 
-def _inference_run(folder: Path, own: Path, fold: int, settings: Any, flags: list[str]) -> Run:
+def _inference_run(folder: Path, own: Path, fold: int, settings: Settings, flags: list[str]) -> Run:
     trained = folder / f"fold_{fold}"
     link = own / trained.name
     own.mkdir(parents=True, exist_ok=True)  # the cache lies elsewhere, if it is shared
@@ -74,7 +74,7 @@ def _inference_run(folder: Path, own: Path, fold: int, settings: Any, flags: lis
 
 
 def nested_runs(
-    folder: Path, cache: Cache, settings: Any, data: Path, folds: int, parts: int
+    folder: Path, cache: Cache, settings: Settings, data: Path, folds: int, parts: int
 ) -> list[list[Run]]:
     """Runs that train ``folds`` networks without each part's graphs and score the part, by part.
 
@@ -98,13 +98,15 @@ def nested_runs(
     return made
 
 
-def _nested_run(own: Path, fold: int, settings: Any, fingerprint: str, flags: list[str]) -> Run:
+def _nested_run(
+    own: Path, fold: int, settings: Settings, fingerprint: str, flags: list[str]
+) -> Run:
     line = (*flags, f"--fold={fold}")
     key = run_identity([_scoring(settings), fold, fingerprint])
     name = f"{own.parent.name} fold {fold}"
     return Run(name, own, fold, key, (("02_train.py", *line), ("03_infer.py", *line)))
 
 
-def _scoring(settings: Any) -> dict[str, Any]:
+def _scoring(settings: Settings) -> dict[str, Any]:
     """The settings that a network's scores depend on: all but stage 4's."""
     return {name: value for name, value in described(settings).items() if name not in STAGE_4}

@@ -28,7 +28,7 @@ under each choice, and ``study.svg`` shows the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,11 +43,13 @@ from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.ranking.blending import METHODS, blend, choose_folds
 from lib.ranking.folds import fold_number
-from lib.settings import WEIGHTS_FILES
+from lib.ranking.truth import CachedLabels, Truth
+from lib.settings import WEIGHTS_FILES, Settings
 from lib.study.plot import plot_study
 from lib.study.protocol import PERMUTATIONS, inference_runs, nested_runs
 from lib.study.runs import Run, execute_all, read_run
 from lib.submit.rows import kind_of
+from lib.tpugraphs.roots import DataRoot
 
 CHOICES = {
     "study": pl.String,
@@ -59,14 +61,15 @@ CHOICES = {
 # What scores a collection's validation graphs in other batches, by model, where batches matter.
 STUDIES = {"tgraph": inference_runs}
 AXES = {"inference": ("batch", "permutations"), "blending": ("method", "folds")}
+Score = Callable[[np.ndarray, np.ndarray], float]  # of (scores, runtimes)
 GRAPHS_SCHEMA = {**CHOICES, "graph": pl.String, "score": pl.Float64}
 
 
 def run_study(
     folder: Path,
     cache: Cache,
-    settings: Any,
-    data: Path,
+    settings: Settings,
+    root: DataRoot,
     count: int | None,
     parts: int,
     jobs: int,
@@ -75,8 +78,7 @@ def run_study(
 
     Args:
         folder: the collection's, with trained folds.
-        cache, settings: of the collection.
-        data: the data root.
+        cache, settings, root: of the collection.
         count: use folds 0 to ``count`` - 1, ``None`` for all that were trained; as many are
             trained anew for each part.
         parts: of the nested cross-validation.
@@ -86,23 +88,30 @@ def run_study(
         raise UserError(f"--jobs {jobs}: must be at least 1")
     folds = trained_folds(folder, settings.weights, count)
     studied = STUDIES.get(settings.model)
-    at_hand = studied(folder, cache, settings, data, folds) if studied else {}
-    nested = nested_runs(folder, cache, settings, data, len(folds), parts)
+    at_hand = studied(folder, cache, settings, root.path, folds) if studied else {}
+    nested = nested_runs(folder, cache, settings, root.path, len(folds), parts)
     every = [run for runs in (*at_hand.values(), *nested) for run in runs]
     execute_all(list({run.scores: run for run in every}.values()), jobs)
 
+    truth = Truth(CachedLabels(cache), root.measurements(settings.collection))
     score = kind_of(settings.identifier).score
-    rows = [*inference_rows(at_hand, score), *blending_rows(nested, settings, score)]
+    rows = [
+        *inference_rows(at_hand, truth, score),
+        *blending_rows(nested, settings, truth, score),
+    ]
     graphs = pl.DataFrame(rows, schema=GRAPHS_SCHEMA, orient="row")
     table = summarize(graphs, default_choices(settings, at_hand, len(folds)))
-    table = table.with_columns(collection=pl.lit(settings.collection)).select(
-        "collection", pl.exclude("collection")
-    )
-    for name, frame in (("graphs", graphs), ("study", table)):
-        with atomic_file(folder / "study" / f"{name}.parquet") as temporary:
-            write_parquet(frame, temporary)
-    plot_study(folder / "study" / "study.svg", table)
+    table = table.select(pl.lit(settings.collection).alias("collection"), pl.all())
+    write_study(folder / "study", graphs, table)
     return table
+
+
+def write_study(folder: Path, graphs: pl.DataFrame, table: pl.DataFrame) -> None:
+    """Write ``graphs.parquet``, ``study.parquet`` and ``study.svg``."""
+    for name, frame in (("graphs", graphs), ("study", table)):
+        with atomic_file(folder / f"{name}.parquet") as temporary:
+            write_parquet(frame, temporary)
+    plot_study(folder / "study.svg", table)
 
 
 def trained_folds(folder: Path, weights: str, count: int | None) -> list[int]:
@@ -123,7 +132,9 @@ def trained_folds(folder: Path, weights: str, count: int | None) -> list[int]:
     return sorted(fold for fold in found if count is None or fold < count)
 
 
-def inference_rows(at_hand: Mapping[int | None, Sequence[Run]], score: Any) -> Iterable[tuple]:
+def inference_rows(
+    at_hand: Mapping[int | None, Sequence[Run]], truth: Truth, score: Score
+) -> Iterable[tuple]:
     """A row a batch, number of permutations and graph.
 
     The mean over p permutations is scored for every disjoint group of p among those there are,
@@ -133,13 +144,13 @@ def inference_rows(at_hand: Mapping[int | None, Sequence[Run]], score: Any) -> I
     for batch, runs in at_hand.items():
         for run in runs:
             if run.scores not in found:
-                found[run.scores] = list(_by_permutations(read_run(run.scores, "valid"), score))
+                found[run.scores] = list(_by_permutations(run, truth, score))
             for permutations, graph, value in found[run.scores]:
                 yield ("inference", batch or 0, permutations, None, None, graph, value)
 
 
-def _by_permutations(scores: pl.DataFrame, score: Any) -> Iterable[tuple[int, str, float]]:
-    for graph, (table, runtimes) in score_tables(scores).items():
+def _by_permutations(run: Run, truth: Truth, score: Score) -> Iterable[tuple[int, str, float]]:
+    for graph, (table, runtimes) in score_tables(read_run(run.scores, "valid"), truth).items():
         for count in PERMUTATIONS:
             size = min(count, len(table))  # one, where a batch holds all configurations
             groups = range(0, len(table) - size + 1, size)
@@ -147,17 +158,20 @@ def _by_permutations(scores: pl.DataFrame, score: Any) -> Iterable[tuple[int, st
             yield count, graph, float(np.mean(values))
 
 
-def blending_rows(nested: Sequence[Sequence[Run]], settings: Any, score: Any) -> Iterable[tuple]:
+def blending_rows(
+    nested: Sequence[Sequence[Run]], settings: Settings, truth: Truth, score: Score
+) -> Iterable[tuple]:
     """A row a method, number of folds and graph of any part.
 
     Args:
         nested: the runs of each part.
         settings: whose metric of validation chooses the folds.
+        truth: of the graphs; those that it knows nothing of are left out.
         score: of (scores, runtimes).
     """
     for runs in nested:
         validation = {run.fold: _validation(run, settings) for run in runs}
-        tables = {run.fold: score_tables(read_run(run.scores, "test")) for run in runs}
+        tables = {run.fold: score_tables(read_run(run.scores, "test"), truth) for run in runs}
         for count in range(1, len(runs) + 1):
             best = choose_folds(validation, count)
             for graph, (_, runtimes) in tables[best[0]].items():
@@ -167,25 +181,25 @@ def blending_rows(nested: Sequence[Sequence[Run]], settings: Any, score: Any) ->
                     yield ("blending", None, None, method, count, graph, value)
 
 
-def score_tables(scores: pl.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Scores (permutations, c) and runtimes (c,) of each graph, by name."""
+def score_tables(scores: pl.DataFrame, truth: Truth) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Scores (permutations, c) and runtimes (c,) of each graph whose runtimes are known."""
     found = {}
     parts = scores.sort("graph", "permutation", "config").partition_by("graph", as_dict=True)
     for (graph,), frame in parts.items():
-        rounds = frame["permutation"].n_unique()
-        table = frame["score"].to_numpy().reshape(rounds, -1)
-        found[graph] = (table, frame["runtime"].to_numpy()[: table.shape[1]])
+        runtimes = truth.runtimes(graph)
+        if runtimes is not None:
+            found[graph] = (frame["score"].to_numpy().reshape(-1, len(runtimes)), runtimes)
     return found
 
 
-def _validation(run: Run, settings: Any) -> float:
+def _validation(run: Run, settings: Settings) -> float:
     """The validation score that stage 4 would choose the fold by."""
     fingerprint = read_manifest(run.folder.parent / settings.cache)["fingerprint"]
     return validation_score(run.folder / f"fold_{run.fold}", fingerprint, settings.metric)
 
 
 def default_choices(
-    settings: Any, at_hand: Mapping[int | None, object], folds: int
+    settings: Settings, at_hand: Mapping[int | None, object], folds: int
 ) -> dict[str, dict[str, Any]]:
     """The choice that each study compares with: the collection's settings.
 

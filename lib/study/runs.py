@@ -11,7 +11,7 @@ import dataclasses
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from lib.files.checksum import checksum_of
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.files.scores import mean_scores, read_score_rows
+from lib.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]  # where the stage scripts are
 
@@ -125,7 +126,7 @@ def cache_view(cache: Cache, folder: Path, splits: Mapping[str, str], about: Any
     return manifest["fingerprint"]
 
 
-def stage_flags(settings: Any, data: Path, outputs: Path, **changed: Any) -> list[str]:
+def stage_flags(settings: Settings, data: Path, outputs: Path, **changed: Any) -> list[str]:
     """The flags that give a stage exactly these settings, but for the ``changed`` ones."""
     flags = ["--collection", settings.collection, "--data", str(data), "--outputs", str(outputs)]
     for one in dataclasses.fields(settings):
@@ -138,17 +139,12 @@ def stage_flags(settings: Any, data: Path, outputs: Path, **changed: Any) -> lis
 
 
 def read_run(path: Path, split: str) -> pl.DataFrame:
-    """The labelled scores of one split: ``graph, config, permutation, score, runtime``.
+    """The scores of one split: ``graph, config, permutation, score``.
 
     Raises:
         DataError: if the file is damaged, a score is not finite, or scores are missing.
     """
-    columns = ("graph", "config", "permutation", "score", "runtime")
+    columns = ("graph", "config", "permutation", "score")
     rows = read_score_rows(path, columns, pl.col("split") == split)
     mean_scores(path, rows)  # which checks that all are there
-    return rows.filter(pl.col("runtime").is_not_null())
-
-
-def graph_names(runs: Iterable[pl.DataFrame]) -> list[str]:
-    """The graphs in any of the frames, sorted."""
-    return sorted({name for frame in runs for name in frame["graph"].unique()})
+    return rows

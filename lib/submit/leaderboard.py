@@ -24,9 +24,10 @@ from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.parquet import write_parquet
-from lib.submit.expected import OFFICIAL_TEST, data_root, identifiers
+from lib.ranking.truth import RawLabels, Truth
+from lib.submit.expected import OFFICIAL_TEST, data_root, identifiers, raw_folder
 from lib.submit.rows import check_row, kind_of, read_rows, row_score
-from lib.submit.truth import Truth
+from lib.tpugraphs.roots import DataRoot
 
 SCHEMA = {
     "submission": pl.String,
@@ -37,6 +38,9 @@ SCHEMA = {
     "metric": pl.String,
     "score": pl.Float64,
 }
+# Of one collection: its runtimes, if it has raw data; and each graph's family, if it is told, and
+# whether training has graphs of it.
+_Known = tuple[Truth | None, dict[str, tuple[str, bool]]]
 LISTED = 40  # graphs of a collection that are listed one by one, at most
 
 
@@ -54,27 +58,36 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, list[
         DataError: if a row or an ID cannot be.
     """
     collections = {identifier: name for name, identifier in identifiers().items()}
-    truths: dict[str, Truth | None] = {}
+    known: dict[str, _Known] = {}
     scored, unknown = [], []
     for name, order in read_rows(path).items():
         identifier, _, graph = name.rpartition(":")
         if identifier not in collections:
             raise DataError(path, "ID", name, f"one of {', '.join(collections)}, and a graph")
         collection = collections[identifier]
-        if collection not in truths:
-            root = data_root(collection, data)
-            truths[collection] = Truth(collection, root) if root else None
-        truth = truths[collection]
+        if collection not in known:
+            known[collection] = _known(collection, data_root(collection, data))
+        truth, families = known[collection]
         runtimes = truth.runtimes(graph) if truth else None
         if runtimes is None:
             unknown.append(name)
             continue
         check_row(path, name, order, len(runtimes))
         score = row_score(name, order, runtimes)
-        family = truth.family(graph)
-        scored.append((str(path), collection, graph, *family, kind_of(name).metric, score))
+        family, in_training = families.get(graph, (None, None))
+        metric = kind_of(name).metric
+        scored.append((str(path), collection, graph, family, in_training, metric, score))
     frame = pl.DataFrame(scored, schema=SCHEMA, orient="row")
     return frame.sort("collection", "graph"), unknown
+
+
+def _known(collection: str, root: DataRoot | None) -> _Known:
+    if root is None:
+        return None, {}
+    truth = Truth(RawLabels(root, raw_folder(collection)), root.measurements(collection))
+    programs = root.programs(collection)
+    told = () if programs is None else programs.iter_rows()
+    return truth, {graph: (family, in_training) for graph, family, in_training in told}
 
 
 def collection_means(scores: pl.DataFrame) -> pl.DataFrame:

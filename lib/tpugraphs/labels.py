@@ -52,13 +52,13 @@ def _npz_runtimes(path: Path) -> np.ndarray:
         if NORMALIZER in members:
             headers[NORMALIZER] = archive.read_header(members[NORMALIZER])
         arrays = archive.read_arrays(members, headers)
-    values = {key: checks.runtimes(path, key, array) for key, array in arrays.items()}
-    times, normalizers = values[RUNTIME], values.get(NORMALIZER)
-    if normalizers is None or not normalizers.any():
+    times = checks.runtimes(path, RUNTIME, arrays[RUNTIME])
+    if NORMALIZER not in arrays:
         return times
+    normalizers = checks.normalizers(path, NORMALIZER, arrays[NORMALIZER])
     if normalizers.shape != times.shape:
         raise DataError(path, NORMALIZER, normalizers.shape, f"{times.shape}, as {RUNTIME}")
-    return times / normalizers
+    return times / normalizers if normalizers.any() else times
 
 
 def _normalized(kernel: TileKernel) -> np.ndarray:

@@ -10,7 +10,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.ensemble.blend import COLUMNS, fold_files, read_scores
-from lib.ensemble.evaluation import ceilings, evaluate, summary_table, true_runtimes
+from lib.ensemble.evaluation import ceilings, evaluate, summary_table
 from lib.ensemble.submission import submission_rows, write_submission
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
@@ -18,6 +18,7 @@ from lib.preprocess.layout import compress
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.blending import blend_frames, choose_folds
 from lib.ranking.metrics import kendall_tau, ranking_metrics
+from lib.ranking.truth import CachedLabels, Truth
 from tests.synthetic import layout_graph
 
 
@@ -202,17 +203,6 @@ def measured(graph: str, rounds: list[list[int]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=columns, orient="row")
 
 
-def test_true_runtimes(cache, graphs):
-    known = true_runtimes(cache, None)
-    assert set(known) == {"train", "valid"}
-    graph = graphs["train"]
-    assert np.array_equal(known["train"], graph.runtime[graph.original])
-    rounds = np.random.default_rng(0).integers(5, 99, (20, 3)).tolist()
-    apart = measured("test", rounds).sample(fraction=1, shuffle=True, seed=0)
-    assert true_runtimes(cache, apart)["test"].tolist() == [min(r) for r in rounds]
-    assert "test" not in true_runtimes(cache, measured("test", rounds[:-1]))
-
-
 def test_ceilings():
     rounds = [[1, 9, 5], [4, 8, 3], [2, 7, 6]]  # halves: rounds 0 and 2, round 1
     expected = kendall_tau(np.array([1, 3, 2]), np.array([9, 8, 7]))
@@ -229,14 +219,14 @@ def test_ceilings_of_uneven_rounds_do_not_stop_the_report():
 def test_evaluate(cache, graphs):
     rng = np.random.default_rng(0)
     columns = {name: rng.normal(size=20).tolist() for name in ("train", "valid", "test")}
-    truth = true_runtimes(cache, None)
+    truth = Truth(CachedLabels(cache))
     found = evaluate(frame(columns), cache, truth, {})
     assert set(found["graphs"]) == {"train", "valid"}
     for name, row in found["graphs"].items():
         baseline = moved_bytes(graphs[name])[graphs[name].original]
         assert row == {
-            **ranking_metrics(np.array(columns[name]), truth[name]),
-            "baseline_tau": kendall_tau(baseline, truth[name]),
+            **ranking_metrics(np.array(columns[name]), truth.runtimes(name)),
+            "baseline_tau": kendall_tau(baseline, truth.runtimes(name)),
         }
         assert row["baseline_tau"] > 0.9
     for key, value in found["mean"].items():
@@ -248,7 +238,7 @@ def test_evaluate(cache, graphs):
 @pytest.mark.parametrize("known", [{"train": 0.5}, {"valid": 0.5}])
 def test_a_ceiling_that_only_some_graphs_have(cache, known):
     columns = {name: list(range(20)) for name in ("train", "valid")}
-    found = evaluate(frame(columns), cache, true_runtimes(cache, None), known)
+    found = evaluate(frame(columns), cache, Truth(CachedLabels(cache)), known)
     assert found["mean"]["ceiling"] == 0.5
     assert {n: row["ceiling"] for n, row in found["graphs"].items() if "ceiling" in row} == known
 

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.ensemble.evaluation import evaluate, summary_table, true_runtimes
+from lib.ensemble.evaluation import evaluate, summary_table
 from lib.ensemble.kinds import KINDS
 from lib.ensemble.submission import submission_rows
 from lib.files.errors import DataError
 from lib.ranking.metrics import random_best, tile_metrics, tile_score, top_k_slowdown
+from lib.ranking.truth import CachedLabels, Truth
 from tests.kernels import cached_kernel
 
 TILE = KINDS["tile"]
@@ -81,19 +82,17 @@ def cache(tmp_path) -> Cache:
 
 
 def test_evaluate(cache):
-    truth = true_runtimes(cache, None, TILE)
-    assert set(truth) == {"a", "bare"}
-    assert np.array_equal(truth["a"], cache.graph("a").target)
+    truth = Truth(CachedLabels(cache))
     rng = np.random.default_rng(0)
     columns = {"a": rng.random(40), "bare": rng.random(9), "test": rng.random(9)}
     found = evaluate(frame(columns), cache, truth, {}, TILE)
     assert set(found["graphs"]) == {"a", "bare"}
     for name, row in found["graphs"].items():
         area = cache.graph(name).config_feat[:, 15]
-        assert row["tile_score"] == tile_score(columns[name], truth[name])
-        assert row["baseline_tile_score"] == tile_score(-area, truth[name])
-        assert row["random_tile_score"] == 2 - random_best(truth[name], 5)
-        assert row["random_top_1_slowdown"] == random_best(truth[name], 1) - 1
+        assert row["tile_score"] == tile_score(columns[name], truth.runtimes(name))
+        assert row["baseline_tile_score"] == tile_score(-area, truth.runtimes(name))
+        assert row["random_tile_score"] == 2 - random_best(truth.runtimes(name), 5)
+        assert row["random_top_1_slowdown"] == random_best(truth.runtimes(name), 1) - 1
     mean = np.mean([row["tile_score"] for row in found["graphs"].values()])
     assert found["mean"]["tile_score"] == pytest.approx(mean)
     text = summary_table([("validation", found)], TILE.columns)

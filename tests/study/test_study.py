@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from lib.files.artifacts import write_json
 from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.ranking.metrics import kendall_tau
+from lib.ranking.truth import Truth
 from lib.settings import LayoutSettings
 from lib.study.plot import plot_study
 from lib.study.protocol import ALL, BATCHES, PERMUTATIONS, inference_runs, nested_runs
@@ -43,7 +45,7 @@ def cache(tmp_path_factory) -> Cache:
     return Cache(folder)
 
 
-def write_scores(run: Run, split: str, scores: dict[str, np.ndarray], runtime: np.ndarray) -> None:
+def write_scores(run: Run, split: str, scores: dict[str, np.ndarray]) -> None:
     """A stage 3 parquet: (permutations, c) scores of each graph."""
     frames = []
     for graph, table in scores.items():
@@ -54,11 +56,27 @@ def write_scores(run: Run, split: str, scores: dict[str, np.ndarray], runtime: n
             "config": np.tile(np.arange(count), rounds),
             "permutation": np.repeat(np.arange(rounds), count),
             "score": table.reshape(-1),
-            "runtime": np.tile(runtime, rounds),
         }
         frames.append(pl.DataFrame(columns))
     run.scores.parent.mkdir(parents=True, exist_ok=True)
     write_parquet(pl.concat(frames), run.scores)
+
+
+@dataclass(frozen=True)
+class Known:
+    """Labels of graphs that are nowhere but here."""
+
+    labels: dict[str, np.ndarray]
+
+    def runtimes(self, graph: str) -> np.ndarray | None:
+        return self.labels.get(graph)
+
+    def count(self, graph: str) -> int | None:
+        return None
+
+
+def truth(**labels: np.ndarray) -> Truth:
+    return Truth(Known(labels))
 
 
 def run_in(folder: Path, fold: int) -> Run:
@@ -137,8 +155,9 @@ def test_permutations_are_averaged_in_disjoint_groups(tmp_path):
     rng, runtime = np.random.default_rng(0), np.arange(1, 7)
     table = rng.normal(size=(20, 6))
     run = run_in(tmp_path, 0)
-    write_scores(run, "valid", {"g": table}, runtime)
-    rows = list(inference_rows({32: [run], None: [run]}, kendall_tau))
+    write_scores(run, "valid", {"g": table, "unknown": table})
+    rows = list(inference_rows({32: [run], None: [run]}, truth(g=runtime), kendall_tau))
+    assert {row[5] for row in rows} == {"g"}
     assert {row[1] for row in rows} == {32, 0}
     found = {row[2]: row[-1] for row in rows if row[1] == 32}
     assert set(found) == set(PERMUTATIONS)
@@ -150,8 +169,9 @@ def test_permutations_are_averaged_in_disjoint_groups(tmp_path):
 
 def test_one_batch_makes_permutations_equal(tmp_path):
     run = run_in(tmp_path, 0)
-    write_scores(run, "valid", {"g": np.array([[1.0, 3, 2]])}, np.array([1, 2, 3]))
-    rows = list(inference_rows({None: [run]}, kendall_tau))
+    write_scores(run, "valid", {"g": np.array([[1.0, 3, 2]])})
+    known = truth(g=np.array([1, 2, 3]))
+    rows = list(inference_rows({None: [run]}, known, kendall_tau))
     assert [row[2] for row in rows] == list(PERMUTATIONS)
     assert len({row[-1] for row in rows}) == 1
 
@@ -165,10 +185,10 @@ def test_folds_are_chosen_by_their_own_validation(tmp_path):
     CacheWriter(cache).finish({"fingerprint": "f", "settings": {}})
     runs = [run_in(own, fold) for fold in scores]
     for run, tau in zip(runs, (0.1, 0.9, 0.5), strict=True):
-        write_scores(run, "test", {"g": np.array([scores[run.fold]])}, runtime)
+        write_scores(run, "test", {"g": np.array([scores[run.fold]])})
         metrics = {"data": "f", "validation": {"tau": tau}}
         write_json(own / f"fold_{run.fold}" / "metrics.json", metrics)
-    rows = list(blending_rows([runs], settings, kendall_tau))
+    rows = list(blending_rows([runs], settings, truth(g=runtime), kendall_tau))
     found = {(row[3], row[4]): row[-1] for row in rows}
     assert len(found) == len(rows) == 4 * 3
     assert found["mean", 1] == -1  # fold 1, the best in validation, is the worst here
