@@ -7,6 +7,8 @@ FOLDS ?= 5
 VENV ?= .venv
 OUTPUTS ?= outputs
 PYTHON ?= python3
+KIND ?= layouts
+CORES ?= 1
 # Folds train side by side, one thread each; the number of jobs never changes a result.
 JOBS := $(or $(value JOBS),$(shell nproc))
 
@@ -17,7 +19,7 @@ JOBS := $(or $(value JOBS),$(shell nproc))
 # Values are checked before anything is written, deleted or run. Those of the first kind stand in
 # paths, or bare in command lines; those of the second are quoted there.
 PLAIN := COLLECTION FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS KEEP_GOING \
-	PARTIAL SPLITS CORES ROUNDS KIND
+	PARTIAL SPLITS KIND CORES ROUNDS
 QUOTED := A B SAMPLE PROGRAMS NETWORKS BASE_URL
 quoted = '$(subst ','\'',$(1))'
 define newline :=
@@ -28,12 +30,8 @@ $(foreach v,MODEL HOPS $(PLAIN) $(QUOTED),\
 	$(if $(findstring $(newline),$(value $(v))),$(error $(v): more than one line)))
 FIRST_MODELS := tgraph-plus tile
 WHOLE_GRAPH_MODELS := tgraph-plus gst pooling partitioning gat
-told = $(lastword $(patsubst --$(1)=%,%,$(filter --$(1)=%,\
-	$(subst --$(1) ,--$(1)=,$(subst ',,$(subst ",,$(value ARGS)))))))
-CHOSEN := $(or $(value MODEL),$(call told,model),\
-	$(if $(filter tile-%,$(value COLLECTION)),tile,tgraph-plus))
-RADIUS := $(filter-out 1,$(or $(value HOPS),$(call told,hops),\
-	$(if $(filter $(WHOLE_GRAPH_MODELS),$(CHOSEN)),all)))
+CHOSEN := $(or $(value MODEL),$(if $(filter tile-%,$(value COLLECTION)),tile,tgraph-plus))
+RADIUS := $(filter-out 1,$(or $(value HOPS),$(if $(filter $(WHOLE_GRAPH_MODELS),$(CHOSEN)),all)))
 WRONG := $(shell sh lib/runs/make.sh check $(call quoted,MODEL=$(CHOSEN)) $(call quoted,HOPS=$(RADIUS)) \
 	$(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
 $(if $(WRONG),$(error $(WRONG)))
@@ -66,7 +64,7 @@ ENSEMBLE_FLAGS = $(COMMON)
 STUDY_FLAGS = $(COMMON) $(call flag,EPOCHS,epochs) $(call flag,PARTS,parts)
 # What a cache depends on: other models and settings of theirs use the same one.
 CACHE_FLAGS = --collection $(COLLECTION) --outputs $(OUTPUTS) $(call flag,DATA,data) \
-	--hops $(or $(RADIUS),1) $(if $(KEEP_GOING)$(findstring --keep-going,$(ARGS)),--keep-going)
+	--hops $(or $(RADIUS),1) $(if $(KEEP_GOING),--keep-going)
 
 # What each stage runs, worked out from its imports.
 SOURCES := $(shell $(PYTHON) -SE lib/runs/sources.py 01_preprocess.py 02_train.py 03_infer.py \
@@ -94,7 +92,6 @@ NATIVE_READY := $(VENV)/.ready-native
 NATIVE := lib/native/__init__.py $(wildcard lib/native/*.cpp lib/native/*.h)
 TEST_READY := $(VENV)/.ready-test
 # What is measured decides the environment: layouts need JAX, programs TVM.
-KIND ?= layouts
 COLLECT := lib/collect/$(if $(filter programs,$(KIND)),tvm,xla)
 COLLECT_VENV := $(VENV)-collect$(if $(filter programs,$(KIND)),-programs)
 COLLECT_READY := $(COLLECT_VENV)/.ready
@@ -219,7 +216,6 @@ $(COLLECT_READY): $(COLLECT)/requirements.txt
 	touch $@
 
 ##@ data
-CORES ?= 1
 collect: $(COLLECT_READY) $(READY)  ## measure on this machine: [KIND=programs] [CORES=1] [ROUNDS=24] [PROGRAMS="bert.*"] [NETWORKS="bert*"]
 ifeq ($(KIND),programs)
 	$(COLLECT_VENV)/bin/python -m lib.collect.tvm --core $(CORES) $(call flag,ROUNDS,rounds) \

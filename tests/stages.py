@@ -17,12 +17,15 @@ MAKE_VARIABLES = (
     *("COLLECTION", "FOLDS", "VENV", "OUTPUTS", "PYTHON", "JOBS", "DATA", "SEED", "ARGS", "HOPS"),
     *("EPOCHS", "MODEL", "TTA", "PARTS", "PARTIAL", "SAMPLE", "SUBMISSION", "SUBMAKE"),
     *("EXPERIMENT", "A", "B", "KEEP_GOING", "SPLITS", "CORES", "ROUNDS", "PROGRAMS", "BASE_URL"),
+    *("KIND", "NETWORKS", "PROGRAM", "CANDIDATES", "TOP"),
 )
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
 TINY_FLAGS = (
     *("--model", "tgraph", "--folds-total", "2", "--channels", "32", "--score-training"),
     *("--inference-configurations", "8"),
 )
+# The same for make, whose files go by the model.
+TINY_VARIABLES = {"MODEL": TINY_FLAGS[1], "ARGS": " ".join(TINY_FLAGS[2:])}
 
 
 def environment() -> dict[str, str]:

@@ -144,9 +144,51 @@ def test_quotes_reach_a_command_as_from_a_shell(repository, target, variables, w
     assert "Syntax error" not in done.stderr
 
 
-def test_a_model_and_hops_in_quotes_decide_paths_too(pristine):
-    said = told(pristine, "-n", "status", ARGS="--model 'tgraph' --hops=\"2\"").stdout
-    assert f" outputs/{COLLECTION}@tgraph --cache outputs/{COLLECTION}/cache-2 " in said
+@pytest.mark.parametrize(
+    ("flag", "variable"),
+    [
+        *(("--model", "MODEL"), ("--hops", "HOPS"), ("--outputs", "OUTPUTS"), ("--data", "DATA")),
+        *(("--collection", "COLLECTION"), ("--folds", "FOLDS"), ("--fold", "FOLDS")),
+        ("--keep-going", "KEEP_GOING"),
+    ],
+)
+def test_a_flag_that_decides_a_path_has_its_variable(pristine, flag, variable):
+    """Make and the stage would expect different files."""
+    before = everything_below(pristine)
+    written = (
+        f"{flag} 2",
+        f"{flag}=2",
+        f"'{flag}' 2",
+        f"--d 'a b' \"{flag}=2\"",
+        f"{flag[:4]}''{flag[4:]}",
+    )
+    for args in written:
+        done = told(pristine, "all", MODEL="tgraph", ARGS=args)
+        assert (done.returncode, done.stdout) == (2, ""), args
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        assert f"*** {variable}: say " in done.stderr
+        assert f"{flag} in ARGS" in done.stderr
+    assert everything_below(pristine) == before
+    near = f"{flag}-x 2 '--x={flag}' {flag[1:]}"
+    assert told(pristine, "help", ARGS=near).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "cores", "why"),
+    [
+        *(("", "0", ""), ("", "0,1", ""), ("layouts", "1,1", ""), ("programs", "0", "")),
+        *(
+            ("", value, "must be numbers of cores")
+            for value in ("", ",", "0,", "0,,1", "0 1", "-1")
+        ),
+        ("programs", "0,1", "programs are measured on one core"),
+    ],
+)
+def test_cores_to_measure_on(pristine, kind, cores, why):
+    done = told(pristine, "-n", "collect", CORES=cores, **{"KIND": kind} if kind else {})
+    assert done.returncode == (2 if why else 0), done.stderr
+    flag = "--core" if kind == "programs" else "--cores"
+    assert why in done.stderr if why else f" {flag} {cores} " in done.stdout
 
 
 @pytest.mark.parametrize("spoilt", ["outputs", "outputs/.make"])

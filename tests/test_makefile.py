@@ -120,7 +120,6 @@ def test_a_changed_source_reruns_its_stage_and_later_ones_only(run, changed, exp
         ({"HOPS": 2}, SCRIPTS),
         ({"SEED": 0}, SCRIPTS[1:]),
         ({"ARGS": "--channels 32"}, SCRIPTS[1:]),
-        ({"ARGS": "--hops 2"}, SCRIPTS),
         ({"MODEL": "gst"}, SCRIPTS[1:]),
         ({"FOLDS": 3}, SCRIPTS[1:]),
         ({"FOLDS": 1}, SCRIPTS[3:]),

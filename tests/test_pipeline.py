@@ -24,6 +24,7 @@ from tests.stages import (
     REPOSITORY,
     SCRIPTS,
     TINY_FLAGS,
+    TINY_VARIABLES,
     command,
     environment,
     make,
@@ -33,7 +34,7 @@ from tests.stages import (
 from tests.stages import stages_in as stages
 from tests.synthetic import write_collection
 
-VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, "ARGS": " ".join(TINY_FLAGS)}
+VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, **TINY_VARIABLES}
 METRICS = {
     *("tau", "ordered_pair_accuracy", "baseline_tau"),
     *("top_1_slowdown", "top_5_slowdown", "top_10_slowdown"),

@@ -14,15 +14,17 @@ NOT_IN_WORDS=';&|<>()`$#\\'
 collections() { sed -n '/^OFFICIAL:/,/^}/s/^    "\([^"]*\)":.*/\1/p' $TABLES; }
 models() { sed -n '/^MODELS:/,/^}/s/.*"\([^"]*\)": [A-Z][A-Za-z]*}*,$/\1/p' $TABLES; }
 
-check() {
+check() { # KIND before CORES
+  kind=
   for given; do
     value=${given#*=}
     case $given in
       COLLECTION=*) one_of "$given" $(collections) ;;
       MODEL=*) one_of "$given" $(models) ;;
-      KIND= | PARTS= | CORES= | ROUNDS= | DATA=) ;;
-      KIND=*) one_of "$given" layouts programs ;;
-      FOLDS=* | JOBS=* | PARTS=* | CORES=* | ROUNDS=*)
+      KIND= | PARTS= | ROUNDS= | DATA=) ;;
+      KIND=*) kind=$value && one_of "$given" layouts programs ;;
+      CORES=*) cores "$value" ;;
+      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=*)
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
         esac ;;
@@ -33,11 +35,33 @@ check() {
         esac ;;
       ARGS=* | SUBMISSION=*) # words as in a shell, quoted where they have blanks
         case $value in *[$NOT_IN_WORDS]*) fail "$given: must have none of ; & | < > ( ) \` \$ # \\" ;; esac
-        (eval "set -- $value") 2>/dev/null || fail "$given: a quote is not closed" ;;
+        (eval "set -- $value") 2>/dev/null || fail "$given: a quote is not closed"
+        [ "${given%%=*}" = SUBMISSION ] || flags "$value" ;;
       *)
         case $value in
           *[!A-Za-z0-9_.,+-]*) fail "$given: must be one word of letters, digits and _ . , + -" ;;
         esac ;;
+    esac
+  done
+}
+
+cores() { # LIST, which programs have one of
+  case $1 in
+    '' | ,* | *, | *,,* | *[!0-9,]*) fail "CORES=$1: must be numbers of cores, such as 1 or 0,1" ;;
+    *,*) [ "$kind" != programs ] || fail "CORES=$1: programs are measured on one core" ;;
+  esac
+}
+
+# What decides a path has a variable: make and the stage must expect the same files.
+flags() { # WORDS
+  set -f
+  eval "set -- $1"
+  for word; do
+    case ${word%%=*} in
+      --collection | --data | --folds | --hops | --keep-going | --model | --outputs)
+        name=$(echo "${word%%=*}" | sed 's/--//' | tr a-z- A-Z_)
+        fail "$name: say it by this variable, not by ${word%%=*} in ARGS, for files go by it" ;;
+      --fold) fail "FOLDS: say by it how many there are, not by --fold in ARGS, for files go by it" ;;
     esac
   done
 }

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.builders import COLLECTION, TGRAPH
-from tests.stages import TINY_FLAGS, make
+from tests.stages import TINY_VARIABLES, make
 from tests.synthetic import write_collection
 
-VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, "ARGS": " ".join(TINY_FLAGS)}
+VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, **TINY_VARIABLES}
 
 
 @dataclass(frozen=True)
