@@ -16,12 +16,12 @@ from lib import settings
 from lib.cache.reader import Cache
 from lib.ensemble import evaluation
 from lib.ensemble.blend import fold_files, read_scores, validation_score
-from lib.ensemble.kinds import KINDS
-from lib.ensemble.submission import submission_rows, write_submission
+from lib.ensemble.submission import submission_lines, write_submission
 from lib.files.artifacts import atomic_files, write_json
 from lib.files.results import read_fold_metrics
 from lib.ranking.blending import blend_frames, choose_folds
 from lib.ranking.folds import splits_of_fold
+from lib.ranking.kinds import kind_of
 from lib.ranking.truth import CachedLabels, Truth
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
@@ -40,7 +40,7 @@ def main(stage: Stage) -> None:
     chosen, root = settings.resolve(args)
     folder = args.outputs / chosen.results
     cache = Cache(args.outputs / chosen.cache)
-    kind, metric = KINDS[chosen.kind], chosen.metric
+    kind, metric = kind_of(chosen.collection), chosen.metric
 
     results = [folder / name for name in RESULTS]
     stage.alone(args.outputs, folder / "submission.csv", *results)
@@ -62,7 +62,7 @@ def main(stage: Stage) -> None:
 
     test = blended("test", best)
     counts = {name: cache.counts[name] for name in names[1]}
-    rows = submission_rows(test, chosen.identifier, counts, kind.listed)
+    lines = submission_lines(test, chosen.identifier, counts, kind.listed)
 
     measurements = root.measurements(chosen.collection)
     truth = Truth(CachedLabels(cache), measurements)
@@ -77,7 +77,7 @@ def main(stage: Stage) -> None:
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
     folds = {f"validation_{metric}": validation, "blended": best}
     with atomic_files(*results) as (submission, metrics, report):
-        write_submission(submission, rows)
+        write_submission(submission, lines)
         write_json(metrics, {**sections, "folds": folds, "settings": about})
         experiment = read_experiment(folder, metrics)
         write_page(report, experiment, measurements, stage.record())
@@ -86,7 +86,7 @@ def main(stage: Stage) -> None:
     print(evaluation.summary_table(sections.items(), kind.columns))
     print(
         f"ensemble: {chosen.results}: folds {', '.join(map(str, best))} of {len(files)}, "
-        f"{len(rows)} test graphs; wrote {folder}/submission.csv, metrics.json and report.html"
+        f"{len(lines)} test graphs; wrote {folder}/submission.csv, metrics.json and report.html"
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lib.submit.rows import read_ids
+from lib.submit.entries import read_ids
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.npz import write_layout
 from lib.tpugraphs.opcodes import ID_OF_NAME

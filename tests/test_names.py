@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from lib.submit.entries import read_ids
 from lib.submit.merge import main as merge_main
-from lib.submit.rows import read_ids
 from lib.tpugraphs.npz import write_layout
 from tests.builders import COLLECTION, TGRAPH
 from tests.commands import call

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
-from lib.ensemble.kinds import LAYOUT, Columns, Kind
-from lib.ranking.metrics import mean_metrics
+from lib.ranking.kinds import Kind
+from lib.ranking.metrics import Metric, mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
 from lib.ranking.truth import Truth, by_graph
 
@@ -33,7 +33,7 @@ def evaluate(
     cache: Cache,
     truth: Truth,
     ceiling: dict[str, float],
-    kind: Kind = LAYOUT,
+    kind: Kind,
 ) -> dict[str, Any]:
     """Metrics of each graph and their means.
 
@@ -53,22 +53,19 @@ def evaluate(
         runtimes = truth.runtimes(name)
         if runtimes is None:
             continue
-        row = kind.metrics(own.to_numpy(), runtimes, cache.graph(name))
+        graphs[name] = kind.measure(own.to_numpy(), runtimes, cache.graph(name))
         if name in ceiling:
-            row["ceiling"] = ceiling[name]
-        graphs[name] = row
+            graphs[name][kind.ceiling.key] = ceiling[name]
     return {"mean": mean_metrics(list(graphs.values())), "graphs": graphs} if graphs else {}
 
 
-def summary_table(
-    sections: Iterable[tuple[str, dict[str, Any]]], columns: Columns = LAYOUT.columns
-) -> str:
+def summary_table(sections: Iterable[tuple[str, dict[str, Any]]], columns: Sequence[Metric]) -> str:
     """The means of several evaluations as aligned text."""
-    lines = [f"{'':<18}{'graphs':>7}" + "".join(f"{title:>10}" for title, _, _ in columns)]
+    lines = [f"{'':<18}{'graphs':>7}" + "".join(f"{one.heading:>10}" for one in columns)]
     for title, section in sections:
         if section:
             mean = section["mean"]
-            cells = [form.format(mean[key]) if key in mean else "-" for _, key, form in columns]
+            cells = [one.plain(mean.get(one.key)) for one in columns]
             numbers = "".join(f"{cell:>10}" for cell in cells)
             lines.append(f"{title:<18}{len(section['graphs']):>7}" + numbers)
     return "\n".join(lines)

@@ -1,15 +1,64 @@
 """How good a ranking is: Kendall's tau, ordered-pair accuracy, top-k slowdown, the tile score.
 
 Everywhere ``scores`` are predictions where lower means faster, ``runtimes`` are measured, and
-both are one-dimensional arrays over the configurations of one graph.
+both are one-dimensional arrays over the configurations of one graph. What each number is called
+and how it is written stands at the end, with what computes it: the one table of metrics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import stats
+
+GLUE = "\N{NO-BREAK SPACE}"  # between a number and what belongs to it
+TOPS = (1, 5, 10)  # of which slowdowns are told
+TILE_TOP = 5  # configurations of a tile kernel that count
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number of a graph: what computes it, and how to speak of it.
+
+    Attributes:
+        key: its name in ``metrics.json`` and, after ``validation_``, in a history.
+        name: what people call it.
+        heading: of its column in a table of plain text, as short as can be.
+        compute: it, from (scores, runtimes); ``None`` where scores do not count, as of a baseline.
+        higher_is_better: which way is up.
+        decimals: digits after the point; of a percentage, if ``percent``.
+        percent: whether it is a share, shown with a percent sign.
+        least, most: the range of an axis that shows all of it; ``None`` where there is no bound.
+        explained: one sentence that says what it measures.
+    """
+
+    key: str
+    name: str
+    heading: str
+    compute: Callable[[np.ndarray, np.ndarray], float] | None
+    higher_is_better: bool = True
+    decimals: int = 3
+    percent: bool = False
+    least: float | None = None
+    most: float | None = None
+    explained: str = ""
+
+    def text(self, value: float | None, signed: bool = False) -> str:
+        """A value as people read it on a page; a dash for none."""
+        if value is None or value != value:
+            return "–"
+        scaled = value * 100 if self.percent else value
+        sign, unit = "+" if signed else "", f"{GLUE}%" if self.percent else ""
+        shown = f"{scaled:{sign}.{self.decimals}f}{unit}"
+        return shown.replace("-", "−")
+
+    def plain(self, value: float | None) -> str:
+        """A value in plain text; a hyphen for none."""
+        form = f".{self.decimals}{'%' if self.percent else 'f'}"
+        return "-" if value is None else f"{value:{form}}"
 
 
 def kendall_tau(scores: np.ndarray, runtimes: np.ndarray) -> float:
@@ -54,7 +103,7 @@ def top_k_slowdown(scores: np.ndarray, runtimes: np.ndarray, k: int) -> float:
     return _best_of_top(scores, runtimes, k) - 1.0
 
 
-def tile_score(scores: np.ndarray, runtimes: np.ndarray, k: int = 5) -> float:
+def tile_score(scores: np.ndarray, runtimes: np.ndarray, k: int = TILE_TOP) -> float:
     """M_tile of TGraph's equation 10: 2 - (best of the top k) / (best of all)."""
     return 2.0 - _best_of_top(scores, runtimes, k)
 
@@ -72,27 +121,19 @@ def random_best(runtimes: np.ndarray, k: int) -> float:
 
 
 def tile_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
-    """Every tile metric of one kernel, by name."""
-    return {
-        "tile_score": tile_score(scores, runtimes),
-        "tau": kendall_tau(scores, runtimes),
-        **{f"top_{k}_slowdown": top_k_slowdown(scores, runtimes, k) for k in (1, 5, 10)},
-    }
+    """Every tile metric of one kernel, by key."""
+    return {one.key: one.compute(scores, runtimes) for one in TILE_METRICS}
 
 
 def ranking_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
-    """Every layout metric of one graph, by name."""
-    return {
-        "tau": kendall_tau(scores, runtimes),
-        "ordered_pair_accuracy": ordered_pair_accuracy(scores, runtimes),
-        **{f"top_{k}_slowdown": top_k_slowdown(scores, runtimes, k) for k in (1, 5, 10)},
-    }
+    """Every layout metric of one graph, by key."""
+    return {one.key: one.compute(scores, runtimes) for one in LAYOUT_METRICS}
 
 
-def mean_metrics(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def mean_metrics(graphs: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each metric over the graphs that have it, every graph counting the same."""
-    keys = dict.fromkeys(key for row in rows for key in row)
-    return {key: float(np.mean([row[key] for row in rows if key in row])) for key in keys}
+    keys = dict.fromkeys(key for metrics in graphs for key in metrics)
+    return {key: float(np.mean([one[key] for one in graphs if key in one])) for key in keys}
 
 
 def _best_of_top(scores: np.ndarray, runtimes: np.ndarray, k: int) -> float:
@@ -115,3 +156,50 @@ def _checked(scores: np.ndarray, runtimes: np.ndarray) -> tuple[np.ndarray, np.n
     if not (np.isfinite(scores).all() and np.isfinite(runtimes).all()):
         raise ValueError("scores and runtimes must be finite")
     return scores, runtimes
+
+
+def _slowdown(k: int) -> Metric:
+    of = "the predicted fastest" if k == 1 else f"the best of the {k} predicted fastest"
+    return Metric(
+        key=f"top_{k}_slowdown",
+        name=f"top-{k} slowdown",
+        heading=f"top-{k}",
+        compute=partial(top_k_slowdown, k=k),
+        higher_is_better=False,
+        decimals=1,
+        percent=True,
+        least=0.0,
+        explained=f"how much slower {of} is than the fastest of all; 0 is perfect",
+    )
+
+
+TAU = Metric(
+    key="tau",
+    name="Kendall's τ",
+    heading="tau",
+    compute=kendall_tau,
+    least=-1.0,
+    most=1.0,
+    explained="agreement of two orders: 1 the same, 0 chance, −1 reversed",
+)
+PAIRS = Metric(
+    key="ordered_pair_accuracy",
+    name="ordered pairs",
+    heading="pairs",
+    compute=ordered_pair_accuracy,
+    least=0.0,
+    most=1.0,
+    explained="share of pairs of configurations put in the right order; 0.5 is chance",
+)
+TILE_SCORE = Metric(
+    key="tile_score",
+    name="M_tile",
+    heading="M_tile",
+    compute=tile_score,
+    most=1.0,
+    explained="2 − (best of the five predicted fastest) / (fastest of all): 1 is perfect",
+)
+SLOWDOWNS = tuple(map(_slowdown, TOPS))
+# The metrics of a ranking, by kind of collection; the first is the one that counts.
+LAYOUT_METRICS = (TAU, PAIRS, *SLOWDOWNS)
+TILE_METRICS = (TILE_SCORE, TAU, *SLOWDOWNS)

@@ -13,8 +13,8 @@ from typing import NoReturn
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.terminal import duration, paint, table
+from lib.ranking.metrics import Metric
 from lib.report.experiment import Experiment, read_experiment
-from lib.report.metric import Metric
 from lib.report.statistics import Paired, p_text, paired
 from lib.report.svg import shortened
 from lib.report.tables import readable
@@ -53,10 +53,10 @@ def read_two(first: Path, second: Path) -> tuple[Experiment, Experiment]:
         for path, own, other in zip((first, second), names, reversed(names), strict=True)
     ]
     one, other = (read_experiment(path) for path in sides)
-    if one.scheme is not other.scheme:
+    if one.kind is not other.kind:
         raise UserError(
-            f"{one.folder} is judged by {one.scheme.main.name}, {other.folder} by "
-            f"{other.scheme.main.name}: compare collections of one kind"
+            f"{one.folder} is judged by {one.kind.main.name}, {other.folder} by "
+            f"{other.kind.main.name}: compare collections of one kind"
         )
     if not any(_common(one, other, section) for section in SECTIONS):
         raise UserError(f"{one.folder} and {other.folder} have no scored graph in common")
@@ -121,7 +121,7 @@ def _settings(first: Experiment, second: Experiment) -> str:
 def _graphs(
     first: Experiment, second: Experiment, section: str, names: list[str], most: float
 ) -> str:
-    main = first.scheme.main
+    main = first.kind.main
     one, other = (side.values(section, main.key) for side in (first, second))
     found = paired([one[n] for n in names], [other[n] for n in names], main.higher_is_better)
     ordered = sorted(names, key=lambda n: (-abs(other[n] - one[n]), n))
@@ -163,11 +163,11 @@ def _test(found: Paired, main: Metric, section: str) -> list[str]:
 
 
 def _numbers(first: Experiment, second: Experiment) -> str:
-    scheme = first.scheme
+    kind = first.kind
     rows = []
     for section in SECTIONS:
         names = _common(first, second, section)
-        for metric in scheme.metrics if names else ():
+        for metric in kind.metrics if names else ():
             one, other = (side.values(section, metric.key) for side in (first, second))
             both = [n for n in names if n in one and n in other]
             if both:
@@ -186,7 +186,7 @@ def _gain(metric: Metric, first: float, second: float) -> float:
 
 
 def _common(first: Experiment, second: Experiment, section: str) -> list[str]:
-    key = first.scheme.main.key
+    key = first.kind.main.key
     return sorted(set(first.values(section, key)) & set(second.values(section, key)))
 
 

@@ -41,8 +41,8 @@ def rankings(
         experiment, section: where from.
         measurements: runtimes that lie apart from the scores, ``graph, config, runtime``.
     """
-    rows, main = experiment.rows(section), experiment.scheme.main
-    order = ranked(rows, main)
+    metrics, main = experiment.metrics_of(section), experiment.kind.main
+    order = ranked(metrics, main)
     if not order:
         return []
     chosen = {"best": order[0], "median": order[len(order) // 2], "worst": order[-1]}
@@ -61,7 +61,7 @@ def rankings(
         own = known.filter(pl.col("graph") == graph).sort("config")
         if len(own) and graph not in {one.graph for one in found}:
             arrays = own["score"].to_numpy(), own["runtime"].to_numpy().astype(float)
-            found.append(Ranking(place, graph, rows[graph][main.key], *arrays))
+            found.append(Ranking(place, graph, metrics[graph][main.key], *arrays))
     return found
 
 

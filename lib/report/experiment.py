@@ -17,7 +17,7 @@ from lib.files.results import read_fold_metrics, read_metrics
 from lib.files.schema import expect
 from lib.ranking.blending import METHODS
 from lib.ranking.folds import fold_number
-from lib.report.metric import Scheme, scheme_of
+from lib.ranking.kinds import Kind, kind_of
 from lib.runs import stage
 from lib.settings import cache_of
 
@@ -64,9 +64,9 @@ class Experiment:
         return self.about.get("collection") or self.folder.name
 
     @property
-    def scheme(self) -> Scheme:
-        """The numbers that count here."""
-        return scheme_of(self.collection)
+    def kind(self) -> Kind:
+        """Of the collection: which numbers count here."""
+        return kind_of(self.collection)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -87,7 +87,7 @@ class Experiment:
     @property
     def measured(self) -> list[int]:
         """The folds that stage 4 measured, each on its own validation graphs."""
-        told = self.metrics.get("folds", {}).get(f"validation_{self.scheme.main.key}")
+        told = self.metrics.get("folds", {}).get(f"validation_{self.kind.main.key}")
         return sorted(map(int, told or self.folds))
 
     @property
@@ -102,15 +102,15 @@ class Experiment:
     @property
     def headline(self) -> str:
         """The section that counts most among those with numbers; empty if there is none."""
-        return next((name for name in SECTIONS if self.rows(name)), "")
+        return next((name for name in SECTIONS if self.metrics_of(name)), "")
 
-    def rows(self, section: str) -> dict[str, dict[str, float]]:
+    def metrics_of(self, section: str) -> dict[str, dict[str, float]]:
         """Each graph's numbers in one section of ``metrics.json``."""
         return dict((self.metrics.get(section) or {}).get("graphs", {}))
 
     def values(self, section: str, key: str) -> dict[str, float]:
         """One number of each graph that has it."""
-        return {name: row[key] for name, row in self.rows(section).items() if key in row}
+        return {name: own[key] for name, own in self.metrics_of(section).items() if key in own}
 
     def settings(self) -> dict[str, Any]:
         """Each setting's value in the stage that reads it."""
@@ -167,16 +167,16 @@ def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experimen
         cache=cache,
         study=_table(study, STUDY, "run make study again"),
     )
-    _check_rows(experiment)
+    _check_metrics(experiment)
     return experiment
 
 
-def _check_rows(experiment: Experiment) -> None:
+def _check_metrics(experiment: Experiment) -> None:
     """Every graph must have the number that it is ranked by."""
-    wanted = {str: {experiment.scheme.main.key: float}}
+    wanted = {str: {experiment.kind.main.key: float}}
     for name in SECTIONS:
-        path, rows = experiment.folder / "metrics.json", experiment.rows(name)
-        expect(rows, wanted, path, f"{name}.graphs", "run 04_ensemble.py again")
+        path, metrics = experiment.folder / "metrics.json", experiment.metrics_of(name)
+        expect(metrics, wanted, path, f"{name}.graphs", "run 04_ensemble.py again")
 
 
 def _records(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
+from lib.ranking.kinds import Kind
+from lib.ranking.metrics import Metric
 from lib.report.experiment import Experiment
-from lib.report.metric import Metric, Scheme
 from lib.report.statistics import Mean, mean
 from lib.report.svg import Figure, Scale, number, shortened, spread
 
@@ -29,33 +30,33 @@ SECTION_NAMES = {
 def headline(experiment: Experiment, width: float) -> Figure:
     """Mean of the number that counts with its standard error, each section a row, beside the
     baseline's and the ceiling's."""
-    scheme, sections = experiment.scheme, _sections(experiment)
+    kind, sections = experiment.kind, _sections(experiment)
     row, top, foot = 58.0, 10.0, 42.0
-    figure = Figure(width, top + row * len(sections) + foot, f"Mean {scheme.main.name} by section")
+    figure = Figure(width, top + row * len(sections) + foot, f"Mean {kind.main.name} by section")
     means = {s: _means(experiment, s) for s in sections}
     shown = [one for found in means.values() for one in found.values()]
-    scale = _scale_of_means(shown, scheme.main, 12, width - 12)
+    scale = _scale_of_means(shown, kind.main, 12, width - 12)
     bottom = figure.height - foot
-    figure.x_axis(scale, top, bottom, scheme.main.name + _direction(scheme.main), 6)
+    figure.x_axis(scale, top, bottom, kind.main.name + _direction(kind.main), 6)
     for place, section in enumerate(sections):
         y = top + row * place
         name = SECTION_NAMES[section] if width > NARROW else SECTION_NAMES[section].split(":")[0]
-        count = len(experiment.rows(section))
+        count = len(experiment.metrics_of(section))
         figure.text("label", 14, y + 18, f"{name} ({count} graphs)")
         found = means[section]
-        if scheme.ceiling in found:
-            _whisker(figure, "ceiling", scale, found[scheme.ceiling], y + 40)
-            x = scale(found[scheme.ceiling].value)
-            title = f"{scheme.ceiling_name} {_with_error(scheme.main, found[scheme.ceiling])}"
+        if kind.ceiling.key in found:
+            _whisker(figure, "ceiling", scale, found[kind.ceiling.key], y + 40)
+            x = scale(found[kind.ceiling.key].value)
+            title = f"{kind.ceiling.name} {_with_error(kind.main, found[kind.ceiling.key])}"
             figure.add("rect", "mark ceiling", title, x=x - 2.0, y=y + 28, width=4, height=23, rx=2)
-        if scheme.baseline in found:
-            _whisker(figure, "baseline", scale, found[scheme.baseline], y + 46)
-            title = f"{scheme.baseline_name} {_with_error(scheme.main, found[scheme.baseline])}"
-            x = scale(found[scheme.baseline].value)
+        if kind.baseline.key in found:
+            _whisker(figure, "baseline", scale, found[kind.baseline.key], y + 46)
+            title = f"{kind.baseline.name} {_with_error(kind.main, found[kind.baseline.key])}"
+            x = scale(found[kind.baseline.key].value)
             figure.diamond("mark baseline", x, y + 46, 6, title)
-        _whisker(figure, "model", scale, found[scheme.main.key], y + 33)
-        title = f"network {_with_error(scheme.main, found[scheme.main.key])}"
-        figure.dot("mark model", scale(found[scheme.main.key].value), y + 33, 6, title)
+        _whisker(figure, "model", scale, found[kind.main.key], y + 33)
+        title = f"network {_with_error(kind.main, found[kind.main.key])}"
+        figure.dot("mark model", scale(found[kind.main.key].value), y + 33, 6, title)
     return figure
 
 
@@ -96,25 +97,25 @@ def learning_curve(
 
 
 def by_graph(
-    rows: Mapping[str, Mapping[str, float]], scheme: Scheme, width: float, most: int
+    metrics: Mapping[str, Mapping[str, float]], kind: Kind, width: float, most: int
 ) -> Figure:
     """The number that counts of each graph, best first, beside its baseline and its ceiling.
 
     Args:
-        rows: each graph's numbers.
+        metrics: each graph's numbers.
         width: of the figure; names stand above their rows where it is narrow.
         most: graphs to show; if there are more, evenly spaced ones from best to worst.
     """
-    main = scheme.main
-    names = ranked(rows, main)
+    main = kind.main
+    names = ranked(metrics, main)
     if len(names) > most:
         names = [names[i] for i in np.linspace(0, len(names) - 1, most).round().astype(int)]
     narrow = width <= NARROW
     row, top, foot = (36.0 if narrow else 24.0), 6.0, 42.0
     left = 12.0 if narrow else 306.0
     figure = Figure(width, top + row * len(names) + foot, f"{main.name} of each graph")
-    keys = (main.key, scheme.baseline, scheme.ceiling)
-    values = [rows[name][key] for name in names for key in keys if key in rows[name]]
+    keys = (main.key, kind.baseline.key, kind.ceiling.key)
+    values = [metrics[name][key] for name in names for key in keys if key in metrics[name]]
     scale = spread([*values, 0.0] if main.least is not None else values, left, width - 60)
     bottom = figure.height - foot
     figure.x_axis(scale, top, bottom, main.name + _direction(main), 5 if narrow else 6)
@@ -124,8 +125,8 @@ def by_graph(
         y = top + row * place + (24.0 if narrow else 12.0)
         text = shortened(name, 46 if narrow else 44)
         figure.text("label", 4 if narrow else 0, y - 9 if narrow else y + 4, text)
-        _graph_row(figure, scale, rows[name], scheme, name, y)
-        figure.text("tick", width - 4, y + 4, main.text(rows[name][main.key]), "end")
+        _graph_row(figure, scale, metrics[name], kind, name, y)
+        figure.text("tick", width - 4, y + 4, main.text(metrics[name][main.key]), "end")
     return figure
 
 
@@ -181,30 +182,30 @@ def curves_with_errors(
     figure.text("name", right, bottom + 31, x_name, "end")
     for index, (label, own) in enumerate(groups.items()):
         shift = 0.1 * (index - (len(groups) - 1) / 2)
-        kind = f"fold-{index % COLOURS}"
+        look = f"fold-{index % COLOURS}"
         placed = [(x(choices.index(c) + shift), v, e, c) for c, v, e in sorted(own)]
-        figure.path(f"fold {kind}", [(a, y(v)) for a, v, _, _ in placed], label)
+        figure.path(f"fold {look}", [(a, y(v)) for a, v, _, _ in placed], label)
         for a, v, e, choice in placed:
             title = f"{label}, {x_name} {number(choice)}: {v:{form}} ± {e:{form[1:]}}"
             if math.isfinite(e):
-                figure.line(f"whisker {kind}", a, y(v - e), a, y(v + e))
-            figure.dot(f"mark {kind}", a, y(v), 3.5, title)
+                figure.line(f"whisker {look}", a, y(v - e), a, y(v + e))
+            figure.dot(f"mark {look}", a, y(v), 3.5, title)
     return figure
 
 
-def bar(share: float, label: str, kind: str = "model") -> Markup:
+def bar(share: float, label: str, look: str = "model") -> Markup:
     """A bar of a table's row, ``share`` of its place wide."""
     figure = Figure(200, 10, label, stretched=True)
     figure.add("rect", "track", x=0, y=1, width=200, height=8, rx=2)
     width = max(1.5, 200 * min(1.0, share))
-    figure.add("rect", f"mark {kind}", label, x=0, y=1, width=width, height=8, rx=2)
+    figure.add("rect", f"mark {look}", label, x=0, y=1, width=width, height=8, rx=2)
     return figure.render("bar")
 
 
-def ranked(rows: Mapping[str, Mapping[str, float]], main: Metric) -> list[str]:
+def ranked(metrics: Mapping[str, Mapping[str, float]], main: Metric) -> list[str]:
     """Names of graphs, best first; equal ones by name."""
     sign = -1 if main.higher_is_better else 1
-    return sorted(rows, key=lambda name: (sign * rows[name][main.key], name))
+    return sorted(metrics, key=lambda name: (sign * metrics[name][main.key], name))
 
 
 def time_unit(nanoseconds: float) -> tuple[str, float]:
@@ -221,30 +222,30 @@ def _room_for_labels(scale: Scale) -> float:
 
 
 def _graph_row(
-    figure: Figure, scale: Scale, row: Mapping[str, float], scheme: Scheme, name: str, y: float
+    figure: Figure, scale: Scale, own: Mapping[str, float], kind: Kind, name: str, y: float
 ) -> None:
-    main, value = scheme.main, row[scheme.main.key]
-    if scheme.baseline in row:
-        baseline = row[scheme.baseline]
+    main, value = kind.main, own[kind.main.key]
+    if kind.baseline.key in own:
+        baseline = own[kind.baseline.key]
         better = (value > baseline) == main.higher_is_better
         figure.line("gap win" if better else "gap loss", scale(baseline), y, scale(value), y)
-    if scheme.ceiling in row:
-        title = f"{name}: {scheme.ceiling_name} {main.text(row[scheme.ceiling])}"
-        x = scale(row[scheme.ceiling]) - 1.5
+    if kind.ceiling.key in own:
+        title = f"{name}: {kind.ceiling.name} {main.text(own[kind.ceiling.key])}"
+        x = scale(own[kind.ceiling.key]) - 1.5
         figure.add("rect", "mark ceiling", title, x=x, y=y - 7, width=3, height=14, rx=1)
-    if scheme.baseline in row:
-        title = f"{name}: {scheme.baseline_name} {main.text(row[scheme.baseline])}"
-        figure.diamond("mark baseline", scale(row[scheme.baseline]), y, 5, title)
+    if kind.baseline.key in own:
+        title = f"{name}: {kind.baseline.name} {main.text(own[kind.baseline.key])}"
+        figure.diamond("mark baseline", scale(own[kind.baseline.key]), y, 5, title)
     figure.dot("mark model", scale(value), y, 5, f"{name}: network {main.text(value)}")
 
 
 def _sections(experiment: Experiment) -> list[str]:
-    return [s for s in ("test", "validation", "training") if experiment.rows(s)]
+    return [s for s in ("test", "validation", "training") if experiment.metrics_of(s)]
 
 
 def _means(experiment: Experiment, section: str) -> dict[str, Mean]:
-    scheme = experiment.scheme
-    keys = (scheme.main.key, scheme.baseline, scheme.ceiling)
+    kind = experiment.kind
+    keys = (kind.main.key, kind.baseline.key, kind.ceiling.key)
     found = {key: list(experiment.values(section, key).values()) for key in keys}
     return {key: mean(values) for key, values in found.items() if values}
 
@@ -255,10 +256,10 @@ def _scale_of_means(means: Sequence[Mean], metric: Metric, start: float, end: fl
     return spread([*ends, 0.0] if metric.least is not None else ends, start, end)
 
 
-def _whisker(figure: Figure, kind: str, scale: Scale, value: Mean, y: float) -> None:
+def _whisker(figure: Figure, look: str, scale: Scale, value: Mean, y: float) -> None:
     if math.isfinite(value.error):
         low, high = value.value - value.error, value.value + value.error
-        figure.line(f"whisker {kind}", scale(low), y, scale(high), y)
+        figure.line(f"whisker {look}", scale(low), y, scale(high), y)
 
 
 def _with_error(metric: Metric, value: Mean) -> str:

@@ -107,11 +107,11 @@ def _hash(text: str) -> str:
 
 
 def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[str, Any]:
-    scheme, section = experiment.scheme, experiment.headline
-    shown = [s for s in ("test", "validation") if experiment.rows(s)]
+    kind, section = experiment.kind, experiment.headline
+    shown = [s for s in ("test", "validation") if experiment.metrics_of(s)]
     return {
         "experiment": experiment,
-        "scheme": scheme,
+        "kind": kind,
         "section": section,
         "verdict": words.verdict(experiment),
         "improvements": [words.improvement(experiment, s) for s in shown],
@@ -121,11 +121,11 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "learning": words.learning(experiment),
         "curves": _curves(experiment),
         "folds": sorted(experiment.histories),
-        "by_graph": [(s, _by_graph(experiment, s), len(experiment.rows(s))) for s in shown],
+        "by_graph": [(s, _by_graph(experiment, s), len(experiment.metrics_of(s))) for s in shown],
         "most": MOST_GRAPHS,
         "graphs": tables.graphs(experiment),
         "rankings": _rankings(experiment, section, measurements),
-        "studies": questions(experiment.study, scheme.main),
+        "studies": questions(experiment.study, kind.main),
         "savings": tables.savings(experiment),
         "times": tables.times(experiment),
         "settings": tables.settings(experiment),
@@ -133,32 +133,32 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "mixed": words.mixed_settings(experiment),
         "blended": ", ".join(map(str, experiment.blended)),
         "colours": figures.COLOURS,
-        "has_ceiling": any(experiment.values(s, scheme.ceiling) for s in shown),
+        "has_ceiling": any(experiment.values(s, kind.ceiling.key) for s in shown),
     }
 
 
 def _tiles(experiment: Experiment) -> list[dict[str, str]]:
     """The headline's numbers: network, baseline, ceiling, each with its error."""
-    scheme, section = experiment.scheme, experiment.headline
+    kind, section = experiment.kind, experiment.headline
     named = [
-        ("model", "network", scheme.main.key, scheme.main.explained),
-        ("baseline", scheme.baseline_name, scheme.baseline, scheme.baseline_explained),
-        ("ceiling", scheme.ceiling_name, scheme.ceiling, scheme.ceiling_explained),
+        ("model", "network", kind.main.key, kind.main.explained),
+        ("baseline", kind.baseline.name, kind.baseline.key, kind.baseline.explained),
+        ("ceiling", kind.ceiling.name, kind.ceiling.key, kind.ceiling.explained),
     ]
     tiles = []
-    for kind, name, key, explained in named:
+    for look, name, key, explained in named:
         found = mean(list(experiment.values(section, key).values()))
         if found.count:
-            error = "" if found.error != found.error else f"± {scheme.main.text(found.error)}"
-            value = scheme.main.text(found.value)
+            error = "" if found.error != found.error else f"± {kind.main.text(found.error)}"
+            value = kind.main.text(found.value)
             tiles.append(
-                {"kind": kind, "name": name, "value": value, "error": error, "says": explained}
+                {"look": look, "name": name, "value": value, "error": error, "says": explained}
             )
     return tiles
 
 
 def _curves(experiment: Experiment) -> list[Markup]:
-    main = experiment.scheme.main
+    main = experiment.kind.main
     wanted = [CURVES[0], (f"validation_{main.key}", f"validation {main.name}", False), *CURVES[1:]]
     histories = experiment.histories
     drawn = (figures.learning_curve(histories, *one) for one in wanted)
@@ -166,14 +166,14 @@ def _curves(experiment: Experiment) -> list[Markup]:
 
 
 def _by_graph(experiment: Experiment, section: str) -> Markup:
-    rows, scheme = experiment.rows(section), experiment.scheme
-    return _responsive(lambda width: figures.by_graph(rows, scheme, width, MOST_GRAPHS))
+    metrics, kind = experiment.metrics_of(section), experiment.kind
+    return _responsive(lambda width: figures.by_graph(metrics, kind, width, MOST_GRAPHS))
 
 
 def _rankings(
     experiment: Experiment, section: str, measurements: pl.DataFrame | None
 ) -> list[dict[str, Any]]:
-    metric = experiment.scheme.main
+    metric = experiment.kind.main
     return [
         {
             "place": one.place,

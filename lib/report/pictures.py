@@ -38,7 +38,7 @@ def learning_curves(experiment: Experiment) -> str:
     Raises:
         UserError: if no fold has been trained.
     """
-    main = experiment.scheme.main
+    main = experiment.kind.main
     found = [
         learning_curve(experiment.histories, "loss", "training loss"),
         learning_curve(experiment.histories, f"validation_{main.key}", f"validation {main.name}"),
@@ -57,16 +57,16 @@ def graphs(experiment: Experiment) -> str:
     Raises:
         UserError: if stage 4 has not measured anything yet.
     """
-    section = next((s for s in ("validation", "test") if experiment.rows(s)), "")
+    section = next((s for s in ("validation", "test") if experiment.metrics_of(s)), "")
     if not section:
         raise UserError(f"{experiment.folder}: no results in metrics.json; make all writes them")
-    scheme, rows = experiment.scheme, experiment.rows(section)
-    figure = by_graph(rows, scheme, WIDE, MOST)
-    some = f"{MOST} of " if len(rows) > MOST else ""
-    title = f"{experiment.collection}: {scheme.main.name} of {some}{len(rows)} {section} graphs"
-    keys = [("model", "network"), ("baseline", scheme.baseline_name)]
-    present = any(scheme.ceiling in row for row in rows.values())
-    return _picture([figure], title, [*keys, *([("ceiling", scheme.ceiling_name)] * present)])
+    kind, metrics = experiment.kind, experiment.metrics_of(section)
+    figure = by_graph(metrics, kind, WIDE, MOST)
+    some = f"{MOST} of " if len(metrics) > MOST else ""
+    title = f"{experiment.collection}: {kind.main.name} of {some}{len(metrics)} {section} graphs"
+    keys = [("model", "network"), ("baseline", kind.baseline.name)]
+    present = any(kind.ceiling.key in own for own in metrics.values())
+    return _picture([figure], title, [*keys, *([("ceiling", kind.ceiling.name)] * present)])
 
 
 def write_pictures(folder: Path, into: Path) -> list[Path]:
@@ -120,8 +120,8 @@ def _picture(figures: Sequence[Figure], title: str, keys: Sequence[tuple[str, st
 
 def _draw_keys(card: Figure, keys: Sequence[tuple[str, str]], y: float) -> None:
     x = MARGIN + 6
-    for kind, name in keys:
-        shape = SHAPES.get(kind, "line")
+    for look, name in keys:
+        shape = SHAPES.get(look, "line")
         if shape == "dot":
             card.dot("mark model", x, y - 4, 5)
         elif shape == "diamond":
@@ -129,7 +129,7 @@ def _draw_keys(card: Figure, keys: Sequence[tuple[str, str]], y: float) -> None:
         elif shape == "bar":
             card.add("rect", "mark ceiling", x=x - 1.5, y=y - 11, width=3, height=14, rx=1)
         else:
-            card.line(f"key {kind}", x - 6, y - 4, x + 8, y - 4)
+            card.line(f"key {look}", x - 6, y - 4, x + 8, y - 4)
         card.text("name", x + 13, y, name)
         x += 34 + 6.5 * len(name)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from lib.report import tables
 from lib.report.experiment import SECTIONS, Experiment
 from lib.report.statistics import mean
 from lib.runs.stage import Stage
@@ -21,7 +20,7 @@ def publish(experiment: Experiment, stage: Stage) -> None:
     tracker = stage.tracker
     if tracker is None:
         return
-    scheme, collection = experiment.scheme, experiment.collection
+    kind, collection = experiment.kind, experiment.collection
     for section in SECTIONS:
         mean = (experiment.metrics.get(section) or {}).get("mean", {})
         tracker.summarize({f"{section}/{key}": value for key, value in mean.items()})
@@ -33,11 +32,11 @@ def publish(experiment: Experiment, stage: Stage) -> None:
     tracker.table("results", results(experiment))
     every = graphs(experiment)
     tracker.table("graphs", every)
-    x, y = scheme.baseline, scheme.main.key
+    x, y = kind.baseline.key, kind.main.key
     for (section,), rows in every.partition_by("section", as_dict=True).items():
         points = rows.select("graph", *(c for c in (x, y) if c in rows.columns)).drop_nulls()
         if len(points) and points.width == 3:
-            title = f"{scheme.main.name}, {section}: network against {scheme.baseline_name}"
+            title = f"{kind.main.name}, {section}: network against {kind.baseline.name}"
             tracker.plot(f"plots/{section}", points, x, y, title)
     folder = experiment.folder
     tracker.page("report", folder / "report.html")
@@ -48,7 +47,7 @@ def publish(experiment: Experiment, stage: Stage) -> None:
 def fold_scores(experiment: Experiment) -> pl.DataFrame:
     """A row a fold that stage 4 measured: ``fold, metric, validation, blended, place``, the place
     being 1 for the blended fold of highest validation score, null for one that is not blended."""
-    metric, blended = experiment.scheme.main.key, experiment.blended
+    metric, blended = experiment.kind.main.key, experiment.blended
     scores = experiment.metrics.get("folds", {}).get(f"validation_{metric}", {})
     rows = [
         (fold, metric, scores[str(fold)], fold in blended, _place(fold, blended))
@@ -64,11 +63,11 @@ def results(experiment: Experiment) -> pl.DataFrame:
     """A row a metric and section: ``metric, section, graphs, mean, standard_error``, the error
     being null where there is but one graph."""
     rows = []
-    for _, key, _ in tables.named_metrics(experiment.scheme):
+    for metric in experiment.kind.described:
         for section in SECTIONS:
-            found = mean(list(experiment.values(section, key).values()))
+            found = mean(list(experiment.values(section, metric.key).values()))
             if found.count:
-                rows.append((key, section, found.count, found.value, found.error))
+                rows.append((metric.key, section, found.count, found.value, found.error))
     schema = {"metric": pl.String, "section": pl.String, "graphs": pl.Int64}
     schema |= {"mean": pl.Float64, "standard_error": pl.Float64}
     return pl.DataFrame(rows, schema, orient="row").with_columns(
@@ -78,10 +77,10 @@ def results(experiment: Experiment) -> pl.DataFrame:
 
 def graphs(experiment: Experiment) -> pl.DataFrame:
     """A row a graph of every section: ``section, graph``, and a column a metric."""
-    rows = [(s, name, row) for s in SECTIONS for name, row in experiment.rows(s).items()]
-    keys = sorted({key for _, _, row in rows for key in row})
+    rows = [(s, name, own) for s in SECTIONS for name, own in experiment.metrics_of(s).items()]
+    keys = sorted({key for _, _, own in rows for key in own})
     schema = {"section": pl.String, "graph": pl.String, **dict.fromkeys(keys, pl.Float64)}
-    return pl.DataFrame([(s, n, *map(row.get, keys)) for s, n, row in rows], schema, orient="row")
+    return pl.DataFrame([(s, n, *map(own.get, keys)) for s, n, own in rows], schema, orient="row")
 
 
 def _place(fold: int, blended: list[int]) -> int | None:

@@ -226,7 +226,7 @@ def _under_way(parts: Sequence[Part]) -> str:
 
 
 def _scores(experiment: Experiment) -> str:
-    main, blocks = experiment.scheme.main, []
+    main, blocks = experiment.kind.main, []
     rows = []
     for fold, one in experiment.folds.items():
         last, best = one.get("last", {}), one.get("best", {})
@@ -240,15 +240,15 @@ def _scores(experiment: Experiment) -> str:
     rows = []
     for section in SECTIONS:
         cells = []
-        for key in (main.key, experiment.scheme.baseline, experiment.scheme.ceiling):
+        for key in (main.key, experiment.kind.baseline.key, experiment.kind.ceiling.key):
             values = list(experiment.values(section, key).values())
             cells.append(with_error(main, mean(values)) if values else "–")
-        if experiment.rows(section):
-            rows.append([section, str(len(experiment.rows(section))), *cells])
+        if experiment.metrics_of(section):
+            rows.append([section, str(len(experiment.metrics_of(section))), *cells])
     if rows:
-        scheme = experiment.scheme
+        kind = experiment.kind
         head = [f"{main.name} by stage 4", "graphs", "network"]
-        blocks.append(table(rows, [*head, scheme.baseline_name, scheme.ceiling_name]))
+        blocks.append(table(rows, [*head, kind.baseline.name, kind.ceiling.name]))
     return "\n\n".join(blocks)
 
 

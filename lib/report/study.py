@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from lib.ranking.metrics import Metric
 from lib.report.figures import curves_with_errors
-from lib.report.metric import Metric
 from lib.report.svg import Figure
 from lib.report.tables import Table
 

@@ -83,33 +83,33 @@ class Figure:
     stretched: bool = False
     parts: list[Markup] = field(default_factory=list)
 
-    def add(self, tag: str, kind: str, title: str = "", text: str = "", **values: object) -> None:
-        """An element of class ``kind``; ``title`` appears when it is pointed at."""
+    def add(self, tag: str, look: str, title: str = "", text: str = "", **values: object) -> None:
+        """An element of class ``look``; ``title`` appears when it is pointed at."""
         inner = Markup("<title>{}</title>").format(_text(title)) if title else Markup()
-        about = attributes(**{"class": kind}, **values)
+        about = attributes(**{"class": look}, **values)
         self.parts.append(Markup("<{0}{1}>{2}</{0}>").format(tag, about, inner + _text(text)))
 
-    def line(self, kind: str, x1: float, y1: float, x2: float, y2: float) -> None:
+    def line(self, look: str, x1: float, y1: float, x2: float, y2: float) -> None:
         """A straight line."""
-        self.add("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
+        self.add("line", look, x1=x1, y1=y1, x2=x2, y2=y2)
 
-    def path(self, kind: str, points: Sequence[tuple[float, float]], title: str = "") -> None:
+    def path(self, look: str, points: Sequence[tuple[float, float]], title: str = "") -> None:
         """A line through points."""
         if points:
             d = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-            self.add("path", kind, title, d=d)
+            self.add("path", look, title, d=d)
 
-    def dot(self, kind: str, x: float, y: float, r: float = 4, title: str = "") -> None:
+    def dot(self, look: str, x: float, y: float, r: float = 4, title: str = "") -> None:
         """A filled or, by its class, hollow circle."""
-        self.add("circle", kind, title, cx=x, cy=y, r=r)
+        self.add("circle", look, title, cx=x, cy=y, r=r)
 
-    def diamond(self, kind: str, x: float, y: float, r: float = 5, title: str = "") -> None:
+    def diamond(self, look: str, x: float, y: float, r: float = 5, title: str = "") -> None:
         """A square on its corner."""
-        self.add("path", kind, title, d=f"M{x:.1f} {y - r:.1f}l{r} {r}l{-r} {r}l{-r} {-r}z")
+        self.add("path", look, title, d=f"M{x:.1f} {y - r:.1f}l{r} {r}l{-r} {r}l{-r} {-r}z")
 
-    def text(self, kind: str, x: float, y: float, text: str, anchor: str = "start") -> None:
+    def text(self, look: str, x: float, y: float, text: str, anchor: str = "start") -> None:
         """Text on a base line."""
-        self.add("text", kind, text=text, x=x, y=y, text_anchor=anchor)
+        self.add("text", look, text=text, x=x, y=y, text_anchor=anchor)
 
     def x_axis(self, scale: Scale, top: float, bottom: float, name: str, count: int = 5) -> None:
         """Grid lines from ``top`` to ``bottom``, labels below, the name at the right."""
@@ -128,12 +128,12 @@ class Figure:
             self.text("tick", left - 7, y + 4, number(tick), "end")
         self.text("name", 0, scale.end - 10, name)
 
-    def render(self, kind: str = "") -> Markup:
-        """The ``<svg>`` element, of a class ``kind``."""
+    def render(self, look: str = "") -> Markup:
+        """The ``<svg>`` element, of a class ``look``."""
         size = {"viewBox": f"0 0 {self.width:g} {self.height:g}"}
         if self.stretched:
             size["preserveAspectRatio"] = "none"
-        about = attributes(**{"class": f"figure {kind}"}, **size, role="img", aria_label=self.label)
+        about = attributes(**{"class": f"figure {look}"}, **size, role="img", aria_label=self.label)
         return Markup("<svg{}>{}</svg>").format(about, Markup().join(self.parts))
 
 

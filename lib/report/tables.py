@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from lib.files.terminal import duration
 from lib.report.experiment import STAGES, Experiment
 from lib.report.figures import bar, ranked
-from lib.report.metric import Metric, Scheme
 from lib.report.statistics import mean
 from lib.report.words import with_error
 
@@ -31,41 +30,28 @@ class Table:
 
 def numbers(experiment: Experiment) -> Table:
     """Every metric's mean over the graphs of each section, with its standard error."""
-    sections = [s for s in ("test", "validation", "training") if experiment.rows(s)]
-    scheme = experiment.scheme
-    head = ["", *(f"{s} ({len(experiment.rows(s))} graphs)" for s in sections)]
+    sections = [s for s in ("test", "validation", "training") if experiment.metrics_of(s)]
+    kind = experiment.kind
+    head = ["", *(f"{s} ({len(experiment.metrics_of(s))} graphs)" for s in sections)]
     rows = []
-    for name, key, metric in named_metrics(scheme):
-        found = [mean(list(experiment.values(s, key).values())) for s in sections]
+    for metric in kind.described:
+        name = f"{metric.name}’s {kind.main.name}" if metric is kind.baseline else metric.name
+        found = [mean(list(experiment.values(s, metric.key).values())) for s in sections]
         if any(one.count for one in found):
             rows.append([name, *(with_error(metric, one) if one.count else "–" for one in found)])
     return Table(head, rows)
 
 
-def named_metrics(scheme: Scheme) -> list[tuple[str, str, Metric]]:
-    """Every number of a scheme: its name, its key, and how to speak of it."""
-    named = [(one.name, one.key, one) for one in scheme.metrics]
-    named[1:1] = [
-        (scheme.baseline_name + "’s " + scheme.main.name, scheme.baseline, scheme.main),
-        (scheme.ceiling_name, scheme.ceiling, scheme.main),
-    ]
-    return named
-
-
 def graphs(experiment: Experiment, most: int = 1000) -> Table:
     """A row a graph of every section but training, best first, ``most`` of a section."""
-    scheme, rows = experiment.scheme, []
-    columns = [(one.name, one.key, one) for one in scheme.metrics]
-    columns[1:1] = [
-        (scheme.baseline_name, scheme.baseline, scheme.main),
-        (scheme.ceiling_name, scheme.ceiling, scheme.main),
-    ]
+    kind, rows = experiment.kind, []
     for section in ("test", "validation"):
-        found = experiment.rows(section)
-        for name in ranked(found, scheme.main)[:most]:
-            cells = [metric.text(found[name].get(key)) for _, key, metric in columns]
+        found = experiment.metrics_of(section)
+        for name in ranked(found, kind.main)[:most]:
+            cells = [metric.text(found[name].get(metric.key)) for metric in kind.described]
             rows.append([name, section, *cells])
-    return Table(["graph", "split", *(name for name, _, _ in columns)], rows, sortable=True)
+    head = ["graph", "split", *(metric.name for metric in kind.described)]
+    return Table(head, rows, sortable=True)
 
 
 def savings(experiment: Experiment) -> Table | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lib.ranking.metrics import GLUE, Metric
 from lib.report.experiment import Experiment
-from lib.report.metric import GLUE, Metric
 from lib.report.statistics import Mean, Paired, mean, p_text, paired
 
 SECTION_WORDS = {"test": "new programs", "validation": "unseen programs", "training": "known ones"}
@@ -19,13 +19,13 @@ def with_error(metric: Metric, value: Mean) -> str:
 
 def against_baseline(experiment: Experiment, section: str) -> Paired | None:
     """The network's number minus the baseline's, graph by graph; ``None`` without a baseline."""
-    scheme = experiment.scheme
-    own, other = (experiment.values(section, k) for k in (scheme.main.key, scheme.baseline))
+    kind = experiment.kind
+    own, other = (experiment.values(section, k) for k in (kind.main.key, kind.baseline.key))
     names = sorted(set(own) & set(other))
     if not names:
         return None
     first, second = [other[n] for n in names], [own[n] for n in names]
-    return paired(first, second, scheme.main.higher_is_better)
+    return paired(first, second, kind.main.higher_is_better)
 
 
 def verdict(experiment: Experiment) -> str:
@@ -36,32 +36,32 @@ def verdict(experiment: Experiment) -> str:
     found = against_baseline(experiment, section)
     programs = SECTION_WORDS[section]
     if found is None:
-        own = mean(list(experiment.values(section, experiment.scheme.main.key).values()))
-        main = experiment.scheme.main
+        own = mean(list(experiment.values(section, experiment.kind.main.key).values()))
+        main = experiment.kind.main
         return f"{main.name} of {with_error(main, own)} on {own.count} {programs}"
-    scheme = experiment.scheme
-    gain = found.difference.value * (1 if scheme.main.higher_is_better else -1)
+    kind = experiment.kind
+    gain = found.difference.value * (1 if kind.main.higher_is_better else -1)
     if not found.sure:
-        return f"On {programs}, the network and the {scheme.baseline_name} cannot be told apart"
+        return f"On {programs}, the network and the {kind.baseline.name} cannot be told apart"
     word = "better" if gain > 0 else "worse"
-    size = scheme.main.text(abs(found.difference.value))
-    return f"On {programs}, the network ranks {word} than the {scheme.baseline_name}, by {size}"
+    size = kind.main.text(abs(found.difference.value))
+    return f"On {programs}, the network ranks {word} than the {kind.baseline.name}, by {size}"
 
 
 def improvement(experiment: Experiment, section: str) -> str:
     """The improvement over the baseline, how sure it is, and how far it is to the ceiling."""
-    found, scheme = against_baseline(experiment, section), experiment.scheme
+    found, kind = against_baseline(experiment, section), experiment.kind
     if found is None:
         return ""
-    main, difference = scheme.main, found.difference
+    main, difference = kind.main, found.difference
     means = {
         key: mean(list(experiment.values(section, key).values()))
-        for key in (main.key, scheme.baseline, scheme.ceiling)
+        for key in (main.key, kind.baseline.key, kind.ceiling.key)
     }
     sentences = [
         f"Over {difference.count} {section} graphs, the network's mean {main.name} is "
-        f"{with_error(main, means[main.key])}, the {scheme.baseline_name}'s "
-        f"{with_error(main, means[scheme.baseline])}: a difference of "
+        f"{with_error(main, means[main.key])}, the {kind.baseline.name}'s "
+        f"{with_error(main, means[kind.baseline.key])}: a difference of "
         f"{main.text(difference.value, signed=True)}"
     ]
     if difference.count > 1:
@@ -72,18 +72,18 @@ def improvement(experiment: Experiment, section: str) -> str:
         )
     count = f"The network is better on {found.wins} graphs, worse on {found.losses}"
     sentences.append(count + (f", equal on {found.ties}" if found.ties else ""))
-    way = _way_to_ceiling(means, main.key, scheme.baseline, scheme.ceiling)
-    if way is not None and scheme.ceiling_name:
-        says = f"That is {way:.0%} of the way from the {scheme.baseline_name} to the ceiling"
+    way = _way_to_ceiling(means, main.key, kind.baseline.key, kind.ceiling.key)
+    if way is not None and kind.ceiling.name:
+        says = f"That is {way:.0%} of the way from the {kind.baseline.name} to the ceiling"
         if way < 0:
-            says = f"The {scheme.baseline_name} is nearer to the {scheme.ceiling_name}"
+            says = f"The {kind.baseline.name} is nearer to the {kind.ceiling.name}"
         sentences.append(says.replace("%", f"{GLUE}%"))
     return ". ".join(sentences) + "."
 
 
 def learning(experiment: Experiment) -> str:
     """How the folds ended, and whether later epochs still helped."""
-    main, folds = experiment.scheme.main, experiment.folds
+    main, folds = experiment.kind.main, experiment.folds
     last = {k: one["last"][main.key] for k, one in folds.items() if main.key in one.get("last", {})}
     best = {k: one["best"] for k, one in folds.items() if main.key in one.get("best", {})}
     if not last or not best:

@@ -43,12 +43,12 @@ from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.ranking.blending import METHODS, blend, choose_folds
 from lib.ranking.folds import fold_number
+from lib.ranking.kinds import kind_of
 from lib.ranking.truth import CachedLabels, Truth
 from lib.settings import WEIGHTS_FILES, Settings
 from lib.study.plot import plot_study
 from lib.study.protocol import PERMUTATIONS, inference_runs, nested_runs
 from lib.study.runs import Run, execute_all, read_run
-from lib.submit.rows import kind_of
 from lib.tpugraphs.roots import DataRoot
 
 CHOICES = {
@@ -94,12 +94,12 @@ def run_study(
     execute_all(list({run.scores: run for run in every}.values()), jobs)
 
     truth = Truth(CachedLabels(cache), root.measurements(settings.collection))
-    score = kind_of(settings.identifier).score
-    rows = [
+    score = kind_of(settings.collection).main.compute
+    choices = [
         *inference_rows(at_hand, truth, score),
         *blending_rows(nested, settings, truth, score),
     ]
-    graphs = pl.DataFrame(rows, schema=GRAPHS_SCHEMA, orient="row")
+    graphs = pl.DataFrame(choices, schema=GRAPHS_SCHEMA, orient="row")
     table = summarize(graphs, default_choices(settings, at_hand, len(folds)))
     table = table.select(pl.lit(settings.collection).alias("collection"), pl.all())
     write_study(folder / "study", graphs, table)

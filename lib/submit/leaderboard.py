@@ -5,7 +5,7 @@ Reads   one or more submissions, and the data root's runtimes: those of labelled
 Writes  <outputs>/score.parquet: submission, collection, graph, family, family_in_training, metric,
         score
 
-A layout row scores Kendall's tau, a tile row M_tile (equation 10 of the TGraph paper); a
+A layout entry scores Kendall's tau, a tile entry M_tile (equation 10 of the TGraph paper); a
 collection scores the mean over its graphs, and a submission the mean over its collections, each
 counting the same, as the competition averaged five. Graphs of families that training has (seen)
 and has not (unseen) are shown apart where the data tell families.
@@ -24,9 +24,10 @@ from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.parquet import write_parquet
+from lib.ranking.kinds import kind_of
 from lib.ranking.truth import RawLabels, Truth
+from lib.submit.entries import check_entry, entry_score, read_entries
 from lib.submit.expected import OFFICIAL_TEST, data_root, identifiers, raw_folder
-from lib.submit.rows import check_row, kind_of, read_rows, row_score
 from lib.tpugraphs.roots import DataRoot
 
 SCHEMA = {
@@ -45,7 +46,7 @@ LISTED = 40  # graphs of a collection that are listed one by one, at most
 
 
 def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, list[str]]:
-    """Score every row whose truth is known.
+    """Score every entry whose truth is known.
 
     Args:
         path: the submission.
@@ -55,12 +56,12 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, list[
         A frame of ``SCHEMA``, sorted by collection and graph; and the IDs of unknown truth.
 
     Raises:
-        DataError: if a row or an ID cannot be.
+        DataError: if an entry or an ID cannot be.
     """
     collections = {identifier: name for name, identifier in identifiers().items()}
     known: dict[str, _Known] = {}
     scored, unknown = [], []
-    for name, order in read_rows(path).items():
+    for name, order in read_entries(path).items():
         identifier, _, graph = name.rpartition(":")
         if identifier not in collections:
             raise DataError(path, "ID", name, f"one of {', '.join(collections)}, and a graph")
@@ -72,10 +73,10 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, list[
         if runtimes is None:
             unknown.append(name)
             continue
-        check_row(path, name, order, len(runtimes))
-        score = row_score(name, order, runtimes)
+        check_entry(path, name, order, len(runtimes))
+        score = entry_score(name, order, runtimes)
         family, in_training = families.get(graph, (None, None))
-        metric = kind_of(name).metric
+        metric = kind_of(name).main.heading
         scored.append((str(path), collection, graph, family, in_training, metric, score))
     frame = pl.DataFrame(scored, schema=SCHEMA, orient="row")
     return frame.sort("collection", "graph"), unknown

@@ -4,8 +4,8 @@ Reads   <outputs>/<collection>/submission.csv and cache/graphs.parquet, or the r
 Writes  <outputs>/submission.csv
 
 Everything is checked before a byte is written: the IDs against the test split (or against
-Kaggle's sample), no ID twice, every layout row a permutation of all configurations of its graph,
-every tile row five distinct configurations, fewer only if the kernel has fewer. For official data
+Kaggle's sample), no ID twice, every layout entry a permutation of all configurations of its graph,
+every tile entry five distinct configurations, fewer only if the kernel has fewer. For official data
 (in data/tpugraphs, or with --official) the test split itself must be the official one.
 
     python -m lib.submit.merge [--partial] [--sample sample_submission.csv]
@@ -24,6 +24,7 @@ from lib import settings
 from lib.ensemble.submission import write_submission
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
+from lib.submit.entries import check_entry, read_entries, read_ids
 from lib.submit.expected import (
     OFFICIAL_TEST,
     OFFICIAL_TOTAL,
@@ -31,21 +32,20 @@ from lib.submit.expected import (
     find_collection,
     identifiers,
 )
-from lib.submit.rows import check_row, read_ids, read_rows
 
 
 @dataclass(frozen=True)
 class Merged:
-    """Checked rows in the order they are to be written, and what there is none of."""
+    """Checked entries in the order they are to be written, and what there is none of."""
 
-    rows: dict[str, np.ndarray]
+    entries: dict[str, np.ndarray]
     missing: list[str]
 
 
 def merge(
     collections: Iterable[Collection], wanted: list[str] | None = None, official: bool = False
 ) -> Merged:
-    """Put the collections' rows together.
+    """Put the collections' entries together.
 
     Args:
         collections: all that a submission is made of.
@@ -53,28 +53,28 @@ def merge(
         official: whether the test splits must have as many graphs as the official ones.
 
     Raises:
-        DataError: if a row, or an ID, is not as it should be.
+        DataError: if an entry, or an ID, is not as it should be.
         UserError: if some collections are of the bundled measurements and some are not.
     """
     collections = list(collections)
     _check_one_dataset(collections)
     counts = {name: n for one in collections for name, n in one.ids.items()}
-    rows: dict[str, np.ndarray] = {}
+    entries: dict[str, np.ndarray] = {}
     missing = []
     for one in collections:
-        own = read_rows(one.file) if one.file.exists() else {}
+        own = read_entries(one.file) if one.file.exists() else {}
         for name, order in own.items():
             _check_known(one, name, counts)
-            check_row(one.file, name, order, counts[name])
-        rows |= own
+            check_entry(one.file, name, order, counts[name])
+        entries |= own
         ids = list(one.ids) if wanted is None else [n for n in wanted if _belongs(n, one)]
         missing += _missing(one, ids, own, official)
     if wanted is None:
-        return Merged(rows, missing)
-    surplus = sorted(set(rows) - set(wanted))
+        return Merged(entries, missing)
+    surplus = sorted(set(entries) - set(wanted))
     if surplus:
         raise DataError("rows", surplus[0], f"{len(surplus)} IDs", "only IDs of the sample")
-    return Merged({name: rows[name] for name in wanted if name in rows}, missing)
+    return Merged({name: entries[name] for name in wanted if name in entries}, missing)
 
 
 def check_sample(path: Path) -> list[str]:
@@ -106,10 +106,10 @@ def _check_known(one: Collection, name: str, counts: dict[str, int]) -> None:
 
 
 def _missing(
-    one: Collection, ids: list[str], rows: dict[str, np.ndarray], official: bool
+    one: Collection, ids: list[str], entries: dict[str, np.ndarray], official: bool
 ) -> list[str]:
     """What a collection lacks, in words: nothing, one phrase, or one a reason."""
-    absent = [name for name in ids if name not in rows]
+    absent = [name for name in ids if name not in entries]
     found = []
     if not one.file.exists():
         size = f"{len(ids)} rows" if ids else "all of it: no data"
@@ -149,20 +149,20 @@ def main(arguments: list[str] | None = None) -> None:
     missing = "missing: " + "; ".join(merged.missing) if merged.missing else ""
     if missing and not args.partial:
         raise UserError(f"{missing}; --partial (PARTIAL=1) writes what there is")
-    if not merged.rows:
+    if not merged.entries:
         raise UserError(f"no collection has a submission yet; {missing}")
 
     firsts = [next(iter(models)) for models in settings.MODELS.values()]
     other = f"@{args.model}" if args.model and args.model not in firsts else ""
     path = args.outputs / f"submission{other}.csv"
-    write_submission(path, [(n, ";".join(map(str, o.tolist()))) for n, o in merged.rows.items()])
+    write_submission(path, [(n, ";".join(map(str, o.tolist()))) for n, o in merged.entries.items()])
     if missing:
         print(missing)
     total = len(wanted) if wanted else OFFICIAL_TOTAL
     of = f" of {total} ({'the sample' if wanted else 'the official test split'})"
-    parts = sum(any(_belongs(name, one) for name in merged.rows) for one in collections)
+    parts = sum(any(_belongs(name, one) for name in merged.entries) for one in collections)
     print(
-        f"submission: {len(merged.rows)} rows{of if official or wanted else ''}, "
+        f"submission: {len(merged.entries)} rows{of if official or wanted else ''}, "
         f"{parts} of {len(OFFICIAL_TEST)} collections; wrote {path}"
     )
 

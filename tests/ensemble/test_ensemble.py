@@ -11,15 +11,18 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.ensemble.blend import COLUMNS, fold_files, read_scores
 from lib.ensemble.evaluation import ceilings, evaluate, summary_table
-from lib.ensemble.submission import submission_rows, write_submission
+from lib.ensemble.submission import submission_lines, write_submission
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.preprocess.layout import compress
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.blending import blend_frames, choose_folds
+from lib.ranking.kinds import KINDS
 from lib.ranking.metrics import kendall_tau, ranking_metrics
 from lib.ranking.truth import CachedLabels, Truth
 from tests.synthetic import layout_graph
+
+LAYOUT = KINDS["layout"]
 
 
 def frame(scores: dict[str, list[float]], split: str = "test") -> pl.DataFrame:
@@ -153,20 +156,20 @@ def test_blend_is_the_mean_over_folds():
 
 def test_submission_rows_are_ordered_by_score_then_position():
     scores = frame({"b.v1": [0.5, -1, 0.5, 0], "a": [3.0, 2.0]})
-    rows = submission_rows(scores, "layout:xla:default", {"b.v1": 4, "a": 2})
+    rows = submission_lines(scores, "layout:xla:default", {"b.v1": 4, "a": 2})
     assert rows == [("layout:xla:default:a", "1;0"), ("layout:xla:default:b.v1", "1;3;0;2")]
 
 
 @pytest.mark.parametrize("counts", [{"a": 3}, {"a": 1}, {"a": 2, "b": 1}])
 def test_a_submission_that_lacks_configurations_is_refused(counts):
     with pytest.raises(DataError, match="scores"):
-        submission_rows(frame({"a": [1.0, 2.0]}), "layout:xla:default", counts)
+        submission_lines(frame({"a": [1.0, 2.0]}), "layout:xla:default", counts)
 
 
 def test_a_submission_that_repeats_a_configuration_is_refused():
     twice = pl.concat([frame({"a": [1.0, 2.0]})] * 2)
     with pytest.raises(DataError, match="scores"):
-        submission_rows(twice, "layout:xla:default", {"a": 2})
+        submission_lines(twice, "layout:xla:default", {"a": 2})
 
 
 def test_the_file_that_kaggle_scores(tmp_path):
@@ -220,7 +223,7 @@ def test_evaluate(cache, graphs):
     rng = np.random.default_rng(0)
     columns = {name: rng.normal(size=20).tolist() for name in ("train", "valid", "test")}
     truth = Truth(CachedLabels(cache))
-    found = evaluate(frame(columns), cache, truth, {})
+    found = evaluate(frame(columns), cache, truth, {}, LAYOUT)
     assert set(found["graphs"]) == {"train", "valid"}
     for name, row in found["graphs"].items():
         baseline = moved_bytes(graphs[name])[graphs[name].original]
@@ -231,14 +234,14 @@ def test_evaluate(cache, graphs):
         assert row["baseline_tau"] > 0.9
     for key, value in found["mean"].items():
         assert value == pytest.approx(np.mean([row[key] for row in found["graphs"].values()]))
-    assert evaluate(frame({"test": columns["test"]}), cache, truth, {}) == {}
-    assert evaluate(frame({}), cache, truth, {}) == {}
+    assert evaluate(frame({"test": columns["test"]}), cache, truth, {}, LAYOUT) == {}
+    assert evaluate(frame({}), cache, truth, {}, LAYOUT) == {}
 
 
 @pytest.mark.parametrize("known", [{"train": 0.5}, {"valid": 0.5}])
 def test_a_ceiling_that_only_some_graphs_have(cache, known):
     columns = {name: list(range(20)) for name in ("train", "valid")}
-    found = evaluate(frame(columns), cache, Truth(CachedLabels(cache)), known)
+    found = evaluate(frame(columns), cache, Truth(CachedLabels(cache)), known, LAYOUT)
     assert found["mean"]["ceiling"] == 0.5
     assert {n: row["ceiling"] for n, row in found["graphs"].items() if "ceiling" in row} == known
 
@@ -248,7 +251,8 @@ def test_summary_table():
         **{"tau": 0.5, "baseline_tau": 0.25, "ordered_pair_accuracy": 0.75},
         **{"top_1_slowdown": 0.1, "top_5_slowdown": 0.02, "top_10_slowdown": 0.0},
     }
-    text = summary_table([("validation", {"mean": mean, "graphs": {"a": {}}}), ("test", {})])
+    sections = [("validation", {"mean": mean, "graphs": {"a": {}}}), ("test", {})]
+    text = summary_table(sections, LAYOUT.columns)
     header, line = text.splitlines()
     assert header.split() == [
         *("graphs", "tau", "baseline", "ceiling", "pairs", "top-1", "top-5", "top-10")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.ensemble.evaluation import evaluate, summary_table
-from lib.ensemble.kinds import KINDS
-from lib.ensemble.submission import submission_rows
+from lib.ensemble.submission import submission_lines
 from lib.files.errors import DataError
+from lib.ranking.kinds import KINDS
 from lib.ranking.metrics import random_best, tile_metrics, tile_score, top_k_slowdown
 from lib.ranking.truth import CachedLabels, Truth
 from tests.kernels import cached_kernel
@@ -60,14 +60,14 @@ def test_tile_metrics():
     ],
 )
 def test_a_row_lists_the_best_five(scores, row):
-    found = submission_rows(frame({"k.1": scores}), "tile:xla", {"k.1": len(scores)}, TILE.listed)
+    found = submission_lines(frame({"k.1": scores}), "tile:xla", {"k.1": len(scores)}, TILE.listed)
     assert found == [("tile:xla:k.1", row)]
 
 
 @pytest.mark.parametrize("counts", [{"k": 4}, {"k": 2}, {"k": 3, "missing": 1}])
 def test_scores_must_cover_the_kernel(counts):
     with pytest.raises(DataError, match="scores"):
-        submission_rows(frame({"k": [1, 2, 3]}), "tile:xla", counts, TILE.listed)
+        submission_lines(frame({"k": [1, 2, 3]}), "tile:xla", counts, TILE.listed)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from lib.files.checksum import checksum_of
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
-from lib.submit.rows import read_ids, read_rows
+from lib.submit.entries import read_entries, read_ids
 from lib.tpugraphs.labels import count_configurations, read_runtimes
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout
 from lib.tpugraphs.program import Program, read_program, with_candidates
@@ -56,7 +56,7 @@ def measured(path: Path) -> None:
 
 # These say what they expect of the file, and what to do if it is not there.
 TELLING = (read_json, checkpoint.load, checkpoint.read_about, read_table)
-OTHERS = (checksum_of, read_rows, read_ids, measured)
+OTHERS = (checksum_of, read_entries, read_ids, measured)
 
 
 @contextmanager

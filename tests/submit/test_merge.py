@@ -18,10 +18,10 @@ from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.ranking.metrics import kendall_tau, tile_score
 from lib.settings import settings_class
+from lib.submit.entries import check_entry, entry_score, read_entries, read_ids
 from lib.submit.expected import OFFICIAL_TEST, OFFICIAL_TOTAL, Collection, find_collection
 from lib.submit.merge import check_sample, merge
 from lib.submit.merge import main as merge_main
-from lib.submit.rows import check_row, read_ids, read_rows, row_score
 from lib.tpugraphs.roots import DataRoot
 from tests.commands import Said, call
 from tests.synthetic import write_collection
@@ -79,10 +79,10 @@ def test_all_five_collections_become_one_file(outputs):
     done = run_merge(outputs)
     assert done.returncode == 0, done.stderr
     assert "10 rows, 5 of 5 collections" in done.stdout
-    rows = read_rows(outputs / "submission.csv")
+    rows = read_entries(outputs / "submission.csv")
     assert len(rows) == 10
     for name in OFFICIAL_TEST:
-        own = read_rows(outputs / name / "submission.csv")
+        own = read_entries(outputs / name / "submission.csv")
         assert all(np.array_equal(rows[key], order) for key, order in own.items())
 
 
@@ -99,7 +99,7 @@ def test_what_is_missing_is_named_in_one_line_and_nothing_is_written(outputs):
     partial = run_merge(outputs, "--partial")
     assert partial.returncode == 0
     assert "missing: " in partial.stdout
-    assert len(read_rows(outputs / "submission.csv")) == 7
+    assert len(read_entries(outputs / "submission.csv")) == 7
 
 
 @pytest.mark.parametrize("partial", [False, True])
@@ -129,7 +129,7 @@ def test_bad_rows_are_refused_even_in_a_partial_submission(outputs, row, message
 
 
 def test_kaggles_sample_says_which_ids_and_in_which_order(outputs):
-    ids = [name for c in OFFICIAL_TEST for name in read_rows(outputs / c / "submission.csv")]
+    ids = [name for c in OFFICIAL_TEST for name in read_entries(outputs / c / "submission.csv")]
     sample = outputs / "sample_submission.csv"
     sample.write_text("\n".join(["ID,TopConfigs", *(f"{name},0;1" for name in ids[::-1])]))
     done = run_merge(outputs, "--sample", sample)
@@ -158,7 +158,7 @@ def test_official_data_have_894_rows(tmp_path):
     collections = [find_collection(name, tmp_path, tmp_path) for name in OFFICIAL_TEST]
     merged = merge(collections, official=True)
     assert time.process_time() - started < 10
-    assert (len(merged.rows), merged.missing) == (894, [])
+    assert (len(merged.entries), merged.missing) == (894, [])
     done = run_merge(tmp_path, "--official")
     assert "894 rows of 894 (the official test split), 5 of 5 collections" in done.stdout
 
@@ -201,24 +201,24 @@ def test_nothing_to_merge(tmp_path):
 def test_a_file_that_is_no_submission(tmp_path, text):
     (tmp_path / "a.csv").write_bytes(text.encode("latin1"))
     with pytest.raises(DataError, match=r"a\.csv"):
-        read_rows(tmp_path / "a.csv")
+        read_entries(tmp_path / "a.csv")
 
 
 @given(st.integers(1, 30), st.data())
 def test_rows_are_checked_and_scored_by_kind(count, data):
     runtimes = np.array(data.draw(st.lists(st.integers(1, 9), min_size=count, max_size=count)))
     order = np.array(data.draw(st.permutations(range(count))))
-    check_row(Path("a"), "layout:xla:random:g", order, count)
+    check_entry(Path("a"), "layout:xla:random:g", order, count)
     places = np.argsort(order)
     expected = pytest.approx(kendall_tau(places, runtimes))
-    assert row_score("layout:xla:random:g", order, runtimes) == expected
+    assert entry_score("layout:xla:random:g", order, runtimes) == expected
     best = order[:5]
-    check_row(Path("a"), "tile:xla:g", best, count)
-    assert row_score("tile:xla:g", best, runtimes) == tile_score(places, runtimes, 5)
+    check_entry(Path("a"), "tile:xla:g", best, count)
+    assert entry_score("tile:xla:g", best, runtimes) == tile_score(places, runtimes, 5)
     with pytest.raises(DataError):
-        check_row(Path("a"), "layout:xla:random:g", np.append(order, 0), count)
+        check_entry(Path("a"), "layout:xla:random:g", np.append(order, 0), count)
     with pytest.raises(DataError):
-        check_row(Path("a"), "tile:xla:g", best[:-1], count)
+        check_entry(Path("a"), "tile:xla:g", best[:-1], count)
 
 
 def test_another_models_submission_is_another_file(tmp_path):

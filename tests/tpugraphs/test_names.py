@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from lib.ensemble.submission import write_submission
 from lib.files.errors import UserError
+from lib.submit.entries import read_ids
 from lib.submit.expected import Collection
 from lib.submit.merge import merge
-from lib.submit.rows import read_ids
 from lib.tpugraphs.roots import DataRoot, unusable_in
 
 FOLDER = Path("layout/xla/default")
@@ -61,8 +61,8 @@ def test_a_name_that_is_taken_survives_the_submission(tmp_path_factory, name):
     assert read_ids(file) == [f"{IDENTIFIER}:{name}"]
     merged = merge([one])
     assert not merged.missing
-    assert list(merged.rows) == [f"{IDENTIFIER}:{name}"]
-    assert np.array_equal(merged.rows[f"{IDENTIFIER}:{name}"], [2, 0, 1])
+    assert list(merged.entries) == [f"{IDENTIFIER}:{name}"]
+    assert np.array_equal(merged.entries[f"{IDENTIFIER}:{name}"], [2, 0, 1])
 
 
 @pytest.mark.parametrize("name", GOOD)

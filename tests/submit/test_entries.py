@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.files.errors import DataError
-from lib.submit.rows import HEADER, read_rows
+from lib.submit.entries import HEADER, read_entries
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,10 @@ from lib.submit.rows import HEADER, read_rows
 def test_a_line_that_is_not_to_the_letter_is_named(tmp_path, text, message):
     (tmp_path / "a.csv").write_text(text, "utf-8")
     with pytest.raises(DataError, match=rf"a\.csv: {message}:"):
-        read_rows(tmp_path / "a.csv")
+        read_entries(tmp_path / "a.csv")
 
 
 def test_words_that_tables_take_for_missing_are_names(tmp_path):
     (tmp_path / "a.csv").write_text(f"{HEADER}\nNA,0;1\nnull,1;0\n01,0;1\n", "utf-8")
-    found = {name: order.tolist() for name, order in read_rows(tmp_path / "a.csv").items()}
+    found = {name: order.tolist() for name, order in read_entries(tmp_path / "a.csv").items()}
     assert found == {"NA": [0, 1], "null": [1, 0], "01": [0, 1]}

@@ -1,74 +1,38 @@
-"""Rows of a submission: reading them, and what each kind of collection asks of one."""
+"""Entries of a submission, an ID and the configurations it names: read, checked and scored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from lib.ensemble.submission import HEADER
 from lib.files.errors import DataError
 from lib.files.regular import read_regular
-from lib.ranking.metrics import kendall_tau, tile_score
+from lib.ranking.kinds import kind_of
 
-HEADER = "ID,TopConfigs"
 MAX_BYTES = 1 << 30  # of a submission; one of all official graphs has 11 MB
-TILE_BEST = 5  # configurations that a tile row names
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What a row must be, and how good it is, by the first word of its ID.
-
-    Attributes:
-        wanted: in words.
-        length: of a row, for a graph of so many configurations.
-        score: of (scores, runtimes), lower scores meaning faster.
-        metric: its name.
-    """
-
-    wanted: str
-    length: Callable[[int], int]
-    score: Callable[[np.ndarray, np.ndarray], float]
-    metric: str
-
-
-KINDS = {
-    "layout": Kind("each of 0..{last} once", lambda count: count, kendall_tau, "tau"),
-    "tile": Kind(
-        "{length} distinct indices of 0..{last}",
-        lambda count: min(TILE_BEST, count),
-        lambda scores, runtimes: tile_score(scores, runtimes, TILE_BEST),
-        "M_tile",
-    ),
-}
-
-
-def kind_of(name: str) -> Kind:
-    """The kind of an ID or a collection's identifier, such as ``tile:xla``."""
-    return KINDS[name.split(":")[0]]
-
-
-def read_rows(path: Path) -> dict[str, np.ndarray]:
+def read_entries(path: Path) -> dict[str, np.ndarray]:
     """The configurations that each ID of a submission names, (n,) int64, in the file's order.
 
     Raises:
         DataError: if the file is not a submission, or has an ID twice.
     """
-    rows: dict[str, np.ndarray] = {}
+    entries: dict[str, np.ndarray] = {}
     for number, name, text in _lines(path):
-        if name in rows:
+        if name in entries:
             raise DataError(path, f"line {number}", f"{name} once more", "each ID once")
         if not text.replace(";", "").isdecimal() or not text.isascii():
             found = f"{text[:40]!r} for {name}"
             raise DataError(path, f"line {number}", found, "indices joined by ;")
         try:
-            rows[name] = np.array(text.split(";"), np.int64)
+            entries[name] = np.array(text.split(";"), np.int64)
         except (ValueError, OverflowError):
             found = f"{text[:40]!r} for {name}"
             raise DataError(path, f"line {number}", found, "indices joined by ;") from None
-    return rows
+    return entries
 
 
 def read_ids(path: Path) -> list[str]:
@@ -86,8 +50,8 @@ def read_ids(path: Path) -> list[str]:
     return ids
 
 
-def check_row(path: Path, name: str, order: np.ndarray, count: int) -> None:
-    """Raise a :class:`DataError` unless a row is what its kind wants of ``count`` configurations.
+def check_entry(path: Path, name: str, order: np.ndarray, count: int) -> None:
+    """Raise a :class:`DataError` unless an entry is what its kind wants.
 
     Args:
         path: where it stands, for the message.
@@ -102,14 +66,14 @@ def check_row(path: Path, name: str, order: np.ndarray, count: int) -> None:
     if len(order) == distinct == length and inside.all():
         return
     found = f"{len(order)} indices, {distinct} distinct, {int((~inside).sum())} out of range"
-    raise DataError(path, name, found, kind.wanted.format(length=length, last=count - 1))
+    raise DataError(path, name, found, kind.entry.format(length=length, last=count - 1))
 
 
-def row_score(name: str, order: np.ndarray, runtimes: np.ndarray) -> float:
-    """The metric of a checked row: Kendall's tau, or M_tile of the configurations it names."""
+def entry_score(name: str, order: np.ndarray, runtimes: np.ndarray) -> float:
+    """The metric that counts of a checked entry."""
     places = np.full(len(runtimes), len(order), np.int64)
     places[order] = np.arange(len(order))
-    return kind_of(name).score(places, runtimes)
+    return kind_of(name).main.compute(places, runtimes)
 
 
 def _lines(path: Path) -> list[tuple[int, str, str]]:

@@ -1,0 +1,179 @@
+"""Kinds of collections: what each is judged by, shown beside, and submits.
+
+Everything that is said of a kind's numbers stands here and in :mod:`lib.ranking.metrics`; the
+setting ``metric`` is the key of a kind's first metric.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lib.cache.graph import CachedGraph
+from lib.cache.kernel import CachedKernel
+from lib.ranking.baseline import moved_bytes, output_tile
+from lib.ranking.metrics import (
+    LAYOUT_METRICS,
+    PAIRS,
+    SLOWDOWNS,
+    TAU,
+    TILE_METRICS,
+    TILE_SCORE,
+    TILE_TOP,
+    TOPS,
+    Metric,
+    kendall_tau,
+    random_best,
+    tile_metrics,
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of collection.
+
+    Attributes:
+        name: the first word of its collections' names and of their IDs.
+        metrics: of a ranking, the one that counts first.
+        baseline: the number that counts, of a ranking that needs no learning.
+        ceiling: the same, of a perfect predictor.
+        chance: the same, of a random order, where that depends on the graph.
+        references: computes the baseline, chance and what else a network is shown beside, by key,
+            from (runtimes, graph).
+        columns: of the table that stage 4 prints.
+        listed: how many configurations a submission names of a graph at most; ``None`` for all.
+        entry: what a submission must name of a graph, in words, with places for how many,
+            ``length``, and the ``last`` configuration.
+    """
+
+    name: str
+    metrics: tuple[Metric, ...]
+    baseline: Metric
+    ceiling: Metric
+    chance: Metric | None
+    references: Callable[[np.ndarray, Any], dict[str, float]]
+    columns: tuple[Metric, ...]
+    listed: int | None
+    entry: str
+
+    @property
+    def main(self) -> Metric:
+        """The number that counts."""
+        return self.metrics[0]
+
+    @property
+    def described(self) -> tuple[Metric, ...]:
+        """Every number to show: the one that counts, what it is shown beside, the others."""
+        beside = (self.baseline, self.ceiling, self.chance)
+        return (self.main, *(one for one in beside if one is not None), *self.metrics[1:])
+
+    def measure(self, scores: np.ndarray, runtimes: np.ndarray, graph: Any) -> dict[str, float]:
+        """Every metric of a graph's scores, and the numbers to show beside them, by key.
+
+        Args:
+            scores: (c,), lower meaning faster.
+            runtimes: (c,) measured.
+            graph: as it is cached, for the baseline.
+        """
+        own = {one.key: one.compute(scores, runtimes) for one in self.metrics}
+        return {**own, **self.references(runtimes, graph)}
+
+    def length(self, count: int) -> int:
+        """How many configurations a submission names of a graph that has ``count``."""
+        return count if self.listed is None else min(self.listed, count)
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of a collection, its identifier or an ID of a submission; layout's if unknown."""
+    return KINDS.get(re.split("[-:]", name)[0], KINDS["layout"])
+
+
+def layout_references(runtimes: np.ndarray, graph: CachedGraph) -> dict[str, float]:
+    """The tau of the ranking that needs no learning."""
+    return {"baseline_tau": kendall_tau(moved_bytes(graph)[graph.original], runtimes)}
+
+
+def tile_references(runtimes: np.ndarray, kernel: CachedKernel) -> dict[str, float]:
+    """What drawing at random gets, and every metric of the largest output tile first."""
+    baseline = tile_metrics(output_tile(kernel), runtimes)
+    return {
+        "random_tile_score": 2 - random_best(runtimes, TILE_TOP),
+        **{f"random_top_{k}_slowdown": random_best(runtimes, k) - 1 for k in TOPS},
+        **{f"baseline_{key}": value for key, value in baseline.items()},
+    }
+
+
+def _beside(main: Metric, key: str, name: str, heading: str, explained: str) -> Metric:
+    """A number on the scale of the one that counts, which does not depend on the scores."""
+    about = {"key": key, "name": name, "heading": heading, "explained": explained}
+    return replace(main, **about, compute=None)
+
+
+BASELINE = _beside(
+    TAU,
+    key="baseline_tau",
+    name="baseline",
+    heading="baseline",
+    explained=(
+        "bytes of constrained tensors whose minor-most dimension moved: arithmetic, no learning"
+    ),
+)
+CEILING = _beside(
+    TAU,
+    key="ceiling",
+    name="ceiling",
+    heading="ceiling",
+    explained=(
+        "agreement between two halves of the measuring rounds: how far the labels agree with "
+        "themselves"
+    ),
+)
+TILE_BASELINE = _beside(
+    TILE_SCORE,
+    key="baseline_tile_score",
+    name="baseline",
+    heading="baseline",
+    explained="the largest output tile first: arithmetic, no learning",
+)
+TILE_CEILING = _beside(
+    TILE_SCORE,
+    key="ceiling",
+    name="ceiling",
+    heading="ceiling",
+    explained="how far the labels agree with themselves",
+)
+TILE_CHANCE = _beside(
+    TILE_SCORE,
+    key="random_tile_score",
+    name="M_tile of a random order",
+    heading="random",
+    explained="what five configurations drawn at random get on average",
+)
+KINDS: dict[str, Kind] = {
+    "layout": Kind(
+        name="layout",
+        metrics=LAYOUT_METRICS,
+        baseline=BASELINE,
+        ceiling=CEILING,
+        chance=None,
+        references=layout_references,
+        columns=(TAU, BASELINE, CEILING, PAIRS, *SLOWDOWNS),
+        listed=None,
+        entry="each of 0..{last} once",
+    ),
+    "tile": Kind(
+        name="tile",
+        metrics=TILE_METRICS,
+        baseline=TILE_BASELINE,
+        ceiling=TILE_CEILING,
+        chance=TILE_CHANCE,
+        references=tile_references,
+        columns=(TILE_SCORE, TILE_CHANCE, TILE_BASELINE, *SLOWDOWNS),
+        listed=TILE_TOP,
+        entry="{length} distinct indices of 0..{last}",
+    ),
+}
