@@ -34,6 +34,8 @@ def main(stage: Stage) -> None:
     parser.add_argument("--fold", type=int, required=True, help="which fold's network to use")
     args = parser.parse_args()
     chosen, _ = settings.resolve(args)
+    if chosen.permutations > 1 and not chosen.scores_depend_on_batch:
+        print(f"infer: permutations change nothing: scores of {chosen.model} stand for themselves")
     torch.set_num_threads(chosen.threads)
 
     folder = args.outputs / chosen.results

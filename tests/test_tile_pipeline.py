@@ -52,7 +52,7 @@ def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("tile")
     write_collection(root / "data")
     given = {"COLLECTION": COLLECTION, "DATA": root / "data", "OUTPUTS": root / "out"}
-    given |= {"FOLDS": 2, "EPOCHS": 2.5, "ARGS": FLAGS}
+    given |= {"FOLDS": 2, "EPOCHS": 2.5, "TTA": 3, "ARGS": FLAGS}
 
     def again() -> str:
         return make("all", **given)
@@ -67,6 +67,7 @@ def test_every_stage_ran_once(run):
         assert f"\n{line}{COLLECTION}" in output
     assert "validation tile_score" in output
     assert "M_tile" in output
+    assert output.count("infer: permutations change nothing: scores of tile ") == 2  # a fold each
     assert stages_in(again()) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from lib.cache.reader import Cache
@@ -35,7 +36,8 @@ class Outputs:
         write_collection(self.data, COLLECTION, train=6, valid=2, test=2)
 
     def make(self, *arguments: str, model: str, **variables: object) -> str:
-        given = {"DATA": self.data, "OUTPUTS": self.folder, "FOLDS": 1, "EPOCHS": 2, "MODEL": model}
+        given = {"DATA": self.data, "OUTPUTS": self.folder, "FOLDS": 1, "EPOCHS": 2, "TTA": 10}
+        given["MODEL"] = model
         flags = " ".join(map(str, FLAGS[model]))
         return make(*arguments, **{**given, "ARGS": flags, **variables})
 
@@ -62,6 +64,14 @@ def test_models_lie_side_by_side_and_share_the_cache(outputs):
         }
         assert (folder / "submission.csv").read_text().count("\n") == 3
         assert len(read_json(folder / "metrics.json")["validation"]["graphs"]) == 4
+
+
+@pytest.mark.parametrize("model", FLAGS)
+def test_permutations_of_scores_that_stand_for_themselves_are_told_and_left_out(outputs, model):
+    line = f"infer: permutations change nothing: scores of {model} stand for themselves"
+    assert outputs.said[model].splitlines().count(line) == 1
+    scores = pl.read_parquet(outputs.folder / results(model) / "scores" / "fold_0.parquet")
+    assert scores["permutation"].unique().to_list() == [0]
 
 
 def test_the_cache_has_every_node_in_its_order(outputs):

@@ -74,6 +74,8 @@ class Settings:
     # sizes.
     sees: ClassVar[str]
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
+    # Whether a configuration's score depends on which others it is scored with.
+    scores_depend_on_batch: ClassVar[bool] = False
     # A cache is of use only with the settings that it was made with ...
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
@@ -102,6 +104,9 @@ class Settings:
     # stage 3
     weights: str = setting("last", "weights to score with: `last`, or `best` in validation")
     score_training: bool = setting(False, "score a fold's training graphs as well")
+    permutations: int = setting(
+        1, "groupings of a graph's configurations to average over, if scores depend on the batch"
+    )
     # stage 4 (2.4.3)
     best_folds: int = setting(4, "trained folds that are blended, best validation first")
     blending: str = setting(

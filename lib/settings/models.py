@@ -62,6 +62,7 @@ class LayoutSettings(LayoutCollection, SageSettings):
     """TGraph, on the part of a graph that a configuration can touch."""
 
     sees: ClassVar[str] = "pruned"
+    scores_depend_on_batch: ClassVar[bool] = True
     model: str = setting("tgraph", "network: the paper's `tgraph`, or one of lib/models")
     # network (2.3)
     temperature: float = setting(0.5, "initial, of cross-configuration attention", 1e-3, 1e3)

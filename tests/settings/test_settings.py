@@ -165,11 +165,17 @@ def test_flags_of_another_kind_are_refused(collection, flag):
 
 
 @pytest.mark.parametrize(
-    ("model", "flag"), [("gst", "--squeeze"), ("gst", "--permutations"), ("gat", "--cut")]
+    ("model", "flag"), [("gst", "--squeeze"), ("gst", "--temperature"), ("gat", "--cut")]
 )
 def test_flags_of_another_model_are_refused(model, flag):
     with pytest.raises(UserError, match=f"unrecognized arguments: {flag} 2"):
         arguments("--model", model, flag, "2")
+
+
+@pytest.mark.parametrize("chosen", EVERY)
+def test_flags_of_makes_variables_are_of_every_model(chosen):
+    assert {"epochs", "seed", "permutations"} <= {one.name for one in dataclasses.fields(chosen)}
+    assert chosen.scores_depend_on_batch == (chosen.permutations > 1)
 
 
 def test_an_unknown_model_is_refused():
