@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from lib.ranking.rounds import label
-from lib.settings import BUNDLED, BUNDLED_VALUES, KINDS
+from lib.settings import BUNDLED, BUNDLED_VALUES, COLLECTIONS
 from lib.tpugraphs.npz import read_layout, stem
 from lib.tpugraphs.padding import detect_padding
 from lib.tpugraphs.roots import SPLITS, DataRoot
@@ -17,7 +17,7 @@ FEWEST = {"random": 48, "default": 32}
 
 
 def graphs(collection: str, split: str) -> list:
-    folder = KINDS[collection](collection=collection).folder
+    folder = COLLECTIONS[collection](collection=collection).folder
     return [read_layout(path) for path in ROOT.files("npz" / folder, split)]
 
 

@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from lib.settings import KINDS, MODELS
+from lib.settings import COLLECTIONS, MODELS
 from tests.builders import COLLECTION
 from tests.stages import REPOSITORY, run_make
 from tests.test_makefile import STAND_IN
@@ -102,7 +102,7 @@ def test_what_is_measured_decides_environment_and_command(pristine, kind, module
 
 def test_the_names_that_make_knows_are_those_of_the_settings(pristine):
     for name, known in (
-        ("COLLECTION", list(KINDS)),
+        ("COLLECTION", list(COLLECTIONS)),
         ("MODEL", [model for models in MODELS.values() for model in models]),
     ):
         said = told(pristine, "help", **{name: "x"}).stderr

@@ -180,6 +180,6 @@ def _hashes(digits: np.ndarray) -> np.ndarray:
 
 
 def _slots(hashes: np.ndarray, count: int) -> np.ndarray:
-    """Hashes spread over ``count`` slots, a power of two; (b,) int64."""
+    """Hashes as places of ``count`` slots, a power of two; (b,) int64."""
     shift = np.uint64(64 - (count.bit_length() - 1))
     return ((hashes.view(np.uint64) * _SPREAD) >> shift).view(np.int64)

@@ -8,7 +8,6 @@ last. Where the manifest is there and the files fit it, nothing is done.
 from __future__ import annotations
 
 import argparse
-import difflib
 import fcntl
 import hashlib
 import os
@@ -26,11 +25,10 @@ from lib.files.artifacts import TEMPORARY, atomic_folder, read_json, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.regular import UnreadableError, open_regular
-from lib.settings import DOWNLOADED, KINDS
+from lib.settings import COLLECTIONS, DOWNLOADED, check_collection
 from lib.tpugraphs.roots import SPLITS
 
 BASE_URL = "http://download.tensorflow.org/data/tpu_graphs/v0"
-COLLECTIONS = tuple(KINDS)
 DISK_FACTOR = 2.1  # the archive and what is in it are there at the same time
 DISK_MARGIN = 2**28  # bytes that stay free
 
@@ -87,7 +85,7 @@ def download(
     The order matters: a root counts as downloaded once it has a ``train`` split.
 
     Args:
-        collection: one of ``COLLECTIONS``.
+        collection: one of :data:`lib.settings.COLLECTIONS`.
         to: the data root; the files come to ``to/npz/layout/xla/default/train/*.npz``.
         base_url: where the archives are.
         splits: some of ``train``, ``valid``, ``test``.
@@ -229,10 +227,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _check_names(collection: str, splits: Sequence[str]) -> None:
-    if collection not in COLLECTIONS:
-        near = difflib.get_close_matches(collection, COLLECTIONS, n=1, cutoff=0.3)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise UserError(f"collection {collection!r}: not one of {', '.join(COLLECTIONS)}{hint}")
+    check_collection(collection)
     wrong = [split for split in splits if split not in SPLITS]
     if wrong or not splits:
         raise UserError(f"splits {','.join(splits)!r}: some of {','.join(SPLITS)}")
@@ -251,16 +246,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    known = ", ".join(COLLECTIONS)
-    parser.add_argument("--collection", required=True, help=f"one of {known}")
+    parser.add_argument("--collection", required=True, help=f"one of {', '.join(COLLECTIONS)}")
     parser.add_argument("--base-url", default=BASE_URL, help="where the archives are")
     parser.add_argument("--to", type=Path, default=DOWNLOADED, help="the data root")
     parser.add_argument("--splits", default=",".join(SPLITS), help="some of them")
     parser.add_argument("--verify", action="store_true", help="hash every file that is there")
     arguments = parser.parse_args(argv)
     splits = [split.strip() for split in arguments.splits.split(",") if split.strip()]
-    given = arguments.collection, arguments.to, arguments.base_url, splits, arguments.verify
-    for line in download(*given):
+    for line in download(
+        arguments.collection, arguments.to, arguments.base_url, splits, arguments.verify
+    ):
         print(line, flush=True)
 
 

@@ -12,7 +12,7 @@ from lib.cache.reader import Cache
 from lib.ranking.kinds import Kind
 from lib.ranking.metrics import Metric, mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
-from lib.ranking.truth import Truth, by_graph
+from lib.ranking.truth import Truth, column_by_graph
 
 
 def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
@@ -21,7 +21,7 @@ def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
     Graphs whose configurations have fewer than two rounds, or unequal numbers, have none.
     """
     found = {}
-    for name, rounds in by_graph(measurements, "rounds").items():
+    for name, rounds in column_by_graph(measurements, "rounds").items():
         lengths = set(rounds.list.len())
         if len(lengths) == 1 and lengths.pop() >= 2:
             found[name] = ceiling_of(np.array(rounds.to_list()))
@@ -49,7 +49,7 @@ def evaluate(
         ``ceiling``; empty without truth.
     """
     graphs = {}
-    for name, own in sorted(by_graph(scores, "score").items()):
+    for name, own in sorted(column_by_graph(scores, "score").items()):
         runtimes = truth.runtimes(name)
         if runtimes is None:
             continue

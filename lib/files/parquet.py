@@ -26,7 +26,7 @@ KEY, BLANK, DIGITS = "checksum", "crc32:", 8
 # field of type string, its length, its bytes).
 MARK = KEY.encode() + bytes([0x18, len(BLANK) + DIGITS]) + BLANK.encode()
 TAIL = 1 << 16  # bytes at the end of a file that the mark is among
-KINDS = {
+COLUMN_TYPES = {
     "text": lambda dtype: dtype == pl.String,
     "flag": lambda dtype: dtype == pl.Boolean,
     "integer": lambda dtype: dtype.is_integer(),
@@ -60,17 +60,17 @@ def read_parquet(
     path: Path,
     columns: Mapping[str, str],
     advice: str,
-    rows: pl.Expr | None = None,
+    where: pl.Expr | None = None,
     others: bool = False,
 ) -> pl.DataFrame:
     """Read a table that :func:`write_parquet` wrote.
 
     Args:
         path: the file.
-        columns: what must be there: the kind of each, one of ``KINDS``; with a question mark, as
-            in ``integer?``, it may have nulls.
+        columns: what must be there: the type of each, one of ``COLUMN_TYPES``; with a question
+            mark, as in ``integer?``, it may have nulls.
         advice: what to do if it is not.
-        rows: which rows to read, ``None`` for all.
+        where: which rows to read, ``None`` for all.
         others: whether to read all columns instead of ``columns`` alone.
 
     Raises:
@@ -84,16 +84,16 @@ def read_parquet(
         _check(path, advice)
     except OSError as error:
         raise _unreadable(path, error, advice) from None
-    return _read(path, columns, advice, rows, others)
+    return _read(path, columns, advice, where, others)
 
 
 def read_foreign_parquet(
-    path: Path, columns: Mapping[str, str], advice: str, rows: pl.Expr | None = None
+    path: Path, columns: Mapping[str, str], advice: str, where: pl.Expr | None = None
 ) -> pl.DataFrame:
     """Read a table that anybody may have written, with a checksum or without.
 
     Args:
-        path, columns, advice, rows: as in :func:`read_parquet`.
+        path, columns, advice, where: as in :func:`read_parquet`.
 
     Raises:
         DataError: as :func:`read_parquet`, or it is no regular file.
@@ -102,11 +102,11 @@ def read_foreign_parquet(
     if _digits(path) is not None:
         _check(path, advice)
     with _silent():
-        return _read(path, columns, advice, rows, others=False)
+        return _read(path, columns, advice, where, others=False)
 
 
 def _read(
-    path: Path, columns: Mapping[str, str], advice: str, rows: pl.Expr | None, others: bool
+    path: Path, columns: Mapping[str, str], advice: str, where: pl.Expr | None, others: bool
 ) -> pl.DataFrame:
     try:
         frame = pl.scan_parquet(path)
@@ -114,9 +114,9 @@ def _read(
         for name, kind in columns.items():
             if name not in schema:
                 raise DataError(path, name, "no such column", f"it; {advice}")
-            if schema[name] != pl.Null and not KINDS[kind.removesuffix("?")](schema[name]):
+            if schema[name] != pl.Null and not COLUMN_TYPES[kind.removesuffix("?")](schema[name]):
                 raise DataError(path, name, schema[name], f"{kind.removesuffix('?')}s; {advice}")
-        frame = frame if rows is None else frame.filter(rows)
+        frame = frame if where is None else frame.filter(where)
         found = (frame if others else frame.select(list(columns))).collect()
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise _unreadable(path, error, advice) from None

@@ -23,19 +23,19 @@ ADVICE = "run 03_infer.py again"
 
 
 def read_score_rows(
-    path: Path, columns: Iterable[str] = COLUMNS, rows: pl.Expr | None = None
+    path: Path, columns: Iterable[str] = COLUMNS, where: pl.Expr | None = None
 ) -> pl.DataFrame:
     """Rows of a scores parquet: one a split, graph, configuration and permutation.
 
     Args:
         path: the file.
         columns: which of ``COLUMNS`` to read.
-        rows: which rows, ``None`` for all.
+        where: which rows, ``None`` for all.
 
     Raises:
         DataError: if the file is missing or damaged, or a score is not finite.
     """
-    found = read_parquet(path, {name: COLUMNS[name] for name in columns}, ADVICE, rows)
+    found = read_parquet(path, {name: COLUMNS[name] for name in columns}, ADVICE, where)
     if not found["score"].is_finite().all():
         raise DataError(path, "score", "a value that is not finite", f"finite ones; {ADVICE}")
     return found
@@ -74,8 +74,8 @@ def mean_scores(
     for one in parts.sort(keys[:-1]).iter_rows(named=True):
         count = one["most"] + 1 if counts is None else counts.get(one["graph"], 0)
         if (one["least"], one["most"], one["rows"]) != (0, count - 1, count) or not one["alike"]:
-            spread = "equally" if one["alike"] else "unequally"
-            found = f"{one['rows']} configurations, {one['least']} to {one['most']}, {spread} often"
+            often = "equally" if one["alike"] else "unequally"
+            found = f"{one['rows']} configurations, {one['least']} to {one['most']}, {often} often"
             expected = f"each of 0 to {count - 1} once a permutation; {ADVICE}"
             raise DataError(path, " ".join(one[key] for key in keys[:-1]), found, expected)
     return means.select(*keys, "score").sort(keys)

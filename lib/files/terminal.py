@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
+UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def has_colour(stream: TextIO | None = None) -> bool:
@@ -58,3 +59,12 @@ def duration(seconds: float) -> str:
         return f"{whole // 60} min {whole % 60:02d} s"
     minutes = round(seconds / 60)
     return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def readable(count: float) -> str:
+    """Bytes for people, with a unit and three significant digits: ``13.4 MB``."""
+    for unit in UNITS:
+        if count < 1000 or unit == UNITS[-1]:
+            break
+        count /= 1000
+    return f"{count:.3g} {unit}"

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
+from lib.files.terminal import readable
 from lib.runs.tracking import Tracker
-
-UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def summary_table(table: pl.DataFrame, cache: Path) -> str:
@@ -30,15 +29,6 @@ def summary_table(table: pl.DataFrame, cache: Path) -> str:
         shown = [readable(v) if name == "bytes" else f"{v:,}" for v in (before, after)]
         lines.append(f"{name:<16}{shown[0]:>12}{shown[1]:>12}{before / max(1, after):>8.1f}x")
     return "\n".join(lines)
-
-
-def readable(count: float) -> str:
-    """Bytes with a unit, three significant digits."""
-    for unit in UNITS:
-        if count < 1000 or unit == UNITS[-1]:
-            break
-        count /= 1000
-    return f"{count:.3g} {unit}"
 
 
 def log_sizes(tracker: Tracker, table: pl.DataFrame) -> None:

@@ -28,14 +28,14 @@ def plain(scores: np.ndarray) -> np.ndarray:
 def standardized(scores: np.ndarray) -> np.ndarray:
     """Zero mean and unit standard deviation; all zero if the scores are all equal."""
     centred = scores - scores.mean()
-    spread = centred.std()
-    return centred / spread if spread > 0 else np.zeros_like(centred)
+    deviation = centred.std()
+    return centred / deviation if deviation > 0 else np.zeros_like(centred)
 
 
 def min_max(scores: np.ndarray) -> np.ndarray:
     """From 0 to 1; all zero if the scores are all equal."""
-    lowest, spread = scores.min(), np.ptp(scores)
-    return (scores - lowest) / spread if spread > 0 else np.zeros(len(scores))
+    lowest, width = scores.min(), np.ptp(scores)
+    return (scores - lowest) / width if width > 0 else np.zeros(len(scores))
 
 
 def ranks(scores: np.ndarray) -> np.ndarray:

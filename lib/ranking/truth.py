@@ -112,10 +112,10 @@ class Truth:
 
     @cached_property
     def _apart(self) -> dict[str, pl.Series]:
-        return by_graph(self.measurements, "runtime")
+        return column_by_graph(self.measurements, "runtime")
 
 
-def by_graph(table: pl.DataFrame | None, column: str) -> dict[str, pl.Series]:
+def column_by_graph(table: pl.DataFrame | None, column: str) -> dict[str, pl.Series]:
     """A column of ``graph, config, ...`` in the order of configurations; empty without a table."""
     if table is None:
         return {}

@@ -12,12 +12,11 @@ from typing import NoReturn
 
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
-from lib.files.terminal import duration, paint, table
+from lib.files.terminal import duration, paint, readable, table
 from lib.ranking.metrics import Metric
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import Paired, p_text, paired
 from lib.report.svg import shortened
-from lib.report.tables import readable
 
 SECTIONS = ("test", "validation")
 NAME = 44  # characters of a graph's name

@@ -14,7 +14,7 @@ from lib.report.figures import ranked
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class Example:
     """One graph's predictions and measurements.
 
     Attributes:
@@ -32,9 +32,9 @@ class Ranking:
     runtimes: np.ndarray
 
 
-def rankings(
+def examples(
     experiment: Experiment, section: str, measurements: pl.DataFrame | None
-) -> list[Ranking]:
+) -> list[Example]:
     """The best, the median and the worst graph of a section, as far as their runtimes are known.
 
     Args:
@@ -61,7 +61,7 @@ def rankings(
         own = known.filter(pl.col("graph") == graph).sort("config")
         if len(own) and graph not in {one.graph for one in found}:
             arrays = own["score"].to_numpy(), own["runtime"].to_numpy().astype(float)
-            found.append(Ranking(place, graph, metrics[graph][main.key], *arrays))
+            found.append(Example(place, graph, metrics[graph][main.key], *arrays))
     return found
 
 

@@ -13,7 +13,7 @@ from lib.ranking.kinds import Kind
 from lib.ranking.metrics import Metric
 from lib.report.experiment import Experiment
 from lib.report.statistics import Mean, mean
-from lib.report.svg import Figure, Scale, number, shortened, spread
+from lib.report.svg import Figure, Scale, number, scale_over, shortened
 
 WIDE, NARROW = 860.0, 390.0
 PANEL = (370.0, 250.0)
@@ -78,7 +78,7 @@ def learning_curve(
         return None
     figure = Figure(*PANEL, f"{name} by epoch, a line a fold")
     right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
-    y = spread([v for _, values in curves.values() for v in values], bottom, top, log)
+    y = scale_over([v for _, values in curves.values() for v in values], bottom, top, log)
     left = _room_for_labels(y)
     last = max(max(epochs) for epochs, _ in curves.values())
     x = Scale(0 if last > 1 else 0.5, last, left, right)
@@ -116,7 +116,7 @@ def by_graph(
     figure = Figure(width, top + row * len(names) + foot, f"{main.name} of each graph")
     keys = (main.key, kind.baseline.key, kind.ceiling.key)
     values = [metrics[name][key] for name in names for key in keys if key in metrics[name]]
-    scale = spread([*values, 0.0] if main.least is not None else values, left, width - 60)
+    scale = scale_over([*values, 0.0] if main.least is not None else values, left, width - 60)
     bottom = figure.height - foot
     figure.x_axis(scale, top, bottom, main.name + _direction(main), 5 if narrow else 6)
     if scale.low < 0 < scale.high:
@@ -143,7 +143,7 @@ def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) ->
     unit, divisor = time_unit(float(np.median(runtimes)))
     order = np.argsort(scores, kind="stable")
     measured, best = runtimes[order] / divisor, np.sort(runtimes) / divisor
-    y = spread(list(measured), bottom, top, log=bool(measured.max() > 20 * measured.min()))
+    y = scale_over(list(measured), bottom, top, log=bool(measured.max() > 20 * measured.min()))
     left = _room_for_labels(y)
     x = Scale(0 if len(order) > 1 else 0.5, len(order), left, right)
     figure.y_axis(y, left, right, f"measured runtime, {unit}" + (" (log)" if y.log else ""))
@@ -172,7 +172,7 @@ def curves_with_errors(
     choices = sorted({x for points in groups.values() for x, _, _ in points})
     points = [one for own in groups.values() for one in own]
     errors = [(v, e if math.isfinite(e) else 0.0) for _, v, e in points]
-    y = spread([v + s * e for v, e in errors for s in (-1, 1)] + [0.0], bottom, top)
+    y = scale_over([v + s * e for v, e in errors for s in (-1, 1)] + [0.0], bottom, top)
     left = _room_for_labels(y)
     x = Scale(-0.5, len(choices) - 0.5, left, right)
     figure.y_axis(y, left, right, y_name)
@@ -253,7 +253,7 @@ def _means(experiment: Experiment, section: str) -> dict[str, Mean]:
 def _scale_of_means(means: Sequence[Mean], metric: Metric, start: float, end: float) -> Scale:
     """Room for the means and their errors; for chance too, where the metric has a zero."""
     ends = [m.value + s * (m.error if m.error == m.error else 0) for m in means for s in (-1, 1)]
-    return spread([*ends, 0.0] if metric.least is not None else ends, start, end)
+    return scale_over([*ends, 0.0] if metric.least is not None else ends, start, end)
 
 
 def _whisker(figure: Figure, look: str, scale: Scale, value: Mean, y: float) -> None:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from lib.files.artifacts import atomic_file
 from lib.report import figures, tables, words
-from lib.report.evidence import rankings
+from lib.report.evidence import examples
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import mean
 from lib.report.study import questions
@@ -124,7 +124,7 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "by_graph": [(s, _by_graph(experiment, s), len(experiment.metrics_of(s))) for s in shown],
         "most": MOST_GRAPHS,
         "graphs": tables.graphs(experiment),
-        "rankings": _rankings(experiment, section, measurements),
+        "examples": _examples(experiment, section, measurements),
         "studies": questions(experiment.study, kind.main),
         "savings": tables.savings(experiment),
         "times": tables.times(experiment),
@@ -170,7 +170,7 @@ def _by_graph(experiment: Experiment, section: str) -> Markup:
     return _responsive(lambda width: figures.by_graph(metrics, kind, width, MOST_GRAPHS))
 
 
-def _rankings(
+def _examples(
     experiment: Experiment, section: str, measurements: pl.DataFrame | None
 ) -> list[dict[str, Any]]:
     metric = experiment.kind.main
@@ -182,7 +182,7 @@ def _rankings(
             "count": len(one.scores),
             "figure": figures.rank_against_runtime(one.scores, one.runtimes, one.graph).render(),
         }
-        for one in (rankings(experiment, section, measurements) if section else [])
+        for one in (examples(experiment, section, measurements) if section else [])
     ]
 
 

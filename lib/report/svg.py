@@ -48,7 +48,7 @@ class Scale:
         return [round(place * step, 12) for place in range(first, last + 1)]
 
 
-def spread(values: Sequence[float], start: float, end: float, log: bool = False) -> Scale:
+def scale_over(values: Sequence[float], start: float, end: float, log: bool = False) -> Scale:
     """A scale that holds all values with a little room; a log one only where all are positive."""
     finite = [v for v in values if math.isfinite(v)] or [0.0, 1.0]
     low, high = min(finite), max(finite)

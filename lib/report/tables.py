@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lib.files.terminal import duration
+from lib.files.terminal import duration, readable
 from lib.report.experiment import STAGES, Experiment
 from lib.report.figures import bar, ranked
 from lib.report.statistics import mean
 from lib.report.words import with_error
 
-UNITS = ("B", "kB", "MB", "GB", "TB")
 SIZES = (  # of a graph before stage 1 and after it: what, columns of the cache's table
     ("nodes", "source_nodes", "nodes"),
     ("edges", "source_edges", "edges"),
@@ -115,15 +114,6 @@ def settings(experiment: Experiment) -> Table:
     """Each setting's value in the stage that reads it."""
     values = {k: v for k, v in experiment.settings().items() if k != "versions"}
     return Table(["setting", "value"], [[key, str(value)] for key, value in values.items()])
-
-
-def readable(count: float) -> str:
-    """Bytes with a unit, three significant digits."""
-    for unit in UNITS:
-        if count < 1000 or unit == UNITS[-1]:
-            break
-        count /= 1000
-    return f"{count:.3g} {unit}"
 
 
 def _saving(name: str, before: int, after: int, *shown: str) -> list[str]:

@@ -22,7 +22,7 @@ from lib.settings.models import (
 )
 from lib.settings.tables import (
     BUNDLED_VALUES,
-    KINDS,
+    COLLECTIONS,
     MODELS,
     OFFICIAL,
     SMALL,
@@ -38,9 +38,9 @@ __all__ = [
     "BLENDINGS",
     "BUNDLED",
     "BUNDLED_VALUES",
+    "COLLECTIONS",
     "CUTS",
     "DOWNLOADED",
-    "KINDS",
     "MODELS",
     "OFFICIAL",
     "ROOT",

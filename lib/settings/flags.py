@@ -13,7 +13,7 @@ from lib.files.errors import UserError
 from lib.files.terminal import table
 from lib.settings.base import Settings
 from lib.settings.tables import (
-    KINDS,
+    COLLECTIONS,
     MODELS,
     check_collection,
     origins_of,
@@ -38,7 +38,7 @@ class _StageFlags(Parser):
         first.add_argument("--show", action="store_true")
         named = first.parse_known_args(args)[0]
         every = [one for models in MODELS.values() for one in models.values()]
-        if named.collection in KINDS:
+        if named.collection in COLLECTIONS:
             every = [settings_class(named.collection, named.model)]
         known: set[str] = set()
         for one in every:
@@ -57,7 +57,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     """
     form = argparse.ArgumentDefaultsHelpFormatter
     made = _StageFlags(description=description, formatter_class=form)
-    made.add_argument("--collection", required=True, help=f"one of {', '.join(KINDS)}")
+    made.add_argument("--collection", required=True, help=f"one of {', '.join(COLLECTIONS)}")
     made.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
     made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
     shown = "print every setting, its value and where it comes from, and do no more"
@@ -97,7 +97,7 @@ def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
             ``--folds``, if the stage has that flag, than there are.
     """
     check_collection(args.collection)
-    plain = KINDS[args.collection](collection=args.collection)
+    plain = COLLECTIONS[args.collection](collection=args.collection)
     to = (args.data or DOWNLOADED.relative_to(ROOT)) / "npz" / plain.folder / "train"
     hint = plain.how_to_get.format(collection=plain.collection, folder=to)
     root = find_root(args.data, plain.folder, (DOWNLOADED, BUNDLED), BUNDLED, hint)

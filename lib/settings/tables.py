@@ -66,7 +66,8 @@ BUNDLED_VALUES: dict[str, dict[str, Any]] = {
     "layout-nlp-random": {**SMALL, "configurations": 128},
     "layout-nlp-default": {**SMALL, "configurations": 64},
 }
-KINDS: dict[str, type[Settings]] = {  # of a collection, with the model taken if none is named
+# Every collection: the settings of the model that is taken if none is named.
+COLLECTIONS: dict[str, type[Settings]] = {
     **dict.fromkeys(BUNDLED_VALUES, PlusSettings),
     "tile-xla": TileSettings,
 }
@@ -79,9 +80,9 @@ def settings_class(collection: str, model: str | None = None) -> type[Settings]:
         UserError: for an unknown collection, or a model that is not one of its kind's.
     """
     check_collection(collection)
-    models = MODELS[KINDS[collection].kind]
+    models = MODELS[COLLECTIONS[collection].kind]
     if model is None:
-        return KINDS[collection]
+        return COLLECTIONS[collection]
     if model not in models:
         raise UserError(f"--model {model!r}: not one of {', '.join(models)}")
     return models[model]
@@ -158,7 +159,7 @@ def cache_of(results: Path, about: dict[str, Any]) -> Path:
         about: the settings, as a stage recorded them.
     """
     collection = about.get("collection") or results.name.partition("@")[0]
-    kind = settings_class(collection, about.get("model")) if collection in KINDS else None
+    kind = settings_class(collection, about.get("model")) if collection in COLLECTIONS else None
     if kind is None:
         return results / "cache"
     given = {key: about[key] for key in kind.cache_depends_on if key in about}
@@ -167,7 +168,7 @@ def cache_of(results: Path, about: dict[str, Any]) -> Path:
 
 def check_collection(name: str) -> None:
     """Raise a :class:`UserError` that says what to type, unless ``name`` is a collection."""
-    if name not in KINDS:
-        near = difflib.get_close_matches(name, KINDS, n=1, cutoff=0.3)
+    if name not in COLLECTIONS:
+        near = difflib.get_close_matches(name, COLLECTIONS, n=1, cutoff=0.3)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise UserError(f"collection {name!r}: not one of {', '.join(KINDS)}{hint}")
+        raise UserError(f"collection {name!r}: not one of {', '.join(COLLECTIONS)}{hint}")

@@ -16,7 +16,7 @@ column                         meaning
 ``folds``                      best ones by validation, that are blended (``blending``)
 ``graphs``                     number of graphs scored
 ``score``                      mean over graphs of Kendall's tau (layout) or M_tile (tile)
-``standard_error``             of ``score``: spread over graphs / sqrt(graphs)
+``standard_error``             of ``score``: standard deviation over graphs / sqrt(graphs)
 ``difference``                 mean over graphs of the score minus that of the default choice
 ``difference_standard_error``  of ``difference``, paired by graph
 ``default``                    whether this choice is the collection's setting

@@ -28,9 +28,8 @@ from lib.files.checksum import checksum_of
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.files.scores import mean_scores, read_score_rows
+from lib.runs.sources import ROOT
 from lib.settings import Settings
-
-ROOT = Path(__file__).resolve().parents[2]  # where the stage scripts are
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,8 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     make = shlex.split(args.make)
     outcomes = [
-        run_collection(name, make, args.outputs, args.data, args.model) for name in settings.KINDS
+        run_collection(name, make, args.outputs, args.data, args.model)
+        for name in settings.COLLECTIONS
     ]
     if all(one.status == "left out" for one in outcomes):
         raise UserError(f"no collection has data: {outcomes[0].note}")

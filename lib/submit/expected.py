@@ -63,7 +63,7 @@ def raw_folder(name: str) -> Path:
 
 def data_root(name: str, data: Path | None) -> DataRoot | None:
     """The data root of a collection, ``None`` if there is none."""
-    if name not in settings.KINDS:
+    if name not in settings.COLLECTIONS:
         return None
     try:
         return settings.resolve(Namespace(collection=name, data=data))[1]
@@ -96,7 +96,7 @@ def find_collection(
 
 def _settings_of(name: str, model: str | None) -> settings.Settings | None:
     """Of a model on a collection, of its kind's own if it has none of the name."""
-    kind = settings.KINDS.get(name)
+    kind = settings.COLLECTIONS.get(name)
     return settings.MODELS[kind.kind].get(model or "", kind)(collection=name) if kind else None
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED, LEAF = range(5)
-KINDS = ("serial", "parallel", "vectorized", "unrolled", "leaf")
+LOOP_KINDS = ("serial", "parallel", "vectorized", "unrolled", "leaf")
 MARK = -1  # follows a leaf in the serialized tree
 NO_ROW = -1  # a leaf without features: it stores a constant, or another leaf stores there later
 COLUMNS = {
@@ -30,7 +30,7 @@ class Forest:
 
     Attributes:
         depth: (n,) int16, 0 for a node without a parent; a tree may have several of them.
-        kind: (n,) int8, an index into :data:`KINDS`.
+        kind: (n,) int8, an index into :data:`LOOP_KINDS`.
         extent: (n,) int32, iterations of a loop, 1 for a leaf.
         unroll: (n,) int16, the most steps that the compiler is told to unroll inside, 0 if none.
         row: (n,) int16, which row of its program's features a leaf has, :data:`NO_ROW` for none

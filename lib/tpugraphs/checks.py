@@ -17,7 +17,7 @@ LAYOUT_FEATURES = 18
 TILE_FEATURES = 24
 LAYOUT_RANGE = (-1, 5)  # -1 is padding, 0..5 is a dimension of a tensor of rank 6
 
-KINDS = {"float": "f", "integer": "iu", "number": "iuf"}
+DTYPE_KINDS = {"float": "f", "integer": "iu", "number": "iuf"}
 
 # key -> (kind of numbers, shape). A letter is one length throughout a file: n nodes, m edges,
 # k configurable nodes, c configurations.
@@ -60,7 +60,7 @@ def check_shapes(path: Path | str, spec: Spec, arrays: Mapping[str, Shaped]) -> 
     lengths: dict[str, int] = {}
     for key, (kind, shape) in spec.items():
         array = arrays[key]
-        if array.dtype.kind not in KINDS[kind]:
+        if array.dtype.kind not in DTYPE_KINDS[kind]:
             raise DataError(path, key, f"dtype {array.dtype}", f"any {kind} dtype")
         wanted = tuple(lengths.get(n, n) if isinstance(n, str) else n for n in shape)
         fits = len(array.shape) == len(wanted) and all(
@@ -137,7 +137,7 @@ def normalizers(path: Path | str, key: str, array: np.ndarray) -> np.ndarray:
 
 def splits(path: Path | str, array: np.ndarray, nodes: int) -> np.ndarray:
     """Splits, (k,) or (1, k), as (k,) int64, non-decreasing in 0..nodes; raises DataError else."""
-    if array.dtype.kind not in KINDS["integer"]:
+    if array.dtype.kind not in DTYPE_KINDS["integer"]:
         raise DataError(path, "node_splits", f"dtype {array.dtype}", "any integer dtype")
     flat = integers(path, "node_splits", array.reshape(-1), 0, nodes)
     if (np.diff(flat) < 0).any():

@@ -16,7 +16,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.tpugraphs.encoding import PADDINGS
 from lib.tpugraphs.npz import LayoutGraph, TileKernel, write_layout, write_tile
-from lib.tpugraphs.protobuf import KINDS, detect_kind, read_protobuf
+from lib.tpugraphs.protobuf import MESSAGE_KINDS, detect_kind, read_protobuf
 
 MAX_NAME = 150  # characters; leaves room for suffixes and for the names of temporary files
 
@@ -53,7 +53,7 @@ def convert(source: Path | str, folder: Path | str, pad: int = -1, kind: str = "
         source: the protobuf file.
         folder: where to write; made if absent.
         pad: fill of the "leading only" node features, 0 or -1.
-        kind: one of ``lib.tpugraphs.protobuf.KINDS`` or ``auto``.
+        kind: one of ``lib.tpugraphs.protobuf.MESSAGE_KINDS`` or ``auto``.
 
     Returns:
         One line that says what was written.
@@ -106,7 +106,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--pad", type=int, choices=PADDINGS, default=-1, help="fill of absent list elements"
     )
     parser.add_argument(
-        "--kind", choices=("auto", *KINDS), default="auto", help="of message; auto: by content"
+        "--kind",
+        choices=("auto", *MESSAGE_KINDS),
+        default="auto",
+        help="of message; auto: by content",
     )
     arguments = parser.parse_args(argv)
     print(convert(arguments.source, arguments.folder, arguments.pad, arguments.kind))

@@ -35,7 +35,7 @@ from lib.tpugraphs.schema_pb2 import (
 )
 
 MESSAGES = {"layout": ModuleTuningData, "tile": TuningData, "hlo": HloModuleProto}
-KINDS = tuple(MESSAGES)
+MESSAGE_KINDS = tuple(MESSAGES)
 M = TypeVar("M", bound=Message)
 
 OUT_OF_MEMORY = "Arena alloc failed"

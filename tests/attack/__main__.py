@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from tests.attack import runner
 from tests.attack.cases import Attacked, Report, attack, build
-from tests.attack.commands import KINDS
+from tests.attack.commands import TARGETS
 from tests.attack.judging import OUTCOMES, WORSE
 
 
@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the number of the first (default: 0)")
     parser.add_argument("--seed", type=int, default=0, help="other seeds, other cases (default: 0)")
     parser.add_argument("--case", type=int, help="run this one, and show all of it")
-    parser.add_argument("--only", choices=KINDS, nargs="+", default=(), help="what to damage")
+    parser.add_argument("--only", choices=TARGETS, nargs="+", default=(), help="what to damage")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--keep", type=Path, help="with --case: put the damaged tree there")
     args = parser.parse_args()
@@ -95,7 +95,7 @@ def line(report: Report, args: argparse.Namespace) -> str:
 
 def table(counts: Counter[tuple[str, str]]) -> str:
     """How many cases of each kind ended how."""
-    rows = [(kind, *(counts[kind, outcome] for outcome in OUTCOMES)) for kind in KINDS]
+    rows = [(kind, *(counts[kind, outcome] for outcome in OUTCOMES)) for kind in TARGETS]
     rows = [row for row in rows if any(row[1:])]
     rows.append(("all", *(sum(column) for column in list(zip(*rows, strict=True))[1:])))
     head = f"{'':<14}" + "".join(f"{outcome:>10}" for outcome in OUTCOMES)

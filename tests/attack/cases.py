@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 
 from tests.attack import mutations, runner, world
-from tests.attack.commands import KINDS, Command, all_commands, matches
+from tests.attack.commands import TARGETS, Command, all_commands, matches
 from tests.attack.judging import GONE, SUCCESS, WORSE, Result, Verdict, judge
 from tests.attack.mutations import flags
 from tests.attack.mutations.values import SEALED
@@ -97,7 +97,7 @@ def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree
         tree: where to put the copy, a folder that is not there.
     """
     rng = Random(f"{seed} {number}")
-    kind = rng.choice(only or KINDS)
+    kind = rng.choice(only or TARGETS)
     fitting = [one for one in attacked.commands.values() if _targets(one, kind)]
     command = rng.choice(fitting)
     shutil.copytree(attacked.folder, tree)

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from lib import settings
 
 # What can be attacked. (`outputs`: what a command is about to write, where it did so before.)
-KINDS = (
+TARGETS = (
     *("raw", "measurements", "program", "candidates", "cache", "fold", "scores", "record"),
     *("csv", "outputs", "flags"),
 )

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.attack import runner
-from tests.attack.commands import KINDS, Command, all_commands
+from tests.attack.commands import TARGETS, Command, all_commands
 from tests.attack.judging import GONE, ONE_LINE, SUCCESS, WORSE, Result, judge
 from tests.attack.snapshot import snapshot
 from tests.stages import REPOSITORY, environment
@@ -41,8 +41,8 @@ def test_hostile_files_and_flags_end_in_one_line_at_worst():
     success, one_line, worse = (int(number) for number in rows["all"])
     assert (success + one_line, worse) == (COUNT, 0)
     assert min(success, one_line) > COUNT / 10
-    assert set(rows) >= set(KINDS)
-    assert all(sum(map(int, rows[kind])) > 5 for kind in KINDS)
+    assert set(rows) >= set(TARGETS)
+    assert all(sum(map(int, rows[kind])) > 5 for kind in TARGETS)
 
 
 def test_a_case_is_run_again():
@@ -160,4 +160,4 @@ def test_a_command_without_end_is_killed_with_all_it_started(tree, monkeypatch):
 def test_every_kind_is_read_by_a_command():
     commands = all_commands().values()
     read = {kind for one in commands for kind in one.reads} | {"outputs", "flags"}
-    assert read == set(KINDS)
+    assert read == set(TARGETS)

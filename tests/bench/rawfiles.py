@@ -13,19 +13,19 @@ from lib.tpugraphs.checks import NODE_FEATURES
 CHUNK_CELLS = 1 << 17
 OPCODES = (26, 34, 75)  # convolution, dot, reshape
 ELEMENT_TYPE = slice(2, 21)  # features that tell it, one of them 1
-KINDS = 8  # of configurable nodes: the ranks of a node's tensors
+NODE_KINDS = 8  # of configurable nodes: the ranks of a node's tensors
 
 
 def layout_digits(rng: np.random.Generator, triples: int) -> np.ndarray:
-    """(KINDS, triples, 18) float32: random layouts of two or three tensors of one to four axes."""
-    digits = np.full((KINDS, triples, 3, 6), -1, np.float32)
-    for kind in range(KINDS):
+    """(NODE_KINDS, triples, 18) float32: random layouts of two or three tensors, of 1 to 4 axes."""
+    digits = np.full((NODE_KINDS, triples, 3, 6), -1, np.float32)
+    for kind in range(NODE_KINDS):
         rank = rng.integers(1, 5)
         ranks = (rank, rng.integers(max(1, rank - 1), 5), rank if kind % 2 else 0)
         for triple in range(triples):
             for tensor, axes in enumerate(ranks):
                 digits[kind, triple, tensor, :axes] = rng.permutation(axes)
-    return digits.reshape(KINDS, triples, 18)
+    return digits.reshape(NODE_KINDS, triples, 18)
 
 
 def configurations(
@@ -41,7 +41,7 @@ def configurations(
         triples: layouts of a node, the first of them the most frequent.
     """
     table = layout_digits(rng, triples)
-    kind = rng.integers(0, KINDS, nodes)
+    kind = rng.integers(0, NODE_KINDS, nodes)
     rows = max(2, CHUNK_CELLS // nodes)
     for start in range(0, count, rows):
         shape = (min(rows, count - start), nodes)

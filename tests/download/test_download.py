@@ -13,9 +13,9 @@ import pytest
 
 from lib.download import download as module
 from lib.download import transfer
-from lib.download.download import COLLECTIONS, download, main
+from lib.download.download import download, main
 from lib.files.errors import UserError
-from lib.settings import KINDS
+from lib.settings import COLLECTIONS
 from tests.download.test_site import Site, loopback_only, serving, spoiled, status
 from tests.download.test_untar import FILES, good, member, tar
 
@@ -89,8 +89,7 @@ def test_every_collection(site, root, collection):
     site.files[f"/npz_{collection.replace('-', '_')}_valid.tar"] = good(folder)
     list(download(collection, root, site.url + "/", ["valid"]))
     assert contents(root) == {f"{folder}/{name}": data for name, data in FILES.items()}
-    if collection in KINDS:
-        assert folder.parent == "npz" / KINDS[collection](collection=collection).folder
+    assert folder.parent == "npz" / COLLECTIONS[collection](collection=collection).folder
 
 
 def test_a_second_run_does_nothing(site, root):

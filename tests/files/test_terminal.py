@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from lib.files.terminal import duration, paint, table
+from lib.files.terminal import duration, paint, readable, table
 
 
 class Terminal(io.StringIO):
@@ -46,3 +46,11 @@ def test_colour_only_on_a_terminal_that_wants_it(monkeypatch):
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "dumb")
     assert paint("x", "red", stream=Terminal()) == "x"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_234_000, "1.23 MB"), (5e15, "5e+03 TB")],
+)
+def test_readable(count, text):
+    assert readable(count) == text

@@ -15,7 +15,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.layout import compress
-from lib.preprocess.summary import readable, summary_table
+from lib.preprocess.summary import summary_table
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 from lib.tpugraphs.padding import pad_with_minus_one
 from lib.tpugraphs.roots import find_root
@@ -183,11 +183,3 @@ def test_the_summary_adds_up(root, tmp_path):
     assert rows["nodes"][:2] == ["150", f"{table['nodes'].sum()}"]
     assert rows["configurations"][:2] == ["100", f"{table['configurations'].sum()}"]
     assert rows["bytes"][1] in ("kB", "MB")
-
-
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (1_234_000, "1.23 MB"), (5e15, "5e+03 TB")],
-)
-def test_readable(count, text):
-    assert readable(count) == text

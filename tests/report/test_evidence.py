@@ -11,7 +11,7 @@ from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.ranking.blending import METHODS, blend
 from lib.ranking.metrics import kendall_tau
-from lib.report.evidence import rankings
+from lib.report.evidence import examples
 from lib.report.experiment import read_experiment
 from tests.report.builders import graph_row, write_outputs
 
@@ -46,7 +46,7 @@ def test_a_figures_scores_are_blended_as_its_number_was(tmp_path, method):
     folder = write_outputs(tmp_path / "c", row, row, folds=len(SCALES), blending=method)
     scores, runtimes = write_scores(folder, "test")
     expected = blend(list(scores), method)
-    (found,) = rankings(read_experiment(folder), "test", None)
+    (found,) = examples(read_experiment(folder), "test", None)
     assert found.scores == pytest.approx(expected)
     assert found.runtimes.tolist() == runtimes.tolist()
     assert kendall_tau(found.scores, found.runtimes) == kendall_tau(expected, runtimes)
@@ -59,12 +59,12 @@ def test_only_the_folds_that_stage_4_measured_are_shown(tmp_path):
     metrics = read_json(folder / "metrics.json")
     metrics["folds"]["validation_tau"] = {"0": 0.5, "2": 0.4}
     write_json(folder / "metrics.json", metrics)
-    (found,) = rankings(read_experiment(folder), "validation", None)
+    (found,) = examples(read_experiment(folder), "validation", None)
     assert found.scores == pytest.approx(scores[[0, 2]].mean(axis=0))
 
 
 def test_numbers_and_figures_of_real_stages_agree(finished):
-    found = rankings(read_experiment(finished.folder), "validation", None)
+    found = examples(read_experiment(finished.folder), "validation", None)
     assert found
     for one in found:
         assert kendall_tau(one.scores, one.runtimes) == pytest.approx(one.value, abs=1e-12)
@@ -73,4 +73,4 @@ def test_numbers_and_figures_of_real_stages_agree(finished):
 def test_a_way_of_blending_that_is_not_known_is_refused_in_one_line(tmp_path):
     folder = write_outputs(tmp_path / "c", {"g": graph_row(0.0)}, blending="magic")
     with pytest.raises(DataError, match=r"metrics\.json: settings\.blending: found magic"):
-        rankings(read_experiment(folder), "validation", None)
+        examples(read_experiment(folder), "validation", None)

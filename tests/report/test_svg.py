@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lib.ranking.kinds import KINDS
 from lib.report import figures
-from lib.report.svg import Figure, Scale, number, shortened, spread
+from lib.report.svg import Figure, Scale, number, scale_over, shortened
 from tests.report.builders import graph_row
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
@@ -20,7 +20,7 @@ FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 @settings(deadline=None, max_examples=50)
 @given(st.lists(FINITE, min_size=1, max_size=8), st.booleans())
 def test_a_scale_holds_its_values(values, log):
-    scale = spread(values, 10.0, 200.0, log)
+    scale = scale_over(values, 10.0, 200.0, log)
     for value in values:
         assert 10 - 1e-6 <= scale(value) <= 200 + 1e-6
     assert scale(scale.low) == pytest.approx(10)

@@ -12,7 +12,14 @@ import pytest
 
 from lib import settings
 from lib.files.errors import UserError
-from lib.settings import BUNDLED_VALUES, KINDS, MODELS, PlusSettings, TileSettings, settings_for
+from lib.settings import (
+    BUNDLED_VALUES,
+    COLLECTIONS,
+    MODELS,
+    PlusSettings,
+    TileSettings,
+    settings_for,
+)
 from tests.stages import REPOSITORY
 from tests.synthetic import write_collection
 
@@ -94,7 +101,7 @@ def test_an_unknown_collection_suggests_the_nearest(wrong, near):
 
 
 def test_an_unknown_collection_like_none_lists_them_all():
-    with pytest.raises(UserError, match=", ".join(KINDS)) as error:
+    with pytest.raises(UserError, match=", ".join(COLLECTIONS)) as error:
         settings_for("0123456789", False, {})
     assert "did you mean" not in str(error.value)
 
@@ -294,7 +301,7 @@ def test_show_needs_no_fold():
 
 @pytest.mark.parametrize("chosen", EVERY)
 def test_when_training_is_saved_makes_no_other_run(chosen):
-    collection = next(name for name, one in KINDS.items() if one.kind == chosen.kind)
+    collection = next(name for name, one in COLLECTIONS.items() if one.kind == chosen.kind)
     one, other = (chosen(collection, save_seconds=seconds) for seconds in (0.0, 60.0))
     assert settings.described(one) == settings.described(other)
     fields = {field.name for field in dataclasses.fields(chosen)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lib.settings import KINDS
+from lib.settings import COLLECTIONS
 from lib.submit.everything import main
 from tests.commands import call
 from tests.stages import run_make
@@ -42,9 +42,9 @@ def test_every_collection_with_data_runs_whatever_the_others_do(tmp_path, flags,
     found = lines(said)
     assert found["layout-xla-random"][1] == "failed"
     assert found["layout-nlp-default"][1:5] == ["done", "-", "0.250", "-"]
-    for name in set(KINDS) - {"layout-xla-random", "layout-nlp-default"}:
+    for name in set(COLLECTIONS) - {"layout-xla-random", "layout-nlp-default"}:
         assert found[name][1:3] == ["left", "out"]
-    left_out = len(KINDS) - 2
+    left_out = len(COLLECTIONS) - 2
     assert f"everything: 1 done, 1 failed, {left_out} left out, in 0:0" in said.stdout
     calls = (tmp_path / "calls").read_text().splitlines()
     assert calls == [
@@ -72,6 +72,6 @@ def test_the_makefile_hands_its_variables_down(tmp_path):
     args = """--a 'b c' --d "it's" """
     done = run_make("everything", SUBMAKE=stand_in, JOBS=3, FOLDS=2, ARGS=args)
     assert done.returncode == 2, done.stderr
-    layouts = [name for name, kind in KINDS.items() if kind.kind == "layout"]
+    layouts = [name for name, kind in COLLECTIONS.items() if kind.kind == "layout"]
     calls = (tmp_path / "make.calls").read_text().splitlines()
     assert calls == [f"JOBS=3 all COLLECTION={name} FOLDS=2 ARGS={args}" for name in layouts]

@@ -10,7 +10,7 @@ import pytest
 
 from lib.files.errors import DataError
 from lib.ranking.metrics import kendall_tau
-from lib.settings import BUNDLED, KINDS
+from lib.settings import BUNDLED, COLLECTIONS
 from lib.submit.leaderboard import collection_means, kaggle_mean, score_submission
 from lib.submit.leaderboard import main as score_main
 from lib.tpugraphs.labels import count_configurations, read_runtimes
@@ -46,7 +46,7 @@ def data(tmp_path) -> Path:
     return root
 
 
-@pytest.mark.skipif("tile-xla" not in KINDS, reason="no such collection yet")
+@pytest.mark.skipif("tile-xla" not in COLLECTIONS, reason="no such collection yet")
 def test_a_submission_over_a_labelled_split(tmp_path, data):
     files = sorted((data / "npz/layout/xla/default/valid").iterdir())
     truth = {path.name.removesuffix(".npz"): read_layout(path).config_runtime for path in files}

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 import numpy as np
 from tqdm import tqdm
 
-from lib.collect.xla.zoo import Program, all_programs
+from lib.collect.xla.zoo import ZooProgram, all_programs
 from lib.files.artifacts import remove_leftovers
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
@@ -87,7 +87,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def chosen(patterns: str) -> list[Program]:
+def chosen(patterns: str) -> list[ZooProgram]:
     """The zoo's programs that match any of the comma-separated ``patterns``, in zoo order."""
     wanted = patterns.split(",")
     found = [p for p in all_programs() if any(fnmatch(p.name, w) for w in wanted)]
@@ -96,7 +96,7 @@ def chosen(patterns: str) -> list[Program]:
     return found
 
 
-def measured_file(output: Path, program: Program) -> Path:
+def measured_file(output: Path, program: ZooProgram) -> Path:
     """Where a program's measurements go."""
     return output / program.source / f"{program.name}.npz"
 
@@ -109,7 +109,7 @@ def rounds_of(path: Path) -> int:
         return int((file["rounds"] > 0).sum(1).min())
 
 
-def collect(programs: list[Program], args: argparse.Namespace) -> list[str]:
+def collect(programs: list[ZooProgram], args: argparse.Namespace) -> list[str]:
     """Measure ``programs``, one at a time on each core; returns a line for each failure."""
     cores: SimpleQueue[str] = SimpleQueue()
     names = cores_of("--cores", args.cores)
@@ -117,7 +117,7 @@ def collect(programs: list[Program], args: argparse.Namespace) -> list[str]:
     for core in names:
         cores.put(core)
 
-    def run(program: Program) -> str | None:
+    def run(program: ZooProgram) -> str | None:
         core = cores.get()
         try:
             return measure(program, core, args)
@@ -143,7 +143,7 @@ def cores_of(flag: str, text: str) -> list[str]:
     return names
 
 
-def measure(program: Program, core: str, args: argparse.Namespace) -> str | None:
+def measure(program: ZooProgram, core: str, args: argparse.Namespace) -> str | None:
     """Measure one program in a process of its own; returns one line if that failed."""
     path = measured_file(args.output, program)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -106,22 +106,22 @@ def read_raw(path: Path) -> list[Measurements]:
     about = _read_about(path, arrays["about"].item())
     found = []
     for index, search in enumerate(SEARCHES):
-        rows = np.flatnonzero(arrays["search"] == index)
+        chosen = np.flatnonzero(arrays["search"] == index)
         one = Measurements(
             source=path.parent.name,
             search=search,
             name=stem(path),
             graph=graph,
             nodes=nodes[order],
-            configuration=arrays["configuration"][rows][:, order].reshape(
-                len(rows), len(nodes), 18
+            configuration=arrays["configuration"][chosen][:, order].reshape(
+                len(chosen), len(nodes), 18
             ),
-            rounds=arrays["rounds"][rows],
-            optimized_hash=arrays["optimized_hash"][rows].tolist(),
+            rounds=arrays["rounds"][chosen],
+            optimized_hash=arrays["optimized_hash"][chosen].tolist(),
             rejected=int(arrays["rejected"]),
             about=about,
         )
-        found += [one] if len(rows) else []
+        found += [one] if len(chosen) else []
     return found
 
 

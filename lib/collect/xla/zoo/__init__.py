@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lib.collect.xla.zoo.program import Program
+from lib.collect.xla.zoo.program import ZooProgram
 from lib.files.errors import UserError
 
 
-def all_programs() -> tuple[Program, ...]:
+def all_programs() -> tuple[ZooProgram, ...]:
     """Every program, the two sources interleaved so that a partial collection has both."""
     from lib.collect.xla.zoo import nlp, xla
 
@@ -15,7 +15,7 @@ def all_programs() -> tuple[Program, ...]:
     return tuple(program for row in rows for program in row)
 
 
-def program_named(name: str) -> Program:
+def program_named(name: str) -> ZooProgram:
     """The program called ``name``; raises :class:`UserError` for an unknown one."""
     for program in all_programs():
         if program.name == name:

@@ -11,7 +11,7 @@ Loss = str | tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Program:
+class ZooProgram:
     """One program to measure: its name, and how to build the function and its arguments.
 
     `build()` returns `(function, arguments)`: a pure JAX function and a tuple of positional
@@ -47,7 +47,7 @@ def flax_program(
     inputs: tuple[Input, ...],
     mode: str,
     loss: Loss = "cross_entropy",
-) -> Program:
+) -> ZooProgram:
     """A flax.linen module as a program, its forward pass or one training step's gradients.
 
     `mode` "forward": function(variables, *inputs) -> outputs. `mode` "train":
@@ -70,7 +70,7 @@ def flax_program(
         targets = _sample_targets(module, variables, values, loss, rng)
         return _training_step(module, loss), (variables, *values, targets)
 
-    return Program(name, family, source, build)
+    return ZooProgram(name, family, source, build)
 
 
 def _sample_variables(module: Any, values: tuple, rng: np.random.Generator) -> dict:

@@ -11,7 +11,7 @@ import re
 
 from lib.collect.xla.zoo.nlp import mixing, others, tasks, transformers
 from lib.collect.xla.zoo.nlp.layers import Language
-from lib.collect.xla.zoo.program import Input, Program, flax_program
+from lib.collect.xla.zoo.program import Input, ZooProgram, flax_program
 
 _LETTERS = {
     "w": "width",
@@ -39,7 +39,7 @@ _FAMILIES: dict[str, tuple[type[Language], int, str]] = {
 }
 
 
-def _program(family: str, text: str) -> Program:
+def _program(family: str, text: str) -> ZooProgram:
     """The program that a family's name and a variant such as "w64_d2_b4_l32.t" spell out."""
     module, inputs, _ = _FAMILIES[family]
     variant, mode = text.split(".")
@@ -57,7 +57,7 @@ def _program(family: str, text: str) -> Program:
     )
 
 
-def _round_robin() -> tuple[Program, ...]:
+def _round_robin() -> tuple[ZooProgram, ...]:
     """The first variant of every family, then the second of each, and so on."""
     columns = itertools.zip_longest(
         *([(family, text) for text in row[2].split()] for family, row in _FAMILIES.items())
@@ -65,4 +65,4 @@ def _round_robin() -> tuple[Program, ...]:
     return tuple(_program(*cell) for column in columns for cell in column if cell)
 
 
-PROGRAMS: tuple[Program, ...] = _round_robin()
+PROGRAMS: tuple[ZooProgram, ...] = _round_robin()

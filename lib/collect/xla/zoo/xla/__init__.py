@@ -9,13 +9,13 @@ gradients are cheap to compile.
 
 from itertools import chain, zip_longest
 
-from lib.collect.xla.zoo.program import Program
+from lib.collect.xla.zoo.program import ZooProgram
 from lib.collect.xla.zoo.xla import beyond, convolutional, generative, mixing, patches, prediction
 
 _MODULES = (convolutional, prediction, patches, generative, mixing, beyond)
 _FAMILIES = tuple(chain.from_iterable(module.FAMILIES for module in _MODULES))
 
 # Round-robin over the families, so that a collection cut short is diverse.
-PROGRAMS: tuple[Program, ...] = tuple(
+PROGRAMS: tuple[ZooProgram, ...] = tuple(
     program for program in chain.from_iterable(zip_longest(*_FAMILIES)) if program
 )

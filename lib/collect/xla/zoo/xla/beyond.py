@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from lib.collect.xla.zoo.program import Input, Loss, Program, flax_program
+from lib.collect.xla.zoo.program import Input, Loss, ZooProgram, flax_program
 from lib.collect.xla.zoo.xla.layers import CLASSES
 
 
@@ -152,8 +152,10 @@ class GamePlayer(nn.Module):
         return value + gain - gain.mean(-1, keepdims=True)
 
 
-def _family(family: str, loss: Loss = "mean_square") -> Callable[..., Program]:
-    def program(variant: str, module: nn.Module, *inputs: Input, mode: str = "forward") -> Program:
+def _family(family: str, loss: Loss = "mean_square") -> Callable[..., ZooProgram]:
+    def program(
+        variant: str, module: nn.Module, *inputs: Input, mode: str = "forward"
+    ) -> ZooProgram:
         size = "x".join(map(str, inputs[0].shape))
         return flax_program(family, "xla", f"{variant}_{size}", module, inputs, mode, loss)
 

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from lib.collect.xla.zoo.program import Input, Program, flax_program
+from lib.collect.xla.zoo.program import Input, ZooProgram, flax_program
 from lib.collect.xla.zoo.xla.layers import ConvNorm, image
 
 
@@ -87,14 +87,14 @@ class Flow(nn.Module):
         return nn.Conv(2, (3, 3))(x)
 
 
-def _noise(variant: str, module: nn.Module, batch: int, mode: str = "forward") -> Program:
+def _noise(variant: str, module: nn.Module, batch: int, mode: str = "forward") -> ZooProgram:
     noise = Input((batch, 64))
     return flax_program(
         "generator", "xla", f"{variant}_b{batch}", module, (noise,), mode, "mean_square"
     )
 
 
-def _flow(variant: str, module: nn.Module, batch: int, side: int) -> Program:
+def _flow(variant: str, module: nn.Module, batch: int, side: int) -> ZooProgram:
     picture = Input((batch, side, side, 3))
     name = f"{variant}_b{batch}_r{side}"
     return flax_program("optical_flow", "xla", name, module, (picture, picture), "forward")

@@ -6,7 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from lib.collect.xla.zoo.program import Input, Loss, Program, flax_program
+from lib.collect.xla.zoo.program import Input, Loss, ZooProgram, flax_program
 
 CLASSES = 64
 
@@ -97,7 +97,7 @@ def image(
     side: int,
     mode: str = "forward",
     loss: Loss = "mean_square",
-) -> Program:
+) -> ZooProgram:
     """A program over RGB images; batch and resolution end the variant's name."""
     image = Input((batch, side, side, 3))
     return flax_program(family, "xla", f"{variant}_b{batch}_r{side}", module, (image,), mode, loss)
