@@ -11,6 +11,9 @@ from lib.runs.begin import one_line_errors  # before all others, which take seco
 
 # isort: split
 import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -19,12 +22,11 @@ from lib import settings
 from lib.cache.reader import Cache
 from lib.files import checkpoint
 from lib.files.artifacts import atomic_files, write_json
-from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
-from lib.inputs.networks import network_for
+from lib.inputs.kinds import network_for
 from lib.runs.provenance import run_identity, versions
 from lib.runs.stage import Stage
-from lib.runs.tracking import epoch_point
+from lib.runs.tracking import Tracker, epoch_point
 from lib.train.finished import is_trained
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
@@ -45,8 +47,7 @@ def main(stage: Stage) -> None:
     folder = args.outputs / chosen.results / f"fold_{args.fold}"
     cache = Cache(args.outputs / chosen.cache)
     about = {**settings.described(chosen), "fold": args.fold, "data": cache.fingerprint}
-    identity = run_identity(about)
-    about |= {"identity": identity, "versions": versions()}
+    about |= {"identity": run_identity(about), "versions": versions()}
     files = [folder / name for name in RESULTS]
     if stage.alone(args.outputs, folder, *files) and is_trained(files, about):
         print(f"train: {chosen.results} fold {args.fold}: trained by that run, in {folder}/")
@@ -54,38 +55,47 @@ def main(stage: Stage) -> None:
     data = load_fold(cache, args.fold, chosen)
     network = new_network(lambda: network_for(chosen), data, chosen.seed, args.fold)
     training = FoldTraining(network, data, chosen, args.fold)
-
-    state = folder / "state.safetensors"
     tracker = stage.begin("train", args.outputs, chosen, cache.fingerprint, args.fold, about)
+    state = folder / "state.safetensors"
+    train(training, state, about["identity"], tracker)
+
+    used = training.validation(chosen.weights)
+    history = training.history()
+    stage.note(earlier_seconds=history["seconds"][: training.resumed_at].sum())
+    write_results(files, training, about)
+    training.end(state)
+    tracker.artifact(f"weights-{chosen.results}-fold-{args.fold}", "model", *files[:3])
+    print(
+        f"{summary_table(history, training.validations, chosen.metric)}\n"
+        f"train: {chosen.results} fold {args.fold}: validation {chosen.metric} "
+        f"{used[chosen.metric]:.4f} ({chosen.weights} of {chosen.epochs} epochs), "
+        f"{len(data.train)} + {len(data.valid)} graphs; wrote {folder}/"
+    )
+
+
+def train(training: FoldTraining, state: Path, identity: str, tracker: Tracker) -> None:
+    """Train to the end, with a progress bar, and tell W&B of each epoch and of the end."""
+    chosen = training.settings
     total, metric = math.ceil(chosen.epochs), chosen.metric
     epochs = training.run(state, identity)
-    bar = tqdm(epochs, total=total, desc=f"fold {args.fold}", unit="epoch", disable=None)
+    bar = tqdm(epochs, total=total, desc=f"fold {training.fold}", unit="epoch", disable=None)
     for row in bar:
         if row["epoch"] > training.resumed_at:
             tracker.log(epoch_point(row))
         shown = {metric: row.get(f"validation_{metric}")}
         bar.set_postfix(loss=f"{row['loss']:.3f}", **shown)
-    validation = {"best": training.progress.best, "last": training.progress.last}
-    used = validation[chosen.weights]
-    if not used:
-        raise UserError(f"fold {args.fold} diverged: lower --learning-rate, or --weights best")
-    log_graphs(tracker, validation, metric)
-    history = training.history()
-    stage.note(earlier_seconds=history["seconds"][: training.resumed_at].sum())
+    log_graphs(tracker, training.validations, metric)
 
-    with atomic_files(*files) as (best, last, metrics, epochs_table):
-        checkpoint.save(best, training.best, {**about, **validation["best"]})
-        checkpoint.save(last, network.state_dict(), {**about, **validation["last"]})
-        write_json(metrics, {**about, "validation": used, **validation})
-        write_parquet(history, epochs_table)
-    training.end(state)
-    tracker.artifact(f"weights-{chosen.results}-fold-{args.fold}", "model", *files[:3])
-    print(
-        f"{summary_table(history, validation, metric)}\n"
-        f"train: {chosen.results} fold {args.fold}: validation {metric} {used[metric]:.4f} "
-        f"({chosen.weights} of {chosen.epochs} epochs), {len(data.train)} + {len(data.valid)} "
-        f"graphs; wrote {folder}/"
-    )
+
+def write_results(files: Sequence[Path], training: FoldTraining, about: dict[str, Any]) -> None:
+    """Write what ``RESULTS`` names: all of it, or none."""
+    validations = training.validations
+    used = validations[training.settings.weights]
+    with atomic_files(*files) as (best, last, metrics, epochs):
+        checkpoint.save(best, training.best, {**about, **validations["best"]})
+        checkpoint.save(last, training.network.state_dict(), {**about, **validations["last"]})
+        write_json(metrics, {**about, "validation": used, **validations})
+        write_parquet(training.history(), epochs)
 
 
 if __name__ == "__main__":

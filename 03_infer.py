@@ -24,7 +24,7 @@ from lib.files.parquet import write_parquet
 from lib.files.schema import expect
 from lib.infer.scores import graphs_to_score, score_graphs
 from lib.infer.summary import log_splits, summary_table
-from lib.inputs.networks import network_for
+from lib.inputs.kinds import INPUTS, network_for
 from lib.runs.stage import Stage
 
 
@@ -34,7 +34,7 @@ def main(stage: Stage) -> None:
     parser.add_argument("--fold", type=int, required=True, help="which fold's network to use")
     args = parser.parse_args()
     chosen, _ = settings.resolve(args)
-    if chosen.permutations > 1 and not chosen.scores_depend_on_batch:
+    if chosen.permutations > 1 and INPUTS[chosen.input].groupings is None:
         print(f"infer: permutations change nothing: scores of {chosen.model} stand for themselves")
     torch.set_num_threads(chosen.threads)
 

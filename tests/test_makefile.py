@@ -90,7 +90,7 @@ def test_a_changed_source_reruns_the_stages_that_import_it(run, first):
     ("changed", "expected"),
     [
         ("01_preprocess.py", SCRIPTS),
-        ("lib/preprocess/layout.py", SCRIPTS),
+        ("lib/preprocess/graphs.py", SCRIPTS),
         ("02_train.py", SCRIPTS[1:]),
         ("lib/train/loss.py", SCRIPTS[1:]),
         ("lib/models/sage.py", SCRIPTS[1:]),

@@ -15,7 +15,7 @@ from lib.preprocess.collection import RawFile, write_cache
 from lib.ranking.kinds import KINDS
 from lib.ranking.metrics import mean_metrics
 from lib.settings import settings_for
-from lib.train.kernels import TileFold
+from lib.train.kernels import KernelsFold
 from lib.train.loop import FoldTraining, new_network
 from tests.kernels import COLLECTION
 
@@ -48,7 +48,7 @@ def held_out(cache, tmp_path_factory) -> list[dict[str, float]]:
         kernel = cache.graph(name)
         if len(kernel.runtime) <= TOO_FEW_TO_MISS:
             continue
-        data = TileFold(cache, [other for other in learnable if other != name], [name])
+        data = KernelsFold(cache, [other for other in learnable if other != name], [name])
         network = new_network(lambda: build_network(settings), data, 0, index)
         training = FoldTraining(network, data, settings, index)
         assert len(list(training.run(state / name, name))) == 150

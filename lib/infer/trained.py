@@ -18,10 +18,11 @@ from lib.cache.compress import compress
 from lib.files import checkpoint
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
-from lib.infer.scores import SCORERS
-from lib.inputs.networks import network_for
+from lib.infer.scores import scores_of
+from lib.inputs.kinds import network_for
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
+from lib.settings import LayoutCollection, Settings
 from lib.tpugraphs.program import Program
 
 
@@ -34,7 +35,7 @@ class Ensemble:
         networks: in evaluation mode.
     """
 
-    settings: Any
+    settings: LayoutCollection
     networks: dict[int, nn.Module]
 
 
@@ -69,8 +70,8 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
 
 
 def trained_settings(
-    kind: type, path: Path, about: Mapping[str, Any], overrides: dict[str, Any]
-) -> Any:
+    kind: type[Settings], path: Path, about: Mapping[str, Any], overrides: dict[str, Any]
+) -> Settings:
     """The settings that the weights of a file were trained with, with ``overrides``; checked."""
     types = get_type_hints(kind)
     known = {f.name: about[f.name] for f in dataclasses.fields(kind) if f.name in about}
@@ -84,7 +85,9 @@ def trained_settings(
     return chosen
 
 
-def _check_alike(path: Path, about: Mapping[str, Any], chosen: Any, first: Any) -> None:
+def _check_alike(
+    path: Path, about: Mapping[str, Any], chosen: Settings, first: Mapping[str, Any]
+) -> None:
     settings.check_trained_with(path, about, chosen)
     for name in ("data", "hops"):
         if about.get(name) != first.get(name):
@@ -98,7 +101,6 @@ def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
     """
     chosen = ensemble.settings
     graph = compress(program.graph, "test", chosen.hops, path=program.path)
-    scores_of = SCORERS[chosen.sees]
 
     def of_fold(network: nn.Module) -> np.ndarray:
         return scores_of(network, graph, chosen).mean(axis=0)[graph.original]

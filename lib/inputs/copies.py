@@ -22,6 +22,7 @@ from lib.compiler.features import (
 from lib.compiler.graph import TensorGraph
 from lib.compiler.propagation import propagate
 from lib.compiler.tables import ProgramTables
+from lib.inputs.chunks import chunk_scores, device_of, in_order
 from lib.models.plus import CostBatch
 
 WIDTHS = {"copy_width": len(COPY_FEATURES), "off_layout_width": len(OFF_LAYOUT_FEATURES)}
@@ -146,7 +147,6 @@ def _distinct(each: list[np.ndarray]) -> tuple[list[int], np.ndarray]:
     return numbers[order].tolist(), np.stack([which, position[index]], axis=1)
 
 
-@torch.inference_mode()
 def copies_scores(network: nn.Module, graph: CopiesGraph, size: int) -> np.ndarray:
     """Scores of every configuration of a graph, (c,) float64.
 
@@ -155,9 +155,7 @@ def copies_scores(network: nn.Module, graph: CopiesGraph, size: int) -> np.ndarr
         graph: the graph.
         size: configurations at a time; a score does not depend on it, but for rounding.
     """
-    device = next(network.parameters()).device
-    scores = np.empty(len(graph.graph.cells), np.float64)
-    for start in range(0, len(scores), size):
-        chunk = np.arange(start, min(start + size, len(scores)))
-        scores[chunk] = network(graph.batch(chunk).to(device)).float().cpu().numpy()
-    return scores
+    device, count = device_of(network), len(graph.graph.cells)
+    return chunk_scores(
+        lambda chosen: network(graph.batch(chosen).to(device)), in_order(count, size), count
+    )

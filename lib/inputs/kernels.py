@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from lib.cache.kernel import CachedKernel
+from lib.inputs.chunks import chunk_scores, device_of, in_order
 from lib.inputs.tensors import LARGEST_DIGIT, neighbours
 from lib.models.inputs import NUMERIC
 from lib.models.tile import KernelBatch, TileBatch, TileNetwork
@@ -35,23 +36,22 @@ def kernel_batch(kernels: Sequence[CachedKernel]) -> KernelBatch:
     )
 
 
-def tile_batch(kernels: Sequence[CachedKernel], rows: Sequence[np.ndarray]) -> TileBatch:
+def tile_batch(kernels: Sequence[CachedKernel], chosen: Sequence[np.ndarray]) -> TileBatch:
     """Some configurations of several kernels, one kernel after the other.
 
     Args:
         kernels: the kernels.
-        rows: for each, which of its configurations; only these are read.
+        chosen: for each, which of its configurations; only these are read.
     """
-    chosen = [k.config_feat[r] for k, r in zip(kernels, rows, strict=True)]
-    kernel = np.repeat(np.arange(len(kernels)), [len(r) for r in rows])
+    features = [kernel.config_feat[own] for kernel, own in zip(kernels, chosen, strict=True)]
+    number = np.repeat(np.arange(len(kernels)), [len(own) for own in chosen])
     return TileBatch(
         graph=kernel_batch(kernels),
-        configurations=torch.from_numpy(np.concatenate(chosen)),
-        kernel=torch.from_numpy(kernel),
+        configurations=torch.from_numpy(np.concatenate(features)),
+        kernel=torch.from_numpy(number),
     )
 
 
-@torch.inference_mode()
 def kernel_scores(network: TileNetwork, kernel: CachedKernel, size: int) -> np.ndarray:
     """Scores of every configuration of a kernel, (c,) float64; the graph is embedded once.
 
@@ -60,13 +60,15 @@ def kernel_scores(network: TileNetwork, kernel: CachedKernel, size: int) -> np.n
         kernel: the kernel.
         size: configurations held at a time; a score does not depend on it, but for rounding.
     """
-    device = network.out.weight.device
-    whole = tile_batch([kernel], [np.arange(0)]).to(device)
-    embedded = network.embed(whole.graph)
-    scores = np.empty(len(kernel.config_feat), np.float64)
-    for start in range(0, len(scores), size):
-        chunk = np.array(kernel.config_feat[start : start + size])  # a copy: the map is read-only
-        first = torch.zeros(len(chunk), dtype=torch.int64, device=device)
-        found = network.score(embedded, torch.from_numpy(chunk).to(device), first)
-        scores[start : start + size] = found.float().cpu().numpy()
-    return scores
+    device, count = device_of(network), len(kernel.config_feat)
+    with torch.inference_mode():
+        embedded = network.embed(tile_batch([kernel], [np.arange(0)]).to(device).graph)
+
+    def score(chosen: np.ndarray) -> torch.Tensor:
+        configurations = torch.from_numpy(
+            kernel.config_feat[chosen]
+        )  # a copy: the map is read-only
+        first = torch.zeros(len(chosen), dtype=torch.int64, device=device)
+        return network.score(embedded, configurations.to(device), first)
+
+    return chunk_scores(score, in_order(count, size), count)

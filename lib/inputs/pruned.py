@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from torch import nn
 
+from lib.inputs.chunks import chunk_scores, device_of, even
 from lib.inputs.tensors import GraphTensors
+from lib.models.inputs import GraphBatch
 
 POOL_BYTES = 1 << 30  # of what groupings share; more configurations are grouped in several pools
 
 
-@torch.inference_mode()
 def score_in_batches(
     network: nn.Module, graph: GraphTensors, order: np.ndarray, size: int
 ) -> np.ndarray:
@@ -32,11 +31,15 @@ def score_in_batches(
     Returns:
         (c,) float64, in the order of the cache, not of ``order``.
     """
-    device = next(network.parameters()).device
-    scores = np.empty(len(order), np.float64)
-    for rows in _even(order, size):
-        scores[rows] = _read(network(graph.batch(rows).to(device)))
-    return scores
+    device = device_of(network)
+    return chunk_scores(
+        lambda chosen: network(graph.batch(chosen).to(device)), even(order, size), len(order)
+    )
+
+
+def score_in_order(network: nn.Module, graph: GraphTensors, size: int) -> np.ndarray:
+    """:func:`score_in_batches` in the order of the cache."""
+    return score_in_batches(network, graph, np.arange(len(graph.cells)), size)
 
 
 def score_groupings(
@@ -65,20 +68,27 @@ def score_groupings(
             scores[index] = score_in_batches(network, graph, order, size)
         return scores
     places = np.argsort(orders, axis=1)  # where each configuration is in each order
-    for pool in _even(orders[0], fits):
-        for index, rows, values in _pool_scores(network, graph, pool, places[:, pool], size):
-            scores[index, rows] = values
+    for pool in even(orders[0], fits):
+        scores[:, pool] = _pool_scores(network, graph.batch(pool), places[:, pool], size)
     return scores
 
 
 @torch.inference_mode()
 def _pool_scores(
-    network: nn.Module, graph: GraphTensors, pool: np.ndarray, places: np.ndarray, size: int
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    shared = network.share(graph.batch(pool))
-    for index, place in enumerate(places):
-        for group in _even(np.argsort(place), size):
-            yield index, pool[group], _read(network.score_group(shared, torch.from_numpy(group)))
+    network: nn.Module, batch: GraphBatch, places: np.ndarray, size: int
+) -> np.ndarray:
+    """Scores of the configurations of one pool in the order of each of (p, b) places, (p, b)."""
+    shared = network.share(batch)
+    return np.stack(
+        [
+            chunk_scores(
+                lambda group: network.score_group(shared, torch.from_numpy(group)),
+                even(np.argsort(place), size),
+                len(place),
+            )
+            for place in places
+        ]
+    )
 
 
 def _pool_size(network: nn.Module, graph: GraphTensors, size: int) -> int | None:
@@ -86,11 +96,3 @@ def _pool_size(network: nn.Module, graph: GraphTensors, size: int) -> int | None
     if not getattr(network, "shares", lambda: False)():
         return None
     return max(size, POOL_BYTES // network.bytes_shared(len(graph.opcode)))
-
-
-def _even(order: np.ndarray, size: int) -> list[np.ndarray]:
-    return np.array_split(order, -(-len(order) // size))
-
-
-def _read(scores: torch.Tensor) -> np.ndarray:
-    return scores.float().cpu().numpy()

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from lib.cache.graph import CachedGraph
+from lib.inputs.chunks import chunk_scores, device_of, in_order
 from lib.inputs.tensors import GraphTensors, graph_tensors
-from lib.models.parts import Part, WholeBatch
+from lib.models.segments import Segment, SegmentsBatch
 from lib.runs.memory import Estimate, free_memory, out_of_memory_told
+from lib.settings import PoolingSettings
 
 SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, about
 ADVICE = "use MODEL=gst with fewer --segment-nodes, or lower --channels or --heads"
@@ -56,16 +57,16 @@ class SegmentedGraph:
         """Nodes and edges of the largest segment: (the most of either)."""
         return int(np.diff(self.starts).max()), int(np.diff(self._edge_starts).max())
 
-    def rows(self, configurations: np.ndarray) -> np.ndarray:
+    def cells(self, configurations: np.ndarray) -> np.ndarray:
         """(b, k) cells of some configurations; reads these only."""
         return np.asarray(self.graph.cells[configurations])
 
-    def part(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Part:
+    def segment(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Segment:
         """One segment, once for each way in which the configurations differ in it.
 
         Args:
             number: the segment's.
-            cells: (b, k), of :meth:`rows`.
+            cells: (b, k), of :meth:`cells`.
             places: which of the b to compute it for; None for all.
         """
         places = np.arange(len(cells)) if places is None else places
@@ -75,7 +76,7 @@ class SegmentedGraph:
         else:  # no configuration reaches it
             distinct, index = own[:1], np.zeros(len(places), np.int64)
         tensors = replace(self.tensors(number), cells=distinct)
-        return Part(
+        return Segment(
             graph=tensors.batch(np.arange(len(distinct))),
             places=torch.from_numpy(places),
             index=torch.from_numpy(index.reshape(-1)),
@@ -83,15 +84,15 @@ class SegmentedGraph:
         )
 
     def tensors(self, number: int) -> GraphTensors:
-        """What all parts of a segment share."""
+        """What a segment's ways to be configured share."""
         if number in self._tensors:
             return self._tensors[number]
-        made = graph_tensors(self._segment(number))
+        made = graph_tensors(self._cut_out(number))
         if self.keep:
             self._tensors[number] = made
         return made
 
-    def _segment(self, number: int) -> CachedGraph:
+    def _cut_out(self, number: int) -> CachedGraph:
         start, stop = self.starts[number], self.starts[number + 1]
         own = self.configurable == number
         edges = self._edges[self._edge_starts[number] : self._edge_starts[number + 1]]
@@ -127,19 +128,15 @@ def boundaries(count: int, segment_nodes: int, splits: Iterable[int] = ()) -> np
     return np.array(starts)
 
 
-def whole_batch(graph: SegmentedGraph, configurations: np.ndarray) -> WholeBatch:
+def segments_batch(graph: SegmentedGraph, configurations: np.ndarray) -> SegmentsBatch:
     """A graph under some configurations, all of its segments to be computed."""
-    cells = graph.rows(configurations)
+    cells = graph.cells(configurations)
 
-    def parts() -> Iterator[Part]:
-        for number in range(len(graph)):
-            yield graph.part(number, cells)
-
-    return WholeBatch(len(cells), graph.node_count, parts())
+    segments = (graph.segment(number, cells) for number in range(len(graph)))
+    return SegmentsBatch(len(cells), graph.node_count, segments)
 
 
-@torch.inference_mode()
-def whole_scores(network: nn.Module, graph: SegmentedGraph, size: int) -> np.ndarray:
+def segments_scores(network: nn.Module, graph: SegmentedGraph, size: int) -> np.ndarray:
     """Scores of every configuration of a graph, (c,) float64.
 
     A score does not depend on which configurations are scored with it, but for rounding. How many
@@ -155,19 +152,18 @@ def whole_scores(network: nn.Module, graph: SegmentedGraph, size: int) -> np.nda
         UserError: if there is not enough memory for a single configuration.
     """
     nodes, edges = graph.largest()
-    each, device = network.forward_bytes(nodes, edges), next(network.parameters()).device
+    each, device = network.forward_bytes(nodes, edges), device_of(network)
     if device.type == "cpu":
         most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
         size = max(1, min(size, most // each))
     what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
-    scores = np.empty(len(graph.graph.cells), np.float64)
+    count = len(graph.graph.cells)
     with out_of_memory_told(Estimate(size * each, what, ADVICE), device):
-        for start in range(0, len(scores), size):
-            rows = np.arange(start, min(start + size, len(scores)))
-            scores[rows] = network(whole_batch(graph, rows)).float().cpu().numpy()
-    return scores
+        return chunk_scores(
+            lambda chosen: network(segments_batch(graph, chosen)), in_order(count, size), count
+        )
 
 
-def segmented(graph: CachedGraph, settings: Any, keep: bool = False) -> SegmentedGraph:
+def segmented(graph: CachedGraph, settings: PoolingSettings, keep: bool = False) -> SegmentedGraph:
     """A graph cut as a model's settings say."""
     return SegmentedGraph(graph, settings.segment_nodes, settings.cut, keep)

@@ -32,14 +32,14 @@ from lib.models.inputs import (
     expand_rows,
 )
 from lib.models.memory import FLOAT, forward_bytes
-from lib.models.parts import Found, Part, WholeBatch
 from lib.models.scatter import targets
+from lib.models.segments import Segment, SegmentsBatch
 
 SET_VALUES = DIGIT_VALUES - 1  # of a digit, but for "not set"
 
 
 class GraphSum(nn.Module, ABC):
-    """Scores from the sum of the parts' embeddings; what an embedding is, subclasses say.
+    """Scores from the sum of the segments' embeddings; what an embedding is, subclasses say.
 
     Scores do not depend on which configurations share a batch; lower means faster.
 
@@ -49,25 +49,23 @@ class GraphSum(nn.Module, ABC):
 
     width: int
 
-    def forward(self, batch: WholeBatch) -> Tensor:
+    def forward(self, batch: SegmentsBatch) -> Tensor:
         """Scores of the batch's configurations, (b,) float32."""
         device = next(self.parameters()).device
         total = torch.zeros((batch.configurations, self.width), device=device)
         if batch.known is not None:
             total = total + batch.known
-        for part in map(lambda one: one.to(device), batch.parts):
-            with torch.set_grad_enabled(part.trained and torch.is_grad_enabled()):
-                embedded = self.embed(part).index_select(0, part.index)  # (p, width)
+        for segment in map(lambda one: one.to(device), batch.segments):
+            with torch.set_grad_enabled(segment.trained and torch.is_grad_enabled()):
+                embedded = self.embed(segment).index_select(0, segment.index)  # (p, width)
             if batch.found is not None:
-                batch.found.append(
-                    Found(part.number, part.places.cpu(), part.trained, embedded.detach().cpu())
-                )
-            total = total.index_add(0, part.places, part.weight * embedded)
+                batch.found.append(segment.embedded(embedded))
+            total = total.index_add(0, segment.places, segment.weight * embedded)
         return self.score(total, batch.nodes)
 
     @abstractmethod
-    def embed(self, part: Part) -> Tensor:
-        """The sum over a part's nodes, (d, width)."""
+    def embed(self, segment: Segment) -> Tensor:
+        """The sum over a segment's nodes, (d, width)."""
 
     @abstractmethod
     def forward_bytes(self, nodes: int, edges: int) -> int:
@@ -98,11 +96,12 @@ class PoolingModel(GraphSum):
         """The network; it has no widths to set."""
         return cls()
 
-    def embed(self, part: Part) -> Tensor:
+    def embed(self, segment: Segment) -> Tensor:
         """See :meth:`GraphSum.embed`."""
-        features = torch.cat([self.inputs.nodes(part.graph), self.inputs.configs(part.graph)], 1)
+        graph = segment.graph
+        features = torch.cat([self.inputs.nodes(graph), self.inputs.configs(graph)], 1)
         numbers = nn.functional.linear(features, self.linear.weight)  # (r, 1)
-        return expand_rows(numbers, part.graph).sum(dim=0)
+        return expand_rows(numbers, graph).sum(dim=0)
 
     def forward_bytes(self, nodes: int, edges: int) -> int:
         """See :meth:`GraphSum.forward_bytes`; at worst all rows are of this configuration."""
@@ -114,9 +113,9 @@ class PoolingModel(GraphSum):
 
 
 class AttentionModel(GraphSum):
-    """Graph attention on each part, an MLP on the sum: GST, GAT and Partitioning alike.
+    """Graph attention on each segment, an MLP on the sum: GST, GAT and Partitioning alike.
 
-    Which of them it is, the parts say that it is trained on.
+    Which of them it is, the segments say that it is trained on.
     """
 
     def __init__(self, channels: int = 64, layers: int = 2, heads: int = 4):
@@ -135,11 +134,11 @@ class AttentionModel(GraphSum):
         """The network with the widths that the settings name."""
         return cls(settings.channels, settings.layers, settings.heads)
 
-    def embed(self, part: Part) -> Tensor:
+    def embed(self, segment: Segment) -> Tensor:
         """See :meth:`GraphSum.embed`."""
-        if part.nodes is None or not torch.is_grad_enabled():
-            return self._embed(part.graph)[0]
-        return self._embed_run(part.graph, part.nodes)
+        if segment.nodes is None or not torch.is_grad_enabled():
+            return self._embed(segment.graph)[0]
+        return self._embed_run(segment.graph, segment.nodes)
 
     def forward_bytes(self, nodes: int, edges: int) -> int:
         """See :meth:`GraphSum.forward_bytes`."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lib.preprocess import layout, tile
+from lib.preprocess import graphs, kernels
 
 # (file, split, settings that the cache depends on) -> each of its graphs, and the columns of its
 # row that say what it was before.
 Reader = Callable[[Path, str, Mapping[str, Any]], Iterator[tuple[Any, dict[str, int]]]]
-READERS: dict[str, Reader] = {"layout": layout.read_graphs, "tile": tile.read_graphs}
+READERS: dict[str, Reader] = {"layout": graphs.read_graphs, "tile": kernels.read_graphs}

@@ -69,13 +69,10 @@ class Settings:
 
     kind: ClassVar[str]
     first_model: ClassVar[str]  # of the kind: its results have the collection's plain name
-    # What of a graph the model sees, by which stages 2 and 3 look up how to train and to score:
-    # `pruned` graphs, `copies` of tensors, `whole` graphs in segments, or `kernels` with tile
-    # sizes.
-    sees: ClassVar[str]
+    # How the model sees a cached graph, one of lib/inputs/kinds.py: `pruned`, as the layout
+    # `copies` that configurations cause, in `segments`, or as `kernels` with tile sizes.
+    input: ClassVar[str]
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
-    # Whether a configuration's score depends on which others it is scored with.
-    scores_depend_on_batch: ClassVar[bool] = False
     # A cache is of use only with the settings that it was made with ...
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data

@@ -61,8 +61,7 @@ class LayoutCollection(Settings):
 class LayoutSettings(LayoutCollection, SageSettings):
     """TGraph, on the part of a graph that a configuration can touch."""
 
-    sees: ClassVar[str] = "pruned"
-    scores_depend_on_batch: ClassVar[bool] = True
+    input: ClassVar[str] = "pruned"
     model: str = setting("tgraph", "network: the paper's `tgraph`, or one of lib/models")
     # network (2.3)
     temperature: float = setting(0.5, "initial, of cross-configuration attention", 1e-3, 1e3)
@@ -85,7 +84,7 @@ class LayoutSettings(LayoutCollection, SageSettings):
 class PlusSettings(LayoutCollection):
     """TGraph+: learned costs of what layouts make a compiler do (lib/models/plus.py)."""
 
-    sees: ClassVar[str] = "copies"
+    input: ClassVar[str] = "copies"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *(*LayoutCollection.weights_depend_on, "channels", "members", "propagation"),
     )
@@ -122,7 +121,7 @@ class PlusSettings(LayoutCollection):
 class PoolingSettings(LayoutCollection):
     """The GST thesis' *Pooling Model* (section 4): a linear layer over means over the nodes."""
 
-    sees: ClassVar[str] = "whole"
+    input: ClassVar[str] = "segments"
     model: str = setting("pooling", "network: a linear layer over mean-pooled features")
     hops: int | str = setting(
         WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,)
@@ -199,7 +198,7 @@ class TileSettings(SageSettings):
 
     kind: ClassVar[str] = "tile"
     first_model: ClassVar[str] = "tile"
-    sees: ClassVar[str] = "kernels"
+    input: ClassVar[str] = "kernels"
     metric: ClassVar[str] = "tile_score"
     how_to_get: ClassVar[str] = (
         "`make download COLLECTION={collection}` fetches it, and `.venv/bin/python -m "

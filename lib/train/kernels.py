@@ -7,9 +7,8 @@ kernel counts the same whatever its size, as it does in the metric.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,51 +17,28 @@ from torch import Tensor
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.inputs.kernels import kernel_batch, kernel_scores, tile_batch
-from lib.models.tile import TileBatch, TileNetwork
+from lib.inputs.kernels import kernel_batch, tile_batch
+from lib.models.tile import TileNetwork
 from lib.ranking.metrics import tile_metrics
-from lib.train.loss import pairwise_hinge
+from lib.settings import TileSettings
+from lib.train.fold import Fold, LabelledGraph, Sample
 from lib.train.split import folds_with
-from lib.train.state import Stateless
 
 STATISTICS_ROWS = 256  # configurations of a kernel that the standardization sees, evenly spaced
 ROWS = 1 << 12  # compared at a time
 
 
-@dataclass(frozen=True, eq=False)
-class TileSample:
-    """A step's input, and for each of its kernels the (b,) targets of its configurations."""
-
-    inputs: TileBatch
-    targets: list[Tensor]
-
-    @property
-    def size(self) -> int:
-        """Number of configurations."""
-        return sum(map(len, self.targets))
-
-    def to(self, device: torch.device) -> TileSample:
-        """The same sample on another device."""
-        targets = [target.to(device, non_blocking=True) for target in self.targets]
-        return TileSample(self.inputs.to(device), targets)
-
-    def loss(self, scores: Tensor) -> Tensor:
-        """Mean over kernels of the pairwise hinge loss (equation 8) within each."""
-        parts = scores.split([len(targets) for targets in self.targets])
-        losses = [pairwise_hinge(s, t) for s, t in zip(parts, self.targets, strict=True)]
-        return torch.stack(losses).mean()
-
-
 @dataclass(frozen=True)
-class TileFold(Stateless):
+class KernelsFold(Fold):
     """Names of the training and validation kernels of one fold, sorted."""
 
     cache: Cache
     train: list[str]
     valid: list[str]
+    metrics = staticmethod(tile_metrics)
 
     def standardize(self, network: TileNetwork) -> None:
-        """Fit both standardizations on the training kernels, one of them in memory at a time."""
+        """See :meth:`Fold.standardize`: both of them, one kernel in memory at a time."""
         network.kernel.standardize.fit_chunks(
             lambda: (kernel_batch([self.cache.graph(name)]).features for name in self.train)
         )
@@ -70,35 +46,29 @@ class TileFold(Stateless):
             lambda: (_evenly_spaced(self.cache.graph(name)) for name in self.train)
         )
 
-    def steps(self, settings: Any) -> int:
-        """How many :meth:`samples` there are."""
+    def read(self, one: str) -> LabelledGraph:
+        """See :meth:`Fold.read`."""
+        kernel = self.cache.graph(one)
+        return LabelledGraph(one, kernel, kernel.target)
+
+    def steps(self, settings: TileSettings) -> int:
+        """See :meth:`Fold.steps`."""
         return -(-len(self.train) // settings.kernels)
 
-    def samples(self, settings: Any, generator: np.random.Generator) -> Iterator[TileSample]:
-        """One pass: every training kernel once, its configurations drawn anew.
-
-        Groups differ in size by one kernel at most, so that no step is left with a remainder.
-        """
-        order = generator.permutation(len(self.train))
-        for group in np.array_split(order, self.steps(settings)):
-            kernels = [self.cache.graph(self.train[index]) for index in group]
-            rows = [_drawn(kernel, settings.configurations, generator) for kernel in kernels]
-            targets = [torch.from_numpy(k.target[r]) for k, r in zip(kernels, rows, strict=True)]
-            yield TileSample(tile_batch(kernels, rows), targets)
-
-    def validate(self, network: TileNetwork, settings: Any) -> dict[str, dict[str, float]]:
-        """Metrics of each validation kernel; empty if a score is not finite."""
-        metrics = {}
-        for name in self.valid:
-            kernel = self.cache.graph(name)
-            scores = kernel_scores(network, kernel, settings.inference_configurations)
-            if not np.isfinite(scores).all():
-                return {}
-            metrics[name] = tile_metrics(scores, kernel.target)
-        return metrics
+    def sample(
+        self,
+        graphs: Sequence[LabelledGraph],
+        chosen: Sequence[np.ndarray],
+        settings: TileSettings,
+        generator: np.random.Generator,
+    ) -> Sample:
+        """See :meth:`Fold.sample`."""
+        pairs = zip(graphs, chosen, strict=True)
+        runtimes = [torch.from_numpy(kernel.runtime[own]) for kernel, own in pairs]
+        return Sample(tile_batch([kernel.prepared for kernel in graphs], chosen), runtimes)
 
 
-def load_fold(cache: Cache, fold: int, settings: Any) -> TileFold:
+def load_fold(cache: Cache, fold: int, settings: TileSettings) -> KernelsFold:
     """The labelled kernels of the merged train and valid splits, dealt to one fold.
 
     Kernels that have nothing to rank, because all their configurations ran equally fast or look
@@ -120,13 +90,7 @@ def load_fold(cache: Cache, fold: int, settings: Any) -> TileFold:
             train.append(name)
     if not train or not valid:
         raise UserError(f"{cache.folder}: fold {fold} has no labelled graphs to train or validate")
-    return TileFold(cache, train, valid)
-
-
-def _drawn(kernel: CachedKernel, most: int, generator: np.random.Generator) -> np.ndarray:
-    """Up to ``most`` configurations of a kernel, ascending."""
-    count = len(kernel.runtime)
-    return np.sort(generator.choice(count, min(count, most), replace=False))
+    return KernelsFold(cache, train, valid)
 
 
 def _evenly_spaced(kernel: CachedKernel) -> Tensor:

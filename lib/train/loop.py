@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +13,16 @@ import polars as pl
 import torch
 from torch import nn
 
-from lib.files import checkpoint
 from lib.files.artifacts import fingerprint_value, remove_leftovers
-from lib.files.errors import DataError
-from lib.files.schema import expect
+from lib.files.errors import UserError
 from lib.models import computed_by
 from lib.ranking.metrics import mean_metrics
 from lib.runs.memory import out_of_memory_told
 from lib.runs.provenance import versions
-from lib.train.kinds import Fold, Sample
+from lib.settings import Settings
+from lib.train.fold import Fold, GraphSettings, Sample
+from lib.train.saved import Progress, read_state, save_state
 from lib.train.schedule import learning_rate
-
-
-@dataclass
-class Progress:
-    """Where a run stands: epochs done, a row of history for each, best and last validation.
-
-    A validation is ``{"epoch", metric, "graphs"}``, such as ``tau``: its mean over the fold's
-    validation graphs, and each graph's; empty if there was none with finite scores.
-    """
-
-    epochs: int = 0
-    best: dict[str, Any] = field(default_factory=dict)
-    last: dict[str, Any] = field(default_factory=dict)
-    history: list[dict[str, float]] = field(default_factory=list)
 
 
 class FoldTraining:
@@ -54,7 +39,7 @@ class FoldTraining:
         fold: its number, part of every seed.
     """
 
-    def __init__(self, network: nn.Module, data: Fold, settings: Any, fold: int):
+    def __init__(self, network: nn.Module, data: Fold, settings: GraphSettings, fold: int):
         self.network, self.data, self.settings, self.fold = network, data, settings, fold
         self.optimizer = _optimizer(network, settings)
         self.progress = Progress()
@@ -173,38 +158,40 @@ class FoldTraining:
             self.best = _copy(self.network)
         return {f"validation_{name}": value for name, value in mean.items()}
 
+    @property
+    def validations(self) -> dict[str, dict[str, Any]]:
+        """The ``best`` and the ``last`` one, see :class:`lib.train.saved.Progress`."""
+        return {"best": self.progress.best, "last": self.progress.last}
+
+    def validation(self, name: str) -> dict[str, Any]:
+        """One of them.
+
+        Raises:
+            UserError: if there was none with finite scores.
+        """
+        if not self.validations[name]:
+            raise UserError(f"fold {self.fold} diverged: lower --learning-rate, or --weights best")
+        return self.validations[name]
+
     def history(self) -> pl.DataFrame:
         """A row an epoch; columns in the order of their names, ``epoch`` first."""
         frame = pl.DataFrame(self.progress.history, infer_schema_length=None)
         return frame.select("epoch", *sorted(set(frame.columns) - {"epoch"}))
 
     def _save(self, path: Path, identity: str) -> None:
-        tensors = {f"last.{k}": v for k, v in self.network.state_dict().items()}
-        tensors |= {f"best.{k}": v for k, v in self.best.items()}
-        for index, moments in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{k}": v for k, v in moments.items()}
-        checkpoint.save(path, tensors, {"identity": identity, "progress": vars(self.progress)})
+        save_state(path, identity, self.network, self.best, self.optimizer, self.progress)
         self.data.saved(self.progress.epochs)
 
     def _resume(self, path: Path, identity: str) -> None:
-        tensors, about = _state(path, identity)
-        epochs = about["progress"]["epochs"] if about else 0
-        if not self.data.begin(path, identity, epochs):
-            about = {}
+        saved = read_state(path, identity, self.network, self.optimizer)
+        if not self.data.begin(path, identity, saved.progress.epochs if saved else 0):
+            saved = None
             path.unlink()  # or a kill before the next save would leave it with what is kept anew
             self.data.begin(path, identity, 0)
-        if not about:
-            return
-        self.network.load_state_dict(_below(tensors, "last."))
-        self.best = _below(tensors, "best.")
-        moments: dict[int, dict[str, torch.Tensor]] = {}
-        for name, tensor in _below(tensors, "optimizer.").items():
-            index, _, key = name.partition(".")
-            moments.setdefault(int(index), {})[key] = tensor
-        state = self.optimizer.state_dict()
-        self.optimizer.load_state_dict({**state, "state": moments})
-        self.progress = Progress(**about["progress"])
-        self.resumed_at = self.progress.epochs
+        if saved:
+            saved.restore(self.network, self.optimizer)
+            self.best, self.progress = dict(saved.best), saved.progress
+            self.resumed_at = self.progress.epochs
 
 
 def new_network(build: Callable[[], nn.Module], data: Fold, seed: int, fold: int) -> nn.Module:
@@ -225,7 +212,7 @@ def _seed_torch(generator: np.random.Generator) -> None:
     torch.manual_seed(int(child.integers(1 << 63)))
 
 
-def _optimizer(network: nn.Module, settings: Any) -> torch.optim.AdamW:
+def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.AdamW:
     """AdamW; weight decay on matrices only, not on biases and the temperatures (2.4.2)."""
     parameters = list(network.parameters())
     groups = [
@@ -235,21 +222,5 @@ def _optimizer(network: nn.Module, settings: Any) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
 
 
-def _state(path: Path, identity: str) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-    """A saved state of this very run; empty if there is none."""
-    if not path.exists():
-        return {}, {}
-    try:
-        tensors, about = checkpoint.load(path)
-        expect(about, {"identity": str, "progress": {"epochs": int}}, path)
-    except DataError:  # not ours, damaged, or of a format before: begin anew
-        return {}, {}
-    return (tensors, about) if about.get("identity") == identity else ({}, {})
-
-
 def _copy(network: nn.Module) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().clone() for name, tensor in network.state_dict().items()}
-
-
-def _below(tensors: dict[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

@@ -5,39 +5,38 @@ What a model's step is, :mod:`lib.train.steps` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.inputs.segments import SegmentedGraph, segmented, whole_scores
+from lib.inputs.segments import SegmentedGraph, segmented
 from lib.models.inputs import NUMERIC
-from lib.ranking.metrics import ranking_metrics
-from lib.train.pruned import Sample
+from lib.runs.memory import Estimate
+from lib.settings import PoolingSettings
+from lib.train.fold import Fold, LabelledGraph, Sample
 from lib.train.split import sides_of
 from lib.train.steps import STEPS
 
 KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
 
 
-class WholeFold:
+class SegmentsFold(Fold):
     """Names of the training and validation graphs of one fold, sorted, and a model's steps.
 
     Graphs are read from the cache when they are needed; a few of them stay prepared.
     """
 
-    def __init__(self, cache: Cache, train: list[str], valid: list[str], settings: Any):
+    def __init__(self, cache: Cache, train: list[str], valid: list[str], settings: PoolingSettings):
         self.cache, self.train, self.valid, self.settings = cache, train, valid, settings
         self.kept: dict[str, SegmentedGraph] = {}
-        self.how = STEPS[settings.model](cache, train, settings)
-        self.begin, self.saved, self.end = self.how.begin, self.how.saved, self.how.end
-        self.estimate = self.how.estimate
+        self.step = STEPS[settings.model](cache, train, settings)
 
     def standardize(self, network: nn.Module) -> None:
-        """Fit the network's standardization on the training graphs, one in memory at a time."""
+        """See :meth:`Fold.standardize`: one graph in memory at a time."""
 
         def features() -> Iterator[torch.Tensor]:
             for name in self.train:
@@ -45,31 +44,44 @@ class WholeFold:
 
         network.inputs.standardize.fit_chunks(features)
 
-    def steps(self, settings: Any) -> int:
-        """How many :meth:`samples` there are."""
-        return len(self.train)
+    def read(self, one: str) -> LabelledGraph:
+        """See :meth:`Fold.read`."""
+        graph = self.graph(one)
+        return LabelledGraph(one, graph, graph.graph.runtime)
 
-    def samples(self, settings: Any, generator: np.random.Generator) -> Iterator[Sample]:
-        """One pass: each training graph with configurations drawn anew (TGraph, 2.2.5)."""
-        for index in generator.permutation(len(self.train)):
-            graph = self.graph(self.train[index])
-            runtime = graph.graph.runtime
-            size = min(len(runtime), settings.configurations)
-            rows = np.sort(generator.choice(len(runtime), size, replace=False))
-            batch = self.how.batch(graph, rows, generator)
-            yield Sample(batch, torch.from_numpy(runtime[rows]))
-            self.how.done(graph, rows, batch)
+    def sample(
+        self,
+        graphs: Sequence[LabelledGraph],
+        chosen: Sequence[np.ndarray],
+        settings: PoolingSettings,
+        generator: np.random.Generator,
+    ) -> Sample:
+        """See :meth:`Fold.sample`."""
+        (graph,), (own,) = graphs, chosen
+        batch = self.step.batch(graph.prepared, own, generator)
+        return Sample(batch, [torch.from_numpy(graph.runtime[own])])
 
-    def validate(self, network: nn.Module, settings: Any) -> dict[str, dict[str, float]]:
-        """Metrics of each validation graph; empty if a score is not finite."""
-        metrics = {}
-        for name in self.valid:
-            graph = self.graph(name)
-            scores = whole_scores(network, graph, settings.inference_configurations)
-            if not np.isfinite(scores).all():
-                return {}
-            metrics[name] = ranking_metrics(scores, graph.graph.runtime)
-        return metrics
+    def done(
+        self, graphs: Sequence[LabelledGraph], chosen: Sequence[np.ndarray], sample: Sample
+    ) -> None:
+        """See :meth:`Fold.done`."""
+        self.step.done(graphs[0].prepared, chosen[0], sample.inputs)
+
+    def begin(self, state: Path, identity: str, epochs: int) -> bool:
+        """See :meth:`Fold.begin`."""
+        return self.step.begin(state, identity, epochs)
+
+    def saved(self, epochs: int) -> None:
+        """See :meth:`Fold.saved`."""
+        self.step.saved(epochs)
+
+    def end(self) -> None:
+        """See :meth:`Fold.end`."""
+        self.step.end()
+
+    def estimate(self) -> Estimate | None:
+        """See :meth:`Fold.estimate`."""
+        return self.step.estimate()
 
     def graph(self, name: str) -> SegmentedGraph:
         """A graph, cut; small ones are kept."""
@@ -83,11 +95,11 @@ class WholeFold:
         return graph
 
 
-def load_fold(cache: Cache, fold: int, settings: Any) -> WholeFold:
+def load_fold(cache: Cache, fold: int, settings: PoolingSettings) -> SegmentsFold:
     """The names of one fold's graphs; raises as :func:`lib.train.split.sides_of`.
 
     Raises:
         UserError: also if the historical table would be too large.
     """
     sides = ([graph.name for graph in side] for side in sides_of(fold, cache, settings))
-    return WholeFold(cache, *sides, settings)
+    return SegmentsFold(cache, *sides, settings)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.ranking.folds import folds_of
+from lib.settings import Settings
 
 
-def folds_with(fold: int, cache: Cache, settings: Any) -> dict[str, int]:
+def folds_with(fold: int, cache: Cache, settings: Settings) -> dict[str, int]:
     """The fold of each graph of the merged train and valid splits.
 
     Raises:
@@ -21,7 +20,9 @@ def folds_with(fold: int, cache: Cache, settings: Any) -> dict[str, int]:
     return folds_of(cache.names("train", "valid"), settings)
 
 
-def sides_of(fold: int, cache: Cache, settings: Any) -> tuple[list[CachedGraph], list[CachedGraph]]:
+def sides_of(
+    fold: int, cache: Cache, settings: Settings
+) -> tuple[list[CachedGraph], list[CachedGraph]]:
     """The labelled graphs to train on and to validate on, each sorted by name.
 
     Graphs whose configurations all ran equally fast, or with a single one, have nothing to rank

@@ -9,23 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from lib.cache.reader import Cache
-from lib.inputs.segments import SegmentedGraph, boundaries, whole_batch
+from lib.inputs.segments import SegmentedGraph, boundaries, segments_batch
 from lib.models.memory import attention_bytes, forward_bytes
-from lib.models.parts import Part, WholeBatch
+from lib.models.segments import Segment, SegmentsBatch
 from lib.runs.memory import Estimate, gigabytes
+from lib.settings import AttentionSettings, SegmentSettings
 from lib.train.history import EmbeddingTable
-from lib.train.state import Stateless
 
 ADVICE = "use MODEL=gst, or lower --configurations, --channels or --heads"
 
 
-class WholeSteps(Stateless):
+class FullSteps:
     """Steps with gradients everywhere.
 
     Args:
@@ -34,20 +33,30 @@ class WholeSteps(Stateless):
         settings: the model's.
     """
 
-    def __init__(self, cache: Cache, names: list[str], settings: Any):
+    def __init__(self, cache: Cache, names: list[str], settings: AttentionSettings):
         self.cache, self.names, self.settings = cache, names, settings
 
     def batch(
-        self, graph: SegmentedGraph, rows: np.ndarray, generator: np.random.Generator
-    ) -> WholeBatch:
+        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
+    ) -> SegmentsBatch:
         """A graph under some configurations; all that is random comes from ``generator``."""
-        return whole_batch(graph, rows)
+        return segments_batch(graph, chosen)
 
-    def done(self, graph: SegmentedGraph, rows: np.ndarray, batch: WholeBatch) -> None:
+    def done(self, graph: SegmentedGraph, chosen: np.ndarray, batch: SegmentsBatch) -> None:
         """The step was taken."""
 
+    def begin(self, state: Path, identity: str, epochs: int) -> bool:
+        """See :meth:`lib.train.fold.Fold.begin`: nothing is kept, every state can be resumed."""
+        return True
+
+    def saved(self, epochs: int) -> None:
+        """See :meth:`lib.train.fold.Fold.saved`."""
+
+    def end(self) -> None:
+        """See :meth:`lib.train.fold.Fold.end`."""
+
     def estimate(self) -> Estimate | None:
-        """See :class:`lib.train.kinds.Fold`; of the training graph that takes most."""
+        """See :class:`lib.train.fold.Fold`; of the training graph that takes most."""
         name, needed = max(((n, self._bytes(n)) for n in self.names), key=lambda one: one[1])
         s, nodes = self.settings, self.cache.rows[name]["nodes"]
         count = self._configurations(name)
@@ -63,7 +72,7 @@ class WholeSteps(Stateless):
         return min(self.settings.configurations, self.cache.rows[name]["configurations"])
 
 
-class PoolingSteps(WholeSteps):
+class PoolingSteps(FullSteps):
     """Steps of the Pooling Model, which takes next to nothing."""
 
     def estimate(self) -> Estimate | None:
@@ -71,18 +80,18 @@ class PoolingSteps(WholeSteps):
         return None
 
 
-class RunSteps(WholeSteps):
+class RunSteps(FullSteps):
     """Steps with gradients in a random contiguous run of nodes (GST thesis, section 4)."""
 
     def batch(
-        self, graph: SegmentedGraph, rows: np.ndarray, generator: np.random.Generator
-    ) -> WholeBatch:
-        """See :meth:`WholeSteps.batch`."""
+        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
+    ) -> SegmentsBatch:
+        """See :meth:`FullSteps.batch`."""
         length = min(self.settings.trained_nodes, graph.node_count)
         start = int(generator.integers(graph.node_count - length + 1))
         nodes = torch.from_numpy(run_of(graph, start, start + length))
-        part = replace(graph.part(0, graph.rows(rows)), nodes=nodes)
-        return WholeBatch(len(rows), graph.node_count, [part])
+        whole = replace(graph.segment(0, graph.cells(chosen)), nodes=nodes)
+        return SegmentsBatch(len(chosen), graph.node_count, [whole])
 
     def _bytes(self, name: str) -> int:
         s, row = self.settings, self.cache.rows[name]
@@ -94,7 +103,7 @@ class RunSteps(WholeSteps):
         )
 
 
-class SegmentSteps(WholeSteps):
+class SegmentSteps(FullSteps):
     """Steps of graph segment training (GST thesis, algorithm 1).
 
     ``trained_segments`` at random have gradients. The others' embeddings come from the historical
@@ -104,7 +113,7 @@ class SegmentSteps(WholeSteps):
     segments alike (staleness-aware dropout, Cao et al. 2023, section 3.3).
     """
 
-    def __init__(self, cache: Cache, names: list[str], settings: Any):
+    def __init__(self, cache: Cache, names: list[str], settings: SegmentSettings):
         super().__init__(cache, names, settings)
         self.table: EmbeddingTable | None = None
         if settings.history:
@@ -113,36 +122,36 @@ class SegmentSteps(WholeSteps):
             self.table = EmbeddingTable(sizes, settings.channels, limit)
 
     def batch(
-        self, graph: SegmentedGraph, rows: np.ndarray, generator: np.random.Generator
-    ) -> WholeBatch:
-        """See :meth:`WholeSteps.batch`."""
-        s, cells = self.settings, graph.rows(rows)
+        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
+    ) -> SegmentsBatch:
+        """See :meth:`FullSteps.batch`."""
+        s, cells = self.settings, graph.cells(chosen)
         trained = generator.permutation(len(graph))[: s.trained_segments]
         kept = generator.random(len(graph)) >= s.segment_dropout
         weight = 1 + s.segment_dropout * (len(graph) / len(trained) - 1)
         others = np.setdiff1d(np.flatnonzero(kept), trained)
-        known, missing = self._known(graph, rows, others)
+        known, missing = self._known(graph, chosen, others)
 
-        def parts() -> Iterator[Part]:
+        def segments() -> Iterator[Segment]:
             for number in np.sort(trained):
-                yield replace(graph.part(int(number), cells), weight=weight)
+                yield replace(graph.segment(int(number), cells), weight=weight)
             for number, places in missing:
-                yield replace(graph.part(number, cells, places), trained=False)
+                yield replace(graph.segment(number, cells, places), trained=False)
 
         found = None if self.table is None else []
-        return WholeBatch(len(rows), graph.node_count, parts(), known, found)
+        return SegmentsBatch(len(chosen), graph.node_count, segments(), known, found)
 
-    def done(self, graph: SegmentedGraph, rows: np.ndarray, batch: WholeBatch) -> None:
+    def done(self, graph: SegmentedGraph, chosen: np.ndarray, batch: SegmentsBatch) -> None:
         """Remember what was computed."""
         if self.table is None:
             return
         self.table.next_step()
         for one in batch.found:
-            where = rows[one.places.numpy()]
+            where = chosen[one.places.numpy()]
             self.table.write(graph.graph.name, where, one.number, one.embeddings.numpy())
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
-        """See :class:`lib.train.kinds.Fold`; tells the table's size before it is made."""
+        """See :class:`lib.train.fold.Fold`; tells the table's size before it is made."""
         if self.table is None:
             return True
         folder = state.parent.name
@@ -154,22 +163,22 @@ class SegmentSteps(WholeSteps):
         return self.table.begin(state, identity, epochs)
 
     def saved(self, epochs: int) -> None:
-        """See :class:`lib.train.kinds.Fold`."""
+        """See :class:`lib.train.fold.Fold`."""
         if self.table is not None:
             self.table.saved(epochs)
 
     def end(self) -> None:
-        """See :class:`lib.train.kinds.Fold`."""
+        """See :class:`lib.train.fold.Fold`."""
         if self.table is not None:
             self.table.end()
 
     def _known(
-        self, graph: SegmentedGraph, rows: np.ndarray, others: np.ndarray
+        self, graph: SegmentedGraph, chosen: np.ndarray, others: np.ndarray
     ) -> tuple[torch.Tensor | None, list[tuple[int, np.ndarray]]]:
         """The sum of what the table has of the others, and what it lacks: segments and places."""
         if self.table is None:
-            return None, [(int(number), np.arange(len(rows))) for number in others]
-        steps, embeddings = self.table.read(graph.graph.name, rows)
+            return None, [(int(number), np.arange(len(chosen))) for number in others]
+        steps, embeddings = self.table.read(graph.graph.name, chosen)
         steps, embeddings = steps[:, others], embeddings[:, others]  # (b, o), (b, o, width)
         known = torch.from_numpy(np.where(steps[..., None] > 0, embeddings, 0).sum(axis=1))
         absent = [np.flatnonzero(steps[:, place] == 0) for place in range(len(others))]
@@ -202,9 +211,9 @@ def run_of(graph: SegmentedGraph, start: int, stop: int) -> np.ndarray:
 
 
 # A model's steps.
-STEPS: dict[str, type[WholeSteps]] = {
+STEPS: dict[str, type[FullSteps]] = {
     "gst": SegmentSteps,
     "pooling": PoolingSteps,
     "partitioning": RunSteps,
-    "gat": WholeSteps,
+    "gat": FullSteps,
 }

@@ -52,7 +52,3 @@ def log_graphs(tracker: Tracker, validation: Mapping[str, Any], metric: str) -> 
     columns = {f"{name}_{metric}": [one.get(n) for n in names] for name, one in each.items()}
     schema = {"graph": pl.String, **dict.fromkeys(columns, pl.Float64)}
     tracker.table("graphs", pl.DataFrame({"graph": names, **columns}, schema))
-
-
-def _cell(value: float | None, form: str) -> str:
-    return "-" if value is None else form.format(value)

@@ -34,7 +34,7 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
-from lib.inputs.networks import network_for
+from lib.inputs.kinds import network_for
 from lib.ranking.folds import folds_of
 from lib.settings import BUNDLED, BUNDLED_VALUES, MODELS, SMALL_BY_MODEL
 from lib.train.kinds import load_fold
@@ -87,8 +87,8 @@ def _train(variant: Variant, chosen: Any, cache: Cache, fold: int) -> Taus:
     graphs = _shared(load_fold(cache, fold, chosen), variant.share, chosen.seed, fold)
     if not variant.edges:
         for graph in (*graphs.train, *graphs.valid):
-            graph.tensors.sources.resize_(0)
-            graph.tensors.pointers.zero_()
+            graph.prepared.sources.resize_(0)
+            graph.prepared.pointers.zero_()
     network = new_network(lambda: network_for(chosen), graphs, chosen.seed, fold)
     if variant.change:
         variant.change(network)

@@ -29,7 +29,7 @@ from lib.cache.writer import CacheWriter
 from lib.models import build_network
 from lib.settings import MODELS
 from lib.train.loop import FoldTraining, new_network
-from lib.train.segments import WholeFold
+from lib.train.segments import SegmentsFold
 from tests.bench.case import Shape, program_graph
 
 SIZES = (1000, 2000, 5000, 10_000, 20_000, 50_000)
@@ -44,7 +44,7 @@ def measure(model: str, folder: Path, configurations: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     own = {"segment_nodes": 1024, "trained_segments": 1} if model == "gst" else {}
     settings = MODELS["layout"][model](COLLECTION, configurations=configurations, **own)
-    fold = WholeFold(Cache(folder / "cache"), ["g"], [], settings)
+    fold = SegmentsFold(Cache(folder / "cache"), ["g"], [], settings)
     network = new_network(lambda: build_network(settings), fold, 0, 0)
     training = FoldTraining(network, fold, settings, 0)
     fold.begin(folder / "state", "bench", 0)

@@ -14,7 +14,7 @@ from lib.ensemble.evaluation import ceilings, evaluate, summary_table
 from lib.ensemble.submission import submission_lines, write_submission
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
-from lib.preprocess.layout import compress
+from lib.preprocess.graphs import compress
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.blending import blend_frames, choose_folds
 from lib.ranking.kinds import KINDS

@@ -14,7 +14,7 @@ from lib.cache.compress import compress
 from lib.files import checkpoint
 from lib.files.errors import DataError, UserError
 from lib.infer.rank import as_json, as_text, rank_program
-from lib.infer.scores import permuted_scores
+from lib.infer.scores import scores_of
 from lib.infer.trained import load_ensemble
 from lib.models import build_network
 from lib.tpugraphs.npz import write_layout
@@ -57,7 +57,7 @@ def test_the_best_folds_mean_score_of_every_configuration(folds, program):
     assert list(ranking.ensemble.networks) == [2, 0]
     graph = compress(raw, "test", SETTINGS.hops)
     chosen = dataclasses.replace(SETTINGS, **overrides)
-    each = [permuted_scores(networks[k], graph, chosen).mean(axis=0) for k in (2, 0)]
+    each = [scores_of(networks[k], graph, chosen).mean(axis=0) for k in (2, 0)]
     assert ranking.scores == pytest.approx(np.mean(each, axis=0)[graph.original], abs=1e-4)
     assert np.all(np.diff(ranking.scores[ranking.best(20)]) >= 0)
     ranked = rank_program(path, None, folder, COLLECTION, {**overrides, "blending": "rank"})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -9,8 +11,8 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.infer import scores as module
-from lib.infer.scores import SCHEMA, graphs_to_score, permuted_scores, score_graphs
+from lib.infer.scores import SCHEMA, graphs_to_score, score_graphs, scores_of
+from lib.inputs.kinds import INPUTS
 from lib.inputs.tensors import graph_tensors
 from lib.models import build_network
 from lib.ranking.folds import assign_folds
@@ -75,24 +77,24 @@ def test_equal_configurations_get_equal_scores(cache, network):
     original = cache.graph("many").original
     for permutation in range(4):
         scores = frame.filter(pl.col("permutation") == permutation)["score"].to_numpy()
-        distinct = permuted_scores(network, cache.graph("many"), SETTINGS)[permutation]
+        distinct = scores_of(network, cache.graph("many"), SETTINGS)[permutation]
         assert np.array_equal(scores, distinct[original])
 
 
 def test_permutations_group_differently_and_repeat_themselves(cache, network):
     graph = cache.graph("many")
-    first = permuted_scores(network, graph, SETTINGS)
+    first = scores_of(network, graph, SETTINGS)
     assert first.shape == (4, len(graph.cells))
     assert len({row.tobytes() for row in first}) == 4
-    assert np.array_equal(permuted_scores(network, graph, SETTINGS), first)
-    other = permuted_scores(network, graph, tiny_settings(inference_configurations=4, seed=1))
+    assert np.array_equal(scores_of(network, graph, SETTINGS), first)
+    other = scores_of(network, graph, tiny_settings(inference_configurations=4, seed=1))
     assert not np.array_equal(other[0], first[0])
 
 
 @pytest.mark.parametrize(("count", "rounds"), [(3, 1), (4, 1), (5, 4)])
 def test_one_permutation_where_one_batch_holds_all(network, count, rounds):
     graph = cached_graph(configurations=count)
-    found = permuted_scores(network, graph, SETTINGS)
+    found = scores_of(network, graph, SETTINGS)
     assert found.shape == (rounds, count)
     if rounds == 1:
         network.eval()
@@ -107,8 +109,8 @@ def test_graphs_of_one_size_are_grouped_differently(network, monkeypatch):
         orders.extend(asked)
         return np.zeros(asked.shape)
 
-    monkeypatch.setattr(module, "score_groupings", watched)
+    monkeypatch.setitem(INPUTS, "pruned", replace(INPUTS["pruned"], groupings=watched))
     for name in ("a", "b"):
-        permuted_scores(network, cached_graph(name=name), SETTINGS)
+        scores_of(network, cached_graph(name=name), SETTINGS)
     assert len({order.tobytes() for order in orders}) == 8
     assert all(sorted(order) == list(range(10)) for order in orders)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.files.errors import UserError
-from lib.inputs.segments import SegmentedGraph, boundaries, whole_batch, whole_scores
-from lib.models.parts import WholeBatch
+from lib.inputs.segments import SegmentedGraph, boundaries, segments_batch, segments_scores
+from lib.models.segments import SegmentsBatch
 from lib.models.whole import AttentionModel, GraphSum, PoolingModel
 from lib.train.steps import run_of
 from tests.builders import cached_graph
@@ -25,12 +25,13 @@ def network(kind: type[GraphSum] = AttentionModel) -> GraphSum:
     return made.double().eval()
 
 
-def as_double(batch: WholeBatch) -> WholeBatch:
+def as_double(batch: SegmentsBatch) -> SegmentsBatch:
     """The same with features of the type that tests compute in."""
     parts = [
-        replace(p, graph=replace(p.graph, features=p.graph.features.double())) for p in batch.parts
+        replace(p, graph=replace(p.graph, features=p.graph.features.double()))
+        for p in batch.segments
     ]
-    return replace(batch, parts=parts)
+    return replace(batch, segments=parts)
 
 
 @pytest.fixture(autouse=True)
@@ -77,12 +78,12 @@ def test_segments_sum_to_the_segmented_graph(seed, size, cut):
     segments = SegmentedGraph(graph, size, cut)
     rows = np.array([3, 0, 7, 3])
     made = network()
-    found = made(as_double(whole_batch(segments, rows)))
+    found = made(as_double(segments_batch(segments, rows)))
 
     inside = np.searchsorted(segments.starts, graph.edges, "right")
     kept = graph.edges[inside[:, 0] == inside[:, 1]]
     whole = SegmentedGraph(replace(graph, edges=kept), 0, "length")
-    torch.testing.assert_close(found, made(as_double(whole_batch(whole, rows))))
+    torch.testing.assert_close(found, made(as_double(segments_batch(whole, rows))))
 
 
 @pytest.mark.parametrize("kind", [AttentionModel, PoolingModel])
@@ -92,7 +93,7 @@ def test_a_score_does_not_depend_on_its_batch(kind):
     made = network(kind).float()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lib.models.whole._one_hot", lambda digits: _one_hot(digits).float())
-        one, other = whole_scores(made, segments, 3), whole_scores(made, segments, 100)
+        one, other = segments_scores(made, segments, 3), segments_scores(made, segments, 100)
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
     assert len(np.unique(one.round(5))) > 5
 
@@ -101,12 +102,12 @@ def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):
     segments = SegmentedGraph(cached_graph(1), 0, "length")
     made, sizes = _plain(monkeypatch), []
     made.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].configurations))
-    expected = whole_scores(made, segments, 100)
+    expected = segments_scores(made, segments, 100)
     each = made.forward_bytes(*segments.largest())
     for free, most in ((2 * 3 * each, 3), (1, 1)):
         monkeypatch.setattr("lib.inputs.segments.free_memory", lambda free=free: free)
         sizes.clear()
-        found = whole_scores(made, segments, 100)
+        found = segments_scores(made, segments, 100)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
         assert max(sizes) == most
 
@@ -119,7 +120,7 @@ def test_memory_that_is_not_short_changes_no_bit(monkeypatch):
     monkeypatch.setattr("lib.inputs.segments.SCORED_BYTES", 3 * each)
     for free in (6 * each, 20 * each, 10**12):
         monkeypatch.setattr("lib.inputs.segments.free_memory", lambda free=free: free)
-        found.append(whole_scores(made, segments, 100).tolist())
+        found.append(segments_scores(made, segments, 100).tolist())
     assert max(sizes) == 3
     assert found[0] == found[1] == found[2]
 
@@ -136,7 +137,7 @@ def test_out_of_memory_in_scoring_is_told_in_one_line(monkeypatch):
     made = network().float()
     monkeypatch.setattr(made, "embed", _refused)
     with pytest.raises(UserError, match=r"^out of memory: scoring graph \(12 nodes at once, .*gst"):
-        whole_scores(made, SegmentedGraph(cached_graph(1), 0, "length"), 100)
+        segments_scores(made, SegmentedGraph(cached_graph(1), 0, "length"), 100)
 
 
 def _refused(part):
@@ -146,9 +147,9 @@ def _refused(part):
 def test_configurations_that_are_alike_in_a_segment_share_its_row():
     graph = cached_graph(2, nodes=12, configurable=4, configurations=10)
     segments = SegmentedGraph(graph, 4, "length")
-    cells = segments.rows(np.arange(10))
+    cells = segments.cells(np.arange(10))
     for number in range(len(segments)):
-        part = segments.part(number, cells)
+        part = segments.segment(number, cells)
         own = cells[:, segments.configurable == number]
         expected = len(np.unique(own, axis=0)) if own.shape[1] else 1
         assert part.graph.cells.shape == (own.shape[1], expected)
@@ -158,22 +159,22 @@ def test_configurations_that_are_alike_in_a_segment_share_its_row():
 def test_known_embeddings_take_the_place_of_computed_ones():
     segments = SegmentedGraph(cached_graph(4), 4, "length")
     made, rows = network(), np.arange(5)
-    batch = replace(as_double(whole_batch(segments, rows)), found=[])
+    batch = replace(as_double(segments_batch(segments, rows)), found=[])
     expected = made(batch)
     known = sum(one.embeddings for one in batch.found[1:])
-    some = replace(batch, parts=batch.parts[:1], known=known, found=None)
+    some = replace(batch, segments=batch.segments[:1], known=known, found=None)
     torch.testing.assert_close(made(some), expected)
 
 
 def test_gradients_flow_through_trained_parts_only():
     segments = SegmentedGraph(cached_graph(4), 4, "length")
     made, rows = network(), np.arange(5)
-    batch = as_double(whole_batch(segments, rows))
-    parts = [replace(part, trained=part.number == 1) for part in batch.parts]
-    made(replace(batch, parts=parts)).sum().backward()
+    batch = as_double(segments_batch(segments, rows))
+    parts = [replace(part, trained=part.number == 1) for part in batch.segments]
+    made(replace(batch, segments=parts)).sum().backward()
     found = made.nodes.weight.grad.clone()
 
-    embeddings = [made.embed(part)[part.index] for part in batch.parts]
+    embeddings = [made.embed(part)[part.index] for part in batch.segments]
     total = embeddings[1] + sum(e.detach() for i, e in enumerate(embeddings) if i != 1)
     made.zero_grad()
     made.score(total, segments.node_count).sum().backward()
@@ -188,11 +189,11 @@ def test_a_run_changes_gradients_and_no_score(seed, start, length):
     graph = SegmentedGraph(cached_graph(seed), 0, "length")
     stop = min(start + length, 12)
     made, rows = network(), np.arange(4)
-    batch = as_double(whole_batch(graph, rows))
+    batch = as_double(segments_batch(graph, rows))
     nodes = torch.from_numpy(run_of(graph, start, stop))
     assert len(nodes) == stop - start
     expected = made(batch)
-    run = replace(batch, parts=[replace(batch.parts[0], nodes=nodes)])
+    run = replace(batch, segments=[replace(batch.segments[0], nodes=nodes)])
     found = made(run)
     torch.testing.assert_close(found, expected)
     if len(nodes) == 12:
@@ -204,12 +205,12 @@ def test_a_run_changes_gradients_and_no_score(seed, start, length):
     torch.testing.assert_close(one, other)
 
 
-def _stopped(made: AttentionModel, batch: WholeBatch, nodes: torch.Tensor) -> torch.Tensor:
+def _stopped(made: AttentionModel, batch: SegmentsBatch, nodes: torch.Tensor) -> torch.Tensor:
     """The scores with every vector outside of the run detached, layer by layer."""
     from lib.models.gat import with_itself
     from lib.models.inputs import expand_rows
 
-    part = batch.parts[0]
+    part = batch.segments[0]
     graph, inside = part.graph, torch.zeros(12, 1, 1, dtype=torch.bool)
     inside[nodes] = True
     edges = with_itself(graph.sources, graph.pointers)
@@ -224,11 +225,11 @@ def _stopped(made: AttentionModel, batch: WholeBatch, nodes: torch.Tensor) -> to
 def test_the_pooling_model_is_a_linear_layer_over_means():
     graph = SegmentedGraph(cached_graph(6), 0, "length")
     made, rows = network(PoolingModel), np.arange(6)
-    batch = as_double(whole_batch(graph, rows))
+    batch = as_double(segments_batch(graph, rows))
     found = made(batch)
-    features = batch.parts[0].graph
+    features = batch.segments[0].graph
     for b in range(6):
-        column = features.cells[:, batch.parts[0].index[b]]
+        column = features.cells[:, batch.segments[0].index[b]]
         others = torch.arange(12 - len(column))
         picked = torch.cat([column, others])
         means = [made.inputs.nodes(features)[picked].mean(0)]

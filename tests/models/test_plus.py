@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lib.models.plus import CostBatch, TGraphPlus
-from lib.train.copies import CostSample
+from lib.train.fold import Sample
 from lib.train.loss import NOISE, SHARPNESS, pairwise_logistic
 
 COPY_WIDTH, OFF_LAYOUT_WIDTH = 12, 7
@@ -97,14 +97,14 @@ def test_no_copies_and_no_operations(network):
 
 def test_every_parameter_learns(network):
     network.train()
-    CostSample(batch_of(), torch.arange(1, 7), "logistic").loss(network(batch_of())).backward()
+    Sample(batch_of(), [torch.arange(1, 7)], pairwise_logistic).loss(network(batch_of())).backward()
     for name, parameter in network.named_parameters():
         assert parameter.grad.abs().sum() > 0, name
 
 
 def test_members_learn_each_from_its_own_scores():
     runtimes = torch.arange(1, 7)
-    sample = CostSample(batch_of(), runtimes, "logistic")
+    sample = Sample(batch_of(), [runtimes], pairwise_logistic)
     scores = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
     parts = [pairwise_logistic(own, runtimes) for own in scores]
     torch.testing.assert_close(sample.loss(scores), sum(parts))

@@ -19,7 +19,7 @@ from lib.cache.encoder import build_dictionary
 from lib.cache.reader import Cache
 from lib.files.errors import DataError
 from lib.preprocess.collection import RawFile, write_cache
-from lib.preprocess.layout import compress, open_raw
+from lib.preprocess.graphs import compress, open_raw
 from lib.tpugraphs import archive, npz
 from lib.tpugraphs.npz import write_layout
 from tests.bench.rawfiles import write_raw

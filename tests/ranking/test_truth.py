@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from lib.preprocess.layout import compress
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import DataError
-from lib.preprocess.layout import compress
 from lib.ranking.truth import CachedLabels, Labels, RawLabels, Truth
 from lib.tpugraphs.npz import LayoutGraph, write_layout, write_tile
 from lib.tpugraphs.roots import DataRoot

@@ -73,15 +73,15 @@ def test_a_pass_has_every_kernel_once_and_new_configurations(cache):
     for _ in range(2):
         samples = list(data.samples(SETTINGS, generator))
         assert len(samples) == data.steps(SETTINGS) == -(-len(data.train) // 3)
-        groups = [len(sample.targets) for sample in samples]
+        groups = [len(sample.runtimes) for sample in samples]
         assert max(groups) <= min(groups) + 1
         assert sum(groups) == len(data.train)
-        sizes = sorted(len(targets) for sample in samples for targets in sample.targets)
+        sizes = sorted(len(targets) for sample in samples for targets in sample.runtimes)
         assert sizes == sorted(min(8, COUNTS[name]) for name in data.train)
         for sample in samples:
             assert sample.size == len(sample.inputs.kernel) == len(sample.inputs.configurations)
-            assert len(sample.inputs.graph.kernels) == len(sample.targets) + 1
-        seen.append({tuple(t.tolist()) for sample in samples for t in sample.targets})
+            assert len(sample.inputs.graph.kernels) == len(sample.runtimes) + 1
+        seen.append({tuple(t.tolist()) for sample in samples for t in sample.runtimes})
     assert len(seen[0] & seen[1]) < len(data.train)  # the large ones were drawn anew
 
 
@@ -93,7 +93,7 @@ def test_targets_belong_to_their_configurations(cache):
         for row, target in zip(cache.graph(name).config_feat, cache.graph(name).target, strict=True)
     }
     for sample in data.samples(SETTINGS, np.random.default_rng(0)):
-        targets = torch.cat(sample.targets).tolist()
+        targets = torch.cat(sample.runtimes).tolist()
         rows = sample.inputs.configurations.numpy()
         assert {(r.tobytes(), t) for r, t in zip(rows, targets, strict=True)} <= known
 
@@ -102,8 +102,8 @@ def test_the_loss_is_the_mean_over_kernels(cache):
     data = load_fold(cache, 0, SETTINGS)
     sample = next(data.samples(SETTINGS, np.random.default_rng(0)))
     scores = torch.randn(sample.size)
-    parts = [scores[sample.inputs.kernel == i] for i in range(len(sample.targets))]
-    losses = [pairwise_hinge(s, t) for s, t in zip(parts, sample.targets, strict=True)]
+    parts = [scores[sample.inputs.kernel == i] for i in range(len(sample.runtimes))]
+    losses = [pairwise_hinge(s, t) for s, t in zip(parts, sample.runtimes, strict=True)]
     torch.testing.assert_close(sample.loss(scores), sum(losses) / len(losses))
 
 

@@ -14,9 +14,9 @@ from lib.inputs.tensors import graph_tensors
 from lib.models import build_network
 from lib.ranking.metrics import mean_metrics, ranking_metrics
 from lib.train import loop
-from lib.train import pruned as data_module
+from lib.train.fold import LabelledGraph
 from lib.train.loop import FoldTraining, new_network
-from lib.train.pruned import FoldData, LabelledGraph
+from lib.train.pruned import PrunedFold
 from tests.builders import cached_graph, tiny_settings
 
 TIMES = ("seconds", "configurations_per_second")
@@ -31,11 +31,11 @@ def labelled(seed: int) -> LabelledGraph:
 
 
 @pytest.fixture(scope="module")
-def data() -> FoldData:
-    return FoldData([labelled(i) for i in range(4)], [labelled(i) for i in (8, 9)])
+def data() -> PrunedFold:
+    return PrunedFold([labelled(i) for i in range(4)], [labelled(i) for i in (8, 9)])
 
 
-def training(data: FoldData, dropout: float = 0.0, **overrides) -> FoldTraining:
+def training(data: PrunedFold, dropout: float = 0.0, **overrides) -> FoldTraining:
     settings = tiny_settings(**overrides)
     network = new_network(lambda: build_network(settings), data, settings.seed, 1)
     if dropout:  # which none of the paper's networks has
@@ -45,7 +45,7 @@ def training(data: FoldData, dropout: float = 0.0, **overrides) -> FoldTraining:
     return FoldTraining(network, data, settings, 1)
 
 
-def finished(data: FoldData, state, identity="a", **overrides) -> FoldTraining:
+def finished(data: PrunedFold, state, identity="a", **overrides) -> FoldTraining:
     made = training(data, **overrides)
     list(made.run(state, identity))
     return made
@@ -164,6 +164,42 @@ def test_a_finished_state_is_not_trained_again(data, tmp_path, undisturbed):
     assert_same_bits(again, undisturbed)
 
 
+def renamed(tensors, about):
+    tensors["optimizer."] = tensors.pop("optimizer.0.exp_avg")
+
+
+def reshaped(tensors, about):
+    tensors["best.out.weight"] = tensors["best.out.weight"][:, 1:]
+
+
+def without_moments(tensors, about):
+    del tensors["optimizer.1.step"]
+
+
+def without_weights(tensors, about):
+    tensors.pop(next(name for name in tensors if name.startswith("last.")))
+
+
+def with_other_progress(tensors, about):
+    about["progress"]["more"] = 1
+
+
+@pytest.mark.parametrize(
+    "change", [renamed, reshaped, without_moments, without_weights, with_other_progress]
+)
+def test_a_state_of_the_right_identity_that_does_not_fit_is_ignored(
+    data, tmp_path, undisturbed, change
+):
+    state = tmp_path / "state.safetensors"
+    finished(data, state, **EACH_EPOCH)
+    tensors, about = checkpoint.load(state)
+    change(tensors, about)
+    checkpoint.save(state, tensors, about)
+    again = finished(data, state)
+    assert again.resumed_at == 0
+    assert_same_bits(again, undisturbed)
+
+
 @pytest.mark.parametrize("content", ["other identity", "garbage", "empty", "other checkpoint"])
 def test_a_state_that_is_not_this_runs_is_ignored(data, tmp_path, undisturbed, content):
     state = tmp_path / "state.safetensors"
@@ -210,18 +246,20 @@ def test_the_best_epochs_weights_are_kept(data, tmp_path):
     rows = {}
     for graph in data.valid:
         order = np.arange(len(graph.runtime))
-        scores = score_in_batches(done.network, graph.tensors, order, 8)
+        scores = score_in_batches(done.network, graph.prepared, order, 8)
         rows[graph.name] = ranking_metrics(scores, graph.runtime)
     assert mean_metrics(list(rows.values()))["tau"] == best["tau"]
     assert best["graphs"] == {name: row["tau"] for name, row in rows.items()}
 
 
 def test_every_epoch_samples_anew(data, tmp_path, monkeypatch):
-    sampled = []
-    real = data_module.pairwise_hinge
-    monkeypatch.setattr(
-        data_module, "pairwise_hinge", lambda s, r: sampled.append(tuple(r.tolist())) or real(s, r)
-    )
+    sampled, real = [], FoldTraining._step
+
+    def step(self, sample):
+        sampled.append(tuple(sample.runtimes[0].tolist()))
+        return real(self, sample)
+
+    monkeypatch.setattr(FoldTraining, "_step", step)
     finished(data, tmp_path / "state", epochs=3)
     assert len(set(sampled)) == len(sampled) == 3 * len(data.train)
 

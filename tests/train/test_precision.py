@@ -7,14 +7,14 @@ import pytest
 
 from lib.models import build_network
 from lib.train.loop import FoldTraining, new_network
-from lib.train.pruned import FoldData
+from lib.train.pruned import PrunedFold
 from tests.builders import tiny_settings
 from tests.train.test_loop import labelled
 
 SEEDS = range(3)
 
 
-def validation_tau(data: FoldData, tmp_path, seed: int, precision: str) -> float:
+def validation_tau(data: PrunedFold, tmp_path, seed: int, precision: str) -> float:
     wanted = {"channels": 64, "epochs": 24, "learning_rate": 5e-3, "configurations": 16}
     settings = tiny_settings(seed=seed, precision=precision, **wanted)
     network = new_network(lambda: build_network(settings), data, seed, 0)
@@ -25,7 +25,7 @@ def validation_tau(data: FoldData, tmp_path, seed: int, precision: str) -> float
 
 @pytest.mark.parametrize("precision", ["bfloat16"])
 def test_tau_stays_within_its_seed_noise(tmp_path, precision):
-    data = FoldData([labelled(i) for i in range(12)], [labelled(i) for i in range(20, 26)])
+    data = PrunedFold([labelled(i) for i in range(12)], [labelled(i) for i in range(20, 26)])
     exact = np.array([validation_tau(data, tmp_path, seed, "float32") for seed in SEEDS])
     rounded = np.array([validation_tau(data, tmp_path, seed, precision) for seed in SEEDS])
     assert exact.mean() > 0.3, "nothing was learned: nothing is shown"

@@ -46,7 +46,7 @@ def test_a_fold_and_the_rest(cache, fold):
 
 def test_standardization_sees_the_training_graphs_only(cache):
     data = load_fold(cache, 1, tiny_settings(folds_total=4))
-    rows = torch.cat([graph.tensors.features for graph in data.train])
+    rows = torch.cat([graph.prepared.features for graph in data.train])
     assert torch.equal(data.numeric_features(), rows)
     assert rows.shape == (12 * len(data.train), 134)
 

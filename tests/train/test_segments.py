@@ -137,7 +137,7 @@ def test_a_lost_table_begins_anew_and_ends_the_same(cache, tmp_path, again):
 def steps_of(cache: Cache, tmp_path: Path, **overrides) -> tuple[FoldTraining, SegmentSteps]:
     made = training(cache, "gst", **overrides)
     made.data.begin(tmp_path / "state", "a", 0)
-    return made, made.data.how
+    return made, made.data.step
 
 
 def test_the_table_is_read_instead_of_computing(cache, tmp_path):
@@ -173,7 +173,7 @@ def test_segment_dropout_keeps_the_expected_sum(cache, tmp_path):
     weights = np.zeros(len(graph))
     for _ in range(count):
         batch = steps.batch(graph, rows, generator)
-        for part in batch.parts:
+        for part in batch.segments:
             weights[part.number] += part.weight / count
     np.testing.assert_allclose(weights, 1, atol=0.08)
 
@@ -182,7 +182,7 @@ def test_nothing_is_dropped_without_dropout(cache, tmp_path):
     made, steps = steps_of(cache, tmp_path)
     graph = made.data.graph(made.data.train[0])
     batch = steps.batch(graph, np.arange(4), np.random.default_rng(0))
-    assert sorted(part.number for part in batch.parts) == list(range(len(graph)))
+    assert sorted(part.number for part in batch.segments) == list(range(len(graph)))
 
 
 def test_a_table_that_is_too_large_is_refused(cache):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
-from lib.inputs.networks import network_for
+from lib.inputs.kinds import INPUTS, network_for
 from lib.models import NETWORKS
 from lib.settings import BUNDLED_VALUES, MODELS, settings_for
 
@@ -18,6 +18,14 @@ COLLECTIONS = {"layout": next(iter(BUNDLED_VALUES)), "tile": "tile-xla"}
 def test_every_model_has_its_network(kind, model):
     settings = settings_for(COLLECTIONS[kind], True, {"model": model})
     assert type(network_for(settings)) is NETWORKS[kind][model]
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"), [(k, m) for k, models in MODELS.items() for m in models]
+)
+def test_permutations_are_for_networks_whose_scores_depend_on_the_batch(kind, model):
+    chosen = MODELS[kind][model]
+    assert (INPUTS[chosen.input].groupings is not None) == (chosen.permutations > 1)
 
 
 def test_learned_costs_are_as_wide_as_the_features_of_copies():

@@ -12,7 +12,7 @@ from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
 from lib.preprocess.collection import RawFile, write_cache
-from lib.preprocess.tile import compress
+from lib.preprocess.kernels import compress
 from lib.tpugraphs.npz import write_tile
 from lib.tpugraphs.schema_pb2 import TuningData
 from tests.kernels import COLLECTION, tile_kernel, write_kernels

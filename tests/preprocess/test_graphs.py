@@ -14,7 +14,7 @@ from lib.cache.prune import kept_nodes
 from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
 from lib.preprocess.collection import raw_files, write_cache
-from lib.preprocess.layout import compress
+from lib.preprocess.graphs import compress
 from lib.preprocess.summary import summary_table
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 from lib.tpugraphs.padding import pad_with_minus_one

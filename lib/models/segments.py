@@ -1,4 +1,4 @@
-"""What whole-graph networks read: a graph under some configurations, in parts."""
+"""What whole-graph networks read: a graph under some configurations, segment by segment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lib.models.inputs import GraphBatch
 
 
 @dataclass(frozen=True)
-class Part:
+class Segment:
     """A segment under the configurations that tell it apart, and what it counts for.
 
     Attributes:
@@ -33,19 +33,23 @@ class Part:
     nodes: Tensor | None = None
     weight: float = 1.0
 
-    def to(self, device: torch.device | str) -> Part:
-        """The same part on another device."""
+    def to(self, device: torch.device | str) -> Segment:
+        """The same segment on another device."""
         nodes = None if self.nodes is None else self.nodes.to(device)
         moved = {"places": self.places.to(device), "index": self.index.to(device), "nodes": nodes}
         return replace(self, graph=self.graph.to(device), **moved)
 
+    def embedded(self, embeddings: Tensor) -> Embedded:
+        """What was computed of it: (p, width), on any device."""
+        return Embedded(self.number, self.places.cpu(), self.trained, embeddings.detach().cpu())
+
 
 @dataclass(frozen=True)
-class Found:
-    """What was computed of a part; the part itself, with its features, can go.
+class Embedded:
+    """What was computed of a segment; the segment itself, with its features, can go.
 
     Attributes:
-        number, places, trained: of the part.
+        number, places, trained: of the segment.
         embeddings: (p, width) of its ``places``, without gradients, on the CPU.
     """
 
@@ -56,23 +60,23 @@ class Found:
 
 
 @dataclass(frozen=True)
-class WholeBatch:
-    """One graph under b configurations, as the sum of its parts.
+class SegmentsBatch:
+    """One graph under b configurations, as the sum of its segments.
 
     Attributes:
         configurations: b.
         nodes: of the whole graph.
-        parts: segments to compute, made one after another while they are used.
+        segments: those to compute, made one after another while they are used.
         known: (b, width) sum of embeddings that need not be computed; None for zero.
-        found: where the network puts the embeddings of the parts; None if nobody wants them.
+        found: where the network puts the segments' embeddings; None if nobody wants them.
     """
 
     configurations: int
     nodes: int
-    parts: Iterable[Part]
+    segments: Iterable[Segment]
     known: Tensor | None = None
-    found: list[Found] | None = field(default=None, repr=False)
+    found: list[Embedded] | None = field(default=None, repr=False)
 
-    def to(self, device: torch.device | str) -> WholeBatch:
-        """The same batch on another device; parts follow when they are used."""
+    def to(self, device: torch.device | str) -> SegmentsBatch:
+        """The same batch on another device; segments follow when they are used."""
         return self if self.known is None else replace(self, known=self.known.to(device))

@@ -1,0 +1,42 @@
+"""All scores of a graph, some configurations at a time: the one loop, whatever a network reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+@torch.inference_mode()
+def chunk_scores(
+    score: Callable[[np.ndarray], Tensor], chunks: Iterable[np.ndarray], count: int
+) -> np.ndarray:
+    """Scores of every configuration of a graph, (count,) float64.
+
+    Args:
+        score: a network in evaluation mode: positions of b configurations to their (b,) scores,
+            on any device.
+        chunks: positions, each of 0 to ``count`` - 1 once.
+        count: configurations.
+    """
+    scores = np.empty(count, np.float64)
+    for chunk in chunks:
+        scores[chunk] = score(chunk).float().cpu().numpy()
+    return scores
+
+
+def in_order(count: int, size: int) -> list[np.ndarray]:
+    """Positions 0 to ``count`` - 1 in chunks of ``size``; the last may have fewer."""
+    return [np.arange(start, min(start + size, count)) for start in range(0, count, size)]
+
+
+def even(order: np.ndarray, size: int) -> list[np.ndarray]:
+    """Positions in chunks of at most ``size`` that differ by one at most."""
+    return np.array_split(order, -(-len(order) // size))
+
+
+def device_of(network: nn.Module) -> torch.device:
+    """Where a network computes."""
+    return next(network.parameters()).device

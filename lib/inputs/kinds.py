@@ -1,0 +1,59 @@
+"""The inputs: each way of seeing a cached graph, by the name that settings have for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from lib.inputs import copies
+from lib.inputs.kernels import kernel_scores
+from lib.inputs.pruned import score_groupings, score_in_order
+from lib.inputs.segments import segmented, segments_scores
+from lib.inputs.tensors import graph_tensors
+from lib.models import build_network
+from lib.settings.base import Settings
+
+
+@dataclass(frozen=True)
+class Input:
+    """How networks come to read a graph or kernel of the cache, and to score all of it.
+
+    Attributes:
+        prepare: (cached graph, settings) -> the graph as the other functions here take it, and
+            training.
+        scores: (network in evaluation mode, prepared graph, configurations at a time) -> (c,)
+            float64, in the order of the cache.
+        groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
+            float64, where scores depend on which configurations share a batch; else ``None``.
+        widths: of what networks read, where they do not fix them themselves.
+    """
+
+    prepare: Callable[[Any, Any], Any]
+    scores: Callable[[nn.Module, Any, int], np.ndarray]
+    groupings: Callable[[nn.Module, Any, np.ndarray, int], np.ndarray] | None = None
+    widths: Mapping[str, int] = field(default_factory=dict)
+
+
+INPUTS: dict[str, Input] = {
+    "pruned": Input(
+        prepare=lambda graph, settings: graph_tensors(graph),
+        scores=score_in_order,
+        groupings=score_groupings,
+    ),
+    "copies": Input(
+        prepare=lambda graph, settings: copies.CopiesGraph(graph, settings.propagation),
+        scores=copies.copies_scores,
+        widths=copies.WIDTHS,
+    ),
+    "segments": Input(prepare=segmented, scores=segments_scores),
+    "kernels": Input(prepare=lambda kernel, settings: kernel, scores=kernel_scores),
+}
+
+
+def network_for(settings: Settings) -> nn.Module:
+    """The network that settings name, with fresh weights; as :func:`lib.models.build_network`."""
+    return build_network(settings, **INPUTS[settings.input].widths)

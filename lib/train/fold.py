@@ -1,0 +1,184 @@
+"""What every input's training has in common: drawing a step's configurations, and validating.
+
+What an input adds, a subclass of :class:`Fold` says in its own module.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lib.inputs.kinds import INPUTS
+from lib.ranking.metrics import ranking_metrics
+from lib.runs.memory import Estimate
+from lib.settings import LayoutCollection, TileSettings
+from lib.train.loss import pairwise_hinge
+
+GraphSettings = LayoutCollection | TileSettings
+Loss = Callable[[Tensor, Tensor], Tensor]  # (b,) scores and (b,) runtimes to one number
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledGraph:
+    """A graph or kernel that can be trained on.
+
+    Attributes:
+        name: the graph's.
+        prepared: the graph as its input prepares it (:mod:`lib.inputs.kinds`).
+        runtime: (c,) of its configurations, in units that are the same within the graph.
+    """
+
+    name: str
+    prepared: Any
+    runtime: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What a step trains on.
+
+    Attributes:
+        inputs: of the network, b configurations in all.
+        runtimes: of each graph's configurations.
+        loss_of: scores and runtimes of one graph.
+    """
+
+    inputs: Any
+    runtimes: list[Tensor]
+    loss_of: Loss = pairwise_hinge
+
+    @property
+    def size(self) -> int:
+        """Number of configurations."""
+        return sum(map(len, self.runtimes))
+
+    def to(self, device: torch.device) -> Sample:
+        """The same sample on another device."""
+        runtimes = [each.to(device, non_blocking=True) for each in self.runtimes]
+        return Sample(self.inputs.to(device), runtimes, self.loss_of)
+
+    def loss(self, scores: Tensor) -> Tensor:
+        """What the network's scores of ``inputs`` cost: the mean over its graphs.
+
+        Args:
+            scores: (b,); or (members, b) of networks side by side, whose losses add up.
+        """
+        parts = scores.split([len(each) for each in self.runtimes], dim=-1)
+        losses = [self._loss(s, r) for s, r in zip(parts, self.runtimes, strict=True)]
+        return torch.stack(losses).mean()
+
+    def _loss(self, scores: Tensor, runtimes: Tensor) -> Tensor:
+        if scores.ndim == 1:
+            return self.loss_of(scores, runtimes)
+        return torch.stack([self.loss_of(own, runtimes) for own in scores]).sum()
+
+
+class Fold(ABC):
+    """Training and validation graphs of one fold.
+
+    Attributes:
+        train, valid: what :meth:`read` takes, sorted by name: graphs, or their names if they are
+            read from the cache when they are needed.
+    """
+
+    train: Sequence[Any]
+    valid: Sequence[Any]
+    metrics = staticmethod(ranking_metrics)  # of (c,) scores and (c,) runtimes
+
+    @abstractmethod
+    def standardize(self, network: nn.Module) -> None:
+        """Fit the network's standardization on the training graphs."""
+
+    @abstractmethod
+    def sample(
+        self,
+        graphs: Sequence[LabelledGraph],
+        chosen: Sequence[np.ndarray],
+        settings: GraphSettings,
+        generator: np.random.Generator,
+    ) -> Sample:
+        """A step's graphs under the configurations chosen of each.
+
+        All else that is random comes from ``generator``.
+        """
+
+    def read(self, one: Any) -> LabelledGraph:
+        """A graph of ``train`` or ``valid``."""
+        return one
+
+    def steps(self, settings: GraphSettings) -> int:
+        """How many :meth:`samples` there are."""
+        return len(self.train)
+
+    def samples(self, settings: GraphSettings, generator: np.random.Generator) -> Iterator[Sample]:
+        """One pass: every training graph once, its configurations drawn anew (TGraph, 2.2.5).
+
+        Groups of graphs differ in size by one at most, so that no step is left with a remainder.
+        """
+        order = generator.permutation(len(self.train))
+        for group in np.array_split(order, self.steps(settings)):
+            graphs = [self.read(self.train[index]) for index in group]
+            chosen = [_drawn(one, settings.configurations, generator) for one in graphs]
+            sample = self.sample(graphs, chosen, settings, generator)
+            yield sample
+            self.done(graphs, chosen, sample)
+
+    def done(  # noqa: B027 (nothing, unless an input says otherwise)
+        self, graphs: Sequence[LabelledGraph], chosen: Sequence[np.ndarray], sample: Sample
+    ) -> None:
+        """The step was taken."""
+
+    def validate(
+        self, network: nn.Module, settings: GraphSettings
+    ) -> Mapping[str, dict[str, float]]:
+        """Metrics of each validation graph, ``settings.metric`` among them, by name.
+
+        Empty if a score is not finite.
+
+        Args:
+            network: in evaluation mode.
+            settings: of the collection.
+        """
+        score, found = INPUTS[settings.input].scores, {}
+        for graph in map(self.read, self.valid):
+            scores = score(network, graph.prepared, settings.inference_configurations)
+            if not np.isfinite(scores).all():
+                return {}
+            found[graph.name] = self.metrics(scores, graph.runtime)
+        return found
+
+    def begin(self, state: Path, identity: str, epochs: int) -> bool:
+        """Before the first step: get ready what training keeps beside the network.
+
+        Args:
+            state: the training state's file, whose name tells that of others beside it.
+            identity: of the run, see :meth:`lib.train.loop.FoldTraining.run`.
+            epochs: that the state has seen, which is resumed; 0 to begin anew.
+
+        Returns:
+            False if what was kept does not go with such a state: it cannot be resumed.
+        """
+        return True
+
+    def saved(self, epochs: int) -> None:  # noqa: B027
+        """The training state was just saved, after so many epochs."""
+
+    def end(self) -> None:  # noqa: B027
+        """Training is over: delete what was kept."""
+
+    def estimate(self) -> Estimate | None:
+        """Memory that a step takes, as far as it is known beforehand."""
+        return None
+
+
+def _drawn(graph: LabelledGraph, most: int, generator: np.random.Generator) -> np.ndarray:
+    """Up to ``most`` of a graph's configurations, ascending."""
+    count = len(graph.runtime)
+    return np.sort(generator.choice(count, min(count, most), replace=False))
