@@ -35,7 +35,7 @@ def build_network(settings, **widths: int) -> nn.Module:
     Args:
         settings: of the model.
         widths: of what it reads, as far as its ``from_settings`` asks for any
-            (:mod:`lib.inputs.networks` knows them).
+            (:mod:`lib.inputs.kinds` knows them).
 
     Raises:
         UserError: for a name that is not one of its kind's in ``NETWORKS``, or a device that is

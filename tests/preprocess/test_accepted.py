@@ -13,7 +13,7 @@ from lib.cache.compress import compress
 from lib.compiler.propagation import PROPAGATIONS
 from lib.files.errors import DataError
 from lib.inputs.copies import CopiesGraph
-from lib.inputs.segments import SegmentedGraph, whole_batch
+from lib.inputs.segments import SegmentedGraph, segments_batch
 from lib.inputs.tensors import graph_tensors
 from lib.ranking.baseline import moved_bytes
 from lib.tpugraphs.encoding import FEATURE_NAMES
@@ -95,7 +95,7 @@ def read_by_all(graph: LayoutGraph, hops: int | str) -> None:
         for name in ("copies", "copy_bytes", "off_layout", "off_layout_bytes"):
             assert np.isfinite(getattr(batch, name).numpy()).all(), name
     for cut, size in (("length", 0), ("length", 5), ("splits", 5)):
-        list(whole_batch(SegmentedGraph(cached, size, cut), rows).parts)
+        list(segments_batch(SegmentedGraph(cached, size, cut), rows).segments)
 
 
 @settings(max_examples=80, deadline=None)
