@@ -36,9 +36,8 @@ def main(stage: Stage) -> None:
     bar = partial(tqdm, total=len(files), desc="preprocess", unit="graph", disable=None)
     cache = args.outputs / chosen.cache
     about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
-    given = (args.jobs, args.keep_going, bar, chosen.kind)
     stage.alone(args.outputs, cache, record_path(args.outputs, "preprocess", chosen))
-    table, skipped = write_cache(cache, files, about, *given)
+    table, skipped = write_cache(cache, files, about, args.jobs, args.keep_going, bar, chosen.kind)
     data = read_manifest(cache)["fingerprint"]
     log_sizes(stage.begin("preprocess", args.outputs, chosen, data), table)
 

@@ -10,19 +10,14 @@ from __future__ import annotations
 from lib.runs.begin import one_line_errors  # before all others, which take seconds
 
 # isort: split
-import polars as pl
-
 from lib import settings
 from lib.cache.reader import Cache
-from lib.ensemble import evaluation
-from lib.ensemble.blend import fold_files, read_scores, validation_score
+from lib.ensemble.blend import read_folds
+from lib.ensemble.evaluation import evaluate_all, summary_table
 from lib.ensemble.submission import submission_lines, write_submission
 from lib.files.artifacts import atomic_files, write_json
-from lib.files.results import read_fold_metrics
-from lib.ranking.blending import blend_frames, choose_folds
-from lib.ranking.folds import splits_of_fold
+from lib.files.results import SPLIT_OF, read_fold_metrics
 from lib.ranking.kinds import kind_of
-from lib.ranking.truth import CachedLabels, Truth
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
 from lib.report.publish import publish
@@ -40,53 +35,33 @@ def main(stage: Stage) -> None:
     chosen, root = settings.resolve(args)
     folder = args.outputs / chosen.results
     cache = Cache(args.outputs / chosen.cache)
-    kind, metric = kind_of(chosen.collection), chosen.metric
-
+    kind = kind_of(chosen.collection)
     results = [folder / name for name in RESULTS]
     stage.alone(args.outputs, folder / "submission.csv", *results)
 
-    files = fold_files(folder / "scores", args.folds)
-    validation = {
-        k: validation_score(folder / f"fold_{k}", cache.fingerprint, metric) for k in files
-    }
-    best = choose_folds(validation, chosen.best_folds)
-    names = cache.names("train", "valid"), cache.names("test")
-    scores = {
-        fold: read_scores(path, splits_of_fold(*names, fold, chosen), cache.counts)
-        for fold, path in files.items()
-    }
-
-    def blended(split: str, folds: list[int]) -> pl.DataFrame:
-        frames = [scores[fold].filter(pl.col("split") == split) for fold in folds]
-        return blend_frames(frames, chosen.blending)
-
-    test = blended("test", best)
-    counts = {name: cache.counts[name] for name in names[1]}
-    lines = submission_lines(test, chosen.identifier, counts, kind.listed)
+    folds = read_folds(folder, cache, chosen, args.folds)
+    blended = {section: folds.blended(split) for section, split in SPLIT_OF.items()}
+    counts = {name: cache.counts[name] for name in cache.names("test")}
+    lines = submission_lines(blended["test"], chosen.identifier, counts, kind.listed)
 
     measurements = root.measurements(chosen.collection)
-    truth = Truth(CachedLabels(cache), measurements)
-    ceiling = evaluation.ceilings(measurements)
-    parts = {"training": blended("train", best), "validation": blended("valid", list(files))}
-    sections = {
-        name: evaluation.evaluate(part, cache, truth, ceiling, kind)
-        for name, part in {**parts, "test": test}.items()
-    }
-    trained = read_fold_metrics(folder / f"fold_{best[0]}" / "metrics.json")
+    sections = evaluate_all(blended, cache, measurements, kind)
+    trained = read_fold_metrics(folder / f"fold_{folds.best[0]}" / "metrics.json")
     stage.begin("ensemble", args.outputs, chosen, cache.fingerprint, trained=trained)
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
-    folds = {f"validation_{metric}": validation, "blended": best}
+    used = {f"validation_{chosen.metric}": folds.validation, "blended": folds.best}
     with atomic_files(*results) as (submission, metrics, report):
         write_submission(submission, lines)
-        write_json(metrics, {**sections, "folds": folds, "settings": about})
+        write_json(metrics, {**sections, "folds": used, "settings": about})
         experiment = read_experiment(folder, metrics)
         write_page(report, experiment, measurements, stage.record())
     publish(experiment, stage)
 
-    print(evaluation.summary_table(sections.items(), kind.columns))
+    print(summary_table(sections, kind.columns))
     print(
-        f"ensemble: {chosen.results}: folds {', '.join(map(str, best))} of {len(files)}, "
-        f"{len(lines)} test graphs; wrote {folder}/submission.csv, metrics.json and report.html"
+        f"ensemble: {chosen.results}: folds {', '.join(map(str, folds.best))} of "
+        f"{len(folds.scores)}, {len(lines)} test graphs; "
+        f"wrote {folder}/submission.csv, metrics.json and report.html"
     )
 
 

@@ -42,7 +42,9 @@ def test_a_configurable_node_of_any_operation(root, tmp_path, monkeypatch, model
     monkeypatch.setenv("WANDB_MODE", "disabled")
     tiny = [word for word in TINY_FLAGS if word not in ("--model", "tgraph")]
     for line in (
-        *("01_preprocess.py --jobs 1", "02_train.py --fold 0 --epochs 1", "03_infer.py --fold 0"),
+        "01_preprocess.py --jobs 1",
+        "02_train.py --fold 0 --epochs 1",
+        "03_infer.py --fold 0",
         "04_ensemble.py --folds 1",
     ):
         script, *flags = line.split()

@@ -60,7 +60,9 @@ def test_good_names_go_all_the_way(tmp_path, monkeypatch):
     outputs = tmp_path / "sorties é"
     given = ["--data", str(data), "--outputs", str(outputs)]
     for line in (
-        *("01_preprocess.py --jobs 1", "02_train.py --fold 0 --epochs 1", "03_infer.py --fold 0"),
+        "01_preprocess.py --jobs 1",
+        "02_train.py --fold 0 --epochs 1",
+        "03_infer.py --fold 0",
         "04_ensemble.py --folds 1",
     ):
         script, *flags = line.split()

@@ -36,8 +36,12 @@ from tests.synthetic import write_collection
 
 VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, **TINY_VARIABLES}
 METRICS = {
-    *("tau", "ordered_pair_accuracy", "baseline_tau"),
-    *("top_1_slowdown", "top_5_slowdown", "top_10_slowdown"),
+    "tau",
+    "ordered_pair_accuracy",
+    "baseline_tau",
+    "top_1_slowdown",
+    "top_5_slowdown",
+    "top_10_slowdown",
 }
 
 
@@ -138,7 +142,10 @@ def test_metrics(run):
 def test_a_folds_files(run, fold):
     folder = run.folder / f"fold_{fold}"
     assert {path.name for path in folder.iterdir()} == {
-        *("model.safetensors", "last.safetensors", "history.parquet", "metrics.json")
+        "model.safetensors",
+        "last.safetensors",
+        "history.parquet",
+        "metrics.json",
     }
     metrics = json.loads((folder / "metrics.json").read_text())
     history = pl.read_parquet(folder / "history.parquet")

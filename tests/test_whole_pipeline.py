@@ -60,7 +60,10 @@ def test_models_lie_side_by_side_and_share_the_cache(outputs):
         assert stages_in(outputs.make("all", model=model)) == []
         folder = outputs.folder / results(model)
         assert {path.name for path in (folder / "fold_0").iterdir()} == {
-            *("model.safetensors", "last.safetensors", "history.parquet", "metrics.json")
+            "model.safetensors",
+            "last.safetensors",
+            "history.parquet",
+            "metrics.json",
         }
         assert (folder / "submission.csv").read_text().count("\n") == 3
         assert len(read_json(folder / "metrics.json")["validation"]["graphs"]) == 4

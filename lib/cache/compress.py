@@ -38,22 +38,19 @@ def compress(
         AssertionError: if the configurations could not be recovered exactly (a defect).
     """
     check_measured(path or raw.name, raw)
-    shape = len(raw.config_runtime), len(raw.node_config_ids)
-    chunks = [raw.node_config_feat] if chunks is None else chunks
-    dictionary, cells = build_dictionary(path or raw.name, chunks, *shape)
+    dictionary, cells = build_dictionary(
+        path or raw.name,
+        [raw.node_config_feat] if chunks is None else chunks,
+        len(raw.config_runtime),
+        len(raw.node_config_ids),
+    )
     first, runtime, original = deduplicate(cells, raw.config_runtime)
     kept_cells = cells[first]
     _check_recovered(raw.name, cells, kept_cells, original)
-    count = len(raw.node_opcode)
-    kept = kept_nodes(count, raw.edge_index, raw.node_config_ids, hops)
     return CachedGraph(
         name=raw.name,
         split=split,
-        node_feat=_padded(raw, kept),
-        node_opcode=raw.node_opcode[kept],
-        edges=induced_edges(count, raw.edge_index, kept),
-        node_splits=np.unique(np.searchsorted(kept, raw.node_splits)).astype(np.int32),
-        config_nodes=np.searchsorted(kept, raw.node_config_ids).astype(np.int32),
+        **_pruned(raw, hops),
         dictionary=dictionary,
         cells=kept_cells,
         runtime=runtime,
@@ -66,6 +63,19 @@ def check_measured(path: Path | str, graph: LayoutGraph) -> LayoutGraph:
     if not len(graph.config_runtime):
         raise DataError(path, "node_config_feat", "no configurations", "at least one")
     return graph
+
+
+def _pruned(raw: LayoutGraph, hops: int | str) -> dict[str, np.ndarray]:
+    """The nodes that are kept and what is said of them, by field of a :class:`CachedGraph`."""
+    count = len(raw.node_opcode)
+    kept = kept_nodes(count, raw.edge_index, raw.node_config_ids, hops)
+    return {
+        "node_feat": _padded(raw, kept),
+        "node_opcode": raw.node_opcode[kept],
+        "edges": induced_edges(count, raw.edge_index, kept),
+        "node_splits": np.unique(np.searchsorted(kept, raw.node_splits)).astype(np.int32),
+        "config_nodes": np.searchsorted(kept, raw.node_config_ids).astype(np.int32),
+    }
 
 
 def _padded(raw: LayoutGraph, kept: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ class Cache:
         """Names of the graphs of the given source splits, sorted."""
         return sorted(self.table.filter(pl.col("split").is_in(splits))["graph"])
 
-    @property
+    @cached_property
     def counts(self) -> dict[str, int]:
         """How many configurations each graph's source file has."""
         return original_configurations(self.table)

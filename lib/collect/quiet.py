@@ -72,8 +72,13 @@ class TimingCore:
 def _start_watcher(core: int, clear: str) -> subprocess.Popen:
     """In a session of its own, so that a kill of the collector's process group spares it."""
     command = [sys.executable, "-m", "lib.collect.quiet", str(core), clear]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, start_new_session=True, **pipes)
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 @contextmanager

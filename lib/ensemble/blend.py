@@ -3,17 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
+from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
 from lib.files.results import AGAIN, read_fold_metrics
 from lib.files.schema import expect
 from lib.files.scores import check_graphs, mean_scores, read_score_rows
-from lib.ranking.folds import fold_number
+from lib.ranking.blending import blend_frames, choose_folds
+from lib.ranking.folds import fold_number, splits_of_fold
+from lib.settings import Settings
 
 COLUMNS = ("split", "graph", "config", "permutation", "score")
+
+
+@dataclass(frozen=True)
+class Folds:
+    """What the folds of a collection left.
+
+    Attributes:
+        validation: score of each fold, by fold.
+        best: the folds that are blended, best first.
+        scores: of each fold, see :func:`read_scores`.
+        method: how scores are blended, a key of :data:`lib.ranking.blending.METHODS`.
+    """
+
+    validation: dict[int, float]
+    best: list[int]
+    scores: dict[int, pl.DataFrame]
+    method: str
+
+    def blended(self, split: str) -> pl.DataFrame:
+        """``graph, config, score`` of a split: of the best folds, but for ``valid``, where each
+        fold has graphs of its own."""
+        folds = list(self.scores) if split == "valid" else self.best
+        frames = [self.scores[fold].filter(pl.col("split") == split) for fold in folds]
+        return blend_frames(frames, self.method)
+
+
+def read_folds(folder: Path, cache: Cache, settings: Settings, count: int | None) -> Folds:
+    """Read what the folds left, and choose the best of them.
+
+    Args:
+        folder: of the collection's results.
+        cache, settings: of the collection.
+        count: use folds 0 to ``count`` - 1; ``None`` for all that are there.
+
+    Raises:
+        UserError: if a fold is missing.
+        DataError: if a file of one is damaged, or about another cache.
+    """
+    files = fold_files(folder / "scores", count)
+    validation = {
+        fold: validation_score(folder / f"fold_{fold}", cache.fingerprint, settings.metric)
+        for fold in files
+    }
+    learning, test = cache.names("train", "valid"), cache.names("test")
+    scores = {
+        fold: read_scores(path, splits_of_fold(learning, test, fold, settings), cache.counts)
+        for fold, path in files.items()
+    }
+    best = choose_folds(validation, settings.best_folds)
+    return Folds(validation, best, scores, settings.blending)
 
 
 def fold_files(folder: Path, count: int | None) -> dict[int, Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from lib.cache.reader import Cache
 from lib.ranking.kinds import Kind
 from lib.ranking.metrics import Metric, mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
-from lib.ranking.truth import Truth, column_by_graph
+from lib.ranking.truth import CachedLabels, Truth, column_by_graph
 
 
 def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
@@ -26,6 +26,17 @@ def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
         if len(lengths) == 1 and lengths.pop() >= 2:
             found[name] = ceiling_of(np.array(rounds.to_list()))
     return found
+
+
+def evaluate_all(
+    blended: Mapping[str, pl.DataFrame],
+    cache: Cache,
+    measurements: pl.DataFrame | None,
+    kind: Kind,
+) -> dict[str, dict[str, Any]]:
+    """:func:`evaluate` of each section's blended scores, by section."""
+    truth, ceiling = Truth(CachedLabels(cache), measurements), ceilings(measurements)
+    return {name: evaluate(scores, cache, truth, ceiling, kind) for name, scores in blended.items()}
 
 
 def evaluate(
@@ -59,10 +70,10 @@ def evaluate(
     return {"mean": mean_metrics(list(graphs.values())), "graphs": graphs} if graphs else {}
 
 
-def summary_table(sections: Iterable[tuple[str, dict[str, Any]]], columns: Sequence[Metric]) -> str:
+def summary_table(sections: Mapping[str, Mapping[str, Any]], columns: Sequence[Metric]) -> str:
     """The means of several evaluations as aligned text."""
     lines = [f"{'':<18}{'graphs':>7}" + "".join(f"{one.heading:>10}" for one in columns)]
-    for title, section in sections:
+    for title, section in sections.items():
         if section:
             mean = section["mean"]
             cells = [one.plain(mean.get(one.key)) for one in columns]

@@ -9,6 +9,8 @@ from lib.files.artifacts import read_json
 from lib.files.schema import expect
 
 AGAIN = "train again (02_train.py)"
+# The source's split, or a fold's, that each section of stage 4's ``metrics.json`` is about.
+SPLIT_OF = {"training": "train", "validation": "valid", "test": "test"}
 SETTINGS = {
     "collection?": str,
     "model?": str,

@@ -72,10 +72,16 @@ def _compile(folder: Path) -> Path:
     os.environ["PATH"] = os.pathsep.join(programs)
     name = "tgraph_native"
     files = [str(path) for path in sorted(HERE.glob("*.cpp"))]
-    where = {"build_directory": str(folder), "is_python_module": False}
     # The one path that torch does not quote: the environment's may have blanks.
     cpp_extension.TORCH_LIB_PATH = shlex.quote(cpp_extension.TORCH_LIB_PATH)
-    cpp_extension.load(name, files, extra_cflags=FLAGS, extra_ldflags=LINKED, **where)
+    cpp_extension.load(
+        name,
+        files,
+        extra_cflags=FLAGS,
+        extra_ldflags=LINKED,
+        build_directory=str(folder),
+        is_python_module=False,
+    )
     return folder / f"{name}.so"
 
 

@@ -112,25 +112,40 @@ def write_cache(
             graph would be left out that is good once the disk is there again.
         DataError: if a file's content cannot be believed; with ``keep_going``, if none can.
     """
-    skipped: list[Skipped] = []
-    seen: set[str] = set()
     with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
         parts = temporary / PARTS
         parts.mkdir()
         with closing(_process_all(files, kind, settings, parts, jobs, keep_going)) as results:
-            for index, (file, rows) in enumerate(zip(files, progress(results), strict=True)):
-                if isinstance(rows, DataError):
-                    skipped.append(Skipped(file, rows))
-                else:
-                    _check_new(file, rows, seen)
-                    writer.extend(parts / str(index), rows)
-                shutil.rmtree(parts / str(index))
-        if skipped and not writer.rows:
-            raise skipped[0].error
+            skipped = _gather(writer, files, progress(results), parts)
         parts.rmdir()
         writer.finish(_manifest(writer.rows, skipped, settings))
     (path / MANIFEST).touch()  # also of a cache that stayed as it was: make goes by times
     return read_table(path), skipped
+
+
+def _gather(
+    writer: CacheWriter,
+    files: list[RawFile],
+    results: Iterable[list[Row] | DataError],
+    parts: Path,
+) -> list[Skipped]:
+    """Move each file's part of the cache to where it belongs; returns the files that have none.
+
+    Raises:
+        DataError: of the first of them, if all have none.
+    """
+    skipped: list[Skipped] = []
+    seen: set[str] = set()
+    for index, (file, rows) in enumerate(zip(files, results, strict=True)):
+        if isinstance(rows, DataError):
+            skipped.append(Skipped(file, rows))
+        else:
+            _check_new(file, rows, seen)
+            writer.extend(parts / str(index), rows)
+        shutil.rmtree(parts / str(index))
+    if skipped and not writer.rows:
+        raise skipped[0].error
+    return skipped
 
 
 def _check_new(file: RawFile, rows: list[Row], seen: set[str]) -> None:

@@ -109,8 +109,7 @@ def tile_references(runtimes: np.ndarray, kernel: CachedKernel) -> dict[str, flo
 
 def _beside(main: Metric, key: str, name: str, heading: str, explained: str) -> Metric:
     """A number on the scale of the one that counts, which does not depend on the scores."""
-    about = {"key": key, "name": name, "heading": heading, "explained": explained}
-    return replace(main, **about, compute=None)
+    return replace(main, key=key, name=name, heading=heading, explained=explained, compute=None)
 
 
 BASELINE = _beside(

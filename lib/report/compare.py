@@ -170,9 +170,9 @@ def _numbers(first: Experiment, second: Experiment) -> str:
             one, other = (side.values(section, metric.key) for side in (first, second))
             both = [n for n in names if n in one and n in other]
             if both:
-                values = [one[n] for n in both], [other[n] for n in both]
-                found = paired(*values, metric.higher_is_better)
-                means = [metric.text(sum(side) / len(side)) for side in values]
+                before, after = [one[n] for n in both], [other[n] for n in both]
+                found = paired(before, after, metric.higher_is_better)
+                means = [metric.text(sum(side) / len(side)) for side in (before, after)]
                 change = metric.text(found.difference.value, True)
                 error = metric.text(found.difference.error)
                 p = p_text(found.permutation)

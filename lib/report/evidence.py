@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from lib.files.results import SPLIT_OF
 from lib.files.scores import read_score_rows
 from lib.ranking.blending import KEYS, blend_frames
 from lib.report.experiment import Experiment
@@ -60,17 +61,22 @@ def examples(
     for place, graph in chosen.items():
         own = known.filter(pl.col("graph") == graph).sort("config")
         if len(own) and graph not in {one.graph for one in found}:
-            arrays = own["score"].to_numpy(), own["runtime"].to_numpy().astype(float)
-            found.append(Example(place, graph, metrics[graph][main.key], *arrays))
+            example = Example(
+                place=place,
+                graph=graph,
+                value=metrics[graph][main.key],
+                scores=own["score"].to_numpy(),
+                runtimes=own["runtime"].to_numpy().astype(float),
+            )
+            found.append(example)
     return found
 
 
 def _scores(experiment: Experiment, section: str, graphs: set[str]) -> pl.DataFrame | None:
     """The section's folds blended as stage 4 does: ``graph, config, score, runtime``."""
-    split = {"validation": "valid", "training": "train"}.get(section, section)
     folds = experiment.measured if section == "validation" else experiment.blended
     paths = [experiment.folder / "scores" / f"fold_{fold}.parquet" for fold in folds]
-    wanted = (pl.col("split") == split) & pl.col("graph").is_in(sorted(graphs))
+    wanted = (pl.col("split") == SPLIT_OF[section]) & pl.col("graph").is_in(sorted(graphs))
     columns = (*KEYS, "score", "runtime")
     there = (read_score_rows(path, columns, wanted) for path in paths if path.exists())
     frames = [  # A configuration's score is its mean over permutations.

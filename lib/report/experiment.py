@@ -131,8 +131,13 @@ class Experiment:
 
 
 STUDY = {  # columns that every study has, beside the choices it is about
-    **{"study": "text", "graphs": "integer", "score": "number", "standard_error": "number?"},
-    **{"difference": "number", "difference_standard_error": "number?", "default": "flag"},
+    "study": "text",
+    "graphs": "integer",
+    "score": "number",
+    "standard_error": "number?",
+    "difference": "number",
+    "difference_standard_error": "number?",
+    "default": "flag",
 }
 NO_SETTINGS = ("data", "identity", "fold", "collection")
 

@@ -86,7 +86,7 @@ class Figure:
     def add(self, tag: str, look: str, title: str = "", text: str = "", **values: object) -> None:
         """An element of class ``look``; ``title`` appears when it is pointed at."""
         inner = Markup("<title>{}</title>").format(_text(title)) if title else Markup()
-        about = attributes(**{"class": look}, **values)
+        about = attributes(class_=look, **values)
         self.parts.append(Markup("<{0}{1}>{2}</{0}>").format(tag, about, inner + _text(text)))
 
     def line(self, look: str, x1: float, y1: float, x2: float, y2: float) -> None:
@@ -130,18 +130,24 @@ class Figure:
 
     def render(self, look: str = "") -> Markup:
         """The ``<svg>`` element, of a class ``look``."""
-        size = {"viewBox": f"0 0 {self.width:g} {self.height:g}"}
-        if self.stretched:
-            size["preserveAspectRatio"] = "none"
-        about = attributes(**{"class": f"figure {look}"}, **size, role="img", aria_label=self.label)
+        about = attributes(
+            class_=f"figure {look}",
+            viewBox=f"0 0 {self.width:g} {self.height:g}",
+            preserveAspectRatio="none" if self.stretched else None,
+            role="img",
+            aria_label=self.label,
+        )
         return Markup("<svg{}>{}</svg>").format(about, Markup().join(self.parts))
 
 
 def attributes(**values: object) -> Markup:
-    """Attributes of an element, each after a blank; underscores in names become dashes."""
+    """Attributes of an element, each after a blank, without those that are ``None``.
+
+    Underscores in names become dashes; one at the end, as of ``class_``, is dropped.
+    """
     each = Markup(' {}="{}"')
-    named = ((name.replace("_", "-"), value) for name, value in values.items())
-    return Markup().join(each.format(name, _value(value)) for name, value in named)
+    named = ((name.rstrip("_").replace("_", "-"), value) for name, value in values.items())
+    return Markup().join(each.format(n, _value(v)) for n, v in named if v is not None)
 
 
 def shortened(text: str, most: int) -> str:

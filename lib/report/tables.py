@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lib.files.terminal import duration, readable
@@ -61,12 +61,11 @@ def savings(experiment: Experiment) -> Table | None:
     rows = []
     for name, before, after in SIZES:
         if before in frame.columns and after in frame.columns:
-            sizes = int(frame[before].sum()), int(frame[after].sum())
-            rows.append(_saving(name, *sizes, f"{sizes[0]:,}", f"{sizes[1]:,}"))
+            rows.append(_saving(name, int(frame[before].sum()), int(frame[after].sum())))
     if "source_bytes" in frame.columns:
         files = experiment.cache.iterdir()
-        sizes = int(frame["source_bytes"].sum()), sum(p.stat().st_size for p in files)
-        rows.append(_saving("bytes", *sizes, readable(sizes[0]), readable(sizes[1])))
+        now = sum(path.stat().st_size for path in files)
+        rows.append(_saving("bytes", int(frame["source_bytes"].sum()), now, readable))
     return Table(["", "before", "after", "ratio", "kept"], rows)
 
 
@@ -116,9 +115,17 @@ def settings(experiment: Experiment) -> Table:
     return Table(["setting", "value"], [[key, str(value)] for key, value in values.items()])
 
 
-def _saving(name: str, before: int, after: int, *shown: str) -> list[str]:
+def _saving(
+    name: str, before: int, after: int, text: Callable[[int], str] = "{:,}".format
+) -> list[str]:
     share = after / max(1, before)
-    return [name, *shown, f"{before / max(1, after):.1f}×", bar(share, f"{share:.0%} kept")]
+    return [
+        name,
+        text(before),
+        text(after),
+        f"{before / max(1, after):.1f}×",
+        bar(share, f"{share:.0%} kept"),
+    ]
 
 
 def _machines(experiment: Experiment) -> list[str]:

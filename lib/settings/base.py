@@ -78,7 +78,11 @@ class Settings:
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.
     weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *("collection", "model", "seed", "folds_total", "keep_together"),
+        "collection",
+        "model",
+        "seed",
+        "folds_total",
+        "keep_together",
     )
 
     collection: str

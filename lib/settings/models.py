@@ -20,8 +20,12 @@ class SageSettings(Settings):
     """Networks of GraphSAGE blocks with attention across channels: TGraph's and the tiles'."""
 
     weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *(*Settings.weights_depend_on, "channels", "blocks"),
-        *("opcode_channels", "layout_channels", "squeeze"),
+        *Settings.weights_depend_on,
+        "channels",
+        "blocks",
+        "opcode_channels",
+        "layout_channels",
+        "squeeze",
     )
 
     # network (2.3)
@@ -86,7 +90,10 @@ class PlusSettings(LayoutCollection):
 
     input: ClassVar[str] = "copies"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *(*LayoutCollection.weights_depend_on, "channels", "members", "propagation"),
+        *LayoutCollection.weights_depend_on,
+        "channels",
+        "members",
+        "propagation",
     )
 
     model: str = setting("tgraph-plus", "network: learned costs of layout copies")
@@ -136,7 +143,10 @@ class AttentionSettings(PoolingSettings):
     """Graph attention over the whole graph with gradients everywhere: the thesis' *GAT*."""
 
     weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *(*PoolingSettings.weights_depend_on, "channels", "layers", "heads"),
+        *PoolingSettings.weights_depend_on,
+        "channels",
+        "layers",
+        "heads",
     )
 
     model: str = setting("gat", "network: graph attention on the whole graph")
@@ -169,7 +179,9 @@ class SegmentSettings(AttentionSettings):
     """Graph segment training (algorithm 1 of the GST thesis)."""
 
     weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *(*AttentionSettings.weights_depend_on, "segment_nodes", "cut"),
+        *AttentionSettings.weights_depend_on,
+        "segment_nodes",
+        "cut",
     )
 
     model: str = setting("gst", "network: graph attention on segments")

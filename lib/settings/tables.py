@@ -163,7 +163,7 @@ def cache_of(results: Path, about: dict[str, Any]) -> Path:
     if kind is None:
         return results / "cache"
     given = {key: about[key] for key in kind.cache_depends_on if key in about}
-    return results.parent / kind(**{"collection": collection, **given}).cache
+    return results.parent / kind(**(given | {"collection": collection})).cache
 
 
 def check_collection(name: str) -> None:

@@ -141,9 +141,11 @@ def _number(value: float | None) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Score each submission, write the table of all, and rank them if they are several."""
     description, _, _ = __doc__.partition("\n\n    python")
-    form = argparse.RawDescriptionHelpFormatter
-    about = {"description": description, "formatter_class": form}
-    parser = Parser(prog="python -m lib.submit.leaderboard", **about)
+    parser = Parser(
+        prog="python -m lib.submit.leaderboard",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("submissions", type=Path, nargs="*", help="default: that of --outputs")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")

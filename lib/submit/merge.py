@@ -124,27 +124,12 @@ def _missing(
 
 def main(arguments: list[str] | None = None) -> None:
     """Merge, or say in one line what is missing."""
-    description, _, _ = __doc__.partition("\n\n    python")
-    form = argparse.RawDescriptionHelpFormatter
-    about = {"description": description, "formatter_class": form}
-    parser = Parser(prog="python -m lib.submit.merge", **about)
-    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
-    parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")
-    parser.add_argument("--partial", action="store_true", help="write what there is")
-    parser.add_argument("--official", action="store_true", help="check the official 894 rows")
-    known = sorted(name for models in settings.MODELS.values() for name in models)
-    parser.add_argument("--model", choices=known, help="whose, of kinds that have it")
-    args = parser.parse_args(arguments)
-
+    args = _parsed(arguments)
     wanted = check_sample(args.sample) if args.sample else None
-    given = args.outputs, args.data, args.model
-    collections = [find_collection(name, *given) for name in identifiers()]
-    downloaded = settings.DOWNLOADED.resolve()
-    official = args.official or any(
-        one.root and one.root.path.resolve() == downloaded and one.file.exists()
-        for one in collections
-    )
+    collections = [
+        find_collection(name, args.outputs, args.data, args.model) for name in identifiers()
+    ]
+    official = args.official or _of_downloaded_data(collections)
     merged = merge(collections, wanted, official and not wanted)
     missing = "missing: " + "; ".join(merged.missing) if merged.missing else ""
     if missing and not args.partial:
@@ -155,7 +140,8 @@ def main(arguments: list[str] | None = None) -> None:
     firsts = [next(iter(models)) for models in settings.MODELS.values()]
     other = f"@{args.model}" if args.model and args.model not in firsts else ""
     path = args.outputs / f"submission{other}.csv"
-    write_submission(path, [(n, ";".join(map(str, o.tolist()))) for n, o in merged.entries.items()])
+    entries = merged.entries.items()
+    write_submission(path, [(name, ";".join(map(str, order.tolist()))) for name, order in entries])
     if missing:
         print(missing)
     total = len(wanted) if wanted else OFFICIAL_TOTAL
@@ -164,6 +150,32 @@ def main(arguments: list[str] | None = None) -> None:
     print(
         f"submission: {len(merged.entries)} rows{of if official or wanted else ''}, "
         f"{parts} of {len(OFFICIAL_TEST)} collections; wrote {path}"
+    )
+
+
+def _parsed(arguments: list[str] | None) -> argparse.Namespace:
+    description, _, _ = __doc__.partition("\n\n    python")
+    parser = Parser(
+        prog="python -m lib.submit.merge",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
+    parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
+    parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")
+    parser.add_argument("--partial", action="store_true", help="write what there is")
+    parser.add_argument("--official", action="store_true", help="check the official 894 rows")
+    known = sorted(name for models in settings.MODELS.values() for name in models)
+    parser.add_argument("--model", choices=known, help="whose, of kinds that have it")
+    return parser.parse_args(arguments)
+
+
+def _of_downloaded_data(collections: Iterable[Collection]) -> bool:
+    """Whether a submission is of the official data, where `make download` puts them."""
+    downloaded = settings.DOWNLOADED.resolve()
+    return any(
+        one.root is not None and one.root.path.resolve() == downloaded and one.file.exists()
+        for one in collections
     )
 
 

@@ -131,9 +131,12 @@ def _check_links(root: Path, tables: dict[str, pl.DataFrame], devices: int) -> N
     """Every number that points into another table points at a row of it; latencies are times."""
     tasks, programs = len(tables["tasks"]), len(tables["programs"])
     links = (
-        *(("networks", "task", tasks), ("programs", "task", tasks)),
-        *(("latencies", "program", programs), ("latencies", "device", devices)),
-        *(("unscheduled", "task", tasks), ("unscheduled", "device", devices)),
+        ("networks", "task", tasks),
+        ("programs", "task", tasks),
+        ("latencies", "program", programs),
+        ("latencies", "device", devices),
+        ("unscheduled", "task", tasks),
+        ("unscheduled", "device", devices),
     )
     for table, column, count in links:
         _check_range(root, table, column, tables[table][column], 0, count - 1)

@@ -28,8 +28,12 @@ PREFIXES = {  # of features' names: their range
     **{
         f"convolution_dim_numbers_{tensor}_dim": COUNTS
         for tensor in (
-            *("input_batch", "input_feature", "kernel_input_feature", "kernel_output_feature"),
-            *("output_batch", "output_feature"),
+            "input_batch",
+            "input_feature",
+            "kernel_input_feature",
+            "kernel_output_feature",
+            "output_batch",
+            "output_feature",
         )
     },
 }

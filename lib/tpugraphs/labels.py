@@ -8,6 +8,7 @@ import numpy as np
 
 from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
+from lib.tpugraphs.arrays import read_arrays
 from lib.tpugraphs.convert import safe_stems
 from lib.tpugraphs.npz import TileKernel, stem
 from lib.tpugraphs.protobuf import read_protobuf
@@ -51,7 +52,7 @@ def _npz_runtimes(path: Path) -> np.ndarray:
         headers = {RUNTIME: _runtime_header(path, members)}
         if NORMALIZER in members:
             headers[NORMALIZER] = archive.read_header(members[NORMALIZER])
-        arrays = archive.read_arrays(members, headers)
+        arrays = read_arrays(members, headers)
     times = checks.runtimes(path, RUNTIME, arrays[RUNTIME])
     if NORMALIZER not in arrays:
         return times

@@ -16,6 +16,7 @@ import numpy as np
 
 from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
+from lib.tpugraphs.arrays import iter_chunks, read_arrays
 from lib.tpugraphs.features import check_integers
 
 SUFFIXES = (".npz", ".pb")
@@ -120,12 +121,12 @@ def open_layout(path: Path | str) -> Iterator[tuple[LayoutGraph, Iterator[np.nda
         headers = _headers(path, members, checks.LAYOUT_SPEC, ("node_splits",))
         lengths = _layout_lengths(path, headers)
         header = headers.pop("node_config_feat")
-        arrays = archive.read_arrays(members, headers)
+        arrays = read_arrays(members, headers)
         arrays.setdefault("node_splits", np.array([0, lengths["n"]]))
         arrays["node_config_feat"] = np.empty((0, lengths["k"], checks.LAYOUT_FEATURES), np.int8)
         graph = LayoutGraph(stem(path), **_layout_values(path, arrays))
         rows = _rows_per_chunk(header)
-        yield graph, archive.iter_chunks(members["node_config_feat"], header, rows)
+        yield graph, iter_chunks(members["node_config_feat"], header, rows)
 
 
 def read_tile(path: Path | str) -> TileKernel:
@@ -137,7 +138,7 @@ def read_tile(path: Path | str) -> TileKernel:
     with archive.open_members(path) as members:
         headers = _headers(path, members, checks.TILE_SPEC, (NORMALIZERS,))
         _tile_lengths(path, headers)
-        arrays = archive.read_arrays(members, headers)
+        arrays = read_arrays(members, headers)
     arrays.setdefault(NORMALIZERS, np.zeros(len(arrays["config_runtime"]), np.int64))
     return TileKernel(stem(path), **_tile_values(path, arrays))
 

@@ -14,6 +14,7 @@ import numpy as np
 from lib.files.errors import DataError
 from lib.files.regular import read_regular
 from lib.tpugraphs import archive, checks
+from lib.tpugraphs.arrays import read_arrays
 from lib.tpugraphs.npz import LayoutGraph, read_layout, stem
 from lib.tpugraphs.protobuf import (
     MAX_BYTES,
@@ -102,7 +103,7 @@ def _npz_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarra
             raise DataError(path, FEATURES, found, "configurations (c, k, 18)")
         headers = {k: archive.read_header(members[k]) for k in (SITES, FEATURES) if k in members}
         checks.check_shapes(path, CANDIDATES, {SITES: own, **headers})
-        arrays = archive.read_arrays(members, headers)
+        arrays = read_arrays(members, headers)
     ids = checks.config_ids(path, arrays.get(SITES, own), len(program.graph.node_opcode))
     return ids, checks.layout_codes(path, arrays[FEATURES])
 

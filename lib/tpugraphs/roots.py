@@ -19,12 +19,18 @@ PUNCTUATION = ',:;"'  # of a submission
 MEASUREMENTS = "measurements.parquet"
 PROGRAMS = "programs.parquet"
 FAMILIES = {
-    **{"collection": "text", "graph": "text", "family": "text"},
+    "collection": "text",
+    "graph": "text",
+    "family": "text",
     "family_in_training": "flag",
 }
 MEASURED = {
-    **{"collection": "text", "split": "text", "graph": "text", "config": "integer"},
-    **{"runtime": "number", "rounds": "list of integer"},
+    "collection": "text",
+    "split": "text",
+    "graph": "text",
+    "config": "integer",
+    "runtime": "number",
+    "rounds": "list of integer",
 }
 LONGEST = 2**63 - 1
 POSITIVE = "positive nanoseconds"

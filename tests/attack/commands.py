@@ -10,8 +10,17 @@ from lib import settings
 
 # What can be attacked. (`outputs`: what a command is about to write, where it did so before.)
 TARGETS = (
-    *("raw", "measurements", "program", "candidates", "cache", "fold", "scores", "record"),
-    *("csv", "outputs", "flags"),
+    "raw",
+    "measurements",
+    "program",
+    "candidates",
+    "cache",
+    "fold",
+    "scores",
+    "record",
+    "csv",
+    "outputs",
+    "flags",
 )
 LAYOUT, TILE = "layout-xla-default", "tile-xla"
 DATA, PROGRAMS, OUTPUTS, TRACE = "data", "programs", "outputs", "trace.txt"
@@ -141,8 +150,10 @@ def _train(at: Place) -> Command:
         ("02_train.py", *at.flags, "--fold", "0"),
         {"cache": (f"{at.cache}/*",), "fold": (f"{fold}/*",)},
         (
-            *(*results, *(f"{fold}/{name}" for name in beside)),
-            *(f"{at.results}/stages/train_0.json", at.lock(fold)),
+            *results,
+            *(f"{fold}/{name}" for name in beside),
+            f"{at.results}/stages/train_0.json",
+            at.lock(fold),
         ),
         results,
     )

@@ -30,8 +30,11 @@ SHOWN_BYTES = 1 << 20  # of what a command says, that are read back
 # Threads of libraries would outlive no fork; W&B would write into the tree.
 ENVIRONMENT = {
     **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
-    **{"POLARS_MAX_THREADS": "1", "WANDB_MODE": "disabled", "PYTHONHASHSEED": "0"},
-    **{"NO_COLOR": "1", "EXPERIMENT": ""},
+    "POLARS_MAX_THREADS": "1",
+    "WANDB_MODE": "disabled",
+    "PYTHONHASHSEED": "0",
+    "NO_COLOR": "1",
+    "EXPERIMENT": "",
 }
 
 

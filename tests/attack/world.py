@@ -132,8 +132,12 @@ def write_rest(folder: Path) -> None:
     names = [f"test_{index}.v1" for index in range(SPLITS["test"])]
     rows = [
         {
-            **{"collection": LAYOUT, "split": "test", "graph": name, "config": config},
-            **{"runtime": 1000 + 10 * config, "rounds": [1000 + 10 * config, 1001 + 10 * config]},
+            "collection": LAYOUT,
+            "split": "test",
+            "graph": name,
+            "config": config,
+            "runtime": 1000 + 10 * config,
+            "rounds": [1000 + 10 * config, 1001 + 10 * config],
         }
         for name in names
         for config in range(CONFIGURATIONS)

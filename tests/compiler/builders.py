@@ -19,11 +19,16 @@ from lib.tpugraphs.opcodes import ID_OF_NAME
 PLAIN, OTHER, THIRD = (3, 2, 1, 0), (2, 3, 1, 0), (0, 1, 2, 3)
 SHAPE = (4, 8, 8, 16)
 NHWC = {  # dimension numbers of the usual convolution, and the output's
-    **{"input_batch_dim": 0, "input_feature_dim": 3},
-    **{"input_spatial_dims_0": 1, "input_spatial_dims_1": 2},
-    **{"kernel_spatial_dims_0": 0, "kernel_spatial_dims_1": 1},
-    **{"kernel_input_feature_dim": 2, "kernel_output_feature_dim": 3},
-    **{"output_batch_dim": 0, "output_feature_dim": 3},
+    "input_batch_dim": 0,
+    "input_feature_dim": 3,
+    "input_spatial_dims_0": 1,
+    "input_spatial_dims_1": 2,
+    "kernel_spatial_dims_0": 0,
+    "kernel_spatial_dims_1": 1,
+    "kernel_input_feature_dim": 2,
+    "kernel_output_feature_dim": 3,
+    "output_batch_dim": 0,
+    "output_feature_dim": 3,
 }
 
 

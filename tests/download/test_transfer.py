@@ -216,9 +216,19 @@ def test_silence_is_broken_off(site, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "url",
     (
-        *("", "a.tar", "file:///etc/passwd", "ftp://host/a", "http:///a", "http://host:port/a"),
-        *("http://me:secret@host/a", "http://host/a?b", "http://host/a b", "http://host/é"),
-        *("http://host/a\n", "http://[::1/a", "http://host:99999/a"),
+        "",
+        "a.tar",
+        "file:///etc/passwd",
+        "ftp://host/a",
+        "http:///a",
+        "http://host:port/a",
+        "http://me:secret@host/a",
+        "http://host/a?b",
+        "http://host/a b",
+        "http://host/é",
+        "http://host/a\n",
+        "http://[::1/a",
+        "http://host:99999/a",
     ),
 )
 def test_only_web_addresses(url):

@@ -248,14 +248,25 @@ def test_a_ceiling_that_only_some_graphs_have(cache, known):
 
 def test_summary_table():
     mean = {
-        **{"tau": 0.5, "baseline_tau": 0.25, "ordered_pair_accuracy": 0.75},
-        **{"top_1_slowdown": 0.1, "top_5_slowdown": 0.02, "top_10_slowdown": 0.0},
+        "tau": 0.5,
+        "baseline_tau": 0.25,
+        "ordered_pair_accuracy": 0.75,
+        "top_1_slowdown": 0.1,
+        "top_5_slowdown": 0.02,
+        "top_10_slowdown": 0.0,
     }
-    sections = [("validation", {"mean": mean, "graphs": {"a": {}}}), ("test", {})]
+    sections = {"validation": {"mean": mean, "graphs": {"a": {}}}, "test": {}}
     text = summary_table(sections, LAYOUT.columns)
     header, line = text.splitlines()
     assert header.split() == [
-        *("graphs", "tau", "baseline", "ceiling", "pairs", "top-1", "top-5", "top-10")
+        "graphs",
+        "tau",
+        "baseline",
+        "ceiling",
+        "pairs",
+        "top-1",
+        "top-5",
+        "top-10",
     ]
     assert line.split() == [
         "validation",

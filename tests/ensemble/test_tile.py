@@ -95,9 +95,7 @@ def test_evaluate(cache):
         assert row["random_top_1_slowdown"] == random_best(truth.runtimes(name), 1) - 1
     mean = np.mean([row["tile_score"] for row in found["graphs"].values()])
     assert found["mean"]["tile_score"] == pytest.approx(mean)
-    text = summary_table([("validation", found)], TILE.columns)
+    text = summary_table({"validation": found}, TILE.columns)
     header, line = text.splitlines()
-    assert header.split() == [
-        *("graphs", "M_tile", "random", "baseline", "top-1", "top-5", "top-10")
-    ]
+    assert header.split() == ["graphs", "M_tile", "random", "baseline", "top-1", "top-5", "top-10"]
     assert line.split()[:3] == ["validation", "2", f"{mean:.3f}"]

@@ -12,15 +12,19 @@ from lib.files.errors import UserError
 from tests.stages import REPOSITORY, SCRIPTS
 
 MODULES = (
-    *(
-        "lib.submit.leaderboard",
-        "lib.submit.merge",
-        "lib.submit.everything",
-        "lib.collect.xla.export",
-    ),
-    *("lib.report", "lib.report.compare", "lib.report.pictures", "lib.report.status"),
-    *("lib.collect.tvm", "lib.collect.tvm.export"),
-    *("lib.report.sync", "lib.tpugraphs.convert", "lib.download.download"),
+    "lib.submit.leaderboard",
+    "lib.submit.merge",
+    "lib.submit.everything",
+    "lib.collect.xla.export",
+    "lib.report",
+    "lib.report.compare",
+    "lib.report.pictures",
+    "lib.report.status",
+    "lib.collect.tvm",
+    "lib.collect.tvm.export",
+    "lib.report.sync",
+    "lib.tpugraphs.convert",
+    "lib.download.download",
 )
 
 

@@ -30,8 +30,14 @@ COLUMNS = [
     for place, name in enumerate(FEATURE_NAMES)
     if name.startswith(
         (
-            *("is_root", "shape_", "dimensions_", "window_window_reversal", "convolution_"),
-            *("feature_group", "batch_group", "layout_"),
+            "is_root",
+            "shape_",
+            "dimensions_",
+            "window_window_reversal",
+            "convolution_",
+            "feature_group",
+            "batch_group",
+            "layout_",
         )
     )
 ]

@@ -117,7 +117,11 @@ def test_the_cache_of_a_root(root, tmp_path):
     table = cache_at(tmp_path / "cache", root)
     assert len(raw_files(open_root(root), FOLDER)) == len(table) == 5
     assert table["graph"].to_list() == [
-        *("train_0.v1.0", "train_1.v1.0", "train_2.v1.0", "valid_0.v1.0", "test_0.v1.0")
+        "train_0.v1.0",
+        "train_1.v1.0",
+        "train_2.v1.0",
+        "valid_0.v1.0",
+        "test_0.v1.0",
     ]
     assert table["source_nodes"].to_list() == [30] * 5
     assert table["source_configurations"].to_list() == [20] * 5

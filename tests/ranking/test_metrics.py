@@ -130,7 +130,11 @@ def test_slowdown_of_nothing(runtimes, k):
 def test_names_and_means():
     rows = [ranking_metrics(np.arange(3), np.array(r)) for r in ([1, 2, 3], [3, 2, 1])]
     assert rows[0].keys() == {
-        *("tau", "ordered_pair_accuracy", "top_1_slowdown", "top_5_slowdown", "top_10_slowdown")
+        "tau",
+        "ordered_pair_accuracy",
+        "top_1_slowdown",
+        "top_5_slowdown",
+        "top_10_slowdown",
     }
     mean = mean_metrics(rows)
     assert mean["tau"] == pytest.approx(0)

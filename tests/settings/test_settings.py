@@ -109,9 +109,19 @@ def test_an_unknown_collection_like_none_lists_them_all():
 @pytest.mark.parametrize(
     "name",
     [
-        *("threads", "hops", "epochs", "configurations", "permutations", "best_folds"),
-        *("channels", "opcode_channels", "layout_channels", "squeeze", "validate_every"),
-        *("inference_configurations", "temperature"),
+        "threads",
+        "hops",
+        "epochs",
+        "configurations",
+        "permutations",
+        "best_folds",
+        "channels",
+        "opcode_channels",
+        "layout_channels",
+        "squeeze",
+        "validate_every",
+        "inference_configurations",
+        "temperature",
     ],
 )
 def test_what_must_be_positive(name):

@@ -13,7 +13,7 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from lib.files.errors import DataError
-from lib.tpugraphs import archive
+from lib.tpugraphs import arrays
 from lib.tpugraphs.npz import read_layout, read_tile
 from lib.tpugraphs.protobuf import MESSAGES, detect_kind
 from tests.tpugraphs.builders import (
@@ -209,7 +209,7 @@ def test_a_lack_of_memory_is_not_the_content(folder, monkeypatch):
     def full(*_: object) -> None:
         raise zlib.error("Error -4 while decompressing data: insufficient memory")
 
-    monkeypatch.setattr(archive._Content, "_piece", full)
+    monkeypatch.setattr(arrays._Content, "_piece", full)
     with pytest.raises(MemoryError):
         read_layout(folder / "layout.npz")
 

@@ -78,15 +78,18 @@ BAD = {  # name: (table, column that is named, what is found there)
     "runtime: all null": (measured().with_columns(runtime=None), "runtime", "an empty cell"),
     "runtime: infinite": (
         cast("runtime", pl.Float64).with_columns(runtime=pl.lit(np.inf)),
-        *("runtime of a", "inf"),
+        "runtime of a",
+        "inf",
     ),
     "runtime: nan": (
         cast("runtime", pl.Float64).with_columns(runtime=pl.lit(np.nan)),
-        *("runtime of a", "nan"),
+        "runtime of a",
+        "nan",
     ),
     "runtime: too large": (
         cast("runtime", pl.UInt64).with_columns(runtime=pl.lit(2**64 - 1, pl.UInt64)),
-        *("runtime of a", "18446744073709551615"),
+        "runtime of a",
+        "18446744073709551615",
     ),
     "rounds: null": (with_cell("rounds", None), "rounds", "an empty cell"),
     "rounds: a null": (with_cell("rounds", [7, None]), "rounds of b", "[7, None]"),

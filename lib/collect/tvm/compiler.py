@@ -57,19 +57,18 @@ class Scheduled:
 
 def _space() -> meta_schedule.space_generator.PostOrderApply:
     """MetaSchedule's rules for CPUs; vectors and unrolling are kept short, for LLVM's sake."""
-    inline = {
-        "into_producer": False,
-        "into_consumer": True,
-        "inline_const_tensor": True,
-        "disallow_if_then_else": True,
-        "require_injective": True,
-        "require_ordered": True,
-        "disallow_op": ["tirx.exp"],
-    }
     reuse = schedule_rule.ReuseType("may", [1, 2], "global")
     rules = [
         schedule_rule.InlineConstantScalars(),
-        schedule_rule.AutoInline(**inline),
+        schedule_rule.AutoInline(
+            into_producer=False,
+            into_consumer=True,
+            inline_const_tensor=True,
+            disallow_if_then_else=True,
+            require_injective=True,
+            require_ordered=True,
+            disallow_op=["tirx.exp"],
+        ),
         schedule_rule.AddRFactor(max_jobs_per_core=16, max_innermost_factor=64),
         schedule_rule.MultiLevelTiling("SSRSRS", None, 64, None, None, reuse),
         schedule_rule.ParallelizeVectorizeUnroll(16, MOST_VECTOR_LANES, list(UNROLL_STEPS), True),

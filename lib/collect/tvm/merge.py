@@ -122,8 +122,8 @@ def _latencies(old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFra
     apart = ((second / first).log().abs() > np.log1p(DISAGREEMENT)).fill_null(False)
     flags = pl.coalesce("flags", "flags_right") & ~np.int8(DISAGREE)
     marked = flags | pl.when(apart).then(pl.lit(DISAGREE, pl.Int8)).otherwise(pl.lit(0, pl.Int8))
-    columns = {"seconds": first, "again": second, "flags": marked}
-    return both.select("program", "device", **columns).sort("program", "device")
+    labels = both.select("program", "device", seconds=first, again=second, flags=marked)
+    return labels.sort("program", "device")
 
 
 def _ragged(table: str, old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFrame:

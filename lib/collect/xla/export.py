@@ -83,11 +83,7 @@ def export(
     folder, names = root / "npz" / "layout", ("measurements.parquet", "programs.parquet")
     if folder.exists() and not (root / names[0]).exists():
         raise UserError(f"{folder} is not of this command's making: choose another output folder")
-    found = [read_raw(path) for path in raw_files(collected)]
-    finished = [own for own in found if all(m.fewest_rounds >= fewest_rounds for m in own)]
-    measured = [one for own in finished for one in own]
-    if not measured:
-        raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
+    measured = _measured(collected, fewest_rounds)
     settled = settled_splits(root / names[1])
     splits = assign_splits(((m.source, m.name, m.family) for m in measured), settled=settled)
     results = tables(measured, splits)
@@ -104,6 +100,15 @@ def export(
         text = readme(measured, results[1], notes.read_text() if notes.exists() else "")
         stack.enter_context(atomic_file(root / "README.md")).write_text(text)
     return results
+
+
+def _measured(collected: Path, fewest_rounds: int) -> list[Measurements]:
+    """Those of programs that have enough rounds; :class:`UserError` if there are none."""
+    found = [read_raw(path) for path in raw_files(collected)]
+    finished = [own for own in found if all(m.fewest_rounds >= fewest_rounds for m in own)]
+    if not finished:
+        raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
+    return [one for own in finished for one in own]
 
 
 def raw_files(collected: Path) -> list[Path]:

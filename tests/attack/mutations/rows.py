@@ -9,14 +9,37 @@ from random import Random
 from tests.attack.mutations.values import TEXTS, content, shown
 
 ROWS = (
-    *("", ",", "a", "a,b,c", '"a,0",1', "layout:xla:default:none,0", "tile:xla:test_0.v1,0;0"),
-    *("tile:xla:test_0.v1,-1", "tile:nope:x,0", "layout:xla:default:test_0.v1,0;1;2", ":::,0"),
-    *("layout:xla:default:test_0.v1,", "x:y,0", "layout,0", "tile,1", "<svg onload=alert(1)>,0"),
+    "",
+    ",",
+    "a",
+    "a,b,c",
+    '"a,0",1',
+    "layout:xla:default:none,0",
+    "tile:xla:test_0.v1,0;0",
+    "tile:xla:test_0.v1,-1",
+    "tile:nope:x,0",
+    "layout:xla:default:test_0.v1,0;1;2",
+    ":::,0",
+    "layout:xla:default:test_0.v1,",
+    "x:y,0",
+    "layout,0",
+    "tile,1",
+    "<svg onload=alert(1)>,0",
 )
 NUMBERS = ("-1", "99", "1e3", "0x1", "²", "٣", "1_0", "", " 1", "+1", "9" * 30, "9" * 5000, "nan")
 CHARACTERS = (
-    *((",", ";"), (";", ","), ("\n", "\r\n"), ("\n", "\r"), ("\n", "\u2028"), (":", "/")),
-    *(("I", "\ufeffI"), (",", ',"'), ("\n", "\n\n"), ("1", "١"), ("\n", "\x00\n"), (";", ";;")),
+    (",", ";"),
+    (";", ","),
+    ("\n", "\r\n"),
+    ("\n", "\r"),
+    ("\n", "\u2028"),
+    (":", "/"),
+    ("I", "\ufeffI"),
+    (",", ',"'),
+    ("\n", "\n\n"),
+    ("1", "١"),
+    ("\n", "\x00\n"),
+    (";", ";;"),
 )
 
 
