@@ -1,11 +1,14 @@
 """The house: which room may import which, read from the imports of the tree.
 
 Rooms are the folders of ``lib/``; they stand on floors, and imports go down. A wing, which is a
-room of one stage, never imports another wing: wings meet in files.
+room of one stage, never imports another wing: wings meet in files. Functions and files are short
+enough to be read at once, and say what their settings are.
 """
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +33,18 @@ FLOORS = (  # from the ground up
 )
 WINGS = {"preprocess", "train", "infer", "ensemble", "collect"}
 NETWORKS_MAY_IMPORT = {"models", "native", "files"}
+MOST_LINES = 40  # of a function, from `def` to its end
+MOST_LINES_OF_FILE = 300
+REASON = "# longer: "  # on the line of a function's `def`: why it is longer
+NOT_YET_SHORT = {"lib/runs/stage.py: begin"}
+NOT_YET_TYPED = {  # files whose functions take settings of any type
+    "lib/models/__init__.py",
+    "lib/models/plus.py",
+    "lib/models/tgraph.py",
+    "lib/models/tile.py",
+    "lib/models/whole.py",
+    "lib/runs/stage.py",
+}
 Imports = dict[str, set[str]]  # of modules, as paths
 
 
@@ -93,6 +108,79 @@ def rings(imports: Imports) -> list[list[str]]:
     for path in sorted(imports):
         visit(path, [])
     return found
+
+
+def files_of_tree() -> Iterator[tuple[str, str]]:
+    """The scripts and the modules of ``lib/``: path and text."""
+    for path in (*sorted(ROOT.glob("0*.py")), *sorted((ROOT / "lib").rglob("*.py"))):
+        yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+
+
+def functions(text: str) -> Iterator[ast.FunctionDef]:
+    """Every function and method of a module."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def long_functions(path: str, text: str) -> list[str]:
+    """Functions of more than ``MOST_LINES`` lines that do not say why."""
+    lines = text.splitlines()
+    return [
+        f"{path}: {one.name}"
+        for one in functions(text)
+        if one.end_lineno - one.lineno + 1 > MOST_LINES and REASON not in lines[one.lineno - 1]
+    ]
+
+
+def untyped_settings(path: str, text: str) -> list[str]:
+    """Functions with settings that nobody can look up: of any type, or of none."""
+    return [
+        f"{path}: {one.name}"
+        for one in functions(text)
+        for argument in (*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs)
+        if argument.arg == "settings"
+        and (argument.annotation is None or ast.unparse(argument.annotation) == "Any")
+    ]
+
+
+def test_functions_are_short() -> None:
+    found = {name for path, text in files_of_tree() for name in long_functions(path, text)}
+    assert found - NOT_YET_SHORT == set()
+
+
+def test_files_are_short() -> None:
+    lengths = {path: len(text.splitlines()) for path, text in files_of_tree()}
+    assert {path for path, length in lengths.items() if length > MOST_LINES_OF_FILE} == set()
+
+
+def test_settings_have_a_type() -> None:
+    found = {name for path, text in files_of_tree() for name in untyped_settings(path, text)}
+    assert {name for name in found if name.partition(":")[0] not in NOT_YET_TYPED} == set()
+
+
+def test_a_function_counts_from_its_def_to_its_end() -> None:
+    def function(lines: int, reason: str = "") -> str:
+        return f"@decorated\ndef f():{reason}\n" + "    x = 1\n" * (lines - 1)
+
+    assert long_functions("a.py", function(MOST_LINES)) == []
+    assert long_functions("a.py", function(MOST_LINES + 1)) == ["a.py: f"]
+    assert long_functions("a.py", function(MOST_LINES + 1, f"  {REASON}one table")) == []
+    method = "class A:\n" + "".join(f"    {line}\n" for line in function(41).splitlines())
+    assert long_functions("a.py", method) == ["a.py: f"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ("settings: Any", ["a.py: f"]),
+        ("*, settings", ["a.py: f"]),
+        ("settings: Settings", []),
+        ("values: Any", []),
+    ],
+)
+def test_settings_of_any_type_are_found(arguments: str, found: list[str]) -> None:
+    assert untyped_settings("a.py", f"def f({arguments}): ...") == found
 
 
 def test_no_module_is_loose() -> None:

@@ -5,11 +5,27 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Protocol
 
 from lib.files.errors import UserError
 
 TOGETHER = ("graph", "family")  # what is never split between folds
+
+
+class FoldSettings(Protocol):
+    """The settings that folds depend on; every :class:`lib.settings.Settings` has them."""
+
+    @property
+    def folds_total(self) -> int:
+        """How many there are."""
+
+    @property
+    def seed(self) -> int:
+        """Another seed, another deal."""
+
+    @property
+    def keep_together(self) -> str:
+        """What is never split, one of ``TOGETHER``."""
 
 
 def assign_folds(
@@ -49,13 +65,13 @@ def assign_folds(
     return folds
 
 
-def folds_of(names: Iterable[str], settings: Any) -> dict[str, int]:
+def folds_of(names: Iterable[str], settings: FoldSettings) -> dict[str, int]:
     """:func:`assign_folds` as a collection's settings say."""
     return assign_folds(names, settings.folds_total, settings.seed, settings.keep_together)
 
 
 def splits_of_fold(
-    learning: Iterable[str], test: Iterable[str], fold: int, settings: Any
+    learning: Iterable[str], test: Iterable[str], fold: int, settings: FoldSettings
 ) -> dict[str, list[str]]:
     """The graphs that are ``valid``, ``test`` and ``train`` to one fold, each sorted.
 

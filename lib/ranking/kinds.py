@@ -71,7 +71,9 @@ class Kind:
         beside = (self.baseline, self.ceiling, self.chance)
         return (self.main, *(one for one in beside if one is not None), *self.metrics[1:])
 
-    def measure(self, scores: np.ndarray, runtimes: np.ndarray, graph: Any) -> dict[str, float]:
+    def measure(
+        self, scores: np.ndarray, runtimes: np.ndarray, graph: CachedGraph | CachedKernel
+    ) -> dict[str, float]:
         """Every metric of a graph's scores, and the numbers to show beside them, by key.
 
         Args:

@@ -10,7 +10,7 @@ import netrc
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ import polars.selectors as cs
 
 if TYPE_CHECKING:
     import pandas
+    import wandb
 
 PROJECT = "tgraph"
 INIT_SECONDS = 30  # how long a server that does not answer may keep a stage from starting
@@ -62,7 +63,7 @@ class Tracker:
             "resume": "allow",
         }
         self.mode = "disabled"
-        self.run: Any = None
+        self.run: wandb.Run | None = None
 
     def start(self) -> Tracker:
         """Begin the run, unless ``WANDB_MODE=disabled``, which does not even import W&B."""
@@ -168,7 +169,7 @@ class Tracker:
             artifact.add_file(str(path))
         self.run.log_artifact(artifact)
 
-    def _attempt(self, action: Any, *args: Any, **keywords: Any) -> None:
+    def _attempt(self, action: Callable[..., object], *args: object, **keywords: object) -> None:
         try:
             action(*args, **keywords)
         except Exception as error:

@@ -7,10 +7,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib.files.errors import UserError
 from lib.ranking.folds import TOGETHER
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/ranking/blending.py
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
@@ -46,7 +49,7 @@ def _number_or(words: tuple[str, ...]) -> Callable[[str], int | str]:
     return parse
 
 
-def described(settings: Any) -> dict[str, Any]:
+def described(settings: DataclassInstance) -> dict[str, Any]:
     """The settings that results depend on, by name: what tells one run from another.
 
     Args:

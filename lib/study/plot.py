@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from lib.files.artifacts import atomic_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # study, horizontal axis, line, and what a line is called
 PANELS = (
@@ -37,7 +40,7 @@ def plot_study(path: Path, table: pl.DataFrame) -> None:
 
 
 def _panel(
-    axes: Any, table: pl.DataFrame, study: str, across: str, line: str, name: Callable[[Any], str]
+    axes: Axes, table: pl.DataFrame, study: str, across: str, line: str, name: Callable[[Any], str]
 ) -> None:
     own = table.filter(pl.col("study") == study)
     values = own[line].unique(maintain_order=True).to_list()

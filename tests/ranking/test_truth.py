@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from lib.preprocess.layout import compress
 
+from lib.cache.compress import compress
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import DataError
