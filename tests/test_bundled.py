@@ -33,7 +33,7 @@ def test_enough_programs_and_configurations(collection):
     assert 0.15 <= len(found["test"]) / len(everything) <= 0.25
     for graph in everything:
         assert len(graph.node_config_feat) >= FEWEST[collection.split("-")[2]], graph.name
-        assert detect_padding(graph.node_feat, graph.node_opcode) == -1
+        assert detect_padding(graph.node_feat) == -1
         assert (graph.node_config_feat == -1).all(axis=(1, 2)).any()  # the compiler's own layouts
 
 

@@ -256,7 +256,7 @@ def test_keep_going_names_and_skips(stage, good):
     assert "file: found" in cache.manifest["skipped"][1]["why"]
 
 
-def test_nothing_but_bad_files(stage, tmp_path):
+def test_nothing_but_bad_files(tmp_path):
     other = Stage(tmp_path)
     other.victim.parent.mkdir(parents=True)
     other.victim.write_bytes(b"no zip")

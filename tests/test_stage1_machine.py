@@ -70,7 +70,7 @@ def test_too_few_open_files_drop_no_graph(root, tmp_path):
     check_told(done, tmp_path, "Too many open files")
 
 
-def test_a_missing_file_is_no_bad_file(root, tmp_path):
+def test_a_missing_file_is_no_bad_file(tmp_path):
     """A link to a disk that is not there."""
     data = tmp_path / "data"
     write_collection(data, COLLECTION, train=2, valid=1, test=1)
@@ -122,7 +122,7 @@ def test_a_lack_of_memory_is_no_bad_file(tmp_path, monkeypatch, keep_going, kind
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_permissions_are_no_content(root, tmp_path, monkeypatch, jobs):
+def test_permissions_are_no_content(tmp_path, monkeypatch, jobs):
     """Root may read anything, so that the refusal is made up; other processes are told it too."""
     error = UnreadableError("a.npz", "file", "Permission denied", "a readable file")
     monkeypatch.setattr(collection, "_process", failing(error))

@@ -131,7 +131,7 @@ def test_one_program_is_ranked_by_a_model(outputs, model):
     assert rows[1].endswith(f",{order}")
 
 
-def test_out_of_memory_of_full_attention_is_one_line(outputs, tmp_path):
+def test_out_of_memory_of_full_attention_is_one_line(tmp_path):
     """A real refusal: the process may take less than the step's tensors."""
     write_collection(tmp_path / "data", COLLECTION, train=2, valid=2, test=0, nodes=2000)
     flags = ["--data", tmp_path / "data", "--outputs", tmp_path / "out", "--model", "gat"]

@@ -80,7 +80,7 @@ def _pruned(raw: LayoutGraph, hops: int | str) -> dict[str, np.ndarray]:
 
 def _padded(raw: LayoutGraph, kept: np.ndarray) -> np.ndarray:
     """-1 padded features of the kept nodes, (n', 140); the whole graph tells what is there."""
-    if detect_padding(raw.node_feat, raw.node_opcode) == -1:
+    if detect_padding(raw.node_feat) == -1:
         return raw.node_feat[kept]
     return pad_with_minus_one(raw.node_feat[kept], raw.node_opcode[kept])
 

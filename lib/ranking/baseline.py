@@ -15,8 +15,9 @@ from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.compiler.graph import TensorGraph
 from lib.compiler.operands import constrained_tensors
+from lib.tpugraphs.encoding import TILE_FEATURE_NAMES
 
-OUTPUT_TILE_COLUMN = 15  # of a tile configuration: product of output_bounds (FORMAT.md, section 7)
+OUTPUT_TILE_COLUMN = TILE_FEATURE_NAMES.index("output_bounds_product")
 
 
 def moved_bytes(graph: CachedGraph) -> np.ndarray:

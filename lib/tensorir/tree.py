@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-SERIAL, PARALLEL, VECTORIZED, UNROLLED, LEAF = range(5)
-LOOP_KINDS = ("serial", "parallel", "vectorized", "unrolled", "leaf")
+SERIAL, PARALLEL, VECTORIZED, UNROLLED, LEAF = range(5)  # kinds of nodes
 MARK = -1  # follows a leaf in the serialized tree
 NO_ROW = -1  # a leaf without features: it stores a constant, or another leaf stores there later
 COLUMNS = {
@@ -30,7 +29,7 @@ class Forest:
 
     Attributes:
         depth: (n,) int16, 0 for a node without a parent; a tree may have several of them.
-        kind: (n,) int8, an index into :data:`LOOP_KINDS`.
+        kind: (n,) int8, ``SERIAL`` to ``LEAF``.
         extent: (n,) int32, iterations of a loop, 1 for a leaf.
         unroll: (n,) int16, the most steps that the compiler is told to unroll inside, 0 if none.
         row: (n,) int16, which row of its program's features a leaf has, :data:`NO_ROW` for none

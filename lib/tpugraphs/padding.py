@@ -13,7 +13,7 @@ SHAPE_COLUMNS = slice(21, 27)  # shape_dimensions_0..5
 WINDOW_COUNTS = [91, 92]  # true and false window_reversal: together the window's dimensions
 
 
-def detect_padding(node_feat: np.ndarray, node_opcode: np.ndarray) -> int:
+def detect_padding(node_feat: np.ndarray) -> int:
     """Which fill the "leading only" columns have.
 
     The lists hold positions of dimensions, so a negative value in them can only be padding.
@@ -21,7 +21,6 @@ def detect_padding(node_feat: np.ndarray, node_opcode: np.ndarray) -> int:
 
     Args:
         node_feat: (n, 140) float.
-        node_opcode: (n,) integer; kept for symmetry, the features alone decide.
 
     Returns:
         -1, or 0 (also when nothing shows any padding).
@@ -48,7 +47,7 @@ def pad_with_minus_one(node_feat: np.ndarray, node_opcode: np.ndarray) -> np.nda
         (n, 140) of the same type, a copy; an equal copy if it was padded with -1 already.
     """
     padded = node_feat.copy()
-    if detect_padding(node_feat, node_opcode) == -1:
+    if detect_padding(node_feat) == -1:
         return padded
     rank = np.cumprod(node_feat[:, SHAPE_COLUMNS] != 0, axis=1).sum(axis=1)
     window = node_feat[:, WINDOW_COUNTS].sum(axis=1)

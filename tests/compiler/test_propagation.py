@@ -195,8 +195,12 @@ def test_numbers_of_layouts():
 def test_a_cycle_of_a_broken_file_is_left_out(edges):
     made, nodes = network()
     made.edges += edges
+    configurations = [[((), (), ())], [(OTHER, OTHER, ())]]
     for propagation in PROPAGATIONS:
-        effects_of(made, [nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]], propagation)
+        nothing, configured = effects_of(made, [nodes["first"]], configurations, propagation)
+        assert nothing == {"copies": set(), "off_layout": set()}
+        touched = {effect[0] for effects in configured.values() for effect in effects}
+        assert touched.isdisjoint({node for edge in edges for node in edge})
 
 
 @pytest.mark.parametrize("propagation", PROPAGATIONS)

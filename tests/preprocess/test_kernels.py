@@ -56,7 +56,7 @@ def test_kernels_survive_the_cache(tmp_path):
         assert np.array_equal(found.original, np.arange(len(kernel.config_runtime)))
 
 
-def test_zero_padded_features_are_padded_again(tmp_path):
+def test_zero_padded_features_are_padded_again():
     kernel = tile_kernel("k", 0)
     stock = np.where(kernel.node_feat < 0, 0, kernel.node_feat)
     found = compress(replace(kernel, node_feat=stock), "train").node_feat

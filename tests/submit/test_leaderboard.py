@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from lib.files.errors import DataError
 from lib.ranking.metrics import kendall_tau
-from lib.settings import BUNDLED, COLLECTIONS
+from lib.settings import BUNDLED
 from lib.submit.leaderboard import collection_means, kaggle_mean, score_submission
 from lib.submit.leaderboard import main as score_main
 from lib.tpugraphs.labels import count_configurations, read_runtimes
@@ -46,7 +47,6 @@ def data(tmp_path) -> Path:
     return root
 
 
-@pytest.mark.skipif("tile-xla" not in COLLECTIONS, reason="no such collection yet")
 def test_a_submission_over_a_labelled_split(tmp_path, data):
     files = sorted((data / "npz/layout/xla/default/valid").iterdir())
     truth = {path.name.removesuffix(".npz"): read_layout(path).config_runtime for path in files}
@@ -130,8 +130,19 @@ def test_a_bad_row_is_told(tmp_path, data, name):
 
 def test_only_labels_are_read(data, monkeypatch):
     path = next((data / "npz/tile/xla/train").iterdir())
+    opened = []
+    monkeypatch.setattr(
+        zipfile.ZipFile,
+        "open",
+        lambda self, info, *rest, real=zipfile.ZipFile.open: (
+            opened.append(info.filename) or real(self, info, *rest)
+        ),
+    )
     assert count_configurations(path) == {"train": 7}
+    assert set(opened) == {"config_runtime.npy"}
     assert read_runtimes(path)["train"].tolist() == [4, 2, 3, 10, 6, 5, 7]
+    assert set(opened) == {"config_runtime.npy", "config_runtime_normalizers.npy"}
+    monkeypatch.undo()
     np.savez(path.with_name("odd.npz"), config_runtime=np.ones((2, 2), np.int64))
     with pytest.raises(DataError, match="one dimension"):
         count_configurations(path.with_name("odd.npz"))

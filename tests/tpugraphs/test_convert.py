@@ -38,7 +38,7 @@ def test_layout_sample(shared, layout_golden, tmp_path):
         assert same_bits(value, layout_golden[key]), key
 
 
-def test_tile_sample(shared, tmp_path, layout_golden):
+def test_tile_sample(shared, tmp_path):
     done = run(shared / "op_tuning_data.pb", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "15 files" in done.stdout

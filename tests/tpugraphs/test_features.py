@@ -92,7 +92,7 @@ def test_a_feature_that_is_odd_is_taken(name):
     assert check_features("x", features) is features
 
 
-def test_a_tensor_of_more_elements_than_any(tmp_path):
+def test_a_tensor_of_more_elements_than_any():
     features = layout_graph().node_feat.copy()
     features[2, 21:27] = [2.0**30, 0, 2.0**20, 3, 1, 2.0**5]
     with pytest.raises(DataError, match=r"found a tensor of 1\.08086e\+17 elements at node 2"):

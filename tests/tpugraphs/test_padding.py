@@ -20,8 +20,8 @@ def check(golden):
     assert np.array_equal(rebuilt[:, REBUILT], official[:, REBUILT])
     assert np.array_equal(np.delete(rebuilt, REBUILT, 1), np.delete(plain, REBUILT, 1))
     assert same_bits(plain, before)
-    assert detect_padding(plain, opcode) == 0
-    assert detect_padding(rebuilt, opcode) == detect_padding(official, opcode) == -1
+    assert detect_padding(plain) == 0
+    assert detect_padding(rebuilt) == detect_padding(official) == -1
     assert same_bits(pad_with_minus_one(official, opcode), official)
 
 

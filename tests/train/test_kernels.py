@@ -183,7 +183,7 @@ def test_validation_is_the_tile_score_of_each_kernel(cache, tmp_path):
         assert score == pytest.approx(found["tile_score"])
 
 
-def test_a_network_that_diverged_has_no_validation(cache, tmp_path):
+def test_a_network_that_diverged_has_no_validation(cache):
     made = training(cache, epochs=1.0)
     with torch.no_grad():
         made.network.out.bias.fill_(float("nan"))

@@ -14,7 +14,7 @@ from lib.files.errors import UserError
 from lib.tensorir.features import WIDTH
 from lib.tensorir.tree import LEAF, NO_ROW, SERIAL, Forest, from_nodes, loop_nests
 
-OUTER_PRODUCT, LOOPS, UNROLL = -3, -2, -1  # columns that the tree can be checked against
+OUTER_PRODUCT, LOOPS = -3, -2  # columns that the tree can be checked against
 ANNOTATION = "pragma_auto_unroll_max_step"
 TOLERANCE = 1e-3  # of log2: features are single precision
 
