@@ -32,7 +32,7 @@ def main(stage: Stage) -> None:
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
 
-    files = raw_files(root, chosen.folder)
+    files, raw = raw_files(root, chosen.folder), root.sizes_and_times(chosen.folder)
     bar = partial(tqdm, total=len(files), desc="preprocess", unit="graph", disable=None)
     cache = args.outputs / chosen.cache
     about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
@@ -40,6 +40,7 @@ def main(stage: Stage) -> None:
     table, skipped = write_cache(cache, files, about, args.jobs, args.keep_going, bar, chosen.kind)
     data = read_manifest(cache)["fingerprint"]
     log_sizes(stage.begin("preprocess", args.outputs, chosen, data), table)
+    stage.note(raw=raw)
 
     for one in skipped:
         print(f"skipped: {one}", file=sys.stderr)

@@ -62,7 +62,8 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
         *(("VENV", value) for value in ("", "my venv", "a'b", "@a")),
         *(("FOLDS", value) for value in ("", "0", "-1", "1.5", "two", "1 2", "99999", "1)) ; ls")),
         *(("JOBS", value) for value in ("", "0", "many", "$(shell touch a)")),
-        *((name, "x") for name in ("PARTS", "CORES", "ROUNDS", "KIND")),
+        *((name, "x") for name in ("PARTS", "CORES", "ROUNDS", "KIND", "HOPS")),
+        *(("HOPS", value) for value in ("0", "-1", "1.5", "ALL")),
         *((name, "1; touch a") for name in ("SEED", "EPOCHS", "TTA", "HOPS", "KEEP_GOING")),
         *(("ARGS", value) for value in ("--a 'b", '"', "--a; touch a", "`touch a`", "a\ntouch a")),
         *(("ARGS", value) for value in ("--a #", "--a \\", "> a", "$(touch a)", "--model ..")),
@@ -173,14 +174,23 @@ def test_a_flag_that_decides_a_path_has_its_variable(pristine, flag, variable):
     assert told(pristine, "help", ARGS=near).returncode == 0
 
 
+def test_graphs_of_tiles_are_not_pruned(pristine):
+    done = told(pristine, "all", COLLECTION="tile-xla", HOPS=2)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "*** HOPS=2: the graphs of tile-xla are not pruned; leave it out. " in done.stderr
+
+
+def test_a_python_that_does_not_run_is_named(pristine):
+    done = told(pristine, "all", PYTHON="no-such-python")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "*** PYTHON=no-such-python: does not run. " in done.stderr
+
+
 @pytest.mark.parametrize(
     ("kind", "cores", "why"),
     [
         *(("", "0", ""), ("", "0,1", ""), ("layouts", "1,1", ""), ("programs", "0", "")),
-        *(
-            ("", value, "must be numbers of cores")
-            for value in ("", ",", "0,", "0,,1", "0 1", "-1")
-        ),
+        *(("", value, "must be numbers of cores") for value in (",", "0,", "0,,1", "0 1", "-1")),
         ("programs", "0,1", "programs are measured on one core"),
     ],
 )

@@ -1,28 +1,53 @@
 # What make asks before it does anything. Plain sh, for there may be no Python environment yet.
 #
+#   sh lib/runs/make.sh help OUT MAKEFILE ...    targets and variables, for people
 #   sh lib/runs/make.sh check NAME=VALUE ...     a line if the value of one of make's variables is no good
 #   sh lib/runs/make.sh stamps FOLDER MODE COLLECTION 'ROOT ...' NAME=TEXT ...
 #                                           what stages depend on beside files: a word each, or a line
 set -u
 LC_ALL=C
-TABLES=lib/settings/tables.py
 # Make splits at blanks and cannot quote, and these signs mean something to it or to the shell;
 # letters of any language do not.
 NOT_IN_PATHS='][:blank:][:cntrl:]!"#$%&'"'"'()*:;<=>?[\\^`{|}~'
 NOT_IN_WORDS=';&|<>()`$#\\'
 
-collections() { sed -n '/^OFFICIAL:/,/^}/s/^    "\([^"]*\)":.*/\1/p' $TABLES; }
-models() { sed -n '/^MODELS:/,/^}/s/.*"\([^"]*\)": [A-Z][A-Za-z]*}*,$/\1/p' $TABLES; }
+NEWLINE='
+'
+
+help() { # OUT MAKEFILE ...
+  bold= plain=
+  [ ! -t 1 ] || [ -n "${NO_COLOR-}" ] || { bold=$(printf '\033[1m') plain=$(printf '\033[0m'); }
+  echo "usage: make TARGET [VARIABLE=value ...]"
+  echo "start: ${bold}make all$plain, then open $1/report.html"
+  shift
+  awk -v bold="$bold" -v plain="$plain" '
+    /^##@ / { printf "\n%s%s%s\n", bold, substr($0, 5), plain }
+    /^[a-z-]+:.*## / { name = $0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s%s\n", name, $0 }
+  ' "$@"
+  printf "\n${bold}variables$plain\n"
+  cat <<'END'
+  COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla
+  FOLDS=5  JOBS=2                  how many folds to train, and how many at a time
+  MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/models.md)
+  EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
+  DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
+  EXPERIMENT=name                  what W&B groups runs by (else a fingerprint of the settings)
+  KEEP_GOING=1                     stage 1 leaves bad files out and says so
+  ARGS="--channels 256"            any other setting; 02_train.py --collection NAME --help lists them
+  WANDB_MODE=disabled  NO_COLOR=1  no W&B (offline without a key, online with one); no colour
+END
+}
 
 check() { # KIND before CORES
   kind=
   for given; do
     value=${given#*=}
+    case $value in *"$NEWLINE"*) fail "${given%%=*}: more than one line" ;; esac
     case $given in
-      COLLECTION=*) one_of "$given" $(collections) ;;
-      MODEL=*) one_of "$given" $(models) ;;
-      KIND= | PARTS= | ROUNDS= | DATA=) ;;
-      KIND=*) kind=$value && one_of "$given" layouts programs ;;
+      A=* | B=* | SAMPLE=* | PROGRAMS=* | NETWORKS=* | BASE_URL=*) ;; # quoted wherever they stand
+      KIND= | CORES= | PARTS= | ROUNDS= | DATA=) ;;
+      KIND=layouts | KIND=programs) kind=$value ;;
+      KIND=*) fail "$given: must be one of layouts programs" ;;
       CORES=*) cores "$value" ;;
       FOLDS=* | JOBS=* | PARTS=* | ROUNDS=*)
         case $value in
@@ -47,7 +72,7 @@ check() { # KIND before CORES
 
 cores() { # LIST, which programs have one of
   case $1 in
-    '' | ,* | *, | *,,* | *[!0-9,]*) fail "CORES=$1: must be numbers of cores, such as 1 or 0,1" ;;
+    ,* | *, | *,,* | *[!0-9,]*) fail "CORES=$1: must be numbers of cores, such as 1 or 0,1" ;;
     *,*) [ "$kind" != programs ] || fail "CORES=$1: programs are measured on one core" ;;
   esac
 }
@@ -64,15 +89,6 @@ flags() { # WORDS
       --fold) fail "FOLDS: say by it how many there are, not by --fold in ARGS, for files go by it" ;;
     esac
   done
-}
-
-one_of() { # NAME=VALUE KNOWN ...
-  given=$1
-  shift
-  for known; do
-    [ "$given" != "${given%%=*}=$known" ] || return 0
-  done
-  fail "$given: must be one of $*"
 }
 
 # A stamp is a file that changes exactly when its text does. Where nothing may change (MODE is

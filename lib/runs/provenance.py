@@ -18,8 +18,12 @@ def run_identity(about: Any) -> str:
 
     A training state is resumed only by a run of the same identity.
     """
-    files = [ROOT / path for path in sources_of(*PROGRAMS)]
-    return fingerprint_value({"about": about, "code": fingerprint_files(files, ROOT)})
+    return fingerprint_value({"about": about, "code": code_of(*PROGRAMS)})
+
+
+def code_of(*programs: str) -> str:
+    """Fingerprint of the files that some programs run, such as ``02_train.py``."""
+    return fingerprint_files([ROOT / path for path in sources_of(*programs)], ROOT)
 
 
 def versions() -> dict[str, str]:

@@ -25,11 +25,15 @@ from lib.files.artifacts import check_place, fingerprint_value, read_json, write
 from lib.files.errors import DataError
 from lib.files.locks import only_writer
 from lib.files.schema import expect
-from lib.runs.provenance import versions
+from lib.runs.provenance import code_of, versions
 from lib.runs.tracking import Tracker
 from lib.settings import described
 
 FOLDER = "stages"
+SCRIPTS = {
+    **{"preprocess": "01_preprocess.py", "train": "02_train.py"},
+    **{"infer": "03_infer.py", "ensemble": "04_ensemble.py"},
+}
 NAME_DIGITS = 6  # of an experiment that nobody has named
 RECORD = {  # what is read of one
     "stage": str,
@@ -40,6 +44,9 @@ RECORD = {  # what is read of one
     "settings?": dict,
     "data?": str,
     "run?": str,
+    "command?": [str],  # the flags of the run
+    "code?": str,  # the fingerprint of what the stage's script imports
+    "raw?": {str: [int]},  # of stage 1: size and time of each raw file
     "machine?": {"processor": str, "system": str, "cores": int},
 }
 SAME_RESULT = ("threads", "collection")  # settings that make no other experiment
@@ -102,6 +109,8 @@ class Stage:
             "experiment": experiment,
             "settings": chosen,
             "data": data,
+            "command": sys.argv[1:],
+            "code": code_of(SCRIPTS[name]),
             "versions": versions(),
             "machine": machine(),
         }

@@ -6,7 +6,7 @@ the dataclass of the model is also the command line's help.
 """
 
 from lib.settings.base import BLENDINGS, WEIGHTS_FILES, Settings, described
-from lib.settings.flags import BUNDLED, DOWNLOADED, ROOT, overrides_in, parser, resolve
+from lib.settings.flags import BUNDLED, DOWNLOADED, ROOT, overrides_in, parser, resolve, root_of
 from lib.settings.models import (
     CUTS,
     WHOLE,
@@ -65,6 +65,7 @@ __all__ = [
     "overrides_in",
     "parser",
     "resolve",
+    "root_of",
     "settings_class",
     "settings_for",
 ]

@@ -6,7 +6,7 @@ import argparse
 import dataclasses
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lib.files.command_line import Parser
 from lib.files.errors import UserError
@@ -20,7 +20,9 @@ from lib.settings.tables import (
     settings_class,
     settings_for,
 )
-from lib.tpugraphs.roots import DataRoot, find_root
+
+if TYPE_CHECKING:
+    from lib.tpugraphs.roots import DataRoot
 
 ROOT = Path(__file__).resolve().parents[2]  # the repository
 BUNDLED = ROOT / "data" / "xla-cpu"
@@ -96,11 +98,7 @@ def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
         UserError: for an unknown collection, a missing root, a value out of range, or more
             ``--folds``, if the stage has that flag, than there are.
     """
-    check_collection(args.collection)
-    plain = COLLECTIONS[args.collection](collection=args.collection)
-    to = (args.data or DOWNLOADED.relative_to(ROOT)) / "npz" / plain.folder / "train"
-    hint = plain.how_to_get.format(collection=plain.collection, folder=to)
-    root = find_root(args.data, plain.folder, (DOWNLOADED, BUNDLED), BUNDLED, hint)
+    root = root_of(args.collection, args.data)
     overrides = overrides_in(args)
     chosen = settings_for(args.collection, root.bundled, overrides)
     count, most = getattr(args, "folds", None), chosen.folds_total
@@ -110,6 +108,22 @@ def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
         print(settings_text(chosen, root, overrides))
         sys.exit()
     return chosen, root
+
+
+def root_of(collection: str, data: Path | None) -> DataRoot:
+    """The data root of a collection: ``data``, else the downloaded one, else the bundled one.
+
+    Raises:
+        UserError: for an unknown collection or a missing root.
+    """
+    # Late: Make asks for settings before there is an environment with the libraries of this one.
+    from lib.tpugraphs.roots import find_root
+
+    check_collection(collection)
+    plain = COLLECTIONS[collection](collection=collection)
+    to = (data or DOWNLOADED.relative_to(ROOT)) / "npz" / plain.folder / "train"
+    hint = plain.how_to_get.format(collection=collection, folder=to)
+    return find_root(data, plain.folder, (DOWNLOADED, BUNDLED), BUNDLED, hint)
 
 
 def settings_text(settings: Settings, root: DataRoot, overrides: dict[str, Any]) -> str:

@@ -68,6 +68,19 @@ class DataRoot:
                 raise UserError(f"{where}: {name}: {bad} in a graph's name; rename the file")
         return paths
 
+    def sizes_and_times(self, folder: Path) -> dict[str, list[int]]:
+        """Bytes and time (ns) of each raw file of a collection, by split and name.
+
+        What tells that a file was added, removed or changed, without any being read.
+
+        Raises:
+            UserError: as :meth:`files`.
+        """
+        found = {}
+        for path in (path for split in SPLITS for path in self.files(folder, split)):
+            found[f"{path.parent.name}/{path.name}"] = _size_and_time(path)
+        return found
+
     def measurements(self, collection: str) -> pl.DataFrame | None:
         """True runtimes and their rounds, kept apart from the npz files; ``None`` if not there.
 
@@ -176,6 +189,14 @@ def _raw_files(folder: Path) -> list[Path]:
         for path in _visible(folder.glob(f"*{suffix}")):
             by_name.setdefault(path.name.removesuffix(suffix), path)
     return [by_name[name] for name in sorted(by_name)]
+
+
+def _size_and_time(path: Path) -> list[int]:
+    try:
+        about = path.stat()
+    except OSError:  # whoever reads it says why it cannot be
+        return [-1, 0]
+    return [about.st_size, about.st_mtime_ns]
 
 
 def _visible(paths: Iterable[Path]) -> list[Path]:

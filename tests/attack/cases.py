@@ -168,8 +168,6 @@ def _run(
     attacked: Attacked, command: Command, words: Sequence[str], kinds: set[str], tree: Path
 ) -> tuple[Verdict, runner.Outcome]:
     before: Snapshot = snapshot(tree)
-    stdin = tree / command.stdin if command.stdin else None
-    stdin = stdin if stdin and stdin.is_file() else None
-    outcome = runner.run(words or command.words, tree, stdin)
+    outcome = runner.run(words or command.words, tree)
     given = attacked.results[command.name]
     return judge(command, outcome, kinds, before, snapshot(tree), given), outcome

@@ -23,7 +23,7 @@ TARGETS = (
     "flags",
 )
 LAYOUT, TILE = "layout-xla-default", "tile-xla"
-DATA, PROGRAMS, OUTPUTS, TRACE = "data", "programs", "outputs", "trace.txt"
+DATA, PROGRAMS, OUTPUTS = "data", "programs", "outputs"
 FOLDS = 2
 # Networks and runs of a tenth of a second.
 _COMMON = ("--folds-total", str(FOLDS), "--epochs", "2", "--score-training")
@@ -48,7 +48,6 @@ class Command:
         writes: patterns of the files that it may write, where it succeeds.
         products: those of them that are the same whenever it succeeds on undamaged files.
         says: whether what it says is, too.
-        stdin: a file that it reads from its standard input.
         then: names of the commands that go on with what it writes.
     """
 
@@ -58,7 +57,6 @@ class Command:
     writes: tuple[str, ...] = ()
     products: tuple[str, ...] = ()
     says: bool = False
-    stdin: str | None = None
     then: tuple[str, ...] = ()
 
     def may_write(self, path: str) -> bool:
@@ -259,14 +257,9 @@ def _looks() -> list[Command]:
     folds = {"fold": (f"{first}/fold_*/*", f"{second}/fold_*/*")}
     files = {**records, **folds, "scores": (f"{first}/study/*", f"{first}/scores/*")}
     reads = {**files, "cache": (f"{cache}/graphs.parquet", f"{cache}/manifest.json")}
-    status = ("-m", "lib.report.status", second, "--cache", cache, "--folds", str(FOLDS))
+    flags = f"--collection {LAYOUT} --data {DATA} --model gst {' '.join(FLAGS['gst'])}"
+    words = ("--outputs", OUTPUTS, "--train", flags, "--infer", flags, "--ensemble", flags)
     return [
         Command("compare", ("-m", "lib.report.compare", first, second), reads),
-        Command(
-            "status",
-            (*status, "--stamps", f"{OUTPUTS}/.make"),
-            {**reads, "csv": (TRACE,)},
-            (),
-            stdin=TRACE,
-        ),
+        Command("status", ("-m", "lib.report.status", *words), reads),
     ]

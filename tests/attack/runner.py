@@ -83,17 +83,16 @@ def prepare() -> None:
     gc.freeze()  # pages that the children need not copy
 
 
-def run(words: Sequence[str], folder: Path, stdin: Path | None = None) -> Outcome:
+def run(words: Sequence[str], folder: Path) -> Outcome:
     """Run a stage script (``01_preprocess.py ...``) or a module (``-m lib.report ...``).
 
     Args:
         words: its command line, without the interpreter.
         folder: that it runs in.
-        stdin: a file that it reads; nothing if ``None``.
     """
     said = [folder.parent / f"{folder.name}.{name}" for name in ("stdout", "stderr")]
     started = time.monotonic()
-    pid = _fork(lambda: _command(words, folder, stdin, *said))
+    pid = _fork(lambda: _command(words, folder, *said))
     timed_out = not _ended(pid, SECONDS)
     seconds = time.monotonic() - started
     _kill(pid)  # and whatever it has started, while nobody else can have its number
@@ -195,12 +194,10 @@ def _fork(function: Callable[[], int]) -> int:
         os._exit(code)
 
 
-def _command(
-    words: Sequence[str], folder: Path, stdin: Path | None, stdout: Path, stderr: Path
-) -> int:
+def _command(words: Sequence[str], folder: Path, stdout: Path, stderr: Path) -> int:
     """Become a command; returns its exit code."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    os.dup2(os.open(stdin or os.devnull, os.O_RDONLY), 0)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(os.open(stdout, flags), 1)
     os.dup2(os.open(stderr, flags), 2)
     sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)

@@ -27,7 +27,6 @@ from tests.attack.commands import (
     OUTPUTS,
     PROGRAMS,
     TILE,
-    TRACE,
     Command,
     all_commands,
 )
@@ -78,7 +77,6 @@ def write_data(folder: Path) -> None:
             (layout / "tuned.pb").write_bytes(layout_message().SerializeToString())
             (tile / "tuned.pb").write_bytes(tile_message().SerializeToString())
     write_programs(folder / PROGRAMS)
-    (folder / TRACE).write_text("Makefile:1: target 'outputs/x/metrics.json' does not exist\n")
 
 
 def write_programs(folder: Path) -> None:
@@ -200,7 +198,7 @@ def succeed(command: Command, folder: Path) -> runner.Outcome:
     Raises:
         RuntimeError: if it does not.
     """
-    outcome = runner.run(command.words, folder, folder / command.stdin if command.stdin else None)
+    outcome = runner.run(command.words, folder)
     if outcome.code or outcome.stderr:
         raise RuntimeError(f"{command.name} fails on undamaged files: {outcome}")
     return outcome

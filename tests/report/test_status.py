@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import os
+import resource
 import shutil
-import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
 
 from lib.cache.reader import Cache
 from lib.files import checkpoint
-from lib.report.status import main
-from tests.builders import TGRAPH
+from lib.files.artifacts import read_json, write_json
+from tests.builders import COLLECTION, TGRAPH
 from tests.report.conftest import Finished
+from tests.stages import TINY_FLAGS, stages_in
 
 
 def state(said: str) -> dict[str, list[str]]:
@@ -144,11 +145,112 @@ def test_make_report_writes_it_anew(copy):
     assert Cache(copy.cache).fingerprint in report.read_text()
 
 
-def test_a_trace_that_is_not_text(tmp_path, monkeypatch, capsys):
-    """Names of files need not be text, and make prints them as they are."""
-    trace = b"Makefile:1: target '\xff' does not exist\n"
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(trace)))
-    flags = ["--folds", "2", "--cache", "cache", "--stamps", "."]
-    monkeypatch.setattr(sys, "argv", ["status", str(tmp_path / "none"), *flags])
-    main()
-    assert "nothing is built yet" in capsys.readouterr().out
+def raw_file(copy: Finished) -> Path:
+    return next(copy.data.rglob("train_0*.npz"))
+
+
+def change(copy: Finished, what: str) -> None:
+    """Change something that results depend on."""
+    fold, stamps = copy.folder / "fold_0" / "metrics.json", copy.outputs / ".make"
+    match what:
+        case "a score is missing":
+            (copy.folder / "scores" / "fold_1.parquet").unlink()
+        case "the report is missing":
+            (copy.folder / "report.html").unlink()
+        case "sources are newer":
+            os.utime(fold, (1e9, 1e9))
+        case "flags were others, unfinished":
+            (stamps / f"{TGRAPH}.infer").write_text("--permutations 7\n")
+        case "flags were these, unfinished":
+            (stamps / f"{TGRAPH}.infer").touch()
+        case "raw files were others, unfinished":
+            (stamps / f"{COLLECTION}.raw").touch()
+        case "no stamp of raw files":
+            (stamps / f"{COLLECTION}.raw").unlink()
+        case "a raw file was touched":
+            raw_file(copy).touch()
+        case "a raw file is longer":
+            with open(raw_file(copy), "ab") as file:
+                file.write(b"x")
+        case "a raw file is another of its size":
+            raw_file(copy).write_bytes(raw_file(copy).read_bytes()[:-1] + b"x")
+        case "a raw file is renamed":
+            raw_file(copy).rename(raw_file(copy).with_name("renamed.npz"))
+
+
+@pytest.mark.parametrize(
+    ("what", "variables", "due"),
+    [
+        ("nothing", {}, ""),
+        ("nothing", {"EPOCHS": 7}, "234"),
+        ("nothing", {"TTA": 4}, "34"),
+        ("nothing", {"FOLDS": 1}, "4"),
+        ("nothing", {"FOLDS": 3}, "234"),
+        ("nothing", {"JOBS": 1}, ""),
+        ("nothing", {"KEEP_GOING": 1}, "1234"),
+        ("nothing", {"ARGS": " ".join(TINY_FLAGS[4:] + TINY_FLAGS[2:4])}, "234"),
+        ("a score is missing", {}, "34"),
+        ("the report is missing", {}, "4"),
+        ("sources are newer", {}, "234"),
+        ("flags were others, unfinished", {}, "34"),
+        ("flags were these, unfinished", {}, "34"),
+        ("raw files were others, unfinished", {}, "1234"),
+        ("no stamp of raw files", {}, "1234"),
+        ("a raw file was touched", {}, ""),
+        ("a raw file is longer", {}, "1234"),
+        ("a raw file is another of its size", {}, "1234"),
+        ("a raw file is renamed", {}, "1234"),
+    ],
+)
+def test_what_is_called_stale_is_what_runs_again(copy, what, variables, due):
+    raw = raw_file(copy)
+    content, about = raw.read_bytes(), raw.stat()
+    try:
+        change(copy, what)
+        planned = stages_in(copy.make("-n", "all", **variables))
+        told = state(copy.make("status", **variables))
+    finally:  # every test's
+        raw.with_name("renamed.npz").unlink(missing_ok=True)
+        raw.write_bytes(content)
+        os.utime(raw, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert "".join(script[1] for script in planned) == due
+    names = dict(zip(told, "1234", strict=True))
+    assert "".join(names[stage] for stage in told if told[stage] != ["up to date"]) == due
+
+
+def test_code_that_is_newer_but_the_same_and_code_that_is_another_but_no_newer(copy):
+    os.utime(copy.folder / "fold_0" / "metrics.json", (1e9, 1e9))
+    path = copy.folder / "stages" / "infer_1.json"
+    write_json(path, {**read_json(path), "code": "0" * 64})
+    found = state(copy.make("status"))
+    assert any(line.startswith("newer, but the same: 02_train.py, ") for line in found["train"])
+    assert (
+        "its code is another, but no newer, so that make does not see it: touch 03_infer.py"
+        in (found["infer"])
+    )
+
+
+def test_other_data_and_other_defaults_are_named(copy):
+    for name, changed in (
+        ("train_0", {"data": "0" * 64}),
+        ("infer_0", {"settings": {"weights": "best"}}),
+    ):
+        path = copy.folder / "stages" / f"{name}.json"
+        write_json(path, {**read_json(path), **changed})
+    found = state(copy.make("status"))
+    assert f"made from other data: 000000 → {Cache(copy.cache).fingerprint[:6]}" in found["train"]
+    assert "changed: --weights best → last" in found["infer"]
+
+
+def test_results_without_raw_data_are_looked_at(copy, tmp_path):
+    found = state(copy.make("status", DATA=tmp_path / "none"))
+    assert found["preprocess"][0] == "stale"
+    assert "raw files were added, removed or changed" in found["preprocess"]
+
+
+def test_it_is_quick(copy):
+    copy.make("status")
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    copy.make("status")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2

@@ -1,0 +1,63 @@
+"""What Make asks of settings and imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from lib.files.errors import UserError
+from lib.runs.plan import settings_of
+from lib.runs.sources import sources_of
+from lib.settings import COLLECTIONS, MODELS, settings_for
+from tests.stages import REPOSITORY, SCRIPTS
+
+
+def planned(*words: str) -> str:
+    """What Make is told, by a Python without libraries."""
+    line = [sys.executable, "-SEB", "-m", "lib.runs.plan", *words]
+    done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_no_library_is_needed():
+    told = dict(word.split("=") for word in planned("tile-xla", "", "", *SCRIPTS).split())
+    assert list(told) == ["results", "cache", *SCRIPTS]
+    assert (told["results"], told["cache"]) == ("tile-xla", "tile-xla/cache")
+    assert told["03_infer.py"].split(":") == sources_of("03_infer.py")
+
+
+@pytest.mark.parametrize("hops", ["", "1", "2", "all"])
+@pytest.mark.parametrize("collection", COLLECTIONS)
+def test_folders_are_those_of_the_stages(collection, hops):
+    for model in MODELS[COLLECTIONS[collection].kind]:
+        for named in (model, *([""] if model == COLLECTIONS[collection].first_model else [])):
+            given = {"model": named} if named else {}
+            if hops and collection != "tile-xla":
+                given["hops"] = hops if hops == "all" else int(hops)
+            elif hops:
+                with pytest.raises(UserError, match=f"HOPS={hops}: the graphs of tile-xla are not"):
+                    settings_of(collection, named, hops)
+                continue
+            wanted = settings_for(collection, False, given)
+            found = settings_of(collection, named, hops)
+            assert (found.results, found.cache) == (wanted.results, wanted.cache)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("x", "", ""), f"COLLECTION=x: must be one of {' '.join(COLLECTIONS)}"),
+        (("", "", ""), f"COLLECTION=: must be one of {' '.join(COLLECTIONS)}"),
+        (("layout-xla-default", "", "0"), "HOPS=0: must be a whole number from 1, or all"),
+        (("layout-xla-default", "gst", "x"), "HOPS=x: must be a whole number from 1, or all"),
+    ],
+)
+def test_a_value_that_is_no_good_is_one_line(words, line):
+    assert planned(*words) == f"{line}\n"
+
+
+def test_a_model_of_another_kind_is_left_to_the_stages():
+    assert settings_of("tile-xla", "gst").results == "tile-xla@gst"
