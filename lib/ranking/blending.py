@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
 KEYS = ("graph", "config")
 
@@ -40,6 +39,8 @@ def min_max(scores: np.ndarray) -> np.ndarray:
 
 def ranks(scores: np.ndarray) -> np.ndarray:
     """1 to c, equal scores sharing the mean of their ranks."""
+    from scipy import stats  # late: it takes a second, which `make status` does not have
+
     return stats.rankdata(scores)
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy import stats
 
 GLUE = "\N{NO-BREAK SPACE}"  # between a number and what belongs to it
 TOPS = (1, 5, 10)  # of which slowdowns are told
@@ -71,6 +70,8 @@ def kendall_tau(scores: np.ndarray, runtimes: np.ndarray) -> float:
     Raises:
         ValueError: for unequal lengths or values that are not finite.
     """
+    from scipy import stats  # late: it takes a second, which `make status` does not have
+
     scores, runtimes = _checked(scores, runtimes)
     if len(scores) < 2:
         return 0.0

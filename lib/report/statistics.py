@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 CONFIDENCE = 0.95
 RESAMPLES = 9999  # random sign flips, where there are too many to try them all
@@ -71,6 +70,8 @@ def paired(
     Raises:
         ValueError: for unequal lengths or none.
     """
+    from scipy import stats  # late: it takes a second, which `make status` does not have
+
     one, other = np.asarray(first, float), np.asarray(second, float)
     if one.shape != other.shape or not len(one):
         raise ValueError(f"{len(one)} and {len(other)} values: expected equally many, at least 1")
@@ -113,6 +114,8 @@ def sign_flip_test(differences: np.ndarray) -> float:
 
 
 def _wilcoxon(differences: np.ndarray) -> float:
+    from scipy import stats  # late: it takes a second, which `make status` does not have
+
     kept = differences[differences != 0]
     return float(stats.wilcoxon(kept).pvalue) if len(kept) else 1.0
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from lib.files import checkpoint
 from lib.files.artifacts import read_json, write_json
 from tests.builders import COLLECTION, TGRAPH
 from tests.report.conftest import Finished
-from tests.stages import TINY_FLAGS, stages_in
+from tests.stages import REPOSITORY, TINY_FLAGS, stages_in
 
 
 def state(said: str) -> dict[str, list[str]]:
@@ -254,3 +256,9 @@ def test_it_is_quick(copy):
     copy.make("status")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
+
+
+def test_libraries_that_take_seconds_are_not_imported():
+    asked = "import sys, lib.report.status; print({'scipy', 'torch'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", asked], cwd=REPOSITORY, capture_output=True)
+    assert done.stdout == b"set()\n"
