@@ -18,7 +18,7 @@ from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import Paired, p_text, paired
 from lib.report.svg import shortened
 
-SECTIONS = ("test", "validation")
+COMPARED = ("test", "validation")
 NAME = 44  # characters of a graph's name
 ROWS = 40  # graphs shown of a section, unless all are asked for
 
@@ -57,7 +57,7 @@ def read_two(first: Path, second: Path) -> tuple[Experiment, Experiment]:
             f"{one.folder} is judged by {one.kind.main.name}, {other.folder} by "
             f"{other.kind.main.name}: compare collections of one kind"
         )
-    if not any(_common(one, other, section) for section in SECTIONS):
+    if not any(_common(one, other, section) for section in COMPARED):
         raise UserError(f"{one.folder} and {other.folder} have no scored graph in common")
     return one, other
 
@@ -70,7 +70,7 @@ def comparison(first: Experiment, second: Experiment, most: float = ROWS) -> str
         most: graphs shown of each section; those with the largest differences.
     """
     blocks = [_sides(first, second), _settings(first, second)]
-    for section in SECTIONS:
+    for section in COMPARED:
         names = _common(first, second, section)
         if names:
             blocks += [_graphs(first, second, section, names, most)]
@@ -164,7 +164,7 @@ def _test(found: Paired, main: Metric, section: str) -> list[str]:
 def _numbers(first: Experiment, second: Experiment) -> str:
     kind = first.kind
     rows = []
-    for section in SECTIONS:
+    for section in COMPARED:
         names = _common(first, second, section)
         for metric in kind.metrics if names else ():
             one, other = (side.values(section, metric.key) for side in (first, second))

@@ -21,9 +21,8 @@ from pathlib import Path
 from lib import settings
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
-from lib.files.results import read_metrics
+from lib.files.results import SPLIT_OF, read_metrics
 
-SECTIONS = ("training", "validation", "test")
 MAKE_INTERNALS = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
 
 
@@ -67,16 +66,16 @@ def run_collection(
 def scores_of(chosen: settings.Settings, outputs: Path) -> dict[str, float]:
     """A collection's mean score (its kind's metric), by section of its metrics.json."""
     metrics = read_metrics(outputs / chosen.results / "metrics.json")
-    means = {name: (metrics.get(name) or {}).get("mean") or {} for name in SECTIONS}
+    means = {name: (metrics.get(name) or {}).get("mean") or {} for name in SPLIT_OF}
     metric = chosen.metric
     return {section: mean[metric] for section, mean in means.items() if metric in mean}
 
 
 def account(outcomes: list[Outcome]) -> str:
     """A line a collection: how it went, its scores, its time; and what they took together."""
-    lines = [f"{'collection':<20}{'':<10}{''.join(f'{s:>12}' for s in SECTIONS)}{'time':>9}"]
+    lines = [f"{'collection':<20}{'':<10}{''.join(f'{s:>12}' for s in SPLIT_OF)}{'time':>9}"]
     for one in outcomes:
-        cells = [f"{one.scores[s]:.3f}" if s in one.scores else "-" for s in SECTIONS]
+        cells = [f"{one.scores[s]:.3f}" if s in one.scores else "-" for s in SPLIT_OF]
         numbers = "".join(f"{cell:>12}" for cell in cells)
         clock = _clock(one.seconds) if one.status != "left out" else "-"
         lines.append(f"{one.collection:<20}{one.status:<10}{numbers}{clock:>9}  {one.note}")

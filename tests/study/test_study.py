@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,8 @@ from lib.cache.writer import CacheWriter
 from lib.files.artifacts import write_json
 from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
-from lib.ranking.metrics import kendall_tau
-from lib.ranking.truth import Truth
+from lib.ranking.metrics import kendall_tau, tile_score
+from lib.ranking.truth import CachedLabels, Truth
 from lib.settings import LayoutSettings
 from lib.study.plot import plot_study
 from lib.study.protocol import ALL, BATCHES, PERMUTATIONS, inference_runs, nested_runs
@@ -29,6 +29,7 @@ from lib.study.results import (
 )
 from lib.study.runs import Run, cache_view, execute_all, stage_flags
 from tests.builders import cached_graph, tiny_settings
+from tests.kernels import cached_kernel
 
 STUDIED = {"inference_configurations": 128, "permutations": 10}
 
@@ -165,6 +166,23 @@ def test_permutations_are_averaged_in_disjoint_groups(tmp_path):
     assert found[1] == pytest.approx(np.mean([kendall_tau(row, runtime) for row in table]))
     groups = table.reshape(4, 5, 6).mean(axis=1)
     assert found[5] == pytest.approx(np.mean([kendall_tau(row, runtime) for row in groups]))
+
+
+def test_kernels_are_judged_as_stage_4_judges_them(tmp_path):
+    """By runtimes over normalizers, which may have another order than the runtimes alone."""
+    kernel = cached_kernel("k", 0)
+    normalizer = kernel.normalizer.copy()
+    normalizer[np.argsort(kernel.runtime)[:6]] = 1  # those runs came from a faster machine
+    kernel = replace(kernel, normalizer=normalizer)
+    (tmp_path / "cache").mkdir()
+    with CacheWriter(tmp_path / "cache", "tile") as writer:
+        writer.add(kernel, {})
+        writer.finish({"fingerprint": "0", "settings": {}})
+    known = Truth(CachedLabels(Cache(tmp_path / "cache")))
+    run = run_in(tmp_path, 0)
+    write_scores(run, "valid", {"k": kernel.target[None]})
+    assert {row[-1] for row in inference_rows({None: [run]}, known, tile_score)} == {1.0}
+    assert tile_score(kernel.target, kernel.runtime) < 1
 
 
 def test_one_batch_makes_permutations_equal(tmp_path):
