@@ -1,1 +1,1 @@
-"""What makes a ranking: metrics, blending, the baseline, folds, the noise of labels."""
+"""What judges a ranking: metrics, kinds of collections, true runtimes, blending, folds."""
