@@ -48,15 +48,14 @@ def main(stage: Stage) -> None:
     cache = Cache(args.outputs / chosen.cache)
     about = {**settings.described(chosen), "fold": args.fold, "data": cache.fingerprint}
     about |= {"identity": run_identity(about), "versions": versions()}
-    files = [folder / name for name in RESULTS]
-    if stage.alone(args.outputs, folder, *files) and is_trained(files, about):
+    files, state = [folder / name for name in RESULTS], folder / "state.safetensors"
+    if stage.alone(args.outputs, folder, *files, state) and is_trained(files, about):
         print(f"train: {chosen.results} fold {args.fold}: trained by that run, in {folder}/")
         return
     data = load_fold(cache, args.fold, chosen)
     network = new_network(lambda: network_for(chosen), data, chosen.seed, args.fold)
     training = FoldTraining(network, data, chosen, args.fold)
     tracker = stage.begin("train", args.outputs, chosen, cache.fingerprint, args.fold, about)
-    state = folder / "state.safetensors"
     train(training, state, about["identity"], tracker)
 
     used = training.validation(chosen.weights)

@@ -10,6 +10,7 @@ from lib.models.precision import resolve_device, resolve_precision
 from lib.models.tgraph import TGraph
 from lib.models.tile import TileNetwork
 from lib.models.whole import AttentionModel, PoolingModel
+from lib.settings import Settings
 
 # kind of collection: its networks by name.
 # GST, GAT and Partitioning are one network, trained otherwise (lib/train/segments.py).
@@ -26,7 +27,7 @@ NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
 }
 
 
-def build_network(settings, **widths: int) -> nn.Module:
+def build_network(settings: Settings, **widths: int) -> nn.Module:
     """The network that ``settings.model`` names, with fresh weights from torch's generator.
 
     The weights are drawn on the CPU and moved to ``settings.device``, so that they do not depend

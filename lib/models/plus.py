@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.models.inputs import Standardize
+from lib.settings import PlusSettings
 
 LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in training
 
@@ -92,7 +93,9 @@ class TGraphPlus(nn.Module):
         )
 
     @classmethod
-    def from_settings(cls, settings, *, copy_width: int, off_layout_width: int) -> TGraphPlus:
+    def from_settings(
+        cls, settings: PlusSettings, *, copy_width: int, off_layout_width: int
+    ) -> TGraphPlus:
         """The network with the sizes that the settings name."""
         return cls(
             copy_width,

@@ -10,6 +10,7 @@ from lib.models import fused
 from lib.models.attention import ChannelSelfAttention, ConfigurationCrossAttention
 from lib.models.inputs import GraphBatch, RowInputs, expand_rows
 from lib.models.sage import SageConvolution
+from lib.settings import LayoutSettings
 
 EPSILON = 1e-5  # under the root of instance normalization, torch's own default
 
@@ -54,7 +55,7 @@ class TGraph(nn.Module):
         nn.init.uniform_(self.out.weight, *(g * score_gain / channels**0.5 for g in (-1, 1)))
 
     @classmethod
-    def from_settings(cls, settings) -> TGraph:
+    def from_settings(cls, settings: LayoutSettings) -> TGraph:
         """The network with the widths that the settings name."""
         return cls(
             settings.channels,

@@ -23,6 +23,7 @@ from lib.models.attention import ChannelSelfAttention
 from lib.models.inputs import DIGIT_VALUES, LAYOUT_DIGITS, NUMERIC, OPCODES, Standardize
 from lib.models.sage import SageConvolution
 from lib.models.scatter import segment
+from lib.settings import TileSettings
 
 TILE_FEATURES = 24  # kernel, output and input bounds: six, their sum and product each
 
@@ -108,7 +109,7 @@ class TileNetwork(nn.Module):
         self.out = nn.Linear(channels, 1)
 
     @classmethod
-    def from_settings(cls, settings) -> TileNetwork:
+    def from_settings(cls, settings: TileSettings) -> TileNetwork:
         """The network with the widths that the settings name."""
         return cls(
             settings.channels,

@@ -34,6 +34,7 @@ from lib.models.inputs import (
 from lib.models.memory import FLOAT, forward_bytes
 from lib.models.scatter import targets
 from lib.models.segments import Segment, SegmentsBatch
+from lib.settings import AttentionSettings, PoolingSettings
 
 SET_VALUES = DIGIT_VALUES - 1  # of a digit, but for "not set"
 
@@ -92,7 +93,7 @@ class PoolingModel(GraphSum):
         self.linear = nn.Linear(self.inputs.node_width + self.inputs.config_width, 1)
 
     @classmethod
-    def from_settings(cls, settings) -> PoolingModel:
+    def from_settings(cls, settings: PoolingSettings) -> PoolingModel:
         """The network; it has no widths to set."""
         return cls()
 
@@ -130,7 +131,7 @@ class AttentionModel(GraphSum):
         self.out = nn.Linear(channels, 1)
 
     @classmethod
-    def from_settings(cls, settings) -> AttentionModel:
+    def from_settings(cls, settings: AttentionSettings) -> AttentionModel:
         """The network with the widths that the settings name."""
         return cls(settings.channels, settings.layers, settings.heads)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import resource
 import sys
 import time
@@ -27,7 +28,7 @@ from lib.files.locks import only_writer
 from lib.files.schema import expect
 from lib.runs.provenance import code_of, versions
 from lib.runs.tracking import Tracker
-from lib.settings import described
+from lib.settings import Settings, described
 
 FOLDER = "stages"
 SCRIPTS = {
@@ -83,7 +84,7 @@ class Stage:
         self,
         name: str,
         outputs: Path,
-        settings: Any,
+        settings: Settings,
         data: str,
         fold: int | None = None,
         trained: Mapping[str, Any] | None = None,
@@ -99,51 +100,40 @@ class Stage:
             trained: what the network was trained with, if that is not ``settings``; its
                 ``identity``, if it has one, is part of the run's.
         """
-        chosen = described(settings)
+        chosen, part = described(settings), name if fold is None else f"{name}_{fold}"
         learned = {key: (trained or chosen).get(key) for key in chosen}
-        identity = (trained or {}).get("identity")
         experiment = experiment_name(name, learned, data)
-        self.about = {
-            "stage": name,
-            "fold": fold,
-            "experiment": experiment,
-            "settings": chosen,
-            "data": data,
-            "command": sys.argv[1:],
-            "code": code_of(SCRIPTS[name]),
-            "versions": versions(),
-            "machine": machine(),
-        }
-        part = name if fold is None else f"{name}_{fold}"
         self.path = record_path(outputs, part, settings)
         check_place(self.path)
-        kept = settings.results.replace("@", "-")  # W&B's ids have letters, digits and dashes
-        identity = fingerprint_value({"settings": chosen, "data": data, "trained": identity})
-        self.about["run"] = f"{kept}-{part.replace('_', '-')}-{identity[:12]}"
+        self.about = _about(name, chosen, data, experiment)
+        self.about |= {"fold": fold, "run": _run_id(part, settings, data, trained)}
         if name != "preprocess":
             self.about["preprocess_run"] = _run_of_preprocessing(outputs, settings, data)
         config = {**chosen, **{k: v for k, v in self.about.items() if k != "settings"}}
         if learned != chosen:  # stages 3 and 4 are not told how stage 2 trained
             config["trained"] = learned
-        self.tracker = Tracker(
-            job_type=name,
-            group=f"{settings.results}-{experiment}",
-            name=f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}"),
+        title = f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}")
+        self.tracker = self._tracker(title, f"{settings.results}-{experiment}", config, outputs)
+        return self.tracker.start()
+
+    def _tracker(self, title: str, group: str, config: dict[str, Any], outputs: Path) -> Tracker:
+        return Tracker(
+            job_type=self.about["stage"],
+            group=group,
+            name=title,
             identity=self.about["run"],
             config=config,
             folder=Path(outputs),
-            tags=[_data_name(data)],
+            tags=[_data_name(self.about["data"])],
         )
-        return self.tracker.start()
 
     def record(self) -> dict[str, Any]:
         """What is known of the run by now; seconds count from the start of the process."""
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # kB, on Linux
         return {
             **self.about,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(process_seconds(), 2),
-            "peak_memory_bytes": peak,
+            "peak_memory_bytes": peak_memory(),
         }
 
     def note(self, **values: Any) -> None:
@@ -169,6 +159,27 @@ class Stage:
             self.tracker.finish(kind is not None)
 
 
+def _about(name: str, chosen: Mapping[str, Any], data: str, experiment: str) -> dict[str, Any]:
+    """What a stage's record says of a run before it ends."""
+    return {
+        "stage": name,
+        "experiment": experiment,
+        "settings": chosen,
+        "data": data,
+        "command": sys.argv[1:],
+        "code": code_of(SCRIPTS[name]),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def _run_id(part: str, settings: Settings, data: str, trained: Mapping[str, Any] | None) -> str:
+    """The run's id in W&B, where one has letters, digits and dashes."""
+    learned = {"settings": described(settings), "data": data}
+    identity = fingerprint_value({**learned, "trained": (trained or {}).get("identity")})
+    return f"{settings.results.replace('@', '-')}-{part.replace('_', '-')}-{identity[:12]}"
+
+
 def experiment_name(stage: str, settings: Mapping[str, Any], data: str) -> str:
     """What runs are grouped by, within a collection.
 
@@ -190,7 +201,7 @@ def _data_name(data: str) -> str:
     return f"data-{data[:NAME_DIGITS]}"
 
 
-def _run_of_preprocessing(outputs: Path, settings: Any, data: str) -> str | None:
+def _run_of_preprocessing(outputs: Path, settings: Settings, data: str) -> str | None:
     """The W&B id of the run of stage 1 that made a cache; ``None`` if it left no such record.
 
     It stands in its own group where nobody names the experiment, for a cache serves many.
@@ -202,7 +213,7 @@ def _run_of_preprocessing(outputs: Path, settings: Any, data: str) -> str | None
     return record.get("run") if record.get("data") == data else None
 
 
-def record_path(outputs: Path, part: str, settings: Any) -> Path:
+def record_path(outputs: Path, part: str, settings: Settings) -> Path:
     """Where the record of a run goes: stage 1's beside its cache, of others beside the results.
 
     Args:
@@ -229,6 +240,21 @@ def process_seconds() -> float:
         return up - int(fields[19]) / os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError, ValueError):  # not Linux: what this module has seen
         return time.perf_counter() - _IMPORTED
+
+
+def peak_memory() -> int:
+    """Bytes that this process has held at most.
+
+    Not what ``getrusage`` says where Linux tells it: that counts what the process that started
+    this one had held.
+    """
+    try:
+        found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    except OSError:
+        found = None
+    if found:
+        return int(found[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def machine() -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +18,15 @@ BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/ra
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
 
 
+LARGEST_SEED = 2**63 - 1
+MOST = 1e9  # of any number: larger ones are mistakes, and libraries fail on them in many ways
+
+
 def setting(
     default: Any,
     help: str,
     least: float = 1,
-    most: float = math.inf,
+    most: float = MOST,
     words: tuple[str, ...] = (),
     changes_results: bool = True,
 ) -> Any:
@@ -90,8 +93,12 @@ class Settings:
 
     collection: str
     model: str = setting("", "network, one of those in lib/models")
-    seed: int = setting(0, "seed of folds, initial weights, sampling and permutations", 0)
-    threads: int = setting(1, "torch threads of one fold; the same number gives the same bits")
+    seed: int = setting(
+        0, "seed of folds, initial weights, sampling and permutations", 0, LARGEST_SEED
+    )
+    threads: int = setting(
+        1, "torch threads of one fold; the same number gives the same bits", most=1024
+    )
     device: str = setting("auto", "`cpu`, `cuda`, or `auto`: a GPU where there is one")
     # stage 2 (2.4)
     epochs: float = setting(1.0, "passes over the training graphs (2.4.2)")
@@ -146,8 +153,10 @@ class Settings:
             if least is None or value in one.metadata["words"]:
                 continue
             if not least <= value <= most:
-                top = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
-                raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {top}")
+                wanted = f"from {least:g} to {most:g}"
+                if most >= MOST and not value > most:
+                    wanted = f"at least {least:g}"
+                raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {wanted}")
         if self.weights not in WEIGHTS_FILES:
             names = ", ".join(WEIGHTS_FILES)
             raise UserError(f"--weights {self.weights!r}: must be one of {names}")

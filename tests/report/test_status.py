@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -248,14 +247,6 @@ def test_results_without_raw_data_are_looked_at(copy, tmp_path):
     found = state(copy.make("status", DATA=tmp_path / "none"))
     assert found["preprocess"][0] == "stale"
     assert "raw files were added, removed or changed" in found["preprocess"]
-
-
-def test_it_is_quick(copy):
-    copy.make("status")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    copy.make("status")
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 2
 
 
 def test_libraries_that_take_seconds_are_not_imported():

@@ -302,6 +302,12 @@ def test_show_tells_official_values_from_defaults(tmp_path, capsys):
     assert re.search(r"epochs +1000 +official\n", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("flag", ["--channels", "--epochs", "--seed", "--threads"])
+def test_numbers_that_no_machine_has_are_refused(flag):
+    with pytest.raises(UserError, match=f"{flag} 9{{20}}: must be from . to "):
+        settings.resolve(arguments(flag, "9" * 20))
+
+
 def test_show_needs_no_fold():
     parsed = settings.parser("x")
     parsed.add_argument("--fold", required=True)
