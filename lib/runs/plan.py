@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 
-from lib.files.errors import UserError
+from lib.files.errors import UserError, one_line_errors
 from lib.runs.sources import sources_of
 from lib.settings import COLLECTIONS, MODELS, Settings, settings_class
 
@@ -65,4 +65,5 @@ def settings_of(collection: str, model: str = "", hops: str = "") -> Settings:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    with one_line_errors():
+        main(*sys.argv[1:])

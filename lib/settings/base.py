@@ -19,7 +19,7 @@ WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
 
 
 LARGEST_SEED = 2**63 - 1
-MOST = 1e9  # of any number: larger ones are mistakes, and libraries fail on them in many ways
+MOST = 2**31 - 1  # of any number: larger ones are mistakes, and libraries fail on them in many ways
 
 
 def setting(
