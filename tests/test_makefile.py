@@ -81,7 +81,8 @@ def test_a_changed_source_reruns_the_stages_that_import_it(run, first):
     own = lib_imports(REPOSITORY / script, set()) - earlier
     own = {path for path in own if path.stat().st_size > 100}  # not packages' docstrings
     assert own
-    for path in sorted(own | {REPOSITORY / script}):
+    # Some are tried; that Make is told of all, tests/runs/test_sources.py and test_plan.py say.
+    for path in sorted(own | {REPOSITORY / script})[:: 1 + len(own) // 6]:
         name = str(path.relative_to(REPOSITORY))
         assert script in stages(run("-n", "-W", name, "all")), f"{script} imports {name}"
 
