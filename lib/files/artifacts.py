@@ -76,15 +76,25 @@ def atomic_files(*paths: Path) -> Iterator[list[Path]]:
 
 def check_place(path: Path | str) -> None:
     """Raise an OSError if no file can come to ``path``: something else has its name, or its
-    folder's. Call it before long work whose result goes there."""
+    folder's, or nothing can be written in its folder. Call it before long work whose result goes
+    there."""
     path = Path(path)
     if path.is_dir() and not path.is_symlink():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     for parent in path.parents:
         if parent.is_dir():
+            _check_writable(parent, path)
             return
         if os.path.lexists(parent):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent))
+
+
+def _check_writable(folder: Path, path: Path) -> None:
+    """Make a file in a folder, and delete it; an OSError about ``path`` if that cannot be."""
+    probe = folder / f"{TEMPORARY}{uuid.uuid4().hex[:12]}-{path.name}"
+    with told_of(path, probe):
+        probe.touch()
+        probe.unlink()
 
 
 @contextmanager

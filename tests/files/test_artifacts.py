@@ -152,6 +152,15 @@ def test_a_place_for_a_file(tmp_path):
     assert listing(tmp_path) == ["file", "link", "loop"]
 
 
+def test_a_place_where_nothing_can_be_made_is_told_beforehand(tmp_path):
+    (tmp_path / "link").symlink_to("/proc/self")
+    with pytest.raises(OSError) as error:
+        check_place(tmp_path / "link" / "a.json")
+    assert error.value.filename == str(tmp_path / "link" / "a.json")
+    check_place(tmp_path / "a.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+
+
 def test_a_file_of_a_folders_name_stays(tmp_path):
     path = tmp_path / "cache"
     path.write_text("mine")
