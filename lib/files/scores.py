@@ -18,6 +18,7 @@ COLUMNS = {
     "score": "number",
     "runtime": "integer?",  # nanoseconds, where known
 }
+TYPES = {"config": pl.Int32, "permutation": pl.Int16, "score": pl.Float64}  # as stage 3 writes
 KEYS = ("split", "graph", "config")
 ADVICE = "run 03_infer.py again"
 
@@ -36,6 +37,12 @@ def read_score_rows(
         DataError: if the file is missing or damaged, or a score is not finite.
     """
     found = read_parquet(path, {name: COLUMNS[name] for name in columns}, ADVICE, where)
+    try:
+        found = found.cast({name: kind for name, kind in TYPES.items() if name in found.columns})
+    except pl.exceptions.PolarsError as error:
+        raise DataError(
+            path, "types", str(error).partition("\n")[0], f"small numbers; {ADVICE}"
+        ) from None
     if not found["score"].is_finite().all():
         raise DataError(path, "score", "a value that is not finite", f"finite ones; {ADVICE}")
     return found
