@@ -35,5 +35,5 @@ def test_other_integers_are_the_same_scores(tmp_path):
 def test_numbers_that_are_too_large(tmp_path, name):
     path = tmp_path / "scores.parquet"
     write_parquet(pl.DataFrame({**ROWS, name: [0, 2**40]}), path)
-    with pytest.raises(DataError, match="types: .*run 03_infer.py again"):
+    with pytest.raises(DataError, match=r"types: .*run 03_infer\.py again"):
         read_score_rows(path)
