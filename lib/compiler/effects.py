@@ -55,6 +55,9 @@ def output_reason(opcode: int) -> Reason:
     return OUTPUT_REASONS.get(opcode, Reason.CONFIGURED)
 
 
+NO_ROLE = -1
+
+
 class LayoutCopy(NamedTuple):
     """A tensor is brought from one order to another, by a copy or while it is read.
 
@@ -75,15 +78,20 @@ class LayoutCopy(NamedTuple):
 class OffLayoutOperation(NamedTuple):
     """An operation works in another order than the program's own, or a reshape moves data.
 
+    Also a configured layout, where it counts by itself: on TPUs, and where it fits no tensor.
+
     Attributes:
         node: the operation.
         before: of a reshape that moves data, the number of its operand's order; else ``order``.
-        order: the number of the output's order; that of ``()`` for such a reshape.
+        order: the number of the output's order; that of ``()`` for such a reshape, and for a
+            configured layout that does not fit.
+        role: of a configured layout, which of the node's tensors it is about; else ``NO_ROLE``.
     """
 
     node: int
     before: int
     order: int
+    role: int = NO_ROLE
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,9 @@ other, on how long runs stay together, on sizes, on what the caches make of it
 on the names of dimensions. So the features say that, as logarithms to base 2 (divided, to lie
 around 1), and the same program with its dimensions renamed has the same features.
 
-``COPY_FEATURES`` and ``OFF_LAYOUT_FEATURES`` name them in their order; what is before a name's
-first dot is the group that it belongs to.
+``COPY_FEATURES`` and ``OFF_LAYOUT_FEATURES`` name them in their order, for each kind of hardware;
+what is before a name's first dot is the group that it belongs to. For TPUs, tiles
+(:mod:`lib.compiler.tiles`) take the place of caches, and configured layouts count by themselves.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ import numpy as np
 from lib.compiler.chains import FUNCTION_NAMES, Chains
 from lib.compiler.effects import Reason
 from lib.compiler.graph import TensorGraph
+from lib.compiler.hardware import Hardware
 from lib.compiler.locality import LOCALITY_FEATURES, locality
+from lib.compiler.operands import ROLES
 from lib.compiler.orders import Order, common_run, squeezed, strides
+from lib.compiler.tiles import TileChange, TileShape, tile_change, tile_shape
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
 FEW = 8  # elements along a dimension: less than a vector register or a cache line holds
@@ -55,6 +59,30 @@ GROUP_OF = {
 }
 
 
+class ResolvedCopy(NamedTuple):
+    """A :class:`lib.compiler.effects.LayoutCopy` with its orders themselves."""
+
+    tensor: int
+    before: Order
+    after: Order
+    reason: Reason
+    reader: int
+
+
+class ResolvedOperation(NamedTuple):
+    """An :class:`lib.compiler.effects.OffLayoutOperation` with its orders themselves.
+
+    ``tensor`` is the node whose output the order is about: of a configured layout the tensor that
+    it constrains, else the operation's own.
+    """
+
+    node: int
+    before: Order
+    order: Order
+    role: int
+    tensor: int
+
+
 class CopyShape(NamedTuple):
     """What a copy does to memory. Dimensions of one element are passed over."""
 
@@ -83,6 +111,7 @@ class OperationShape(NamedTuple):
     plain_fastest_stride: float  # of what would be the fastest dimension in the plain order
     bytes: float
     rank: float
+    fits_no_tensor: float  # a configured layout that no tensor of the node can have
 
 
 class ChainWork(NamedTuple):
@@ -101,70 +130,100 @@ def _named(group: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{group}.{name}" for name in names)
 
 
-COPY_FEATURES = (
-    *_named("copy", CopyShape._fields),
-    *_named("cache", LOCALITY_FEATURES),
-    *_named("chain", ChainWork._fields),
-    *_named("reason", (reason.name.lower() for reason in Reason)),
-    *_named("writer", GROUPS),
-    *_named("reader", GROUPS),
+TILES = (
+    *_named("tile_before", TileShape._fields),
+    *_named("tile_after", TileShape._fields),
+    *_named("tile_change", TileChange._fields),
 )
-OFF_LAYOUT_FEATURES = (
+
+
+def _copy_names(memory: Iterable[str]) -> tuple[str, ...]:
+    return (
+        *_named("copy", CopyShape._fields),
+        *memory,
+        *_named("chain", ChainWork._fields),
+        *_named("reason", (reason.name.lower() for reason in Reason)),
+        *_named("writer", GROUPS),
+        *_named("reader", GROUPS),
+    )
+
+
+COPY_FEATURES = {
+    "cpu": _copy_names(_named("cache", LOCALITY_FEATURES)),
+    "tpu": _copy_names(TILES),
+}
+OF_OPERATIONS = (
     *_named("operation", OperationShape._fields),
     *_named("chain", ChainWork._fields),
     *_named("opcode", GROUPS),
 )
+OFF_LAYOUT_FEATURES = {
+    "cpu": OF_OPERATIONS,
+    "tpu": (*OF_OPERATIONS, *_named("tile", TileShape._fields), *_named("configured", ROLES)),
+}
 
 
-def copy_features(
-    chains: Chains, tensor: int, before: Order, after: Order, reason: Reason, reader: int
-) -> list[float]:
+def copy_features(chains: Chains, hardware: Hardware, copy: ResolvedCopy) -> list[float]:
     """``COPY_FEATURES`` of a layout copy.
 
     Args:
         chains: of the program that it happens in.
-        tensor: the node whose output is copied.
-        before, after: orders that differ in memory.
-        reason: why.
-        reader: the node that it happens for.
+        hardware: that the program is compiled for.
+        copy: the copy, between orders that differ in memory.
     """
-    graph = chains.graph
-    shape = graph.shapes[tensor]
-    width = max(1, int(graph.bytes[tensor] // prod(shape)))
-    one, other = squeezed(before, shape), squeezed(after, shape)
+    graph, shape = chains.graph, chains.graph.shapes[copy.tensor]
+    one, other = copy.before, copy.after
+    if not hardware.tiled:
+        one, other = squeezed(one, shape), squeezed(other, shape)
     return [
-        *_copy_shape(graph, tensor, before, after, one, other),
-        *locality(shape, before, one, other, width),
-        *_chain_work(chains, tensor, reader),
-        *_one_hot(reason, len(Reason)),
-        *_one_hot(_group(graph, tensor), len(GROUPS)),
-        *_one_hot(_group(graph, reader), len(GROUPS)),
+        *_copy_shape(graph, copy, one, other),
+        *_memory(graph, hardware, copy, one, other),
+        *_chain_work(chains, copy.tensor, copy.reader),
+        *_one_hot(copy.reason, len(Reason)),
+        *_one_hot(_group(graph, copy.tensor), len(GROUPS)),
+        *_one_hot(_group(graph, copy.reader), len(GROUPS)),
     ]
 
 
-def off_layout_features(chains: Chains, node: int, before: Order, order: Order) -> list[float]:
-    """``OFF_LAYOUT_FEATURES`` of an operation.
+def off_layout_features(
+    chains: Chains, hardware: Hardware, operation: ResolvedOperation
+) -> list[float]:
+    """``OFF_LAYOUT_FEATURES`` of an operation or a configured layout.
 
     Args:
         chains: of the program that it happens in.
-        node: the operation.
-        before: for a reshape that moves data, the order of its operand.
-        order: of the output; ``()`` for such a reshape.
+        hardware: that the program is compiled for.
+        operation: the operation.
     """
-    return [
-        *_operation_shape(chains.graph, node, before, order),
+    node, graph = operation.node, chains.graph
+    features = [
+        *_operation_shape(graph, operation),
         *_chain_work(chains, node, node),
-        *_one_hot(_group(chains.graph, node), len(GROUPS)),
+        *_one_hot(_group(graph, node), len(GROUPS)),
     ]
+    if hardware.tiled:
+        features += tile_shape(operation.order, graph.shapes[operation.tensor])
+        features += _one_hot(operation.role, len(ROLES)) if operation.role >= 0 else [0.0] * 3
+    return features
 
 
-def _copy_shape(
-    graph: TensorGraph, tensor: int, before: Order, after: Order, one: Order, other: Order
-) -> CopyShape:
-    """``one`` and ``other`` are the orders before and after without dimensions of one element."""
-    shape = graph.shapes[tensor]
-    plain = squeezed(graph.plain[tensor], shape)
-    read, written = strides(before, shape), strides(after, shape)
+def _memory(
+    graph: TensorGraph, hardware: Hardware, copy: ResolvedCopy, one: Order, other: Order
+) -> Iterable[float]:
+    """What a copy meets in memory: tiles, or lines and pages."""
+    shape = graph.shapes[copy.tensor]
+    if hardware.tiled:
+        before, after = tile_shape(copy.before, shape), tile_shape(copy.after, shape)
+        return [*before, *after, *tile_change(copy.before, copy.after)]
+    width = max(1, int(graph.bytes[copy.tensor] // prod(shape)))
+    return locality(shape, copy.before, one, other, width)
+
+
+def _copy_shape(graph: TensorGraph, copy: ResolvedCopy, one: Order, other: Order) -> CopyShape:
+    """``one`` and ``other`` are the orders before and after, without what does not count."""
+    tensor, shape = copy.tensor, graph.shapes[copy.tensor]
+    plain = tuple(d for d in graph.plain[tensor] if d in one)
+    read, written = strides(copy.before, shape), strides(copy.after, shape)
     second = other[1] if len(other) > 1 else None
     return CopyShape(
         read_stride=_log(read[other[0]]),
@@ -184,19 +243,23 @@ def _copy_shape(
     )
 
 
-def _operation_shape(graph: TensorGraph, node: int, before: Order, order: Order) -> OperationShape:
-    moves_data = not order
-    tensor = graph.operands[node][0] if moves_data else node
-    order = before if moves_data else order
-    shape = graph.shapes[tensor]
-    own, plain = squeezed(order, shape), squeezed(graph.plain[tensor], shape)
+def _operation_shape(graph: TensorGraph, operation: ResolvedOperation) -> OperationShape:
+    node, tensor, order = operation.node, operation.tensor, operation.order
+    misfit = not order and operation.role >= 0
+    moves_data = not order and not misfit
+    if moves_data:
+        tensor, order = graph.operands[node][0], operation.before
+    shape = () if misfit else graph.shapes[tensor]
+    own = squeezed(order, shape)
+    plain = squeezed(graph.plain[tensor], shape) if shape else ()
     return OperationShape(
         moves_data=float(moves_data),
-        is_off_layout=float(own != plain) if moves_data else 1.0,
+        is_off_layout=float(own != plain) if moves_data or operation.role >= 0 else 1.0,
         fastest_size=_log(shape[own[0]]) if own else 0.0,
         plain_fastest_stride=_log(strides(order, shape)[plain[0]]) if own else 0.0,
         bytes=log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,
         rank=graph.rank(node) / RANK_SCALE,
+        fits_no_tensor=float(misfit),
     )
 
 

@@ -24,6 +24,7 @@ PARAMETER = ID_OF_NAME["parameter"]
 LARGEST_RANK = 6  # of operands whose dimensions are matched; others count as row-major
 NUMBERS = "convolution_dim_numbers_"
 OUTPUT, INPUT, KERNEL = range(3)  # roles: what a layout of a configurable node is the layout of
+ROLES = ("output", "input", "kernel")
 OPERAND_ROLES = (INPUT, KERNEL)
 Split = tuple[Order, Order, Order]  # an operand's batch, free and contracted dimensions
 

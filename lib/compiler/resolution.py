@@ -10,7 +10,7 @@ import numpy as np
 
 from lib.compiler.effects import Effects, LayoutCopy, OffLayoutOperation, Reason
 from lib.compiler.orders import Order
-from lib.compiler.tables import UNSET, Item, Numbering, ProgramTables
+from lib.compiler.tables import MISFIT, UNSET, Item, Numbering, ProgramTables
 
 BASE = 1 << 32  # more than there are orders, so that two of their numbers make one
 
@@ -76,7 +76,8 @@ class Resolution(ABC):
     def __init__(self, tables: ProgramTables, layouts: np.ndarray):
         self.facts, self.orders, self.loops = tables.facts, tables.orders, tables.loops
         self.graph, self.count = tables.facts.graph, len(layouts)
-        self.layouts = self._fitting(layouts)
+        completed = tables.completion(layouts)
+        self.layouts, self._misfits = np.maximum(completed, UNSET), completed == MISFIT
         self._plain_orders = np.array(self.orders.plain)
         self.order: list[np.ndarray | None] = [None] * len(self.graph.opcode)
         self._copies = Occurrences(tables.copies, self.count)
@@ -85,16 +86,31 @@ class Resolution(ABC):
     def effects(self) -> Effects:
         """What the configurations make a compiler do."""
         self.visit()
+        self._note_configured()
         return Effects(self._copies.all(), self._off_layout.all())
 
     @abstractmethod
     def visit(self) -> None:
         """Give every node's output its order, noting copies and off-layout operations."""
 
-    def _fitting(self, layouts: np.ndarray) -> np.ndarray:
-        ranks = np.array([len(order) for order in self.orders.items])
-        fits = (layouts >= 0) & (ranks[np.maximum(layouts, 0)] == self.facts.ranks)
-        return np.where(fits, layouts, UNSET)
+    def _note_configured(self) -> None:
+        """Note configured layouts that count by themselves.
+
+        A layout that fits no tensor always does: nothing else is known of it. On hardware without
+        wishes of its own every layout does, for the node works in it.
+        """
+        every = not self.facts.hardware.wants_row_major
+        none = np.full(1, self.orders.number(()))
+        for node, place in self.facts.place.items():
+            for role in range(self.layouts.shape[2]):
+                configured, misfit = self.layouts[:, place, role], self._misfits[:, place, role]
+
+                def layout(one: int, other: int, n=node, r=role) -> OffLayoutOperation:
+                    return OffLayoutOperation(n, one, other, r)
+
+                if every:
+                    self._off_layout.add(configured >= 0, configured, configured, layout)
+                self._off_layout.add(misfit, none, none, layout)
 
     def _plain(self, node: int) -> np.ndarray:
         """The order of a node's output in the program as it stands, (1,)."""

@@ -68,7 +68,7 @@ class Spreading(Resolution):
         for role in OPERAND_ROLES:
             if constrained.tensors[role] == node:
                 own = self.layouts[:, place, role]
-                if self.graph.opcode[user] != RESHAPE:
+                if self.graph.opcode[user] != RESHAPE and self.facts.hardware.wants_row_major:
                     preferred = self.orders.number(constrained.preferred[role])
                     own = np.where(own >= 0, own, preferred)
                 request = np.where(request >= 0, request, own)
@@ -114,7 +114,9 @@ class Spreading(Resolution):
         return order
 
     def _reduce(self, node: int) -> None:
-        """A reduction's kernel reads its operands in their plain order."""
+        """A reduction's kernel reads its operands in their plain order, where it has that wish."""
+        if not self.facts.hardware.wants_row_major:
+            return
         for operand in self.graph.operands[node]:
             if (order := self.order[operand]) is not None:
                 self._copy(operand, order, self._plain(operand), Reason.REDUCTION_OPERAND, node)
@@ -124,7 +126,8 @@ class Spreading(Resolution):
         constrained, read = self.facts.constrained[place], {}
         for role in OPERAND_ROLES:
             read[role] = self._read(node, role)
-            if read[role] is not None and opcode != RESHAPE:
+            wants = opcode != RESHAPE and self.facts.hardware.wants_row_major
+            if read[role] is not None and wants:
                 preferred = np.full(1, self.orders.number(constrained.preferred[role]))
                 tensor = constrained.tensors[role]
                 self._copy(tensor, read[role], preferred, operand_reason(opcode), node)
@@ -134,7 +137,8 @@ class Spreading(Resolution):
             natural = np.full(1, self.orders.number(constrained.preferred[OUTPUT]))
         configured = self.layouts[:, place, OUTPUT]
         order = np.where(configured >= 0, configured, natural)
-        self._copy(node, natural, order, output_reason(opcode), node)
+        if opcode == RESHAPE or self.facts.hardware.wants_row_major:
+            self._copy(node, natural, order, output_reason(opcode), node)
         return order
 
     def _reshape(self, node: int, operand: int, read: np.ndarray | None) -> np.ndarray:

@@ -11,10 +11,13 @@ import numpy as np
 from lib.compiler.effects import LayoutCopy, OffLayoutOperation
 from lib.compiler.facts import ProgramFacts
 from lib.compiler.graph import TensorGraph
+from lib.compiler.hardware import Hardware
 from lib.compiler.loops import Loops
-from lib.compiler.orders import Order, squeezed
+from lib.compiler.orders import Order
 
 UNSET = -1  # no order: the configuration, or the operation, leaves it open
+MISFIT = -2  # an order is configured that the tensor cannot have
+UNKNOWN = -3  # not worked out yet
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -41,9 +44,9 @@ class OrderTable(Numbering[Order]):
         plain: (n,) the number of the order that each output has in the program as it stands.
     """
 
-    def __init__(self, graph: TensorGraph):
+    def __init__(self, graph: TensorGraph, hardware: Hardware):
         super().__init__()
-        self._shapes = graph.shapes
+        self._shapes, self._hardware = graph.shapes, hardware
         self._mapped: dict[tuple[str, int, int], int] = {}
         self._same: dict[tuple[int, int, int], bool] = {}
         self.plain = [self.number(order) for order in graph.plain]
@@ -55,14 +58,14 @@ class OrderTable(Numbering[Order]):
             digits: (..., 6) integers, minor to major, -1 padded.
 
         Returns:
-            (...) int64, ``UNSET`` where no digit is set or they are no permutation.
+            (...) int64, ``UNSET`` where no digit is set. Whether a tensor can lie so,
+            :class:`Completion` says, for what is set may be a part of an order only.
         """
         flat, places = np.unique(digits.reshape(-1, digits.shape[-1]), axis=0, return_inverse=True)
         numbers = []
         for layout in flat.tolist():
             order = tuple(d for d in layout if d >= 0)
-            known = order and sorted(order) == list(range(len(order)))
-            numbers.append(self.number(order) if known else UNSET)
+            numbers.append(self.number(order) if order else UNSET)
         return np.array(numbers, np.int64)[places.reshape(digits.shape[:-1])]
 
     def mapped(self, how: str, node: int, number: int, map_order: Callable[[Order], Order]) -> int:
@@ -76,10 +79,56 @@ class OrderTable(Numbering[Order]):
         """Whether two orders of a tensor put every element at the same place; remembered."""
         key = (tensor, one, other)
         if key not in self._same:
-            shape = self._shapes[tensor]
-            before, after = squeezed(self.items[one], shape), squeezed(self.items[other], shape)
-            self._same[key] = before == after
+            before, after = self.items[one], self.items[other]
+            same = self._hardware.same_in_memory(before, after, self._shapes[tensor])
+            self._same[key] = same
         return self._same[key]
+
+
+class Completion:
+    """From layouts as they are configured to orders of the tensors that they are about.
+
+    A configuration of a TPU names only the two minor-most dimensions of a tensor of rank 5, those
+    that decide how it lies in tiles. We take the others to follow in the order that they have in
+    the program itself: no source says so, but a compiler that is told nothing of them has no
+    reason to change them.
+
+    Args:
+        orders: of the program.
+        plain: (k, 3) the number of each constrained tensor's order in the program, ``UNSET`` where
+            there is no tensor.
+    """
+
+    def __init__(self, orders: OrderTable, plain: np.ndarray):
+        self._orders, self._plain = orders, np.unique(plain)
+        self._place = np.searchsorted(self._plain, plain)  # among the distinct ones
+        self._known = np.empty(0, np.int64)
+
+    def __call__(self, layouts: np.ndarray) -> np.ndarray:
+        """Numbers of orders, (b, k, 3) int64, from those of configured layouts.
+
+        ``UNSET`` where nothing is configured, and ``MISFIT`` where no tensor can lie so: it is not
+        there, or the layout names a dimension that it does not have, or one twice.
+        """
+        count = len(self._plain)
+        keys = np.where(layouts >= 0, layouts * count + self._place, UNSET)
+        new = np.full(len(self._orders.items) * count - len(self._known), UNKNOWN)
+        self._known = np.concatenate([self._known, new, [UNSET]])  # the last one, for UNSET
+        missing = np.unique(keys[(self._known[keys] == UNKNOWN)])
+        for key in missing.tolist():
+            number, place = divmod(key, count)
+            self._known[key] = self._completed(number, int(self._plain[place]))
+        found = self._known[keys]
+        self._known = self._known[:-1]
+        return found
+
+    def _completed(self, number: int, plain: int) -> int:
+        if plain == UNSET:
+            return MISFIT
+        named, own = self._orders.items[number], self._orders.items[plain]
+        if len(set(named)) < len(named) or not set(named) <= set(own):
+            return MISFIT
+        return self._orders.number((*named, *(d for d in own if d not in named)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +138,14 @@ class ProgramTables:
     facts: ProgramFacts
     orders: OrderTable
     loops: Loops
+    completion: Completion
     copies: Numbering[LayoutCopy] = field(default_factory=Numbering)
     off_layout: Numbering[OffLayoutOperation] = field(default_factory=Numbering)
 
     @classmethod
-    def of(cls, graph: TensorGraph) -> ProgramTables:
+    def of(cls, graph: TensorGraph, hardware: Hardware) -> ProgramTables:
         """The facts of a program, and tables that hold its own orders."""
-        facts = ProgramFacts.of(graph)
-        return cls(facts, OrderTable(graph), Loops(facts))
+        facts, orders = ProgramFacts.of(graph, hardware), OrderTable(graph, hardware)
+        tensors = np.array([one.tensors for one in facts.constrained], np.int64).reshape(-1, 3)
+        plain = np.where(tensors >= 0, np.array([*orders.plain, UNSET])[tensors], UNSET)
+        return cls(facts, orders, Loops(facts), Completion(orders, plain))

@@ -12,20 +12,31 @@ from torch import nn
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.compiler.chains import Chains
+from lib.compiler.effects import NO_ROLE, OffLayoutOperation
 from lib.compiler.features import (
     COPY_FEATURES,
     OFF_LAYOUT_FEATURES,
+    ResolvedCopy,
+    ResolvedOperation,
     as_table,
     copy_features,
     off_layout_features,
 )
 from lib.compiler.graph import TensorGraph
+from lib.compiler.hardware import HARDWARE
 from lib.compiler.propagation import propagate
 from lib.compiler.tables import ProgramTables
 from lib.inputs.chunks import chunk_scores, device_of, in_order
 from lib.models.plus import CostBatch
+from lib.settings import PlusSettings
 
-WIDTHS = {"copy_width": len(COPY_FEATURES), "off_layout_width": len(OFF_LAYOUT_FEATURES)}
+
+def widths(settings: PlusSettings) -> dict[str, int]:
+    """How many features a layout copy has, and an off-layout operation, on the hardware."""
+    copies, operations = COPY_FEATURES[settings.hardware], OFF_LAYOUT_FEATURES[settings.hardware]
+    return {"copy_width": len(copies), "off_layout_width": len(operations)}
+
+
 KEPT_NUMBERS = 1 << 20  # of copies and operations that a graph's configurations are remembered by
 
 
@@ -45,11 +56,13 @@ class CopiesGraph:
     Args:
         graph: whole, or the part that pruning kept: then layouts propagate in that part only.
         propagation: how far, see :func:`lib.compiler.propagation.propagate`.
+        hardware: that the program is compiled for, a key of ``HARDWARE``.
     """
 
-    def __init__(self, graph: CachedGraph, propagation: str):
+    def __init__(self, graph: CachedGraph, propagation: str, hardware: str):
         self.graph, self.propagation = graph, propagation
-        self.tables = ProgramTables.of(TensorGraph.of(graph))
+        self.hardware = HARDWARE[hardware]
+        self.tables = ProgramTables.of(TensorGraph.of(graph), self.hardware)
         self.chains = Chains(self.tables.facts.graph)
         digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
         self.layouts = self.tables.orders.numbers_of(digits)  # (d, 3)
@@ -67,9 +80,12 @@ class CopiesGraph:
         copies, copy_places = _distinct([each.copies for each in effects])
         operations, places = _distinct([each.off_layout for each in effects])
         copied = (self.tables.copies.items[number].tensor for number in copies)
-        nodes = (self.tables.off_layout.items[number].node for number in operations)
-        copy_table = as_table([self._copies[n] for n in copies], len(COPY_FEATURES))
-        table = as_table([self._off_layout[n] for n in operations], len(OFF_LAYOUT_FEATURES))
+        nodes = (self._tensor(self.tables.off_layout.items[number]) for number in operations)
+        copy_table = as_table(
+            [self._copies[n] for n in copies], len(COPY_FEATURES[self.hardware.name])
+        )
+        width = len(OFF_LAYOUT_FEATURES[self.hardware.name])
+        table = as_table([self._off_layout[n] for n in operations], width)
         return CostBatch(
             copies=torch.from_numpy(copy_table),
             copy_bytes=self._shares(copied),
@@ -109,14 +125,25 @@ class CopiesGraph:
     def _describe_new(self) -> None:
         """Features of the copies and operations that have none yet."""
         orders = self.tables.orders.items
-        for tensor, before, after, reason, reader in self.tables.copies.items[len(self._copies) :]:
-            features = copy_features(
-                self.chains, tensor, orders[before], orders[after], reason, reader
-            )
+        for copy in self.tables.copies.items[len(self._copies) :]:
+            own = copy._replace(before=orders[copy.before], after=orders[copy.after])
+            features = copy_features(self.chains, self.hardware, ResolvedCopy(*own))
             self._copies.append(features)
-        for node, before, order in self.tables.off_layout.items[len(self._off_layout) :]:
-            features = off_layout_features(self.chains, node, orders[before], orders[order])
-            self._off_layout.append(features)
+        for operation in self.tables.off_layout.items[len(self._off_layout) :]:
+            node, before, order, role = operation
+            own = ResolvedOperation(
+                node, orders[before], orders[order], role, self._tensor(operation)
+            )
+            self._off_layout.append(off_layout_features(self.chains, self.hardware, own))
+
+    def _tensor(self, operation: OffLayoutOperation) -> int:
+        """The tensor that an off-layout operation, or a configured layout, is about."""
+        node, role = operation.node, operation.role
+        if role == NO_ROLE:
+            return node
+        facts = self.tables.facts
+        tensor = facts.constrained[facts.place[node]].tensors[role]
+        return tensor if tensor >= 0 else node
 
     def _shares(self, nodes: Iterable[int]) -> torch.Tensor:
         """Bytes of nodes' outputs over those of the program, float32."""

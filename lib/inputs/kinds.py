@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,13 +29,13 @@ class Input:
             float64, in the order of the cache.
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
-        widths: of what networks read, where they do not fix them themselves.
+        widths: settings -> widths of what networks read, where they do not fix them themselves.
     """
 
     prepare: Callable[[Any, Any], Any]
     scores: Callable[[nn.Module, Any, int], np.ndarray]
     groupings: Callable[[nn.Module, Any, np.ndarray, int], np.ndarray] | None = None
-    widths: Mapping[str, int] = field(default_factory=dict)
+    widths: Callable[[Any], Mapping[str, int]] = lambda settings: {}
 
 
 INPUTS: dict[str, Input] = {
@@ -45,9 +45,11 @@ INPUTS: dict[str, Input] = {
         groupings=score_groupings,
     ),
     "copies": Input(
-        prepare=lambda graph, settings: copies.CopiesGraph(graph, settings.propagation),
+        prepare=lambda graph, settings: copies.CopiesGraph(
+            graph, settings.propagation, settings.hardware
+        ),
         scores=copies.copies_scores,
-        widths=copies.WIDTHS,
+        widths=copies.widths,
     ),
     "segments": Input(prepare=segmented, scores=segments_scores),
     "kernels": Input(prepare=lambda kernel, settings: kernel, scores=kernel_scores),
@@ -56,4 +58,4 @@ INPUTS: dict[str, Input] = {
 
 def network_for(settings: Settings) -> nn.Module:
     """The network that settings name, with fresh weights; as :func:`lib.models.build_network`."""
-    return build_network(settings, **INPUTS[settings.input].widths)
+    return build_network(settings, **INPUTS[settings.input].widths(settings))

@@ -63,16 +63,18 @@ class CostInputs(nn.Module):
 class TGraphPlus(nn.Module):
     """Scores: sums of learned costs a byte times bytes; lower means faster.
 
-    A copy never makes a program faster, so its cost is positive, and since costs a byte span orders
-    of magnitude, their logarithms are learned. An off-layout operation's cost may be of either
-    sign, since what it is compared with is the same operation in the program's own layout. Scores
-    are comparable within one graph and do not depend on which configurations share a batch.
+    On a CPU a copy never makes a program faster, so its cost is positive, and since costs a byte
+    span orders of magnitude, their logarithms are learned. An off-layout operation's cost may be of
+    either sign, since what it is compared with is the same operation in the program's own layout.
+    Scores are comparable within one graph and do not depend on which configurations share a batch.
 
     A few networks that differ in their initial weights and their dropout are trained side by side,
     each on its own scores; their mean is taken to rank.
 
     Args:
         copy_width, off_layout_width: features of a layout copy, and of an off-layout operation.
+        copies_cost: whether a copy never makes a program faster; else its cost is learned like
+            an operation's, of either sign.
         channels: width of the perceptrons.
         dropout: share of their channels left out in training.
         members: networks side by side.
@@ -82,6 +84,7 @@ class TGraphPlus(nn.Module):
         self,
         copy_width: int,
         off_layout_width: int,
+        copies_cost: bool = True,
         channels: int = 32,
         dropout: float = 0.0,
         members: int = 1,
@@ -89,7 +92,8 @@ class TGraphPlus(nn.Module):
         super().__init__()
         self.inputs = CostInputs(copy_width, off_layout_width)
         self.members = nn.ModuleList(
-            Costs(copy_width, off_layout_width, channels, dropout) for _ in range(members)
+            Costs(copy_width, off_layout_width, copies_cost, channels, dropout)
+            for _ in range(members)
         )
 
     @classmethod
@@ -100,6 +104,7 @@ class TGraphPlus(nn.Module):
         return cls(
             copy_width,
             off_layout_width,
+            copies_cost=settings.hardware == "cpu",
             channels=settings.channels,
             dropout=settings.dropout,
             members=settings.members,
@@ -116,14 +121,25 @@ class TGraphPlus(nn.Module):
 class Costs(nn.Module):
     """One network of :class:`TGraphPlus`: two perceptrons, for copies and for operations."""
 
-    def __init__(self, copy_width: int, off_layout_width: int, channels: int, dropout: float):
+    def __init__(
+        self,
+        copy_width: int,
+        off_layout_width: int,
+        copies_cost: bool,
+        channels: int,
+        dropout: float,
+    ):
         super().__init__()
+        self.copies_cost = copies_cost
         self.copy_cost = _perceptron(copy_width, channels, dropout)
         self.off_layout_cost = _perceptron(off_layout_width, channels, dropout)
 
     def forward(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> Tensor:
         """Scores of a batch, (b,), from its standardized (m, features) and (s, features)."""
-        of_copies = self.copy_cost(copies).clamp(max=LARGEST_LOGARITHM).exp().squeeze(-1)
+        of_copies = self.copy_cost(copies)
+        if self.copies_cost:
+            of_copies = of_copies.clamp(max=LARGEST_LOGARITHM).exp()
+        of_copies = of_copies.squeeze(-1)
         of_operations = self.off_layout_cost(operations).squeeze(-1)
         total = of_copies.new_zeros(batch.configurations)
         total = _added(total, of_copies * batch.copy_bytes, batch.copy_places)

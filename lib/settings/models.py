@@ -11,6 +11,7 @@ from lib.settings.base import Settings, setting
 
 WHOLE = "all"  # hops that keep every node
 LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
+HARDWARE = ("cpu", "tpu")  # lib/compiler/hardware.py
 PROPAGATIONS = ("spread", "return")  # of configured layouts: lib/compiler/propagation.py
 CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
 
@@ -94,6 +95,7 @@ class PlusSettings(LayoutCollection):
         "channels",
         "members",
         "propagation",
+        "hardware",
     )
 
     model: str = setting("tgraph-plus", "network: learned costs of layout copies")
@@ -105,6 +107,9 @@ class PlusSettings(LayoutCollection):
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
     propagation: str = setting(
         "spread", "layouts `spread` to what lies around them, or `return` at once as on CPUs"
+    )
+    hardware: str = setting(
+        "tpu", f"that programs are compiled for: {' or '.join(HARDWARE)}; what layouts cost there"
     )
     channels: int = setting(32, "width of the perceptrons")
     members: int = setting(3, "networks that are trained side by side; scores are their mean")
@@ -119,6 +124,8 @@ class PlusSettings(LayoutCollection):
         super().check()
         if self.loss not in LOSSES:
             raise UserError(f"--loss {self.loss!r}: must be one of {', '.join(LOSSES)}")
+        if self.hardware not in HARDWARE:
+            raise UserError(f"--hardware {self.hardware!r}: must be one of {', '.join(HARDWARE)}")
         if self.propagation not in PROPAGATIONS:
             names = ", ".join(PROPAGATIONS)
             raise UserError(f"--propagation {self.propagation!r}: must be one of {names}")

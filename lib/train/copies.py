@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.inputs.copies import CopiesGraph
+from lib.inputs.kinds import INPUTS
 from lib.settings import PlusSettings
 from lib.train.fold import Fold, LabelledGraph, Sample
 from lib.train.loss import LOSSES
@@ -53,11 +53,9 @@ class CopiesFold(Fold):
 
 def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold:
     """The graphs of one fold, ready to be resolved; raises as :func:`lib.train.split.sides_of`."""
+    prepare = INPUTS[settings.input].prepare
     sides = (
-        [
-            LabelledGraph(graph.name, CopiesGraph(graph, settings.propagation), graph.runtime)
-            for graph in side
-        ]
+        [LabelledGraph(graph.name, prepare(graph, settings), graph.runtime) for graph in side]
         for side in sides_of(fold, cache, settings)
     )
     return CopiesFold(*sides, settings.configurations)

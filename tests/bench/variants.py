@@ -63,13 +63,13 @@ def without_cross_attention(network: nn.Module) -> None:
 
 def without_locality(network: nn.Module) -> None:
     """Nothing of caches: their features are standardized to zero."""
-    network.inputs.copies.factor[_in_group("cache", COPY_FEATURES)] = 0
+    network.inputs.copies.factor[_in_group("cache", COPY_FEATURES["cpu"])] = 0
 
 
 def without_chains(network: nn.Module) -> None:
     """Nothing of what is computed on the way."""
-    network.inputs.copies.factor[_in_group("chain", COPY_FEATURES)] = 0
-    network.inputs.off_layout.factor[_in_group("chain", OFF_LAYOUT_FEATURES)] = 0
+    network.inputs.copies.factor[_in_group("chain", COPY_FEATURES["cpu"])] = 0
+    network.inputs.off_layout.factor[_in_group("chain", OFF_LAYOUT_FEATURES["cpu"])] = 0
 
 
 def _in_group(group: str, names: tuple[str, ...]) -> torch.Tensor:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lib.cache.codec import encode_layouts
 from lib.cache.graph import CachedGraph
+from lib.compiler.effects import NO_ROLE
 from lib.compiler.propagation import propagate
 from lib.inputs.copies import CopiesGraph
 from lib.tpugraphs.encoding import FEATURE_NAMES
@@ -110,7 +111,7 @@ def effects_of(
     propagation: str = "spread",
 ) -> list[dict[str, set]]:
     """Copies and off-layout operations of each configuration, with orders written out."""
-    graph = CopiesGraph(made.graph(configurable, configurations), propagation)
+    graph = CopiesGraph(made.graph(configurable, configurations), propagation, "cpu")
     tables, layouts = graph.tables, graph.layouts[graph.graph.cells]
     effects = propagate(tables, layouts, propagation)
     result = [{"copies": set(), "off_layout": set()} for _ in configurations]
@@ -118,7 +119,8 @@ def effects_of(
         items = getattr(tables, name).items
         for configuration, number in getattr(effects, name).tolist():
             node, one, other, *why = items[number]
-            item = (node, tables.orders.items[one], tables.orders.items[other], *why[:1])
+            item = (node, tables.orders.items[one], tables.orders.items[other])
+            item += tuple(why[:1]) if why[0] != NO_ROLE else ()
             result[configuration][name].add(item)
     return result
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from lib.compiler.effects import Reason
 from lib.compiler.graph import TensorGraph
+from lib.compiler.hardware import HARDWARE
 from lib.compiler.propagation import PROPAGATIONS
-from lib.compiler.tables import ProgramTables
+from lib.compiler.tables import UNSET, ProgramTables
 from lib.inputs.copies import CopiesGraph
 from lib.models.plus import CostBatch
 from tests.compiler.builders import (
@@ -122,10 +123,18 @@ def test_a_reshape_moves_data_or_does_not():
     assert moved == [False, False, True, True]
 
 
-def test_a_layout_of_another_rank_is_left_out():
+def test_a_layout_of_fewer_dimensions_names_the_minor_most():
     made, nodes = network()
-    plain, odd = effects_of(made, [nodes["first"]], [[((), (), ())], [((), (1, 0), ())]])
-    assert plain == odd
+    configured = [[((), (), ())], [((), (1, 0), ())], [((), (1, 0, 3, 2), ())]]
+    none, part, whole = effects_of(made, [nodes["first"]], configured)
+    assert part == whole != none
+
+
+def test_a_layout_of_more_dimensions_than_the_tensor_has_is_told():
+    made, nodes = network()
+    configured = [[((), (), ())], [((), (4, 3, 2, 1, 0), ())]]
+    none, odd = effects_of(made, [nodes["first"]], configured)
+    assert (odd["copies"], odd["off_layout"]) == (none["copies"], {(nodes["first"], (), (), 1)})
 
 
 def test_dimensions_of_one_element_do_not_count():
@@ -168,8 +177,8 @@ def test_batches_of_one_graph_share_what_they_learned(propagation, room, program
     made, configurable, configured = program
     graph = made.graph(configurable, [[((), (), ())] * len(configurable), *configured])
     count = len(graph.cells)
-    once = CopiesGraph(graph, propagation).batch(np.arange(count))
-    often = CopiesGraph(graph, propagation)
+    once = CopiesGraph(graph, propagation, "cpu").batch(np.arange(count))
+    often = CopiesGraph(graph, propagation, "cpu")
     often._room = room
     for _ in range(3):
         order = data.draw(st.permutations(range(count)))
@@ -183,11 +192,12 @@ def test_batches_of_one_graph_share_what_they_learned(propagation, room, program
 def test_numbers_of_layouts():
     made, nodes = network()
     graph = TensorGraph.of(made.graph([nodes["first"]], [[((), (), ())]]))
-    orders = ProgramTables.of(graph).orders
+    orders = ProgramTables.of(graph, HARDWARE["cpu"]).orders
     digits = np.array([[1, 0, -1, -1, -1, -1], [-1] * 6, [0, 0, -1, -1, -1, -1]])
     numbers = orders.numbers_of(np.stack([digits, digits[::-1]]))
     assert orders.items[numbers[0, 0]] == (1, 0)
-    assert numbers[0, 1] == numbers[0, 2] == -1, "not set, and no permutation"
+    assert numbers[0, 1] == UNSET
+    assert orders.items[numbers[0, 2]] == (0, 0), "no permutation, but not nothing either"
     np.testing.assert_array_equal(numbers[1], numbers[0][::-1])
 
 
@@ -227,5 +237,5 @@ def test_a_transpose_with_a_second_operand_is_none(propagation):
     made.edges.append((turned, other))
     node = made.add("reshape", (2, 16), turned)
     graph = made.graph([node], [[((), (1, 0), ())], [((), (0, 1), ())]])
-    copies = CopiesGraph(graph, propagation).batch(np.arange(2)).copies
+    copies = CopiesGraph(graph, propagation, "cpu").batch(np.arange(2)).copies
     assert np.isfinite(copies.numpy()).all()

@@ -96,7 +96,7 @@ def test_an_output_returns_for_each_of_its_readers():
 
 def copies_of(graph):
     """(configuration, order before, order after, reason, reader) of each copy."""
-    resolved = CopiesGraph(graph, "return")
+    resolved = CopiesGraph(graph, "return", "cpu")
     tables = resolved.tables
     copies = propagate(tables, resolved.layouts[graph.cells], "return").copies.tolist()
     every = [(configuration, tables.copies.items[number]) for configuration, number in copies]

@@ -30,5 +30,5 @@ def test_permutations_are_for_networks_whose_scores_depend_on_the_batch(kind, mo
 
 def test_learned_costs_are_as_wide_as_the_features_of_copies():
     network = network_for(settings_for(COLLECTIONS["layout"], True, {"model": "tgraph-plus"}))
-    assert len(network.inputs.copies.mean) == len(COPY_FEATURES)
-    assert len(network.inputs.off_layout.mean) == len(OFF_LAYOUT_FEATURES)
+    assert len(network.inputs.copies.mean) == len(COPY_FEATURES["cpu"])
+    assert len(network.inputs.off_layout.mean) == len(OFF_LAYOUT_FEATURES["cpu"])

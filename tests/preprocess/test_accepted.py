@@ -97,7 +97,7 @@ def read_by_all(graph: LayoutGraph, hops: int | str) -> None:
     assert np.isfinite(moved_bytes(cached)).all()
     graph_tensors(cached).batch(rows)
     for propagation in PROPAGATIONS:
-        batch = CopiesGraph(cached, propagation).batch(rows)
+        batch = CopiesGraph(cached, propagation, "cpu").batch(rows)
         for name in ("copies", "copy_bytes", "off_layout", "off_layout_bytes"):
             assert np.isfinite(getattr(batch, name).numpy()).all(), name
     for cut, size in (("length", 0), ("length", 5), ("splits", 5)):
