@@ -111,7 +111,6 @@ class OperationShape(NamedTuple):
     plain_fastest_stride: float  # of what would be the fastest dimension in the plain order
     bytes: float
     rank: float
-    fits_no_tensor: float  # a configured layout that no tensor of the node can have
 
 
 class ChainWork(NamedTuple):
@@ -190,16 +189,20 @@ def off_layout_features(
 ) -> list[float]:
     """``OFF_LAYOUT_FEATURES`` of an operation or a configured layout.
 
+    A layout that fits no tensor of its node is a kind of its own: it has no order, and other than
+    every operation it is of no group.
+
     Args:
         chains: of the program that it happens in.
         hardware: that the program is compiled for.
         operation: the operation.
     """
     node, graph = operation.node, chains.graph
+    misfit = operation.role >= 0 and not operation.order
     features = [
         *_operation_shape(graph, operation),
         *_chain_work(chains, node, node),
-        *_one_hot(_group(graph, node), len(GROUPS)),
+        *([0.0] * len(GROUPS) if misfit else _one_hot(_group(graph, node), len(GROUPS))),
     ]
     if hardware.tiled:
         features += tile_shape(operation.order, graph.shapes[operation.tensor])
@@ -259,7 +262,6 @@ def _operation_shape(graph: TensorGraph, operation: ResolvedOperation) -> Operat
         plain_fastest_stride=_log(strides(order, shape)[plain[0]]) if own else 0.0,
         bytes=log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,
         rank=graph.rank(node) / RANK_SCALE,
-        fits_no_tensor=float(misfit),
     )
 
 
