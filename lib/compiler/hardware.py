@@ -27,12 +27,14 @@ class Hardware:
             row-major form of their own, in which they also write.
         tiled: whether tensors lie in memory in padded tiles of their two minor-most dimensions.
         copies_cost: whether a layout copy never makes a program faster.
+        names_parts: whether a configured layout may name some of a tensor's dimensions only.
     """
 
     name: str
     wants_row_major: bool
     tiled: bool
     copies_cost: bool
+    names_parts: bool
 
     def same_in_memory(self, one: Order, other: Order, shape: Shape) -> bool:
         """Whether two orders of a tensor put every element at the same place."""
@@ -44,8 +46,8 @@ class Hardware:
 
 
 HARDWARE = {
-    "cpu": Hardware("cpu", wants_row_major=True, tiled=False, copies_cost=True),
-    "tpu": Hardware("tpu", wants_row_major=False, tiled=True, copies_cost=False),
+    "cpu": Hardware("cpu", wants_row_major=True, tiled=False, copies_cost=True, names_parts=False),
+    "tpu": Hardware("tpu", wants_row_major=False, tiled=True, copies_cost=False, names_parts=True),
 }
 
 

@@ -93,14 +93,19 @@ class Completion:
     the program itself: no source says so, but a compiler that is told nothing of them has no
     reason to change them.
 
+    Measurements on CPUs name all dimensions. There a layout of another rank is about another tensor
+    than the one that shapes suggest (which operand is the kernel, features do not say), and is
+    passed over.
+
     Args:
         orders: of the program.
         plain: (k, 3) the number of each constrained tensor's order in the program, ``UNSET`` where
             there is no tensor.
+        hardware: that configurations are of.
     """
 
-    def __init__(self, orders: OrderTable, plain: np.ndarray):
-        self._orders, self._plain = orders, np.unique(plain)
+    def __init__(self, orders: OrderTable, plain: np.ndarray, hardware: Hardware):
+        self._orders, self._plain, self._hardware = orders, np.unique(plain), hardware
         self._place = np.searchsorted(self._plain, plain)  # among the distinct ones
         self._known = np.empty(0, np.int64)
 
@@ -123,9 +128,10 @@ class Completion:
         return found
 
     def _completed(self, number: int, plain: int) -> int:
-        if plain == UNSET:
-            return MISFIT
-        named, own = self._orders.items[number], self._orders.items[plain]
+        named = self._orders.items[number]
+        own = () if plain == UNSET else self._orders.items[plain]
+        if not self._hardware.names_parts and (plain == UNSET or len(named) != len(own)):
+            return UNSET
         if len(set(named)) < len(named) or not set(named) <= set(own):
             return MISFIT
         return self._orders.number((*named, *(d for d in own if d not in named)))
@@ -148,4 +154,4 @@ class ProgramTables:
         facts, orders = ProgramFacts.of(graph, hardware), OrderTable(graph, hardware)
         tensors = np.array([one.tensors for one in facts.constrained], np.int64).reshape(-1, 3)
         plain = np.where(tensors >= 0, np.array([*orders.plain, UNSET])[tensors], UNSET)
-        return cls(facts, orders, Loops(facts), Completion(orders, plain))
+        return cls(facts, orders, Loops(facts), Completion(orders, plain, hardware))

@@ -79,8 +79,6 @@ def test_on_the_real_graph_as_many_rows_of_features_as_configurations(propagatio
     distinct = len(np.unique(raw.node_config_feat.reshape(len(raw.node_config_feat), -1), axis=0))
     assert len(graph.cells) == distinct == 91
     assert len(set(rows_of_features(graph, propagation, "tpu"))) == distinct
-    # What only moves dimensions of one element is the same thing to a CPU.
-    assert len(set(rows_of_features(graph, propagation, "cpu"))) == 83
 
 
 def completed(rank: int, *layouts: tuple[int, ...]) -> list[tuple[int, ...] | int]:
@@ -113,14 +111,12 @@ def test_a_layout_that_the_tensor_cannot_have_is_not_taken_for_none(layout):
 
 
 @pytest.mark.parametrize("propagation", PROPAGATIONS)
-@pytest.mark.parametrize("hardware", HARDWARE)
-def test_a_layout_that_does_not_fit_has_features_of_its_own(hardware, propagation):
+def test_a_layout_that_does_not_fit_has_features_of_its_own(propagation):
     made = Builder()
     x, y = made.add("parameter", (8, 16)), made.add("parameter", (16, 32))
     node = made.add("dot", (8, 32), x, y)
     graph = made.graph([node], [[((), (), ())], [((), (2, 1), ())], [((), (), (0, 0))]])
-    assert len(set(rows_of_features(graph, propagation, hardware))) >= 2
-    none, *others = rows_of_features(graph, propagation, hardware)
+    none, *others = rows_of_features(graph, propagation, "tpu")
     assert none not in others
 
 
