@@ -9,7 +9,7 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported; threads wait by spinning
 
-from hypothesis import settings  # noqa: E402
+from hypothesis import settings
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("others", deadline=None)
