@@ -91,8 +91,9 @@ def write_results(files: Sequence[Path], training: FoldTraining, about: dict[str
     validations = training.validations
     used = validations[training.settings.weights]
     with atomic_files(*files) as (best, last, metrics, epochs):
-        checkpoint.save(best, training.best, {**about, **validations["best"]})
-        checkpoint.save(last, training.network.state_dict(), {**about, **validations["last"]})
+        weights = {"best": training.best, "last": training.network.state_dict()}
+        for path, kept in ((best, "best"), (last, "last")):
+            checkpoint.save(path, weights[kept], {**about, "kept": kept, **validations[kept]})
         write_json(metrics, {**about, "validation": used, **validations})
         write_parquet(training.history(), epochs)
 

@@ -47,7 +47,7 @@ def main(stage: Stage) -> None:
     expect(about, {"data": str}, weights)
     if about["data"] != cache.fingerprint:
         raise DataError(weights, "data", "another cache's fingerprint", "this one's: train again")
-    settings.check_trained_with(weights, about, chosen)
+    settings.check_trained_with(weights, about, chosen, args.fold)
     network = network_for(chosen)
     checkpoint.load_into(network, weights, tensors)
 

@@ -49,7 +49,8 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
     kind = settings.settings_class(collection, overrides.get("model"))
     if kind.kind != "layout":
         raise UserError(f"rank: ranks layouts, and {collection} is of kind {kind.kind}")
-    name = settings.WEIGHTS_FILES[overrides.get("weights", kind.weights)]
+    overrides = {"weights": kind.weights, **overrides}
+    name = settings.WEIGHTS_FILES[overrides["weights"]]
     numbered = {fold_number(path.parent.name): path for path in folder.glob(f"fold_*/{name}")}
     paths = {fold: path for fold, path in numbered.items() if fold is not None}
     if not paths:
@@ -60,7 +61,8 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
     first_path, (_, first) = paths[min(paths)], loaded[min(paths)]
     chosen = trained_settings(kind, first_path, first, overrides)
     for fold, (_, about) in loaded.items():
-        _check_alike(paths[fold], about, chosen, first)
+        settings.check_trained_with(paths[fold], about, chosen, fold)
+        _check_alike(paths[fold], about, first)
     validation = {fold: about[chosen.metric] for fold, (_, about) in loaded.items()}
     networks = {}
     for fold in choose_folds(validation, chosen.best_folds):
@@ -85,10 +87,7 @@ def trained_settings(
     return chosen
 
 
-def _check_alike(
-    path: Path, about: Mapping[str, Any], chosen: Settings, first: Mapping[str, Any]
-) -> None:
-    settings.check_trained_with(path, about, chosen)
+def _check_alike(path: Path, about: Mapping[str, Any], first: Mapping[str, Any]) -> None:
     for name in ("data", "hops"):
         if about.get(name) != first.get(name):
             raise DataError(path, name, about.get(name), "that of the other folds: train again")

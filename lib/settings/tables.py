@@ -139,15 +139,19 @@ def origins_of(settings: Settings, bundled: bool, overrides: Mapping[str, Any]) 
     return origins | dict.fromkeys((*overrides, "collection"), "command line")
 
 
-def check_trained_with(path: Path, about: dict[str, Any], settings: Settings) -> None:
-    """Raise a :class:`DataError` unless weights were trained with the same network and folds.
+def check_trained_with(path: Path, about: Mapping[str, Any], settings: Settings, fold: int) -> None:
+    """Raise a :class:`DataError` unless weights are those of a fold, trained with these settings.
 
     Args:
         path: the weights, for the message.
         about: what :func:`lib.files.checkpoint.load` says of them.
         settings: those of this run. With another seed or number of folds, graphs that the
             network learned from would pass for validation.
+        fold: whose they are to be.
     """
+    for name, wanted in {"fold": fold, "kept": settings.weights}.items():
+        if about.get(name) != wanted:
+            raise DataError(path, name, about.get(name), f"{wanted}; train again")
     for name in settings.weights_depend_on:
         if about.get(name) != getattr(settings, name):
             flag = f"--{name.replace('_', '-')}"

@@ -174,6 +174,21 @@ def test_weights_of_another_network(error_of):
     assert "last.safetensors" in error_of("03_infer.py --fold 0 --channels 16")
 
 
+@pytest.mark.parametrize("field", ["kept", "fold"])
+def test_other_weights_in_their_place(error_of, root, field):
+    """The best ones where the last are wanted, or another fold's: whole files, another result."""
+    path = root / "outputs" / TGRAPH / "fold_0" / "last.safetensors"
+    if field == "kept":
+        shutil.copy(path.with_name("model.safetensors"), path)
+        found, expected = "best", "last"
+    else:
+        tensors, about = checkpoint.load(path)
+        checkpoint.save(path, tensors, {**about, "fold": 1})
+        found, expected = 1, 0
+    said = error_of("03_infer.py --fold 0")
+    assert f"{path}: {field}: found {found}, expected {expected}; train again" in said
+
+
 @pytest.mark.parametrize("damage", ["flipped", "width", "missing", "extra", "type", "nan", "about"])
 def test_damaged_weights(error_of, root, damage):
     path = root / "outputs" / TGRAPH / "fold_0" / "last.safetensors"

@@ -44,7 +44,7 @@ def folds(tmp_path):
 
 
 def write_fold(folder, fold, network, **about):
-    about = {**dataclasses.asdict(SETTINGS), "data": "d", "fold": fold, **about}
+    about = {**dataclasses.asdict(SETTINGS), "data": "d", "fold": fold, "kept": "last", **about}
     (folder / f"fold_{fold}").mkdir(exist_ok=True)
     checkpoint.save(folder / f"fold_{fold}" / "last.safetensors", network.state_dict(), about)
 
