@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from lib.files.artifacts import atomic_file, told_of
+from lib.files.artifacts import atomic_file, check_place, told_of
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.runs.memory import gigabytes
@@ -75,6 +75,8 @@ class EmbeddingTable:
         """
         self.path, self.journal = state.with_name("history.bin"), state.with_name("history.log")
         self.identity = identity
+        for place in (self.path, self.journal):
+            check_place(place)
         if epochs:
             return self._resume(epochs)
         self.path.parent.mkdir(parents=True, exist_ok=True)

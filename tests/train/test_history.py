@@ -52,6 +52,17 @@ def test_its_size_is_what_it_says(tmp_path):
     assert (tmp_path / "history.bin").stat().st_size == made.bytes == 19 * (8 + 4 * WIDTH)
 
 
+@pytest.mark.parametrize("name", ["history.bin", "history.log"])
+def test_a_folder_in_its_place_is_told_before_anything_changes(tmp_path, name):
+    (tmp_path / name).mkdir()
+    other = tmp_path / ({"history.bin", "history.log"} - {name}).pop()
+    other.write_bytes(b"kept")
+    for epochs in (0, 3):
+        with pytest.raises(IsADirectoryError, match=name):
+            table().begin(tmp_path / "state", "x", epochs)
+    assert other.read_bytes() == b"kept"
+
+
 def test_its_room_on_the_disk_is_taken_at_once(tmp_path):
     """A write to mapped memory that finds no room ends the process with a bus error."""
     made = EmbeddingTable({"a": (1 << 16, 4)}, WIDTH, 1 << 30)
