@@ -99,18 +99,18 @@ class Resolution(ABC):
         A layout that fits no tensor always does: nothing else is known of it. On hardware without
         wishes of its own every layout does, for the node works in it.
         """
-        every = not self.facts.hardware.wants_row_major
-        none = np.full(1, self.orders.number(()))
-        for node, place in self.facts.place.items():
-            for role in range(self.layouts.shape[2]):
-                configured, misfit = self.layouts[:, place, role], self._misfits[:, place, role]
+        noted = self._misfits
+        if not self.facts.hardware.wants_row_major:
+            noted = noted | (self.layouts >= 0)
+        none = self.orders.number(())
+        for place, role in np.argwhere(noted.any(axis=0)).tolist():  # few, and of CPUs next to none
+            node = int(self.graph.configurable[place])
+            order = np.where(self._misfits[:, place, role], none, self.layouts[:, place, role])
 
-                def layout(one: int, other: int, n=node, r=role) -> OffLayoutOperation:
-                    return OffLayoutOperation(n, one, other, r)
+            def layout(one: int, other: int, n=node, r=role) -> OffLayoutOperation:
+                return OffLayoutOperation(n, one, other, r)
 
-                if every:
-                    self._off_layout.add(configured >= 0, configured, configured, layout)
-                self._off_layout.add(misfit, none, none, layout)
+            self._off_layout.add(noted[:, place, role], order, order, layout)
 
     def _plain(self, node: int) -> np.ndarray:
         """The order of a node's output in the program as it stands, (1,)."""

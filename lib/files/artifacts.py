@@ -39,10 +39,10 @@ def atomic_file(path: Path | str) -> Iterator[Path]:
             ``path``.
     """
     path = Path(path)
-    check_place(path)
+    _free_place(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
-    temporary = path.parent / f"{TEMPORARY}{uuid.uuid4().hex[:12]}-{path.name}"
+    temporary = _unfinished(path.parent, path)
     try:
         with told_of(path, temporary):
             temporary.touch()
@@ -69,7 +69,7 @@ def atomic_files(*paths: Path) -> Iterator[list[Path]]:
         OSError: as :func:`atomic_file`.
     """
     for path in paths:
-        check_place(path)
+        _free_place(path)
     with ExitStack() as complete:
         yield [complete.enter_context(atomic_file(path)) for path in paths]
 
@@ -79,22 +79,28 @@ def check_place(path: Path | str) -> None:
     folder's, or nothing can be written in its folder. Call it before long work whose result goes
     there."""
     path = Path(path)
+    probe = _unfinished(_free_place(path), path)
+    with told_of(path, probe):
+        probe.touch()
+        probe.unlink()
+
+
+def _free_place(path: Path) -> Path:
+    """The nearest folder above ``path`` that is there; an OSError if something has its name, or
+    its folder's. Whoever makes a file there at once needs no more to be checked."""
     if path.is_dir() and not path.is_symlink():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     for parent in path.parents:
         if parent.is_dir():
-            _check_writable(parent, path)
-            return
+            return parent
         if os.path.lexists(parent):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent))
+    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent))
 
 
-def _check_writable(folder: Path, path: Path) -> None:
-    """Make a file in a folder, and delete it; an OSError about ``path`` if that cannot be."""
-    probe = folder / f"{TEMPORARY}{uuid.uuid4().hex[:12]}-{path.name}"
-    with told_of(path, probe):
-        probe.touch()
-        probe.unlink()
+def _unfinished(folder: Path, path: Path) -> Path:
+    """A temporary name in a folder for what is to become ``path``."""
+    return folder / f"{TEMPORARY}{uuid.uuid4().hex[:12]}-{path.name}"
 
 
 @contextmanager

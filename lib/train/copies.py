@@ -10,11 +10,10 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.inputs.kinds import INPUTS
 from lib.settings import PlusSettings
 from lib.train.fold import Fold, LabelledGraph, Sample
 from lib.train.loss import LOSSES
-from lib.train.split import sides_of
+from lib.train.split import prepared_sides
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,4 @@ class CopiesFold(Fold):
 
 def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold:
     """The graphs of one fold, ready to be resolved; raises as :func:`lib.train.split.sides_of`."""
-    prepare = INPUTS[settings.input].prepare
-    sides = (
-        [LabelledGraph(graph.name, prepare(graph, settings), graph.runtime) for graph in side]
-        for side in sides_of(fold, cache, settings)
-    )
-    return CopiesFold(*sides, settings.configurations)
+    return CopiesFold(*prepared_sides(fold, cache, settings), settings.configurations)

@@ -10,10 +10,9 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.inputs.tensors import graph_tensors
 from lib.settings import LayoutSettings
 from lib.train.fold import Fold, LabelledGraph, Sample
-from lib.train.split import sides_of
+from lib.train.split import prepared_sides
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,4 @@ class PrunedFold(Fold):
 
 def load_fold(cache: Cache, fold: int, settings: LayoutSettings) -> PrunedFold:
     """The graphs of one fold, ready to be batched; raises as :func:`lib.train.split.sides_of`."""
-    sides = (
-        [LabelledGraph(graph.name, graph_tensors(graph), graph.runtime) for graph in side]
-        for side in sides_of(fold, cache, settings)
-    )
-    return PrunedFold(*sides)
+    return PrunedFold(*prepared_sides(fold, cache, settings))

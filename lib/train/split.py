@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
+from lib.inputs.kinds import INPUTS
 from lib.ranking.folds import folds_of
 from lib.settings import Settings
+from lib.train.fold import LabelledGraph
 
 
 def folds_with(fold: int, cache: Cache, settings: Settings) -> dict[str, int]:
@@ -39,3 +43,10 @@ def sides_of(
     if not all(sides):
         raise UserError(f"{cache.folder}: fold {fold} has no labelled graphs to train or validate")
     return sides
+
+
+def prepared_sides(fold: int, cache: Cache, settings: Settings) -> Iterator[list[LabelledGraph]]:
+    """The graphs of :func:`sides_of`, each as the model's input prepares it."""
+    prepare = INPUTS[settings.input].prepare
+    for side in sides_of(fold, cache, settings):
+        yield [LabelledGraph(one.name, prepare(one, settings), one.runtime) for one in side]
