@@ -159,7 +159,8 @@ def _check_links(root: Path, tables: dict[str, pl.DataFrame], devices: int) -> N
 def _check_range(
     root: Path, table: str, column: str, found: pl.Series, low: int, high: int
 ) -> None:
-    outside = found.filter((found < low) | (found > high))
+    wide = found.cast(pl.Int64)  # a bound may be more than a small type holds
+    outside = found.filter((wide < low) | (wide > high))
     if len(outside):
         raise DataError(table_path(root, table), column, outside[0], f"{low} to {high}")
 

@@ -148,3 +148,12 @@ def test_random_numbers_never_bring_the_reader_down(good, tmp_path_factory, tabl
         pl.read_parquet(table_path(root, table)).equals(before)
         or column in ("task", "kind", "row", "depth")
     )
+
+
+def test_more_leaves_than_the_columns_type_holds_are_counted(tmp_path):
+    write_work(tmp_path / "work", tasks=25, rounds=1)
+    export(tmp_path / "work", tmp_path / "root")
+    data = read_programs(tmp_path / "root")
+    assert data.starts[-1] > 127  # of a signed byte, which each program's number fits
+    change(tmp_path / "root", "programs", leaves=pl.col("leaves").cast(pl.Int8))
+    np.testing.assert_array_equal(read_programs(tmp_path / "root").starts, data.starts)

@@ -1,0 +1,112 @@
+"""The settings of predictors of tensor programs' latencies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lib.files.errors import UserError
+from lib.settings.base import Settings, setting
+
+TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/models/labels.py
+LATENCY_LOSSES = ("mse+mape", "mse", "mape", "mspe")  # lib/train/loss.py
+SIDES = ("networks", "random")
+PARTS = 10  # of the programs, in a random split: 8 to train on, 1 for validation, 1 for the test
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Widths and depths of :class:`lib.models.cdmpp.Cdmpp`.
+
+    Attributes:
+        channels: width of a leaf's vector.
+        layers, heads, hidden: of the Transformer.
+        embedding: width of a program's and a device's vector.
+        decoder, decoder_layers: width and number of the decoder's hidden layers.
+    """
+
+    channels: int
+    layers: int
+    heads: int
+    hidden: int
+    embedding: int
+    decoder: int
+    decoder_layers: int
+
+
+# What the paper's search found (table 6). It does not say how many heads; 716 has few divisors.
+PAPER = Sizes(716, 11, 4, 985, 69, 930, 3)
+
+
+@dataclass(frozen=True)
+class ProgramCollection(Settings):
+    """A collection of tensor programs: what is predicted is seconds, not an order."""
+
+    kind: ClassVar[str] = "programs"
+    first_model: ClassVar[str] = "cdmpp"
+    input: ClassVar[str] = "programs"
+    metric: ClassVar[str] = "mape"
+    how_to_get: ClassVar[str] = "`make collect KIND=programs` measures some"
+    weights_depend_on: ClassVar[tuple[str, ...]] = (*Settings.weights_depend_on, "split")
+
+    split: str = setting(
+        "networks", "folds and the test are of whole `networks`, or of programs at `random`"
+    )
+    # stage 2
+    batch: int = setting(512, "programs a step, all of them with equally many leaves")
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        if self.split not in SIDES:
+            raise UserError(f"--split {self.split!r}: must be one of {', '.join(SIDES)}")
+        if self.split == "random" and self.folds_total >= PARTS:
+            raise UserError(
+                f"--folds-total {self.folds_total}: must be below {PARTS} with --split random"
+            )
+
+
+@dataclass(frozen=True)
+class ProgramSettings(ProgramCollection):
+    """CDMPP as the paper has it, with sizes that suit a CPU."""
+
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *ProgramCollection.weights_depend_on,
+        *("paper", "channels", "layers", "heads", "most_leaves", "positional", "label_transform"),
+    )
+
+    model: str = setting("cdmpp", "network: a Transformer over the leaves of a program's tree")
+    epochs: int = setting(30, "passes over the training programs")
+    # network (5.1)
+    paper: bool = setting(False, "the sizes that the paper's search found (appendix B)")
+    channels: int = setting(96, "width of a leaf's vector")
+    layers: int = setting(2, "layers of the Transformer")
+    heads: int = setting(4, "heads of its attention")
+    dropout: float = setting(0.0, "share of the channels left out in training", 0, 0.99)
+    most_leaves: int = setting(12, "numbers of leaves that have a layer of their own", most=256)
+    positional: bool = setting(True, "encode where a leaf stands in the tree (4.2)")
+    # training (5.2, 5.4)
+    label_transform: str = setting("box-cox", f"of latencies: {', '.join(TRANSFORMS)} (5.4)")
+    loss: str = setting("mse+mape", f"what training minimizes: {', '.join(LATENCY_LOSSES)} (5.2)")
+    mape_weight: float = setting(1e-3, "lambda of the loss (equation 3)", 0, 1e6)
+    least_label: float = setting(0.1, "of a label that an error is divided by", 1e-6, 10)
+
+    @property
+    def sizes(self) -> Sizes:
+        """Of the network."""
+        if self.paper:
+            return PAPER
+        c = self.channels
+        return Sizes(c, self.layers, self.heads, 2 * c, c, 2 * c, 2)
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        if self.channels % self.heads:
+            raise UserError(
+                f"--channels {self.channels}: must be a multiple of {self.heads}, the heads"
+            )
+        for name, known in (("label_transform", TRANSFORMS), ("loss", LATENCY_LOSSES)):
+            if getattr(self, name) not in known:
+                flag = f"--{name.replace('_', '-')}"
+                raise UserError(f"{flag} {getattr(self, name)!r}: one of {', '.join(known)}")
