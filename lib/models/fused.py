@@ -24,12 +24,20 @@ from lib.models.inputs import GraphBatch
 
 HALVES = (32, 64, 128)  # half the channels: what the loops are compiled for
 LARGEST_SQUEEZED = 16
+OPEN = 30.0  # a gate's logit whose sigmoid is 1 in float32
 WHOLE, POOLED, SECOND = 0, 1, 2  # outcomes of cross_forward
 
 
-def supported(channels: int, squeezed: int) -> bool:
-    """Whether the loops are made for these widths: the stream's, and channel attention's inner."""
-    return channels % 2 == 0 and channels // 2 in HALVES and squeezed <= LARGEST_SQUEEZED
+def supported(channels: int, block: nn.Module) -> bool:
+    """Whether the loops are made for a ``GraphBlock`` of so many channels in the stream."""
+    attention = block.channel_attention
+    squeezed = 1 if attention is None else attention.excitation.out_features
+    return (
+        block.cross_attention is not None
+        and channels % 2 == 0
+        and channels // 2 in HALVES
+        and squeezed <= LARGEST_SQUEEZED
+    )
 
 
 @dataclass(frozen=True)
@@ -70,20 +78,39 @@ def pooled(blocks: nn.ModuleList, table: Tensor, cells: Cells, dtype: torch.dtyp
 
 def block_weights(block: nn.Module, dtype: torch.dtype) -> tuple[Tensor, ...]:
     """A block's weights as the loops take them, in the order of ``WEIGHTS``."""
-    sage, attention = block.sage, block.channel_attention
-    channels, width = sage.message.in_features, sage.message.out_features
-    own, gathered = sage.update.weight.split([channels, width], dim=1)
-    weight = torch.cat([own, gathered @ sage.message.weight])  # (2 width, channels)
+    weight, degree_bias = _sage_weights(block.sage)
     return (
         weight.to(dtype),
-        sage.update.bias,
-        gathered @ sage.message.bias,
-        attention.excitation.weight,
-        attention.excitation.bias,
-        attention.squeeze.weight,
-        attention.squeeze.bias,
+        block.sage.update.bias,
+        degree_bias,
+        *_gate_weights(block.channel_attention, degree_bias),
         torch.exp(-block.cross_attention.log_temperature),
     )
+
+
+def _sage_weights(sage: nn.Module) -> tuple[Tensor, Tensor]:
+    """(2 width, channels) and, per neighbour, (width,); zeros for neighbours without messages."""
+    width = sage.update.out_features
+    if sage.message is None:
+        own = sage.update.weight
+        return torch.cat([own, torch.zeros_like(own)]), own.new_zeros(width)
+    own, gathered = sage.update.weight.split([sage.message.in_features, width], dim=1)
+    return torch.cat([own, gathered @ sage.message.weight]), gathered @ sage.message.bias
+
+
+def _gate_weights(attention: nn.Module | None, like: Tensor) -> tuple[Tensor, ...]:
+    """Weights of channel attention; where there is none, of gates that are open.
+
+    Args:
+        attention: the block's.
+        like: (width,) of the same type.
+    """
+    if attention is None:
+        width = len(like)
+        excitation = like.new_zeros((1, width)), like.new_zeros(1)
+        return *excitation, like.new_zeros((width, 1)), like.new_full((width,), OPEN)
+    first, second = attention.excitation, attention.squeeze
+    return first.weight, first.bias, second.weight, second.bias
 
 
 WEIGHTS = 8  # tensors a block

@@ -17,12 +17,14 @@ class SageConvolution(nn.Module):
 
     The paper calls f1 and f2 feed-forward layers and names no activation in them; the only one
     is the block's GELU, so both are linear. Neighbours are users and operands alike, each once.
+
+    Without edges (table 3) no node has a neighbour: S(x)_i = L2-normalized f2(x_i), and no f1.
     """
 
-    def __init__(self, channels: int, width: int):
+    def __init__(self, channels: int, width: int, edges: bool = True):
         super().__init__()
-        self.message = nn.Linear(channels, width)
-        self.update = nn.Linear(channels + width, width)
+        self.message = nn.Linear(channels, width) if edges else None
+        self.update = nn.Linear(channels + width if edges else channels, width)
 
     def forward(self, x: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
         """(n, b, channels) to (n, b, width), every vector of unit length.
@@ -30,6 +32,8 @@ class SageConvolution(nn.Module):
         Both layers read x: their weights for it are joined into one product, and f2 is applied
         to the two parts of its input apart, which spares writing out the concatenation.
         """
+        if self.message is None:
+            return nn.functional.normalize(self.update(x), dim=-1)
         channels, width = self.message.in_features, self.message.out_features
         own, gathered = self.update.weight.split([channels, width], dim=1)
         joined = nn.functional.linear(x, torch.cat([self.message.weight, own]))

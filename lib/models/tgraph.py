@@ -22,7 +22,14 @@ class TGraph(nn.Module):
     one graph only; lower means faster.
 
     On the CPU the blocks run in the compiled loops of ``lib.native`` (see ``lib.models.fused``);
-    elsewhere, in other types than float32, or with other widths, on torch alone.
+    elsewhere, in other types than float32, with other widths, or without attention across
+    configurations, on torch alone.
+
+    Args:
+        channels, blocks, opcode_channels, layout_channels, squeeze: sizes (2.2.5, 2.3).
+        temperature: initial, of the attention across configurations.
+        score_gain: factor on the last layer's initial weights.
+        channel_attention, cross_attention, edges: parts of the blocks that table 3 takes out.
 
     Attributes:
         precision: of matrix products: float32, or bfloat16 (with torch alone by autocast).
@@ -41,13 +48,22 @@ class TGraph(nn.Module):
         squeeze: int = 8,
         temperature: float = 0.5,
         score_gain: float = 1.0,
+        channel_attention: bool = True,
+        cross_attention: bool = True,
+        edges: bool = True,
     ):
         super().__init__()
         self.inputs = RowInputs(opcode_channels, layout_channels)
         self.first = nn.Linear(self.inputs.width, channels)
         self.second = nn.Linear(channels, channels)
         self.blocks = nn.ModuleList(
-            GraphBlock(channels, squeeze, temperature) for _ in range(blocks)
+            GraphBlock(
+                channels,
+                squeeze if channel_attention else None,
+                temperature if cross_attention else None,
+                edges,
+            )
+            for _ in range(blocks)
         )
         self.out = nn.Linear(channels, 1)
         # Pooling over all nodes dilutes what a configuration changes in a few; the gain lets the
@@ -65,6 +81,9 @@ class TGraph(nn.Module):
             settings.squeeze,
             settings.temperature,
             settings.score_gain,
+            settings.channel_attention,
+            settings.cross_attention,
+            settings.edges,
         )
 
     def forward(self, batch: GraphBatch) -> Tensor:
@@ -107,13 +126,12 @@ class TGraph(nn.Module):
 
     def runs_native(self, like: Tensor) -> bool:
         """Whether the compiled loops do for rows of this tensor's type and device."""
-        attention = self.blocks[0].channel_attention if len(self.blocks) else None
         return (
             self.uses_native
-            and attention is not None
+            and len(self.blocks) > 0
             and like.device.type == "cpu"
             and like.dtype == torch.float32
-            and fused.supported(self.out.in_features, attention.excitation.out_features)
+            and fused.supported(self.out.in_features, self.blocks[0])
             and native.available()
         )
 
@@ -126,18 +144,36 @@ class GraphBlock(nn.Module):
     """B(x) = x + GELU(concat(eta, A_cross(eta))), eta = A_self(S(N_instance(x))); equations 3, 4.
 
     The concatenation doubles the width, so eta has half the channels of the residual stream.
+    Without attention across configurations there is nothing to concatenate: eta has all of them,
+    and B(x) = x + GELU(eta). (Table 3 does not say so; one that stayed half as wide could not be
+    added to x.)
+
+    Args:
+        channels: of the residual stream.
+        squeeze: reduction of the attention across channels; None for none.
+        temperature: initial, of the attention across configurations; None for none.
+        edges: whether messages pass along the graph's edges.
     """
 
-    def __init__(self, channels: int, squeeze: int, temperature: float):
+    def __init__(
+        self, channels: int, squeeze: int | None, temperature: float | None, edges: bool = True
+    ):
         super().__init__()
-        self.sage = SageConvolution(channels, channels // 2)
-        self.channel_attention = ChannelSelfAttention(channels // 2, squeeze)
-        self.cross_attention = ConfigurationCrossAttention(temperature)
+        width = channels if temperature is None else channels // 2
+        self.sage = SageConvolution(channels, width, edges)
+        self.channel_attention = ChannelSelfAttention(width, squeeze) if squeeze else None
+        self.cross_attention = (
+            ConfigurationCrossAttention(temperature) if temperature is not None else None
+        )
 
     def forward(self, x: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
         """(nodes, configurations, channels) to the same shape."""
-        eta = self.channel_attention(self.sage(instance_norm(x), sources, pointers))
-        return x + nn.functional.gelu(torch.cat([eta, self.cross_attention(eta)], dim=-1))
+        eta = self.sage(instance_norm(x), sources, pointers)
+        if self.channel_attention is not None:
+            eta = self.channel_attention(eta)
+        if self.cross_attention is not None:
+            eta = torch.cat([eta, self.cross_attention(eta)], dim=-1)
+        return x + nn.functional.gelu(eta)
 
 
 def instance_norm(x: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from lib.settings.base import Settings, setting
 
 WHOLE = "all"  # hops that keep every node
 LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
+REDUCTIONS = ("mean", "sum")  # of pairs, by the hinge functions of lib/train/loss.py
 HARDWARE = ("cpu", "tpu")  # lib/compiler/hardware.py
 PROPAGATIONS = ("spread", "return")  # of configured layouts: lib/compiler/propagation.py
 CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
@@ -35,6 +36,17 @@ class SageSettings(Settings):
     opcode_channels: int = setting(16, "width of an opcode's embedding (2.2.5)")
     layout_channels: int = setting(4, "width of a layout digit's embedding (2.2.5)")
     squeeze: int = setting(8, "reduction of channel-wise self-attention (2.3.1)")
+    # stage 2 (2.4.1)
+    loss_reduction: str = setting(
+        "mean", "of the loss over pairs: `mean`, as clipping at 1.0 wants, or the `sum` (8)"
+    )
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        if self.loss_reduction not in REDUCTIONS:
+            names = ", ".join(REDUCTIONS)
+            raise UserError(f"--loss-reduction {self.loss_reduction!r}: must be one of {names}")
 
 
 @dataclass(frozen=True)
@@ -67,11 +79,22 @@ class LayoutSettings(LayoutCollection, SageSettings):
     """TGraph, on the part of a graph that a configuration can touch."""
 
     input: ClassVar[str] = "pruned"
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *SageSettings.weights_depend_on,
+        "channel_attention",
+        "cross_attention",
+        "edges",
+    )
+
     model: str = setting("tgraph", "network: the paper's `tgraph`, or one of lib/models")
     # network (2.3)
     temperature: float = setting(0.5, "initial, of cross-configuration attention", 1e-3, 1e3)
     score_gain: float = setting(1.0, "factor on the last layer's initial weights", 1e-3, 1e3)
     precision: str = setting("auto", "of matrix products: `float32`, `bfloat16`, or `auto`")
+    # what the paper takes out of the blocks (2.5.5, table 3)
+    channel_attention: bool = setting(True, "channel-wise self-attention in each block (2.3.1)")
+    cross_attention: bool = setting(True, "cross-configuration attention in each block (2.3.2)")
+    edges: bool = setting(True, "messages between neighbours; without, nodes stand by themselves")
     # stage 3 (2.5.3)
     permutations: int = setting(10, "groupings of a graph's configurations to average over")
 

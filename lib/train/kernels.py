@@ -22,6 +22,7 @@ from lib.models.tile import TileNetwork
 from lib.ranking.metrics import tile_metrics
 from lib.settings import TileSettings
 from lib.train.fold import Fold, LabelledGraph, Sample
+from lib.train.loss import HINGES
 from lib.train.split import folds_with
 
 STATISTICS_ROWS = 256  # configurations of a kernel that the standardization sees, evenly spaced
@@ -65,7 +66,8 @@ class KernelsFold(Fold):
         """See :meth:`Fold.sample`."""
         pairs = zip(graphs, chosen, strict=True)
         runtimes = [torch.from_numpy(kernel.runtime[own]) for kernel, own in pairs]
-        return Sample(tile_batch([kernel.prepared for kernel in graphs], chosen), runtimes)
+        batch = tile_batch([kernel.prepared for kernel in graphs], chosen)
+        return Sample(batch, runtimes, HINGES[settings.loss_reduction])
 
 
 def load_fold(cache: Cache, fold: int, settings: TileSettings) -> KernelsFold:

@@ -12,6 +12,7 @@ from torch import nn
 from lib.cache.reader import Cache
 from lib.settings import LayoutSettings
 from lib.train.fold import Fold, LabelledGraph, Sample
+from lib.train.loss import HINGES
 from lib.train.split import prepared_sides
 
 
@@ -39,7 +40,8 @@ class PrunedFold(Fold):
     ) -> Sample:
         """See :meth:`Fold.sample`."""
         (graph,), (own,) = graphs, chosen
-        return Sample(graph.prepared.batch(own), [torch.from_numpy(graph.runtime[own])])
+        runtimes = [torch.from_numpy(graph.runtime[own])]
+        return Sample(graph.prepared.batch(own), runtimes, HINGES[settings.loss_reduction])
 
 
 def load_fold(cache: Cache, fold: int, settings: LayoutSettings) -> PrunedFold:

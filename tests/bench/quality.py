@@ -85,10 +85,6 @@ def measure(variant: Variant, collection: str, seed: int, data: Path, outputs: P
 def _train(variant: Variant, chosen: Any, cache: Cache, fold: int) -> Taus:
     """Tau of each graph of a fold, after training on the others."""
     graphs = _shared(load_fold(cache, fold, chosen), variant.share, chosen.seed, fold)
-    if not variant.edges:
-        for graph in (*graphs.train, *graphs.valid):
-            graph.prepared.sources.resize_(0)
-            graph.prepared.pointers.zero_()
     network = new_network(lambda: network_for(chosen), graphs, chosen.seed, fold)
     if variant.change:
         variant.change(network)

@@ -26,7 +26,6 @@ class Variant:
         model: of ``lib.settings.MODELS``; "" if ``rank`` does it all.
         overrides: settings other than the bundled ones.
         change: what is done to the fresh network.
-        edges: whether the network gets them.
         rank: (cache, fold of each graph) -> tau of each graph.
         share: of each fold's training graphs that are learned from, drawn with the seed.
     """
@@ -34,7 +33,6 @@ class Variant:
     model: str = ""
     overrides: dict[str, Any] = field(default_factory=dict)
     change: Callable[[nn.Module], None] | None = None
-    edges: bool = True
     rank: Callable[[Cache, dict[str, int]], Taus] | None = None
     share: float = 1.0
 
@@ -43,22 +41,6 @@ def by_baseline(cache: Cache, folds: dict[str, int]) -> Taus:
     """What needs no learning."""
     graphs = {name: cache.graph(name) for name in folds}
     return {name: kendall_tau(moved_bytes(g), g.runtime) for name, g in graphs.items()}
-
-
-def without_channel_attention(network: nn.Module) -> None:
-    """Gates that are open and stay so, so that the compiled loops still do."""
-    for block in network.blocks:
-        last = block.channel_attention.squeeze
-        nn.init.zeros_(last.weight)
-        nn.init.constant_(last.bias, 30.0)  # sigmoid: 1
-        block.channel_attention.requires_grad_(False)
-
-
-def without_cross_attention(network: nn.Module) -> None:
-    """Attention that weighs all configurations alike, whatever they are."""
-    for block in network.blocks:
-        nn.init.constant_(block.cross_attention.log_temperature, 20.0)
-        block.cross_attention.requires_grad_(False)
 
 
 def without_locality(network: nn.Module) -> None:
@@ -85,9 +67,10 @@ VARIANTS: dict[str, Variant] = {
     "tgraph": Variant("tgraph"),
     "tgraph, 60 epochs": Variant("tgraph", {"epochs": 60}),
     "tgraph, 110 epochs": Variant("tgraph", {"epochs": 110}),
-    "tgraph without channel attention": Variant("tgraph", change=without_channel_attention),
-    "tgraph without cross attention": Variant("tgraph", change=without_cross_attention),
-    "tgraph without edges": Variant("tgraph", edges=False),
+    "tgraph without channel attention": Variant("tgraph", {"channel_attention": False}),
+    "tgraph without cross attention": Variant("tgraph", {"cross_attention": False}),
+    "tgraph without edges": Variant("tgraph", {"edges": False}),
+    "tgraph, summed loss": Variant("tgraph", {"loss_reduction": "sum"}),
     "gst": Variant("gst"),
     "tgraph-plus": Variant("tgraph-plus"),
     "tgraph-plus, layouts that spread": Variant("tgraph-plus", {"propagation": "spread"}),

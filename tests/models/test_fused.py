@@ -40,10 +40,13 @@ def scores_and_gradients(network: TGraph, batch, native_loops: bool, seed: int =
     triples=st.integers(2, 30),
     blocks=st.integers(1, 3),
     widths=st.sampled_from([(64, 8), (64, 2), (128, 8), (256, 8)]),
+    without=st.sets(st.sampled_from(["channel_attention", "edges"])),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=25, deadline=None)
-def test_equals_torch_alone(nodes, share, edges, configurations, triples, blocks, widths, seed):
+def test_equals_torch_alone(
+    nodes, share, edges, configurations, triples, blocks, widths, without, seed
+):
     graph = cached_graph(
         seed,
         nodes=nodes,
@@ -52,7 +55,8 @@ def test_equals_torch_alone(nodes, share, edges, configurations, triples, blocks
         configurations=configurations,
         triples=triples,
     )
-    network = random_network(channels=widths[0], squeeze=widths[1], blocks=blocks)
+    parts = dict.fromkeys(without, False)
+    network = random_network(channels=widths[0], squeeze=widths[1], blocks=blocks, **parts)
     network.inputs.standardize.fit(torch.from_numpy(graph.node_feat[:, :134]))
     batch = graph_tensors(graph).batch(np.arange(configurations))
     assert network.runs_native(network.first.weight)
@@ -65,6 +69,24 @@ def test_equals_torch_alone(nodes, share, edges, configurations, triples, blocks
     ):
         error = (one - other).norm() / (other.norm() + 1e-3 * largest)
         assert error < 1e-4, f"{name}: {error}"
+
+
+@pytest.mark.parametrize("without", [{"channel_attention": False}, {"edges": False}])
+def test_what_groupings_share_is_the_same_without_a_part(without):
+    graph = cached_graph(1, nodes=60, configurable=20, edges=120, configurations=24)
+    network = random_network(**without)
+    batch, group = graph_tensors(graph).batch(np.arange(24)), torch.arange(3, 17)
+    with torch.inference_mode():
+        assert network.shares()
+        found = network.score_group(network.share(batch), group)
+        expected = network(graph_tensors(graph).batch(group.numpy()))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_without_cross_attention_there_are_no_loops():
+    network = random_network(cross_attention=False)
+    assert not network.runs_native(network.first.weight)
+    assert not network.shares()
 
 
 def test_bfloat16_orders_configurations_as_float32_does():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -24,6 +26,15 @@ GRAPHS = {
     "one triple": {"triples": 1},
     "wide cells": {"triples": 400, "configurations": 120},
 }
+
+
+# What table 3 takes out, and of which parameters nothing is left then.
+PARTS = {
+    "channel_attention": "channel_attention",
+    "cross_attention": "cross_attention",
+    "edges": "sage.message",
+}
+WITHOUT = [{name: False} for name in PARTS] + [dict.fromkeys(PARTS, False)]
 
 
 def network_for(graph: CachedGraph, seed: int = 0, **sizes) -> TGraph:
@@ -53,6 +64,65 @@ def test_equals_the_dense_network(kind, blocks):
     torch.testing.assert_close(fast, dense, rtol=1e-9, atol=1e-9)
     if len(rows) > 1 and kind != "one triple":
         assert fast.std() > 1e-6  # else the comparison would show nothing
+
+
+@pytest.mark.parametrize("without", WITHOUT)
+@pytest.mark.parametrize("kind", ["plain", "many edges", "one configuration"])
+def test_without_a_part_it_equals_the_dense_network_without(kind, without):
+    graph = cached_graph(1, **GRAPHS[kind])
+    network = network_for(graph, **without)
+    rows = np.arange(min(9, len(graph.cells)))
+    fast, dense = scores_of(network, graph, rows), dense_scores(network, graph, rows)
+    torch.testing.assert_close(fast, dense, rtol=1e-9, atol=1e-9)
+    if len(rows) > 1:
+        assert fast.std() > 1e-6
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_that_is_left_out_has_no_parameters(part):
+    names = {
+        present: [name for name, _ in TGraph(16, **{part: present}).named_parameters()]
+        for present in (True, False)
+    }
+    assert any(PARTS[part] in name for name in names[True])
+    assert not any(PARTS[part] in name for name in names[False])
+
+
+def test_the_number_of_parameters_without_each_part():
+    def count(**parts):
+        return sum(p.numel() for p in TGraph(64, blocks=2, **parts).parameters())
+
+    c, h, s = 64, 32, 4  # the stream's channels, a half of them, and squeezed ones
+    gate = h * s + s + s * h + h
+    assert count() - count(channel_attention=False) == 2 * gate
+    assert count() - count(edges=False) == 2 * ((c * h + h) + h * h)  # f1, what f2 reads of it
+    # Without attention across configurations S and the gate have all channels, not half of them.
+    narrow, wide = ((c * w + w) + ((c + w) * w + w) + (w * w // 8 * 2 + w // 8 + w) for w in (h, c))
+    assert count(cross_attention=False) - count() == 2 * (wide - narrow - 1)
+
+
+@pytest.mark.parametrize("edges", [True, False])
+def test_scores_depend_on_edges_where_there_are_any(edges):
+    graph = cached_graph(1)
+    network = network_for(graph, edges=edges)
+    others = replace(graph, edges=cached_graph(2).edges)
+    same = torch.equal(scores_of(network, graph), scores_of(network, others))
+    assert same is not edges
+
+
+def test_without_cross_attention_a_score_does_not_depend_on_the_batch():
+    graph = cached_graph(6)
+    network = network_for(graph, cross_attention=False)
+    alone = scores_of(network, graph, np.array([0, 1]))[0]
+    assert abs(alone - scores_of(network, graph)[0]) < 1e-12
+
+
+@pytest.mark.parametrize("without", WITHOUT)
+def test_settings_take_parts_out(without):
+    network = build_network(tiny_settings(**without))
+    names = [name for name, _ in network.named_parameters()]
+    for part, word in PARTS.items():
+        assert any(word in name for name in names) is without.get(part, True)
 
 
 @pytest.mark.parametrize("kind", GRAPHS)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lib import settings
-from lib.files.errors import UserError
+from lib.files.errors import DataError, UserError
 from lib.settings import (
     BUNDLED_VALUES,
     COLLECTIONS,
@@ -234,6 +234,26 @@ def test_models_lie_side_by_side_and_share_caches(model, hops, results, cache):
 def test_values_that_gst_cannot_have(flags, message):
     with pytest.raises(UserError, match=message):
         settings.resolve(arguments("--model", "gst", *flags))
+
+
+@pytest.mark.parametrize(
+    ("collection", "model"), [("layout-xla-default", "tgraph"), ("tile-xla", "tile")]
+)
+def test_an_unknown_reduction_of_the_loss(collection, model):
+    with pytest.raises(UserError, match="--loss-reduction 'max': must be one of mean, sum"):
+        settings_for(collection, False, {"model": model, "loss_reduction": "max"})
+
+
+@pytest.mark.parametrize("part", ["channel_attention", "cross_attention", "edges"])
+def test_weights_that_were_trained_with_another_network_are_refused(part):
+    chosen, other = (
+        settings_for("layout-xla-default", False, {"model": "tgraph", part: present})
+        for present in (True, False)
+    )
+    about = {**settings.described(chosen), "fold": 0, "kept": chosen.weights}
+    settings.check_trained_with(Path("weights"), about, chosen, 0)
+    with pytest.raises(DataError, match=part):
+        settings.check_trained_with(Path("weights"), about, other, 0)
 
 
 def test_help_shows_the_flags_of_the_collections_kind(capsys):

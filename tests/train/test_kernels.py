@@ -17,7 +17,7 @@ from lib.ranking.folds import assign_folds
 from lib.ranking.metrics import tile_metrics
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
-from lib.train.loss import pairwise_hinge
+from lib.train.loss import HINGES
 from tests.kernels import cached_kernel, tiny_settings
 
 SETTINGS = tiny_settings(folds_total=4, configurations=8)
@@ -98,12 +98,14 @@ def test_targets_belong_to_their_configurations(cache):
         assert {(r.tobytes(), t) for r, t in zip(rows, targets, strict=True)} <= known
 
 
-def test_the_loss_is_the_mean_over_kernels(cache):
+@pytest.mark.parametrize("reduction", HINGES)
+def test_the_loss_is_the_mean_over_kernels(cache, reduction):
     data = load_fold(cache, 0, SETTINGS)
-    sample = next(data.samples(SETTINGS, np.random.default_rng(0)))
+    chosen = replace(SETTINGS, loss_reduction=reduction)
+    sample = next(data.samples(chosen, np.random.default_rng(0)))
     scores = torch.randn(sample.size)
     parts = [scores[sample.inputs.kernel == i] for i in range(len(sample.runtimes))]
-    losses = [pairwise_hinge(s, t) for s, t in zip(parts, sample.runtimes, strict=True)]
+    losses = [HINGES[reduction](s, t) for s, t in zip(parts, sample.runtimes, strict=True)]
     torch.testing.assert_close(sample.loss(scores), sum(losses) / len(losses))
 
 

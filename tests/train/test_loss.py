@@ -8,19 +8,27 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.train.loss import LATENCY_LOSSES, pairwise_hinge
+from lib.inputs.tensors import graph_tensors
+from lib.models.tgraph import TGraph
+from lib.train.loss import HINGES, LATENCY_LOSSES, pairwise_hinge, pairwise_hinge_sum
+from tests.builders import cached_graph
 
 ROWS = st.lists(
     st.tuples(st.floats(-5, 5), st.integers(1, 4)), min_size=1, max_size=9
 )  # few runtimes: many ties
 
 
-def slow_hinge(scores: list[float], runtimes: list[int]) -> float:
+def slow_terms(scores: list[float], runtimes: list[int]) -> list[float]:
     terms = []
     for i in range(len(scores)):
         for j in range(len(scores)):
             if runtimes[i] > runtimes[j]:
                 terms.append(max(0.0, 1 - (scores[i] - scores[j])))
+    return terms
+
+
+def slow_hinge(scores: list[float], runtimes: list[int]) -> float:
+    terms = slow_terms(scores, runtimes)
     return sum(terms) / len(terms) if terms else 0.0
 
 
@@ -32,10 +40,48 @@ def test_equals_a_double_loop(rows):
     assert found.item() == pytest.approx(slow_hinge(scores, runtimes), abs=1e-12)
 
 
-def test_gradient():
+@given(ROWS)
+@settings(max_examples=80, deadline=None)
+def test_the_sum_equals_a_double_loop(rows):
+    scores, runtimes = zip(*rows, strict=True)
+    found = pairwise_hinge_sum(torch.tensor(scores, dtype=torch.float64), torch.tensor(runtimes))
+    assert found.item() == pytest.approx(sum(slow_terms(scores, runtimes)), abs=1e-12)
+
+
+@given(ROWS)
+@settings(max_examples=80, deadline=None)
+def test_gradients_of_the_sum_are_those_of_the_mean_by_the_number_of_pairs(rows):
+    scores, runtimes = (torch.tensor(column) for column in zip(*rows, strict=True))
+    scores = scores.double().requires_grad_()
+    pairs = len(slow_terms(scores.tolist(), runtimes.tolist()))
+    of_mean, of_sum = (
+        torch.autograd.grad(HINGES[name](scores, runtimes), scores)[0] for name in ("mean", "sum")
+    )
+    torch.testing.assert_close(of_sum, pairs * of_mean, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("reduction", HINGES)
+def test_gradient(reduction):
     scores = torch.tensor([0.3, -0.1, 2.5, 0.9, -3.0], dtype=torch.float64, requires_grad=True)
     runtimes = torch.tensor([5, 7, 7, 1, 3])
-    assert torch.autograd.gradcheck(lambda s: pairwise_hinge(s, runtimes), scores)
+    assert torch.autograd.gradcheck(lambda s: HINGES[reduction](s, runtimes), scores)
+
+
+def test_clipping_at_one_leaves_most_steps_of_the_mean_and_none_of_the_sum():
+    """Fresh networks of the paper's size, 64 configurations of a graph: norms of gradients."""
+    norms = {"mean": [], "sum": []}
+    for seed in range(4):
+        graph = cached_graph(seed, nodes=30, configurable=10, edges=60, configurations=64)
+        torch.manual_seed(seed)
+        network = TGraph()
+        network.inputs.standardize.fit(torch.from_numpy(graph.node_feat[:, :134]))
+        batch, runtimes = graph_tensors(graph).batch(np.arange(64)), torch.from_numpy(graph.runtime)
+        for name, found in norms.items():
+            loss = HINGES[name](network(batch), runtimes)
+            gradients = torch.autograd.grad(loss, list(network.parameters()))
+            found.append(torch.cat([one.flatten() for one in gradients]).norm().item())
+    print(norms)
+    assert max(norms["mean"]) < 1 < min(norms["sum"])
 
 
 def test_a_ranking_with_margins_costs_nothing():

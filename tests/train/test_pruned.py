@@ -11,6 +11,7 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.ranking.folds import assign_folds
+from lib.train.loss import HINGES
 from lib.train.pruned import load_fold
 from tests.builders import cached_graph, tiny_settings
 
@@ -49,6 +50,14 @@ def test_standardization_sees_the_training_graphs_only(cache):
     rows = torch.cat([graph.prepared.features for graph in data.train])
     assert torch.equal(data.numeric_features(), rows)
     assert rows.shape == (12 * len(data.train), 134)
+
+
+@pytest.mark.parametrize("reduction", HINGES)
+def test_the_loss_is_reduced_as_the_setting_says(cache, reduction):
+    chosen = tiny_settings(folds_total=4, loss_reduction=reduction)
+    sample = next(load_fold(cache, 1, chosen).samples(chosen, np.random.default_rng(0)))
+    scores = torch.linspace(-1, 1, sample.size)
+    assert sample.loss(scores) == HINGES[reduction](scores, sample.runtimes[0])
 
 
 @pytest.mark.parametrize("fold", [-1, 4])
