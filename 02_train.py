@@ -60,7 +60,7 @@ def main(stage: Stage) -> None:
 
     used = training.validation(chosen.weights)
     history = training.history()
-    stage.note(earlier_seconds=history["seconds"][: training.resumed_at].sum())
+    stage.note(earlier_seconds=history["seconds"][: training.resumed_at].sum(), **data.record())
     write_results(files, training, about)
     training.end(state)
     tracker.artifact(f"weights-{chosen.results}-fold-{args.fold}", "model", *files[:3])

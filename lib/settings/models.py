@@ -219,7 +219,9 @@ class SegmentSettings(AttentionSettings):
     cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}")
     trained_segments: int = setting(1, "b: segments a step that gradients flow through")
     history: bool = setting(True, "read other segments' embeddings from a table of earlier ones")
-    history_gigabytes: float = setting(8.0, "largest size of that table, on disk", 1e-6)
+    history_gigabytes: float = setting(
+        0.0, "largest size of that table, or an error; 0: what fits the disk, or no table", 0
+    )
     segment_dropout: float = setting(0.0, "share of the table's embeddings left out", 0, 0.99)
 
     def check(self) -> None:

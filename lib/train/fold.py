@@ -173,6 +173,10 @@ class Fold(ABC):
     def end(self) -> None:  # noqa: B027
         """Training is over: delete what was kept."""
 
+    def record(self) -> dict[str, Any]:
+        """What was decided while training that no setting says, for the run's record."""
+        return {}
+
     def estimate(self) -> Estimate | None:
         """Memory that a step takes, as far as it is known beforehand."""
         return None

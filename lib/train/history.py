@@ -1,9 +1,10 @@
 """The historical embedding table: what each segment's embedding was when it was last computed.
 
 An entry for each (graph, configuration, segment) of the training graphs, in one file that is
-mapped into memory. The file is as large as the graphs say, so its size is known, told and bounded
-before it is made, and its room on the disk is taken at once: a disk that fills up later would kill
-who writes to mapped memory, without a word.
+mapped into memory. The file is as large as the graphs say, so its size is known and bounded before
+it is made, and its room on the disk is taken at once: a disk that fills up later would kill who
+writes to mapped memory, without a word. Without a bound of its own it may have ``FREE_SHARE`` of
+what is free on the disk; one that would have more is not made, and a run that resumes knows it.
 
 A run that is killed must end with the same bits as one that was not. The network goes back to
 the state that was saved last, and so must the table: before an entry is overwritten for the first
@@ -27,7 +28,8 @@ from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.runs.memory import gigabytes
 
-JOURNAL = {"identity": str, "epochs": int, "step": int, "boot": str}  # its first line
+JOURNAL = {"identity": str, "epochs": int, "step": int, "boot": str, "made": bool}  # first line
+FREE_SHARE = 0.8  # of the disk; the rest is for the journal, and for what others write
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -37,7 +39,10 @@ class EmbeddingTable:
     Args:
         sizes: (configurations, segments) of each graph.
         width: of an embedding.
-        limit: most bytes that the file may have.
+        limit: most bytes that the file may have; 0 for what fits the disk.
+
+    Attributes:
+        made: whether there is a table. Without, only what a resumed run must know is kept.
 
     Raises:
         UserError: if it would have more.
@@ -51,7 +56,8 @@ class EmbeddingTable:
             count += configurations * segments
         self.count, self.step, self.saved_step = count, 0, 0
         self.values: Any = None
-        if self.bytes > limit:
+        self.limit, self.made = limit, True
+        if limit and self.bytes > limit:
             raise UserError(
                 f"historical embeddings of {count:,} segments take {gigabytes(self.bytes)}, more "
                 f"than --history-gigabytes {limit / 1e9:g}; allow more, or use --no-history"
@@ -63,7 +69,7 @@ class EmbeddingTable:
         return self.count * self.entry.itemsize
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
-        """Open the table as it was after ``epochs``, or make an empty one for 0.
+        """Open the table as it was after ``epochs``, or for 0 make an empty one, if it fits.
 
         Args:
             state: the training state; the table and its journal lie beside it.
@@ -72,6 +78,9 @@ class EmbeddingTable:
 
         Returns:
             False if what is there does not go with that state.
+
+        Raises:
+            UserError: if it may be as large as ``limit``, and the disk has not so much left.
         """
         self.path, self.journal = state.with_name("history.bin"), state.with_name("history.log")
         self.identity = identity
@@ -82,14 +91,16 @@ class EmbeddingTable:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.unlink(missing_ok=True)
         free = shutil.disk_usage(self.path.parent).free
-        if self.bytes > free:
+        if self.limit and self.bytes > free:
             raise UserError(
                 f"{self.path}: would have {gigabytes(self.bytes)}, and the disk has "
                 f"{gigabytes(free)} left; use --no-history"
             )
-        with told_of(self.path), open(self.path, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, self.bytes)
-        self._map()
+        self.made = bool(self.limit) or self.bytes <= FREE_SHARE * free
+        if self.made:
+            with told_of(self.path), open(self.path, "wb") as file:
+                os.posix_fallocate(file.fileno(), 0, self.bytes)
+            self._map()
         self.step = 0
         self.saved(0)
         return True
@@ -124,7 +135,8 @@ class EmbeddingTable:
     def saved(self, epochs: int) -> None:
         """The network's state was saved: that is what the journal leads back to from now on."""
         self.saved_step = self.step
-        about = {"identity": self.identity, "epochs": epochs, "step": self.step, "boot": _boot()}
+        about = {"identity": self.identity, "epochs": epochs, "step": self.step}
+        about |= {"boot": _boot(), "made": self.made}
         with atomic_file(self.journal) as temporary:
             temporary.write_text(json.dumps(about) + "\n")
         self._close()
@@ -143,9 +155,13 @@ class EmbeddingTable:
                 about = json.loads(file.readline())
                 changes = file.read()
             expect(about, JOURNAL, self.journal)
-            known = about["identity"] == self.identity and about["boot"] == _boot()
-            known = known and about["epochs"] <= epochs  # the state is saved before the journal
-            if not known or self.path.stat().st_size != self.bytes:
+            self.made = about["made"]
+            known = about["identity"] == self.identity and about["epochs"] <= epochs
+            # (the state is saved before the journal)
+            if known and not self.made:
+                self.saved(epochs)
+                return True
+            if not known or about["boot"] != _boot() or self.path.stat().st_size != self.bytes:
                 return False
         except (OSError, ValueError, RecursionError, DataError):
             return False

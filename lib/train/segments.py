@@ -79,6 +79,10 @@ class SegmentsFold(Fold):
         """See :meth:`Fold.end`."""
         self.step.end()
 
+    def record(self) -> dict[str, bool]:
+        """See :meth:`Fold.record`."""
+        return self.step.record()
+
     def estimate(self) -> Estimate | None:
         """See :meth:`Fold.estimate`."""
         return self.step.estimate()
@@ -99,7 +103,7 @@ def load_fold(cache: Cache, fold: int, settings: PoolingSettings) -> SegmentsFol
     """The names of one fold's graphs; raises as :func:`lib.train.split.sides_of`.
 
     Raises:
-        UserError: also if the historical table would be too large.
+        UserError: also if the historical table would be larger than was asked for.
     """
     sides = ([graph.name for graph in side] for side in sides_of(fold, cache, settings))
     return SegmentsFold(cache, *sides, settings)

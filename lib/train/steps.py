@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from lib.cache.reader import Cache
+from lib.files.errors import UserError
 from lib.inputs.segments import SegmentedGraph, boundaries, segments_batch
 from lib.models.memory import attention_bytes, forward_bytes
 from lib.models.segments import Segment, SegmentsBatch
@@ -48,6 +49,10 @@ class FullSteps:
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
         """See :meth:`lib.train.fold.Fold.begin`: nothing is kept, every state can be resumed."""
         return True
+
+    def record(self) -> dict[str, bool]:
+        """See :meth:`lib.train.fold.Fold.record`."""
+        return {}
 
     def saved(self, epochs: int) -> None:
         """See :meth:`lib.train.fold.Fold.saved`."""
@@ -108,18 +113,21 @@ class SegmentSteps(FullSteps):
 
     ``trained_segments`` at random have gradients. The others' embeddings come from the historical
     table; those that are not there yet, or all if there is no table, are computed without
-    gradients. With segment dropout p each of the others is left out with probability p, and the
-    trained ones count (1 - p) + p * segments / trained, so that the expected sum is that of all
-    segments alike (staleness-aware dropout, Cao et al. 2023, section 3.3).
+    gradients, as algorithm 1 is written. A table that does not fit the disk is not made, unless
+    ``history_gigabytes`` asks for it. With segment dropout p each of the others is left out with
+    probability p, and the trained ones count (1 - p) + p * segments / trained, so that the
+    expected sum is that of all segments alike (staleness-aware dropout, Cao et al. 2023, section
+    3.3).
     """
 
     def __init__(self, cache: Cache, names: list[str], settings: SegmentSettings):
         super().__init__(cache, names, settings)
-        self.table: EmbeddingTable | None = None
+        self.kept: EmbeddingTable | None = None
         if settings.history:
             limit = round(settings.history_gigabytes * 1e9)
             sizes = {name: self._size(name) for name in names}
-            self.table = EmbeddingTable(sizes, settings.channels, limit)
+            self.kept = EmbeddingTable(sizes, settings.channels, limit)
+        self.table = self.kept  # None also if it was not made
 
     def batch(
         self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
@@ -151,26 +159,48 @@ class SegmentSteps(FullSteps):
             self.table.write(graph.graph.name, where, one.number, one.embeddings.numpy())
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
-        """See :class:`lib.train.fold.Fold`; tells the table's size before it is made."""
-        if self.table is None:
+        """See :class:`lib.train.fold.Fold`; tells the table's size, or why there is none.
+
+        Raises:
+            UserError: if there is none, and segments were to be dropped that it remembers.
+        """
+        if self.kept is None:
             return True
-        folder = state.parent.name
-        print(
-            f"train: {folder}: historical embeddings of {self.table.count:,} segments, "
-            f"{gigabytes(self.table.bytes)} on disk",
-            flush=True,
+        resumable = self.kept.begin(state, identity, epochs)
+        self.table = self.kept if self.kept.made else None
+        if resumable:
+            print(f"train: {state.parent.name}: {self._told()}", flush=True)
+        return resumable
+
+    def _told(self) -> str:
+        about = f"historical embeddings of {self.kept.count:,} segments"
+        size = gigabytes(self.kept.bytes)
+        if self.table is not None:
+            return f"{about}, {size} on disk"
+        if self.settings.segment_dropout:
+            self.kept.end()
+            raise UserError(
+                f"--segment-dropout: drops what the table remembers, and {about} do not fit the "
+                f"disk: {size}"
+            )
+        return (
+            f"{about} would take {size}, which does not fit the disk beside the rest: "
+            "goes on without them, as with --no-history"
         )
-        return self.table.begin(state, identity, epochs)
+
+    def record(self) -> dict[str, bool]:
+        """See :meth:`lib.train.fold.Fold.record`."""
+        return {"historical_embeddings": self.table is not None}
 
     def saved(self, epochs: int) -> None:
         """See :class:`lib.train.fold.Fold`."""
-        if self.table is not None:
-            self.table.saved(epochs)
+        if self.kept is not None:
+            self.kept.saved(epochs)
 
     def end(self) -> None:
         """See :class:`lib.train.fold.Fold`."""
-        if self.table is not None:
-            self.table.end()
+        if self.kept is not None:
+            self.kept.end()
 
     def _known(
         self, graph: SegmentedGraph, chosen: np.ndarray, others: np.ndarray

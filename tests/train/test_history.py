@@ -109,11 +109,47 @@ def test_it_is_bounded_before_it_is_made(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_full_disk_is_told_before(tmp_path, monkeypatch):
-    usage = type("Usage", (), {"free": 10})
+def free_disk(monkeypatch, size: int) -> None:
+    usage = type("Usage", (), {"free": size})
     monkeypatch.setattr(history.shutil, "disk_usage", lambda path: usage)
+
+
+def test_a_full_disk_is_told_before(tmp_path, monkeypatch):
+    free_disk(monkeypatch, 10)
     with pytest.raises(UserError, match=r"the disk has 0\.0 MB left"):
         table().begin(tmp_path / "state", "x", 0)
+
+
+def test_without_a_limit_it_is_made_if_it_fits_the_disk_with_room_to_spare(tmp_path, monkeypatch):
+    least = int(table(0).bytes / history.FREE_SHARE)
+    for free, made in ((least - 1, False), (least + 1, True)):
+        free_disk(monkeypatch, free)
+        found = table(limit=0)
+        assert found.begin(tmp_path / "state", "x", 0)
+        assert found.made is made
+        assert (tmp_path / "history.bin").exists() is made
+
+
+def test_a_limit_of_ones_own_is_obeyed_without_room_to_spare(tmp_path, monkeypatch):
+    free_disk(monkeypatch, table().bytes)
+    found = table()
+    assert found.begin(tmp_path / "state", "x", 0)
+    assert found.made
+
+
+@pytest.mark.parametrize("first", [10, 1 << 30])
+def test_a_resumed_run_decides_as_it_did(tmp_path, monkeypatch, first):
+    free_disk(monkeypatch, first)
+    before = table(0)
+    before.begin(tmp_path / "state", "x", 0)
+    before.saved(2)
+    free_disk(monkeypatch, (1 << 30) + 10 - first)
+    after = table(0)
+    assert after.begin(tmp_path / "state", "x", 2)
+    assert after.made is before.made is (first > 10)
+    assert not table(0).begin(tmp_path / "state", "y", 2)  # another run's
+    after.end()
+    assert not list(tmp_path.iterdir())
 
 
 WRITES = st.lists(

@@ -17,7 +17,7 @@ from lib.files.errors import UserError
 from lib.models import build_network
 from lib.runs.memory import Estimate, out_of_memory_told
 from lib.settings import MODELS
-from lib.train import loop
+from lib.train import history, loop
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.steps import SegmentSteps
@@ -188,6 +188,49 @@ def test_nothing_is_dropped_without_dropout(cache, tmp_path):
 def test_a_table_that_is_too_large_is_refused(cache):
     with pytest.raises(UserError, match="--history-gigabytes"):
         load_fold(cache, 0, settings_of("gst", history_gigabytes=1e-6))
+
+
+def free_disk(monkeypatch, size: int) -> None:
+    usage = type("Usage", (), {"free": size})
+    monkeypatch.setattr(history.shutil, "disk_usage", lambda path: usage)
+
+
+def test_a_table_that_does_not_fit_the_disk_is_done_without(cache, tmp_path, monkeypatch, capsys):
+    without = finished(cache, "gst", tmp_path / "a" / "state", history=False)
+    free_disk(monkeypatch, 100)
+    found = finished(cache, "gst", tmp_path / "fold_0" / "state")
+    assert found.data.record() == {"historical_embeddings": False}
+    (told,) = [line for line in capsys.readouterr().out.splitlines() if "historical" in line]
+    assert told.startswith("train: fold_0: historical embeddings of ")
+    assert "does not fit the disk" in told
+    assert_same_bits(found, without)
+    found.end(tmp_path / "fold_0" / "state")
+    assert not list((tmp_path / "fold_0").iterdir())
+
+
+def test_a_table_that_fits_the_disk_is_told_and_used(cache, tmp_path, capsys):
+    found = finished(cache, "gst", tmp_path / "state", epochs=1)
+    assert found.data.record() == {"historical_embeddings": True}
+    assert "MB on disk" in capsys.readouterr().out
+
+
+def test_a_run_without_its_table_is_resumed_without(cache, tmp_path, monkeypatch):
+    without = finished(cache, "gst", tmp_path / "a" / "state", history=False)
+    free_disk(monkeypatch, 100)
+    state = tmp_path / "b" / "state"
+    epochs = training(cache, "gst", save_seconds=0.0).run(state, "a")
+    next(epochs), next(epochs)
+    free_disk(monkeypatch, 1 << 40)
+    resumed = finished(cache, "gst", state)
+    assert resumed.resumed_at > 0
+    assert_same_bits(resumed, without)
+
+
+def test_segments_cannot_be_dropped_of_a_table_that_does_not_fit(cache, tmp_path, monkeypatch):
+    free_disk(monkeypatch, 100)
+    with pytest.raises(UserError, match=r"--segment-dropout: .* do not fit the disk"):
+        finished(cache, "gst", tmp_path / "state", segment_dropout=0.5)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(
