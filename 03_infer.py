@@ -22,9 +22,10 @@ from lib.files.artifacts import atomic_file
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.schema import expect
-from lib.infer.scores import graphs_to_score, score_graphs
+from lib.infer.kinds import SCORING
 from lib.infer.summary import log_splits, summary_table
 from lib.inputs.kinds import INPUTS, network_for
+from lib.ranking.kinds import kind_of
 from lib.runs.stage import Stage
 
 
@@ -52,19 +53,20 @@ def main(stage: Stage) -> None:
     checkpoint.load_into(network, weights, tensors)
 
     tracker = stage.begin("infer", args.outputs, chosen, cache.fingerprint, args.fold, about)
-    wanted = graphs_to_score(cache, args.fold, chosen)
-    frames = score_graphs(network, cache, wanted, chosen)
+    scoring = SCORING[chosen.kind]
+    wanted = scoring.wanted(cache, args.fold, chosen)
+    frames = scoring.frames(network, cache, wanted, chosen)
     bar = tqdm(frames, total=len(wanted), desc=f"infer {args.fold}", unit="graph", disable=None)
     started = time.perf_counter()
     scores = pl.concat(bar)
     seconds = time.perf_counter() - started
     with atomic_file(path) as temporary:
         write_parquet(scores, temporary)
-    log_splits(tracker, scores, seconds)
+    log_splits(tracker, scores, seconds, scoring.counts)
     print(
-        f"{summary_table(scores, seconds)}\n"
+        f"{summary_table(scores, seconds, scoring.counts)}\n"
         f"infer: {chosen.results} fold {args.fold}: {len(scores):,} scores of {len(wanted)} "
-        f"graphs; wrote {path}"
+        f"{kind_of(chosen.collection).graphs}; wrote {path}"
     )
 
 

@@ -1,8 +1,9 @@
-"""Stage 4: blend the best folds into a submission and measure it.
+"""Stage 4: blend the best folds into a submission, or predictions, and measure it.
 
 Reads   <outputs>/<collection>/cache/, <collection>[@<model>]/fold_<k>/metrics.json and
         scores/fold_<k>.parquet
-Writes  <outputs>/<collection>[@<model>]/submission.csv, metrics.json and report.html
+Writes  <outputs>/<collection>[@<model>]/submission.csv (of programs: predictions.csv),
+        metrics.json and report.html
 """
 
 from __future__ import annotations
@@ -12,56 +13,49 @@ from lib.runs.begin import one_line_errors  # before all others, which take seco
 # isort: split
 from lib import settings
 from lib.cache.reader import Cache
-from lib.ensemble.blend import read_folds
-from lib.ensemble.evaluation import evaluate_all, summary_table
-from lib.ensemble.submission import submission_lines, write_submission
+from lib.ensemble.kinds import ENDINGS
 from lib.files.artifacts import atomic_files, write_json
 from lib.files.results import SPLIT_OF, read_fold_metrics
-from lib.ranking.kinds import kind_of
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
 from lib.report.publish import publish
 from lib.runs.provenance import versions
 from lib.runs.stage import Stage
 
-RESULTS = ("submission.csv", "metrics.json", "report.html")
-
 
 def main(stage: Stage) -> None:
-    """Choose folds by validation score, blend them, write the submission and the metrics."""
+    """Choose folds by validation score, blend them, write the results and the metrics."""
     parser = settings.parser(__doc__)
     parser.add_argument("--folds", type=int, help="use folds 0 to this minus 1 (default: all)")
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
     folder = args.outputs / chosen.results
     cache = Cache(args.outputs / chosen.cache)
-    kind = kind_of(chosen.collection)
-    results = [folder / name for name in RESULTS]
-    stage.alone(args.outputs, folder / "submission.csv", *results)
+    ending = ENDINGS[chosen.kind]
+    results = [folder / name for name in (chosen.table, "metrics.json", "report.html")]
+    stage.alone(args.outputs, results[0], *results)
 
-    folds = read_folds(folder, cache, chosen, args.folds)
+    folds = ending.read(folder, cache, chosen, args.folds)
     blended = {section: folds.blended(split) for section, split in SPLIT_OF.items()}
-    counts = {name: cache.counts[name] for name in cache.names("test")}
-    lines = submission_lines(blended["test"], chosen.identifier, counts, kind.listed)
-
+    write_table, told = ending.table(blended, cache, chosen)
     measurements = root.measurements(chosen.collection)
-    sections = evaluate_all(blended, cache, measurements, kind)
+    sections = ending.evaluate(blended, cache, measurements, chosen)
     trained = read_fold_metrics(folder / f"fold_{folds.best[0]}" / "metrics.json")
     stage.begin("ensemble", args.outputs, chosen, cache.fingerprint, trained=trained)
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
     used = {f"validation_{chosen.metric}": folds.validation, "blended": folds.best}
-    with atomic_files(*results) as (submission, metrics, report):
-        write_submission(submission, lines)
+    with atomic_files(*results) as (table, metrics, report):
+        write_table(table)
         write_json(metrics, {**sections, "folds": used, "settings": about})
         experiment = read_experiment(folder, metrics)
         write_page(report, experiment, measurements, stage.record())
     publish(experiment, stage)
 
-    print(summary_table(sections, kind.columns))
+    print(ending.summary(sections, chosen.collection))
     print(
         f"ensemble: {chosen.results}: folds {', '.join(map(str, folds.best))} of "
-        f"{len(folds.scores)}, {len(lines)} test graphs; "
-        f"wrote {folder}/submission.csv, metrics.json and report.html"
+        f"{len(folds.scores)}, {told}; "
+        f"wrote {results[0]}, metrics.json and report.html"
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
+from lib.cache.task import CachedTask
 
 TABLE, MANIFEST = "graphs.parquet", "manifest.json"
 FORMAT = 2  # of the cache: 1 had no checksums
@@ -42,6 +43,18 @@ TILE: Arrays = {
     "runtime": (np.int64, (), "configurations"),
     "normalizer": (np.int64, (), "configurations"),
 }
+PROGRAMS: Arrays = {
+    "features": (np.float16, (164,), "leaves"),
+    "position": (np.int32, (), "leaves"),
+    "counts": (np.int32, (), "distinct"),
+    "original": (np.int32, (), "programs"),
+    "program": (np.int32, (), "programs"),
+    "owner": (np.int32, (), "configurations"),
+    "device": (np.uint8, (), "configurations"),
+    "seconds": (np.float32, (), "configurations"),
+    "again": (np.float32, (), "configurations"),
+    "flags": (np.uint8, (), "configurations"),
+}
 
 
 @dataclass(frozen=True)
@@ -56,7 +69,11 @@ class Form:
     graph: Any
 
 
-FORMS: dict[str, Form] = {"layout": Form(LAYOUT, CachedGraph), "tile": Form(TILE, CachedKernel)}
+FORMS: dict[str, Form] = {
+    "layout": Form(LAYOUT, CachedGraph),
+    "tile": Form(TILE, CachedKernel),
+    "programs": Form(PROGRAMS, CachedTask),
+}
 
 
 def form_of(entries: Any) -> Form:

@@ -18,7 +18,7 @@ from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 
 # Of the table, beside what its kind of graphs has: offsets, counts and sizes, all of them integers.
-TEXTS = ("graph", "split", "cell_type", "source", "fingerprint")
+TEXTS = ("graph", "split", "cell_type", "source", "fingerprint", "operators", "networks")
 COLUMNS = {"graph": "text", "split": "text", "nodes": "integer", "configurations": "integer"}
 
 

@@ -20,8 +20,15 @@ SETTINGS = {
     "epochs?": float,
     "versions?": {str: str},
 }
-VALIDATION = {"epoch?": float, "tau?": float, "tile_score?": float, "graphs?": {str: float}}
-SECTION = {"mean?": {str: float}, "graphs?": {str: {str: float}}}
+VALIDATION = {
+    **dict.fromkeys(("epoch?", "tau?", "tile_score?", "mape?"), float),
+    "graphs?": {str: float},
+}
+SECTION = {
+    "mean?": {str: float},
+    "graphs?": {str: {str: float}},
+    "groups?": {str: {str: {str: float}}},
+}
 METRICS = {
     "training?": SECTION,
     "validation?": SECTION,
@@ -30,6 +37,7 @@ METRICS = {
         "blended?": [int],
         "validation_tau?": {int: float},
         "validation_tile_score?": {int: float},
+        "validation_mape?": {int: float},
     },
     "settings?": SETTINGS,
 }

@@ -26,14 +26,15 @@ class Input:
         prepare: (cached graph, settings) -> the graph as the other functions here take it, and
             training.
         scores: (network in evaluation mode, prepared graph, configurations at a time) -> (c,)
-            float64, in the order of the cache.
+            float64, in the order of the cache; ``None`` where many are scored together
+            (:mod:`lib.inputs.programs`).
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
         widths: settings -> widths of what networks read, where they do not fix them themselves.
     """
 
     prepare: Callable[[Any, Any], Any]
-    scores: Callable[[nn.Module, Any, int], np.ndarray]
+    scores: Callable[[nn.Module, Any, int], np.ndarray] | None
     groupings: Callable[[nn.Module, Any, np.ndarray, int], np.ndarray] | None = None
     widths: Callable[[Any], Mapping[str, int]] = lambda settings: {}
 
@@ -53,6 +54,7 @@ INPUTS: dict[str, Input] = {
     ),
     "segments": Input(prepare=segmented, scores=segments_scores),
     "kernels": Input(prepare=lambda kernel, settings: kernel, scores=kernel_scores),
+    "programs": Input(prepare=lambda task, settings: task, scores=None),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from lib.files.errors import UserError
+from lib.models.cdmpp import Cdmpp
 from lib.models.plus import TGraphPlus
 from lib.models.precision import resolve_device, resolve_precision
 from lib.models.tgraph import TGraph
@@ -24,6 +25,7 @@ NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
         "gat": AttentionModel,
     },
     "tile": {"tile": TileNetwork},
+    "programs": {"cdmpp": Cdmpp},
 }
 
 

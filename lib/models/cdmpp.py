@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -159,6 +160,18 @@ class Cdmpp(nn.Module):
     def from_settings(cls, settings: ProgramSettings) -> Cdmpp:
         """The network with the sizes that the settings name."""
         return cls(settings)
+
+    def fit(self, features: Tensor, counts: Tensor, seconds: np.ndarray) -> None:
+        """Fit what is not learned, on the training programs.
+
+        Args:
+            features: (leaves, 164) of all of them.
+            counts: (n,) leaves of each.
+            seconds: their latencies, one-dimensional.
+        """
+        self.encoder.standardize.fit(features)
+        self.counts.fit(counts)
+        self.labels.fit(seconds)
 
     def forward(self, batch: ProgramBatch) -> Tensor:
         """Labels of each program on each device, (b, d)."""

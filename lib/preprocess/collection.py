@@ -27,7 +27,7 @@ from lib.cache.writer import CacheWriter
 from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_value
 from lib.files.errors import DataError, UserError
 from lib.files.regular import UnreadableError
-from lib.preprocess.kinds import READERS
+from lib.preprocess.kinds import ABOUT, FILES, READERS
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
@@ -118,7 +118,8 @@ def write_cache(
         with closing(_process_all(files, kind, settings, parts, jobs, keep_going)) as results:
             skipped = _gather(writer, files, progress(results), parts)
         parts.rmdir()
-        writer.finish(_manifest(writer.rows, skipped, settings))
+        about = ABOUT[kind](files[0].path) if kind in ABOUT else {}
+        writer.finish({**about, **_manifest(writer.rows, skipped, settings)})
     (path / MANIFEST).touch()  # also of a cache that stayed as it was: make goes by times
     return read_table(path), skipped
 
@@ -211,7 +212,8 @@ def _process(
         with CacheWriter(part, kind) as writer:
             for graph, before in READERS[kind](file.path, file.split, settings):
                 writer.add(graph, {"source": file.path.name, **before})
-        fingerprint = fingerprint_files([file.path], file.path.parent)
+        sources = FILES[kind](file.path) if kind in FILES else [file.path]
+        fingerprint = fingerprint_files(sources, file.path.parent)
     except MemoryError:
         raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
     except UnreadableError:

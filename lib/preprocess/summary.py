@@ -9,21 +9,29 @@ import polars as pl
 from lib.files.terminal import readable
 from lib.runs.tracking import Tracker
 
+SIZES = (  # of a cache: what, columns of its table before and after; those that it has are shown
+    ("nodes", "source_nodes", "nodes"),
+    ("edges", "source_edges", "edges"),
+    ("programs", "source_programs", "distinct"),
+    ("leaves", "source_leaves", "leaves"),
+    ("configurations", "source_configurations", "configurations"),
+)
+
 
 def summary_table(table: pl.DataFrame, cache: Path) -> str:
-    """Graphs, nodes, edges, configurations and bytes before and after, as aligned text.
+    """Graphs, what they consist of, and bytes, before and after, as aligned text.
 
     Bytes before are the source's arrays as float32 and int64 in memory, bytes after the cache's
     files on disk, which is also what they take in memory when all of them are mapped.
     """
     after_bytes = sum(file.stat().st_size for file in cache.iterdir())
-    rows = [
-        ("graphs", len(table), len(table)),
-        ("nodes", table["source_nodes"].sum(), table["nodes"].sum()),
-        ("edges", table["source_edges"].sum(), table["edges"].sum()),
-        ("configurations", table["source_configurations"].sum(), table["configurations"].sum()),
-        ("bytes", table["source_bytes"].sum(), after_bytes),
+    rows = [("graphs", len(table), len(table))]
+    rows += [
+        (name, int(table[before].sum()), int(table[after].sum()))
+        for name, before, after in SIZES
+        if before in table.columns
     ]
+    rows.append(("bytes", int(table["source_bytes"].sum()), after_bytes))
     lines = [f"{'':<16}{'before':>12}{'after':>12}{'ratio':>9}"]
     for name, before, after in rows:
         shown = [readable(v) if name == "bytes" else f"{v:,}" for v in (before, after)]
@@ -34,10 +42,8 @@ def summary_table(table: pl.DataFrame, cache: Path) -> str:
 def log_sizes(tracker: Tracker, table: pl.DataFrame) -> None:
     """Tell W&B the sizes before and after, of all graphs and, as a table, of each."""
     totals = {"graphs": len(table)}
-    for column in ("nodes", "edges", "configurations", "bytes"):
-        for name in (f"source_{column}", column):
-            if name in table.columns:
-                totals[name] = int(table[name].sum())
+    wanted = [name for _, *columns in SIZES for name in columns] + ["source_bytes"]
+    totals |= {name: int(table[name].sum()) for name in wanted if name in table.columns}
     tracker.summarize(totals)
     columns = [c for c in table.columns if not c.endswith("_offset") and c != "fingerprint"]
     tracker.table("graphs", table.select(columns))

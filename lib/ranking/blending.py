@@ -10,13 +10,16 @@ import polars as pl
 KEYS = ("graph", "config")
 
 
-def choose_folds(validation: Mapping[int, float], count: int) -> list[int]:
-    """The ``count`` folds of highest validation score, best first (TGraph paper, section 2.4.3).
+def choose_folds(
+    validation: Mapping[int, float], count: int, higher_is_better: bool = True
+) -> list[int]:
+    """The ``count`` folds of best validation score, best first (TGraph paper, section 2.4.3).
 
     Training a fold fails now and then; leaving the worst one out is the cure. Ties go to the
     lower number.
     """
-    return sorted(validation, key=lambda fold: (-validation[fold], fold))[:count]
+    sign = -1 if higher_is_better else 1
+    return sorted(validation, key=lambda fold: (sign * validation[fold], fold))[:count]
 
 
 def plain(scores: np.ndarray) -> np.ndarray:

@@ -15,7 +15,17 @@ import numpy as np
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
+from lib.cache.task import CachedTask
 from lib.ranking.baseline import moved_bytes, output_tile
+from lib.ranking.latency import (
+    LATENCY_METRICS,
+    MAPE,
+    MEDIAN,
+    NOISE,
+    TASK_MEAN,
+    measure_task,
+    task_references,
+)
 from lib.ranking.metrics import (
     LAYOUT_METRICS,
     PAIRS,
@@ -47,7 +57,9 @@ class Kind:
         columns: of the table that stage 4 prints.
         listed: how many configurations a submission names of a graph at most; ``None`` for all.
         entry: what a submission must name of a graph, in words, with places for how many,
-            ``length``, and the ``last`` configuration.
+            ``length``, and the ``last`` configuration; empty if there are none of the kind.
+        graphs: what its graphs are called.
+        ordered: whether scores say no more than an order, so that a rank is what there is to show.
     """
 
     name: str
@@ -59,6 +71,8 @@ class Kind:
     columns: tuple[Metric, ...]
     listed: int | None
     entry: str
+    graphs: str = "graphs"
+    ordered: bool = True
 
     @property
     def main(self) -> Metric:
@@ -87,6 +101,17 @@ class Kind:
     def length(self, count: int) -> int:
         """How many configurations a submission names of a graph that has ``count``."""
         return count if self.listed is None else min(self.listed, count)
+
+
+@dataclass(frozen=True)
+class LatencyKind(Kind):
+    """A kind whose scores are logarithms of predicted seconds, and whose graphs are tasks."""
+
+    def measure(
+        self, scores: np.ndarray, runtimes: np.ndarray, graph: CachedTask
+    ) -> dict[str, float]:
+        """See :meth:`Kind.measure`; of the (pairs,) predictions of a task."""
+        return measure_task(np.exp(scores), runtimes, graph)
 
 
 def kind_of(name: str) -> Kind:
@@ -176,5 +201,18 @@ KINDS: dict[str, Kind] = {
         columns=(TILE_SCORE, TILE_CHANCE, TILE_BASELINE, *SLOWDOWNS),
         listed=TILE_TOP,
         entry="{length} distinct indices of 0..{last}",
+    ),
+    "programs": LatencyKind(
+        name="programs",
+        metrics=LATENCY_METRICS,
+        baseline=TASK_MEAN,
+        ceiling=NOISE,
+        chance=None,
+        references=task_references,
+        columns=(MAPE, MEDIAN, NOISE, TASK_MEAN, TAU, *SLOWDOWNS[:2]),
+        listed=None,
+        entry="",
+        graphs="tasks",
+        ordered=False,
     ),
 }

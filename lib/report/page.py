@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lib.files.artifacts import atomic_file
-from lib.report import figures, tables, words
+from lib.report import figures, latency, tables, words
 from lib.report.evidence import examples
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import mean
@@ -124,6 +124,7 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "by_graph": [(s, _by_graph(experiment, s), len(experiment.metrics_of(s))) for s in shown],
         "most": MOST_GRAPHS,
         "graphs": tables.graphs(experiment),
+        "latencies": latency.shown(experiment),
         "examples": _examples(experiment, section, measurements),
         "studies": questions(experiment.study, kind.main),
         "savings": tables.savings(experiment),
@@ -174,6 +175,7 @@ def _examples(
     experiment: Experiment, section: str, measurements: pl.DataFrame | None
 ) -> list[dict[str, Any]]:
     metric = experiment.kind.main
+    known = section and experiment.kind.ordered
     return [
         {
             "place": one.place,
@@ -182,7 +184,7 @@ def _examples(
             "count": len(one.scores),
             "figure": figures.rank_against_runtime(one.scores, one.runtimes, one.graph).render(),
         }
-        for one in (examples(experiment, section, measurements) if section else [])
+        for one in (examples(experiment, section, measurements) if known else [])
     ]
 
 

@@ -20,6 +20,7 @@ from lib.settings.models import (
     SegmentSettings,
     TileSettings,
 )
+from lib.settings.programs import ProgramCollection, ProgramSettings
 from lib.settings.tables import (
     BUNDLED_VALUES,
     COLLECTIONS,
@@ -54,6 +55,8 @@ __all__ = [
     "PartitioningSettings",
     "PlusSettings",
     "PoolingSettings",
+    "ProgramCollection",
+    "ProgramSettings",
     "SageSettings",
     "SegmentSettings",
     "Settings",

@@ -46,6 +46,7 @@ class ProgramCollection(Settings):
     first_model: ClassVar[str] = "cdmpp"
     input: ClassVar[str] = "programs"
     metric: ClassVar[str] = "mape"
+    table: ClassVar[str] = "predictions.csv"
     how_to_get: ClassVar[str] = "`make collect KIND=programs` measures some"
     weights_depend_on: ClassVar[tuple[str, ...]] = (*Settings.weights_depend_on, "split")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lib.cache.reader import Cache
 from lib.settings import Settings
-from lib.train import copies, kernels, pruned, segments
+from lib.train import copies, kernels, programs, pruned, segments
 from lib.train.fold import Fold
 
 LOADERS: dict[str, Callable[[Cache, int, Any], Fold]] = {
@@ -15,6 +15,7 @@ LOADERS: dict[str, Callable[[Cache, int, Any], Fold]] = {
     "copies": copies.load_fold,
     "segments": segments.load_fold,
     "kernels": kernels.load_fold,
+    "programs": programs.load_fold,
 }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch import nn
 from lib.files.artifacts import fingerprint_value, remove_leftovers
 from lib.files.errors import UserError
 from lib.models import computed_by
+from lib.ranking.kinds import kind_of
 from lib.ranking.metrics import mean_metrics
 from lib.runs.memory import out_of_memory_told
 from lib.runs.provenance import versions
@@ -153,7 +153,8 @@ class FoldTraining:
         each = {name: metrics[metric] for name, metrics in graphs.items()}
         passes = self._passes(epoch + 1)
         self.progress.last = {"epoch": passes, metric: mean[metric], "graphs": each}
-        if mean[metric] > self.progress.best.get(metric, -math.inf):
+        sign = 1 if kind_of(self.settings.collection).main.higher_is_better else -1
+        if not self.progress.best or sign * (mean[metric] - self.progress.best[metric]) > 0:
             self.progress.best = self.progress.last
             self.best = _copy(self.network)
         return {f"validation_{name}": value for name, value in mean.items()}

@@ -14,7 +14,8 @@ from lib.settings import MODELS
 from tests.builders import cached_graph
 from tests.kernels import cached_kernel
 
-BOTH = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+ORDERS = {name: kind for name, kind in KINDS.items() if kind.ordered}  # test_latency.py: the others
 
 
 def one_of(kind: Kind) -> CachedGraph | CachedKernel:
@@ -22,7 +23,7 @@ def one_of(kind: Kind) -> CachedGraph | CachedKernel:
     return made[kind.name]("g", 0) if kind.name == "tile" else made[kind.name](0)
 
 
-@BOTH
+@pytest.mark.parametrize("kind", ORDERS.values(), ids=ORDERS)
 def test_every_number_that_is_shown_is_measured(kind):
     graph = one_of(kind)
     runtimes = graph.source_runtimes
@@ -38,7 +39,7 @@ def test_every_number_that_is_shown_is_measured(kind):
     assert set(of_training(scores, runtimes)) == {one.key for one in kind.metrics}
 
 
-@BOTH
+@EVERY
 def test_numbers_beside_the_network_are_on_the_scale_of_the_one_that_counts(kind):
     for one in (kind.baseline, kind.ceiling, *([kind.chance] if kind.chance else [])):
         assert one.compute is None
@@ -66,6 +67,7 @@ def test_what_stages_leave_may_have_the_number_that_counts():
         ("layout:nlp:random", "layout"),
         ("tile-xla", "tile"),
         ("tile:xla:a-b.c:d", "tile"),
+        ("programs-cpu", "programs"),
         ("something", "layout"),
     ],
 )

@@ -1,0 +1,137 @@
+"""Training on tensor programs: batches of one number of leaves, of all tasks together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lib.cache.reader import Cache
+from lib.files.errors import UserError
+from lib.inputs.programs import (
+    Programs,
+    batches_of,
+    device_features,
+    devices_of,
+    load_programs,
+    predict,
+)
+from lib.models.cdmpp import ProgramBatch
+from lib.ranking.latency import MAPE, MEDIAN
+from lib.ranking.programs import sides_of_fold
+from lib.settings import ProgramSettings
+from lib.train.fold import Fold, Sample
+from lib.train.loss import LATENCY_LOSSES
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPrograms:
+    """What a step trains on; as :class:`lib.train.fold.Sample`, of latencies.
+
+    Attributes:
+        inputs: of the network, b programs on d devices.
+        labels: (b, d), NaN where nothing was measured.
+        settings: which loss, and its numbers.
+    """
+
+    inputs: ProgramBatch
+    labels: Tensor
+    settings: ProgramSettings
+
+    @property
+    def size(self) -> int:
+        """Number of latencies, counting those that were not measured."""
+        return self.labels.numel()
+
+    def to(self, device: torch.device) -> LabelledPrograms:
+        """The same on another device."""
+        return LabelledPrograms(self.inputs.to(device), self.labels.to(device), self.settings)
+
+    def loss(self, predicted: Tensor) -> Tensor:
+        """What (b, d) predicted labels cost."""
+        s = self.settings
+        return LATENCY_LOSSES[s.loss](predicted, self.labels, s.mape_weight, s.least_label)
+
+
+@dataclass(eq=False)
+class ProgramsFold(Fold):
+    """The programs of one fold.
+
+    Attributes:
+        programs, held: to train on, and to validate on.
+        devices: (d, 8) features of the devices.
+        train, valid: names of the tasks.
+        labels: (n, d) of ``programs``, once a network's transform was fitted.
+    """
+
+    programs: Programs
+    held: Programs
+    devices: Tensor
+    train: list[str] = field(init=False)
+    valid: list[str] = field(init=False)
+    labels: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self.train, self.valid = list(self.programs.tasks), list(self.held.tasks)
+
+    def standardize(self, network: nn.Module) -> None:
+        """See :meth:`Fold.standardize`; the transform of labels as well."""
+        known = self.programs.seconds
+        network.fit(
+            torch.from_numpy(self.programs.features),
+            torch.from_numpy(self.programs.counts),
+            known[np.isfinite(known)],
+        )
+        where = next(network.buffers()).device
+        self.labels = network.labels(torch.from_numpy(known).to(where)).float().cpu()
+
+    def steps(self, settings: ProgramSettings) -> int:
+        """See :meth:`Fold.steps`."""
+        return sum(1 for _ in batches_of(self.programs.counts, settings.batch))
+
+    def samples(
+        self, settings: ProgramSettings, generator: np.random.Generator
+    ) -> Iterator[LabelledPrograms]:
+        """One pass: every program once, in batches of one number of leaves, in random order."""
+        order = generator.permutation(len(self.programs))
+        batches = list(batches_of(self.programs.counts[order], settings.batch))
+        for number in generator.permutation(len(batches)):
+            own = order[batches[number]]
+            inputs = self.programs.batch(own, self.devices)
+            yield LabelledPrograms(inputs, self.labels[torch.from_numpy(own)], settings)
+
+    def sample(self, *_: object) -> Sample:
+        """Nothing is sampled: programs have no configurations."""
+        raise NotImplementedError
+
+    def validate(
+        self, network: nn.Module, settings: ProgramSettings
+    ) -> Mapping[str, dict[str, float]]:
+        """See :meth:`Fold.validate`; errors of each task."""
+        predicted = predict(network, self.held, self.devices, settings.batch)
+        if not np.isfinite(predicted).all():
+            return {}
+        found = {}
+        for number, name in enumerate(self.valid):
+            own = slice(self.held.first[number], self.held.first[number + 1])
+            known = np.isfinite(self.held.seconds[own])
+            pair = np.exp(predicted[own][known]), self.held.seconds[own][known]
+            found[name] = {one.key: one.compute(*pair) for one in (MAPE, MEDIAN)}
+        return found
+
+
+def load_fold(cache: Cache, fold: int, settings: ProgramSettings) -> ProgramsFold:
+    """The programs of one fold.
+
+    Raises:
+        UserError: if there is no such fold, or a side of it is empty.
+    """
+    sides = sides_of_fold(cache, fold, settings)
+    if not sides["train"] or not sides["valid"]:
+        raise UserError(f"{cache.folder}: fold {fold} has no programs to train or validate")
+    devices = device_features(devices_of(cache))
+    sides = [load_programs(cache, sides[side]) for side in ("train", "valid")]
+    return ProgramsFold(*sides, devices)

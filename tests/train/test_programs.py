@@ -1,0 +1,93 @@
+"""Training on programs: what a pass sees, and that something is learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from lib.files.errors import UserError
+from lib.inputs.kinds import network_for
+from lib.train.kinds import load_fold
+from lib.train.loop import FoldTraining, new_network
+from tests.programs import tiny_settings, write_programs
+
+SETTINGS = tiny_settings()
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return write_programs(tmp_path_factory.mktemp("train"), tasks=15, programs=16)
+
+
+def trained(cache, settings, folder, epochs: int | None = None) -> FoldTraining:
+    """A training of fold 0; with ``epochs``, one that was killed after so many."""
+    data = load_fold(cache, 0, settings)
+    network = new_network(lambda: network_for(settings), data, settings.seed, 0)
+    training = FoldTraining(network, data, settings, 0)
+    for row in training.run(folder / "state.safetensors", "identity"):
+        if row["epoch"] == epochs:
+            break
+    return training
+
+
+def test_a_pass_has_every_program_once_in_batches_of_one_number_of_leaves(cache):
+    data = load_fold(cache, 0, SETTINGS)
+    new_network(lambda: network_for(SETTINGS), data, 0, 0)
+    samples = list(data.samples(SETTINGS, np.random.default_rng(0)))
+    assert len(samples) == data.steps(SETTINGS)
+    assert sum(len(one.labels) for one in samples) == len(data.programs)
+    labels = torch.cat([one.labels for one in samples])[:, 0]
+    expected = data.labels[:, 0]
+    torch.testing.assert_close(labels.sort().values, expected.sort().values, equal_nan=True)
+
+
+def test_passes_are_in_other_orders(cache):
+    data = load_fold(cache, 0, SETTINGS)
+    new_network(lambda: network_for(SETTINGS), data, 0, 0)
+    one, other, same = (
+        torch.cat([s.labels for s in data.samples(SETTINGS, np.random.default_rng(seed))])
+        for seed in (0, 1, 0)
+    )
+    assert torch.equal(one.nan_to_num(), same.nan_to_num()) and not torch.equal(one, other)
+
+
+@pytest.mark.parametrize(("split", "most"), [("networks", 1.0), ("random", 0.5)])
+def test_something_is_learned(cache, tmp_path, split, most):
+    settings = replace(SETTINGS, split=split, epochs=25)
+    training = trained(cache, settings, tmp_path)
+    first, last = (training.history()["validation_mape"][k] for k in (0, -1))
+    assert last < 0.5 * first and last < most
+
+
+def test_lower_errors_are_better(cache, tmp_path):
+    training = trained(cache, replace(SETTINGS, epochs=6), tmp_path)
+    history = training.history()["validation_mape"]
+    assert training.validations["best"]["mape"] == history.min() < history.max()
+
+
+def test_a_killed_training_ends_with_the_same_bits(cache, tmp_path):
+    settings = replace(SETTINGS, save_seconds=0.0)
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    whole = trained(cache, settings, tmp_path / "a")
+    trained(cache, settings, tmp_path / "b", epochs=2)
+    resumed = trained(cache, settings, tmp_path / "b")
+    assert resumed.resumed_at > 0
+    for name, tensor in whole.network.state_dict().items():
+        assert torch.equal(tensor, resumed.network.state_dict()[name]), name
+
+
+@pytest.mark.parametrize("loss", ["mse+mape", "mse", "mape", "mspe"])
+@pytest.mark.parametrize("transform", ["box-cox", "none"])
+def test_every_loss_and_transform_trains(cache, tmp_path, loss, transform):
+    settings = replace(SETTINGS, loss=loss, label_transform=transform, epochs=1)
+    training = trained(cache, settings, tmp_path)
+    assert training.history()["loss"].is_finite().all()
+    assert training.validations["last"]["graphs"]
+
+
+def test_a_fold_without_programs_is_told(cache):
+    with pytest.raises(UserError, match="--fold 7"):
+        load_fold(cache, 7, SETTINGS)
