@@ -14,7 +14,7 @@ from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
 from lib.inputs.kinds import INPUTS
 from lib.ranking.folds import splits_of_fold
-from lib.settings import LayoutCollection, Settings, TileSettings
+from lib.settings import LayoutCollection, Settings, TileCollection
 
 SCHEMA = {
     "split": pl.String,
@@ -50,7 +50,9 @@ def score_graphs(
 
 
 def scores_of(
-    network: nn.Module, graph: CachedGraph | CachedKernel, settings: LayoutCollection | TileSettings
+    network: nn.Module,
+    graph: CachedGraph | CachedKernel,
+    settings: LayoutCollection | TileCollection,
 ) -> np.ndarray:
     """Scores of a graph's distinct configurations under each permutation, (permutations, c).
 

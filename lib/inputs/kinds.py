@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from lib.inputs import copies
+from lib.inputs import copies, kernel_segments
 from lib.inputs.kernels import kernel_scores
 from lib.inputs.pruned import score_groupings, score_in_order
 from lib.inputs.segments import segmented, segments_scores
@@ -53,6 +53,7 @@ INPUTS: dict[str, Input] = {
         widths=copies.widths,
     ),
     "segments": Input(prepare=segmented, scores=segments_scores),
+    "kernel-segments": Input(prepare=kernel_segments.segmented, scores=segments_scores),
     "kernels": Input(prepare=lambda kernel, settings: kernel, scores=kernel_scores),
     "programs": Input(prepare=lambda task, settings: task, scores=None),
 }

@@ -1,15 +1,18 @@
-"""From a cached whole graph to the segments that a network reads."""
+"""From a cached whole graph or kernel to the segments that a network reads."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from lib.cache.graph import CachedGraph
+from lib.cache.kernel import CachedKernel
 from lib.inputs.chunks import chunk_scores, device_of, in_order
 from lib.inputs.tensors import GraphTensors, graph_tensors
 from lib.models.segments import Segment, SegmentsBatch
@@ -20,29 +23,22 @@ SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, about
 ADVICE = "use MODEL=gst with fewer --segment-nodes, or lower --channels or --heads"
 
 
-class SegmentedGraph:
-    """A graph cut into runs of nodes; edges between two of them are lost (algorithm 1, line 6).
+class Segmented(ABC):
+    """A graph or kernel cut into runs of nodes; edges between two are lost (algorithm 1, line 6).
 
     Args:
         graph: with its nodes in topological order.
-        segment_nodes: K, most nodes of a segment; 0 for one segment of all nodes.
-        cut: ``length``, every K nodes, or ``splits``, see :func:`boundaries`.
-        keep: whether prepared segments stay in memory.
-
-    Attributes:
         starts: (s + 1,) where each segment starts, and the last one ends.
+        keep: whether prepared segments stay in memory.
     """
 
-    def __init__(self, graph: CachedGraph, segment_nodes: int, cut: str, keep: bool = False):
-        self.graph, self.keep = graph, keep
-        count = len(graph.node_opcode)
-        self.starts = boundaries(count, segment_nodes, graph.node_splits if cut == "splits" else ())
-        self.configurable = np.searchsorted(self.starts, graph.config_nodes, "right") - 1  # (k,)
+    def __init__(self, graph: CachedGraph | CachedKernel, starts: np.ndarray, keep: bool):
+        self.graph, self.starts, self.keep = graph, starts, keep
         ends = np.searchsorted(self.starts, graph.edges, "right") - 1  # (m, 2)
         inside = np.flatnonzero(ends[:, 0] == ends[:, 1])
         self._edges = inside[np.argsort(ends[inside, 0], kind="stable")]
         self._edge_starts = np.searchsorted(ends[self._edges, 0], np.arange(len(self) + 1))
-        self._tensors: dict[int, GraphTensors] = {}
+        self._tensors: dict[int, Any] = {}
 
     def __len__(self) -> int:
         """Number of segments."""
@@ -57,18 +53,64 @@ class SegmentedGraph:
         """Nodes and edges of the largest segment: (the most of either)."""
         return int(np.diff(self.starts).max()), int(np.diff(self._edge_starts).max())
 
-    def cells(self, configurations: np.ndarray) -> np.ndarray:
-        """(b, k) cells of some configurations; reads these only."""
-        return np.asarray(self.graph.cells[configurations])
+    def edges(self, number: int) -> np.ndarray:
+        """(m, 2) those within a segment, between positions in it."""
+        own = self._edges[self._edge_starts[number] : self._edge_starts[number + 1]]
+        return self.graph.edges[own] - self.starts[number]
 
+    def tensors(self, number: int) -> Any:
+        """What a segment's ways to be configured share."""
+        if number in self._tensors:
+            return self._tensors[number]
+        made = self.prepared(number)
+        if self.keep:
+            self._tensors[number] = made
+        return made
+
+    @abstractmethod
+    def prepared(self, number: int) -> Any:
+        """:meth:`tensors`, made anew."""
+
+    @abstractmethod
+    def cells(self, configurations: np.ndarray) -> np.ndarray:
+        """What tells some configurations apart, (b, ...); reads these only."""
+
+    @abstractmethod
     def segment(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Segment:
-        """One segment, once for each way in which the configurations differ in it.
+        """One segment under configurations.
 
         Args:
             number: the segment's.
-            cells: (b, k), of :meth:`cells`.
+            cells: (b, ...), of :meth:`cells`.
             places: which of the b to compute it for; None for all.
         """
+
+    @abstractmethod
+    def run(self, start: int, stop: int) -> np.ndarray:
+        """Where the nodes from ``start`` to ``stop`` of an uncut graph are in its tensors."""
+
+
+class SegmentedGraph(Segmented):
+    """A graph whose configurations are layouts.
+
+    Args:
+        graph: with its nodes in topological order.
+        segment_nodes: K, most nodes of a segment; 0 for one segment of all nodes.
+        cut: ``length``, every K nodes, or ``splits``, see :func:`boundaries`.
+        keep: whether prepared segments stay in memory.
+    """
+
+    def __init__(self, graph: CachedGraph, segment_nodes: int, cut: str, keep: bool = False):
+        splits = graph.node_splits if cut == "splits" else ()
+        super().__init__(graph, boundaries(len(graph.node_opcode), segment_nodes, splits), keep)
+        self.configurable = np.searchsorted(self.starts, graph.config_nodes, "right") - 1  # (k,)
+
+    def cells(self, configurations: np.ndarray) -> np.ndarray:
+        """See :meth:`Segmented.cells`: (b, k)."""
+        return np.asarray(self.graph.cells[configurations])
+
+    def segment(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Segment:
+        """See :meth:`Segmented.segment`: once for each way in which they differ in it."""
         places = np.arange(len(cells)) if places is None else places
         own = cells[places][:, self.configurable == number]
         if own.shape[1]:
@@ -83,26 +125,26 @@ class SegmentedGraph:
             number=number,
         )
 
-    def tensors(self, number: int) -> GraphTensors:
-        """What a segment's ways to be configured share."""
-        if number in self._tensors:
-            return self._tensors[number]
-        made = graph_tensors(self._cut_out(number))
-        if self.keep:
-            self._tensors[number] = made
-        return made
+    def run(self, start: int, stop: int) -> np.ndarray:
+        """See :meth:`Segmented.run`; tensors have the configurable nodes first, see
+        :class:`lib.inputs.tensors.GraphTensors`.
+        """
+        others = np.setdiff1d(np.arange(self.node_count), self.graph.config_nodes)
+        order = np.concatenate([self.graph.config_nodes, others])
+        return np.flatnonzero((order >= start) & (order < stop))
 
-    def _cut_out(self, number: int) -> CachedGraph:
+    def prepared(self, number: int) -> GraphTensors:
+        """See :meth:`Segmented.prepared`."""
         start, stop = self.starts[number], self.starts[number + 1]
         own = self.configurable == number
-        edges = self._edges[self._edge_starts[number] : self._edge_starts[number + 1]]
-        return replace(
+        cut_out = replace(
             self.graph,
             node_feat=self.graph.node_feat[start:stop],
             node_opcode=self.graph.node_opcode[start:stop],
-            edges=self.graph.edges[edges] - start,
+            edges=self.edges(number),
             config_nodes=self.graph.config_nodes[own] - start,
         )
+        return graph_tensors(cut_out)
 
 
 def boundaries(count: int, segment_nodes: int, splits: Iterable[int] = ()) -> np.ndarray:
@@ -128,7 +170,7 @@ def boundaries(count: int, segment_nodes: int, splits: Iterable[int] = ()) -> np
     return np.array(starts)
 
 
-def segments_batch(graph: SegmentedGraph, configurations: np.ndarray) -> SegmentsBatch:
+def segments_batch(graph: Segmented, configurations: np.ndarray) -> SegmentsBatch:
     """A graph under some configurations, all of its segments to be computed."""
     cells = graph.cells(configurations)
 
@@ -136,7 +178,7 @@ def segments_batch(graph: SegmentedGraph, configurations: np.ndarray) -> Segment
     return SegmentsBatch(len(cells), graph.node_count, segments)
 
 
-def segments_scores(network: nn.Module, graph: SegmentedGraph, size: int) -> np.ndarray:
+def segments_scores(network: nn.Module, graph: Segmented, size: int) -> np.ndarray:
     """Scores of every configuration of a graph, (c,) float64.
 
     A score does not depend on which configurations are scored with it, but for rounding. How many
@@ -157,7 +199,7 @@ def segments_scores(network: nn.Module, graph: SegmentedGraph, size: int) -> np.
         most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
         size = max(1, min(size, most // each))
     what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
-    count = len(graph.graph.cells)
+    count = len(graph.graph.runtime)
     with out_of_memory_told(Estimate(size * each, what, ADVICE), device):
         return chunk_scores(
             lambda chosen: network(segments_batch(graph, chosen)), in_order(count, size), count

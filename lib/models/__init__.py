@@ -6,6 +6,7 @@ from torch import nn
 
 from lib.files.errors import UserError
 from lib.models.cdmpp import Cdmpp
+from lib.models.kernels import TiledAttentionModel, TiledPoolingModel
 from lib.models.plus import TGraphPlus
 from lib.models.precision import resolve_device, resolve_precision
 from lib.models.tgraph import TGraph
@@ -24,7 +25,13 @@ NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
         "partitioning": AttentionModel,
         "gat": AttentionModel,
     },
-    "tile": {"tile": TileNetwork},
+    "tile": {
+        "tile": TileNetwork,
+        "gst": TiledAttentionModel,
+        "pooling": TiledPoolingModel,
+        "partitioning": TiledAttentionModel,
+        "gat": TiledAttentionModel,
+    },
     "programs": {"cdmpp": Cdmpp},
 }
 

@@ -8,16 +8,12 @@ the dataclass of the model is also the command line's help.
 from lib.settings.base import BLENDINGS, WEIGHTS_FILES, Settings, described
 from lib.settings.flags import BUNDLED, DOWNLOADED, ROOT, overrides_in, parser, resolve, root_of
 from lib.settings.models import (
-    CUTS,
     WHOLE,
-    AttentionSettings,
     LayoutCollection,
     LayoutSettings,
-    PartitioningSettings,
     PlusSettings,
-    PoolingSettings,
     SageSettings,
-    SegmentSettings,
+    TileCollection,
     TileSettings,
 )
 from lib.settings.programs import ProgramCollection, ProgramSettings
@@ -33,6 +29,13 @@ from lib.settings.tables import (
     check_trained_with,
     settings_class,
     settings_for,
+)
+from lib.settings.thesis import (
+    CUTS,
+    AttentionSettings,
+    PartitioningSettings,
+    PoolingSettings,
+    SegmentSettings,
 )
 
 __all__ = [
@@ -60,6 +63,7 @@ __all__ = [
     "SageSettings",
     "SegmentSettings",
     "Settings",
+    "TileCollection",
     "TileSettings",
     "cache_of",
     "check_collection",

@@ -76,7 +76,8 @@ class Settings:
     kind: ClassVar[str]
     first_model: ClassVar[str]  # of the kind: its results have the collection's plain name
     # How the model sees a cached graph, one of lib/inputs/kinds.py: `pruned`, as the layout
-    # `copies` that configurations cause, in `segments`, or as `kernels` with tile sizes.
+    # `copies` that configurations cause, in `segments`, as `kernels` with tile sizes, or as
+    # `kernel-segments`.
     input: ClassVar[str]
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...

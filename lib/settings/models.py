@@ -14,7 +14,6 @@ LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
 REDUCTIONS = ("mean", "sum")  # of pairs, by the hinge functions of lib/train/loss.py
 HARDWARE = ("cpu", "tpu")  # lib/compiler/hardware.py
 PROPAGATIONS = ("spread", "return")  # of configured layouts: lib/compiler/propagation.py
-CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
 
 
 @dataclass(frozen=True)
@@ -155,86 +154,7 @@ class PlusSettings(LayoutCollection):
 
 
 @dataclass(frozen=True)
-class PoolingSettings(LayoutCollection):
-    """The GST thesis' *Pooling Model* (section 4): a linear layer over means over the nodes."""
-
-    input: ClassVar[str] = "segments"
-    model: str = setting("pooling", "network: a linear layer over mean-pooled features")
-    hops: int | str = setting(
-        WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,)
-    )
-    # Whole graphs are one segment, but for GST's.
-    segment_nodes: ClassVar[int] = 0
-    cut: ClassVar[str] = "length"
-
-
-@dataclass(frozen=True)
-class AttentionSettings(PoolingSettings):
-    """Graph attention over the whole graph with gradients everywhere: the thesis' *GAT*."""
-
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *PoolingSettings.weights_depend_on,
-        "channels",
-        "layers",
-        "heads",
-    )
-
-    model: str = setting("gat", "network: graph attention on the whole graph")
-    channels: int = setting(64, "width of a node's vector, of all heads together")
-    layers: int = setting(2, "layers of graph attention")
-    heads: int = setting(4, "heads of graph attention")
-    memory_gigabytes: float = setting(
-        0.0, "most that a step of training may take; 0 for all that is free", 0
-    )
-
-    def check(self) -> None:
-        """See :meth:`Settings.check`."""
-        super().check()
-        if self.channels % self.heads:
-            raise UserError(
-                f"--channels {self.channels}: must be a multiple of {self.heads}, the heads"
-            )
-
-
-@dataclass(frozen=True)
-class PartitioningSettings(AttentionSettings):
-    """The thesis' *Partitioning*: gradients in a random contiguous run of nodes only."""
-
-    model: str = setting("partitioning", "network: graph attention, trained on runs of nodes")
-    trained_nodes: int = setting(1024, "nodes of the run that gradients flow through")
-
-
-@dataclass(frozen=True)
-class SegmentSettings(AttentionSettings):
-    """Graph segment training (algorithm 1 of the GST thesis)."""
-
-    weights_depend_on: ClassVar[tuple[str, ...]] = (
-        *AttentionSettings.weights_depend_on,
-        "segment_nodes",
-        "cut",
-    )
-
-    model: str = setting("gst", "network: graph attention on segments")
-    segment_nodes: int = setting(1024, "K: most nodes of a segment (algorithm 1)")
-    cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}")
-    trained_segments: int = setting(1, "b: segments a step that gradients flow through")
-    history: bool = setting(True, "read other segments' embeddings from a table of earlier ones")
-    history_gigabytes: float = setting(
-        0.0, "largest size of that table, or an error; 0: what fits the disk, or no table", 0
-    )
-    segment_dropout: float = setting(0.0, "share of the table's embeddings left out", 0, 0.99)
-
-    def check(self) -> None:
-        """See :meth:`Settings.check`."""
-        super().check()
-        if self.cut not in CUTS:
-            raise UserError(f"--cut {self.cut!r}: must be one of {', '.join(CUTS)}")
-        if self.segment_dropout and not self.history:
-            raise UserError("--segment-dropout: drops what the table remembers; use --history")
-
-
-@dataclass(frozen=True)
-class TileSettings(SageSettings):
+class TileCollection(Settings):
     """A tile collection: configurations set the bounds of a fused kernel's tiles.
 
     Where no section is named the paper says nothing, and the value is ours.
@@ -242,20 +162,28 @@ class TileSettings(SageSettings):
 
     kind: ClassVar[str] = "tile"
     first_model: ClassVar[str] = "tile"
-    input: ClassVar[str] = "kernels"
     metric: ClassVar[str] = "tile_score"
     how_to_get: ClassVar[str] = (
         "`make download COLLECTION={collection}` fetches it, and `.venv/bin/python -m "
         "lib.tpugraphs.convert FILE.pb {folder}` converts a tuning protobuf"
     )
 
-    model: str = setting("tile", "network: `tile`, late fusion (2.2.5)")
     # stage 2
     epochs: float = setting(17.5, "passes over the training kernels, also parts of one", 1e-3)
-    kernels: int = setting(8, "kernels a step")
     configurations: int = setting(128, "configurations sampled of each kernel of a step", 2)
     # stage 3
     inference_configurations: int = setting(8192, "configurations held at a time")
+
+
+@dataclass(frozen=True)
+class TileSettings(TileCollection, SageSettings):
+    """A network of its own for tiles: late fusion."""
+
+    input: ClassVar[str] = "kernels"
+
+    model: str = setting("tile", "network: `tile`, late fusion (2.2.5)")
+    # stage 2
+    kernels: int = setting(8, "kernels a step")
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""

@@ -10,14 +10,16 @@ from typing import Any
 
 from lib.files.errors import DataError, UserError
 from lib.settings.base import Settings
-from lib.settings.models import (
-    AttentionSettings,
-    LayoutSettings,
-    PartitioningSettings,
-    PlusSettings,
-    PoolingSettings,
-    SegmentSettings,
-    TileSettings,
+from lib.settings.models import LayoutSettings, PlusSettings, TileSettings
+from lib.settings.thesis import (
+    LayoutAttention,
+    LayoutPartitioning,
+    LayoutPooling,
+    LayoutSegments,
+    TileAttention,
+    TilePartitioning,
+    TilePooling,
+    TileSegments,
 )
 
 # The settings of each model, by kind of collection; the first one is taken if none is named.
@@ -25,12 +27,18 @@ MODELS: dict[str, dict[str, type[Settings]]] = {
     "layout": {
         "tgraph-plus": PlusSettings,
         "tgraph": LayoutSettings,
-        "gst": SegmentSettings,
-        "pooling": PoolingSettings,
-        "partitioning": PartitioningSettings,
-        "gat": AttentionSettings,
+        "gst": LayoutSegments,
+        "pooling": LayoutPooling,
+        "partitioning": LayoutPartitioning,
+        "gat": LayoutAttention,
     },
-    "tile": {"tile": TileSettings},
+    "tile": {
+        "tile": TileSettings,
+        "gst": TileSegments,
+        "pooling": TilePooling,
+        "partitioning": TilePartitioning,
+        "gat": TileAttention,
+    },
 }
 # What differs from the defaults above, by collection: on official data (2.2.5, 2.4.2) ...
 OFFICIAL: dict[str, dict[str, Any]] = {

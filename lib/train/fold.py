@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from lib.inputs.kinds import INPUTS
 from lib.ranking.metrics import ranking_metrics
 from lib.runs.memory import Estimate
-from lib.settings import LayoutCollection, TileSettings
+from lib.settings import LayoutCollection, TileCollection
 from lib.train.loss import pairwise_hinge
 
-GraphSettings = LayoutCollection | TileSettings
+GraphSettings = LayoutCollection | TileCollection
 Loss = Callable[[Tensor, Tensor], Tensor]  # (b,) scores and (b,) runtimes to one number
 
 

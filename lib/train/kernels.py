@@ -20,7 +20,7 @@ from lib.files.errors import UserError
 from lib.inputs.kernels import kernel_batch, tile_batch
 from lib.models.tile import TileNetwork
 from lib.ranking.metrics import tile_metrics
-from lib.settings import TileSettings
+from lib.settings import TileCollection, TileSettings
 from lib.train.fold import Fold, LabelledGraph, Sample
 from lib.train.loss import HINGES
 from lib.train.split import folds_with
@@ -44,7 +44,7 @@ class KernelsFold(Fold):
             lambda: (kernel_batch([self.cache.graph(name)]).features for name in self.train)
         )
         network.standardize.fit_chunks(
-            lambda: (_evenly_spaced(self.cache.graph(name)) for name in self.train)
+            lambda: (evenly_spaced(self.cache.graph(name)) for name in self.train)
         )
 
     def read(self, one: str) -> LabelledGraph:
@@ -71,7 +71,12 @@ class KernelsFold(Fold):
 
 
 def load_fold(cache: Cache, fold: int, settings: TileSettings) -> KernelsFold:
-    """The labelled kernels of the merged train and valid splits, dealt to one fold.
+    """The kernels of one fold; raises as :func:`sides_of`."""
+    return KernelsFold(cache, *sides_of(cache, fold, settings))
+
+
+def sides_of(cache: Cache, fold: int, settings: TileCollection) -> tuple[list[str], list[str]]:
+    """Names of the kernels of the merged train and valid splits to train and to validate on.
 
     Kernels that have nothing to rank, because all their configurations ran equally fast or look
     the same, are left out of training. Validation leaves out only those that all ran equally
@@ -92,10 +97,11 @@ def load_fold(cache: Cache, fold: int, settings: TileSettings) -> KernelsFold:
             train.append(name)
     if not train or not valid:
         raise UserError(f"{cache.folder}: fold {fold} has no labelled graphs to train or validate")
-    return KernelsFold(cache, train, valid)
+    return train, valid
 
 
-def _evenly_spaced(kernel: CachedKernel) -> Tensor:
+def evenly_spaced(kernel: CachedKernel) -> Tensor:
+    """What the standardization of tiles sees of a kernel, (at most 256, 24)."""
     step = -(-len(kernel.config_feat) // STATISTICS_ROWS)
     return torch.from_numpy(np.array(kernel.config_feat[::step]))
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from lib.cache.reader import Cache
 from lib.settings import Settings
-from lib.train import copies, kernels, programs, pruned, segments
+from lib.train import copies, kernel_segments, kernels, programs, pruned, segments
 from lib.train.fold import Fold
 
 LOADERS: dict[str, Callable[[Cache, int, Any], Fold]] = {
     "pruned": pruned.load_fold,
     "copies": copies.load_fold,
     "segments": segments.load_fold,
+    "kernel-segments": kernel_segments.load_fold,
     "kernels": kernels.load_fold,
     "programs": programs.load_fold,
 }

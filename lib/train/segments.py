@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.inputs.segments import SegmentedGraph, segmented
+from lib.inputs.segments import Segmented, segmented
 from lib.models.inputs import NUMERIC
 from lib.runs.memory import Estimate
 from lib.settings import PoolingSettings
@@ -30,9 +30,11 @@ class SegmentsFold(Fold):
     Graphs are read from the cache when they are needed; a few of them stay prepared.
     """
 
+    prepare = staticmethod(segmented)  # (cached graph, settings, whether its segments stay)
+
     def __init__(self, cache: Cache, train: list[str], valid: list[str], settings: PoolingSettings):
         self.cache, self.train, self.valid, self.settings = cache, train, valid, settings
-        self.kept: dict[str, SegmentedGraph] = {}
+        self.kept: dict[str, Segmented] = {}
         self.step = STEPS[settings.model](cache, train, settings)
 
     def standardize(self, network: nn.Module) -> None:
@@ -87,13 +89,13 @@ class SegmentsFold(Fold):
         """See :meth:`Fold.estimate`."""
         return self.step.estimate()
 
-    def graph(self, name: str) -> SegmentedGraph:
+    def graph(self, name: str) -> Segmented:
         """A graph, cut; small ones are kept."""
         if name in self.kept:
             return self.kept[name]
         already = sum(graph.node_count for graph in self.kept.values())
         keep = already + self.cache.rows[name]["nodes"] <= KEPT_NODES
-        graph = segmented(self.cache.graph(name), self.settings, keep)
+        graph = self.prepare(self.cache.graph(name), self.settings, keep)
         if keep:
             self.kept[name] = graph
         return graph

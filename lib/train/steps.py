@@ -15,7 +15,7 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.inputs.segments import SegmentedGraph, boundaries, segments_batch
+from lib.inputs.segments import Segmented, boundaries, segments_batch
 from lib.models.memory import attention_bytes, forward_bytes
 from lib.models.segments import Segment, SegmentsBatch
 from lib.runs.memory import Estimate, gigabytes
@@ -38,12 +38,12 @@ class FullSteps:
         self.cache, self.names, self.settings = cache, names, settings
 
     def batch(
-        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """A graph under some configurations; all that is random comes from ``generator``."""
         return segments_batch(graph, chosen)
 
-    def done(self, graph: SegmentedGraph, chosen: np.ndarray, batch: SegmentsBatch) -> None:
+    def done(self, graph: Segmented, chosen: np.ndarray, batch: SegmentsBatch) -> None:
         """The step was taken."""
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
@@ -89,12 +89,12 @@ class RunSteps(FullSteps):
     """Steps with gradients in a random contiguous run of nodes (GST thesis, section 4)."""
 
     def batch(
-        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """See :meth:`FullSteps.batch`."""
         length = min(self.settings.trained_nodes, graph.node_count)
         start = int(generator.integers(graph.node_count - length + 1))
-        nodes = torch.from_numpy(run_of(graph, start, start + length))
+        nodes = torch.from_numpy(graph.run(start, start + length))
         whole = replace(graph.segment(0, graph.cells(chosen)), nodes=nodes)
         return SegmentsBatch(len(chosen), graph.node_count, [whole])
 
@@ -130,7 +130,7 @@ class SegmentSteps(FullSteps):
         self.table = self.kept  # None also if it was not made
 
     def batch(
-        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """See :meth:`FullSteps.batch`."""
         s, cells = self.settings, graph.cells(chosen)
@@ -149,7 +149,7 @@ class SegmentSteps(FullSteps):
         found = None if self.table is None else []
         return SegmentsBatch(len(chosen), graph.node_count, segments(), known, found)
 
-    def done(self, graph: SegmentedGraph, chosen: np.ndarray, batch: SegmentsBatch) -> None:
+    def done(self, graph: Segmented, chosen: np.ndarray, batch: SegmentsBatch) -> None:
         """Remember what was computed."""
         if self.table is None:
             return
@@ -203,7 +203,7 @@ class SegmentSteps(FullSteps):
             self.kept.end()
 
     def _known(
-        self, graph: SegmentedGraph, chosen: np.ndarray, others: np.ndarray
+        self, graph: Segmented, chosen: np.ndarray, others: np.ndarray
     ) -> tuple[torch.Tensor | None, list[tuple[int, np.ndarray]]]:
         """The sum of what the table has of the others, and what it lacks: segments and places."""
         if self.table is None:
@@ -228,16 +228,6 @@ class SegmentSteps(FullSteps):
         count = self._configurations(name)
         step = attention_bytes(nodes, edges, count, s.channels, s.layers, s.heads)
         return step * s.trained_segments
-
-
-def run_of(graph: SegmentedGraph, start: int, stop: int) -> np.ndarray:
-    """Where the nodes from ``start`` to ``stop`` of an uncut graph are in its tensors.
-
-    Tensors have the configurable nodes first, see :class:`lib.inputs.tensors.GraphTensors`.
-    """
-    others = np.setdiff1d(np.arange(graph.node_count), graph.graph.config_nodes)
-    order = np.concatenate([graph.graph.config_nodes, others])
-    return np.flatnonzero((order >= start) & (order < stop))
 
 
 # A model's steps.

@@ -15,7 +15,6 @@ from lib.files.errors import UserError
 from lib.inputs.segments import SegmentedGraph, boundaries, segments_batch, segments_scores
 from lib.models.segments import SegmentsBatch
 from lib.models.whole import AttentionModel, GraphSum, PoolingModel
-from lib.train.steps import run_of
 from tests.builders import cached_graph
 
 
@@ -190,7 +189,7 @@ def test_a_run_changes_gradients_and_no_score(seed, start, length):
     stop = min(start + length, 12)
     made, rows = network(), np.arange(4)
     batch = as_double(segments_batch(graph, rows))
-    nodes = torch.from_numpy(run_of(graph, start, stop))
+    nodes = torch.from_numpy(graph.run(start, stop))
     assert len(nodes) == stop - start
     expected = made(batch)
     run = replace(batch, segments=[replace(batch.segments[0], nodes=nodes)])

@@ -1,0 +1,47 @@
+"""Training the GST thesis' models on kernels, a kernel a step, read when it is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from lib.cache.reader import Cache
+from lib.inputs.kernel_segments import segmented
+from lib.inputs.kernels import kernel_batch
+from lib.ranking.metrics import tile_metrics
+from lib.settings import TileCollection
+from lib.train.fold import LabelledGraph
+from lib.train.kernels import evenly_spaced, sides_of
+from lib.train.segments import SegmentsFold
+
+
+class KernelSegmentsFold(SegmentsFold):
+    """Names of the training and validation kernels of one fold, sorted, and a model's steps."""
+
+    metrics = staticmethod(tile_metrics)
+    prepare = staticmethod(segmented)
+
+    def standardize(self, network: nn.Module) -> None:
+        """See :meth:`Fold.standardize`: both of them, one kernel in memory at a time."""
+        inputs = network.inputs
+        inputs.standardize.fit_chunks(
+            lambda: (kernel_batch([self.cache.graph(name)]).features for name in self.train)
+        )
+        inputs.tiles.fit_chunks(
+            lambda: (evenly_spaced(self.cache.graph(name)) for name in self.train)
+        )
+
+    def read(self, one: Any) -> LabelledGraph:
+        """See :meth:`Fold.read`."""
+        kernel = self.graph(one)
+        return LabelledGraph(one, kernel, kernel.graph.target)
+
+
+def load_fold(cache: Cache, fold: int, settings: TileCollection) -> KernelSegmentsFold:
+    """The kernels of one fold; raises as :func:`lib.train.kernels.sides_of`.
+
+    Raises:
+        UserError: also if the historical table would be larger than was asked for.
+    """
+    return KernelSegmentsFold(cache, *sides_of(cache, fold, settings), settings)
