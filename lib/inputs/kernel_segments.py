@@ -10,7 +10,7 @@ import torch
 from lib.cache.kernel import CachedKernel
 from lib.inputs.kernels import kernel_batch
 from lib.inputs.segments import Segmented, boundaries
-from lib.models.kernels import TiledBatch
+from lib.models.kernel_segments import TiledBatch
 from lib.models.segments import Segment
 from lib.models.tile import KernelBatch
 from lib.settings import PoolingSettings

@@ -6,7 +6,7 @@ from torch import nn
 
 from lib.files.errors import UserError
 from lib.models.cdmpp import Cdmpp
-from lib.models.kernels import TiledAttentionModel, TiledPoolingModel
+from lib.models.kernel_segments import TiledAttentionModel, TiledPoolingModel
 from lib.models.plus import TGraphPlus
 from lib.models.precision import resolve_device, resolve_precision
 from lib.models.tgraph import TGraph

@@ -11,7 +11,7 @@ from torch import nn
 
 from lib.inputs.kernel_segments import SegmentedKernel
 from lib.inputs.segments import segments_batch, segments_scores
-from lib.models.kernels import TiledAttentionModel, TiledPoolingModel
+from lib.models.kernel_segments import TiledAttentionModel, TiledPoolingModel
 from lib.models.tile import signed_log
 from tests.kernels import cached_kernel
 
