@@ -104,7 +104,7 @@ def test_what_is_measured_decides_environment_and_command(pristine, kind, module
 def test_the_names_that_make_knows_are_those_of_the_settings(pristine):
     for name, known in (
         ("COLLECTION", list(COLLECTIONS)),
-        ("MODEL", [model for models in MODELS.values() for model in models]),
+        ("MODEL", list(dict.fromkeys(model for models in MODELS.values() for model in models))),
     ):
         said = told(pristine, "help", **{name: "x"}).stderr
         assert f"must be one of {' '.join(known)}. " in said

@@ -45,9 +45,10 @@ def settings_of(collection: str, model: str = "", hops: str = "") -> Settings:
         UserError: for an unknown collection or model, or hops that graphs cannot be pruned to. It
             names make's variable.
     """
-    models = {name: one for known in MODELS.values() for name, one in known.items()}
     if collection not in COLLECTIONS:
         raise UserError(f"COLLECTION={collection}: must be one of {' '.join(COLLECTIONS)}")
+    models = {name: one for known in MODELS.values() for name, one in known.items()}
+    models |= MODELS[COLLECTIONS[collection].kind]  # kinds may have models of the same name
     if model and model not in models:
         raise UserError(f"MODEL={model}: must be one of {' '.join(models)}")
     chosen = models[model] if model else settings_class(collection)

@@ -165,7 +165,7 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")
     parser.add_argument("--partial", action="store_true", help="write what there is")
     parser.add_argument("--official", action="store_true", help="check the official 894 rows")
-    known = sorted(name for models in settings.MODELS.values() for name in models)
+    known = sorted({name for models in settings.MODELS.values() for name in models})
     parser.add_argument("--model", choices=known, help="whose, of kinds that have it")
     return parser.parse_args(arguments)
 
