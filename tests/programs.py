@@ -12,7 +12,7 @@ import polars as pl
 from lib.cache.reader import Cache
 from lib.files.parquet import write_parquet
 from lib.preprocess.collection import RawFile, write_cache
-from lib.settings import ProgramSettings
+from lib.settings import ProgramPlusSettings, ProgramSettings
 from lib.tensorir.features import FEATURES, WIDTH
 from lib.tensorir.records import table_path
 from lib.tensorir.tree import COLUMNS, positions
@@ -34,6 +34,12 @@ TINY = {
 def tiny_settings(**overrides: Any) -> ProgramSettings:
     """Settings of a network and a run of milliseconds."""
     return ProgramSettings(COLLECTION, **{**TINY, **overrides})
+
+
+def tiny_plus(**overrides: Any) -> ProgramPlusSettings:
+    """The same of CDMPP+."""
+    trees = {"trees": 30, "tree_depth": 3, "tree_rate": 0.2, "validate_every": 2}
+    return ProgramPlusSettings(COLLECTION, **{**TINY, **trees, **overrides})
 
 
 def device(name: str) -> dict[str, Any]:

@@ -46,6 +46,7 @@ TILE: Arrays = {
 PROGRAMS: Arrays = {
     "features": (np.float16, (164,), "leaves"),
     "position": (np.int32, (), "leaves"),
+    "loops": (np.float16, (20,), "leaves"),
     "counts": (np.int32, (), "distinct"),
     "original": (np.int32, (), "programs"),
     "program": (np.int32, (), "programs"),

@@ -25,6 +25,7 @@ class CachedTask:
         networks: that call it.
         features: (leaves, 164) float16, log2(1 + x), of the distinct programs one after the other.
         position: (leaves,) int32, the ordering vectors of their trees.
+        loops: (leaves, 20) float16, of the loops around, see :mod:`lib.tensorir.nests`.
         counts: (d,) int32, leaves of each distinct program.
         original: (p,) int32, which distinct program each of the source's is.
         program: (p,) int32, the row of each in the source's table of programs.
@@ -41,6 +42,7 @@ class CachedTask:
     networks: tuple[str, ...]
     features: np.ndarray
     position: np.ndarray
+    loops: np.ndarray
     counts: np.ndarray
     original: np.ndarray
     program: np.ndarray

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from lib.inputs import copies, kernel_segments
+from lib.inputs import copies, kernel_segments, programs
 from lib.inputs.kernels import kernel_scores
 from lib.inputs.pruned import score_groupings, score_in_order
 from lib.inputs.segments import segmented, segments_scores
@@ -30,13 +30,13 @@ class Input:
             (:mod:`lib.inputs.programs`).
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
-        widths: settings -> widths of what networks read, where they do not fix them themselves.
+        widths: settings -> what networks must know of what they read, such as its width.
     """
 
     prepare: Callable[[Any, Any], Any]
     scores: Callable[[nn.Module, Any, int], np.ndarray] | None
     groupings: Callable[[nn.Module, Any, np.ndarray, int], np.ndarray] | None = None
-    widths: Callable[[Any], Mapping[str, int]] = lambda settings: {}
+    widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}
 
 
 INPUTS: dict[str, Input] = {
@@ -55,7 +55,7 @@ INPUTS: dict[str, Input] = {
     "segments": Input(prepare=segmented, scores=segments_scores),
     "kernel-segments": Input(prepare=kernel_segments.segmented, scores=segments_scores),
     "kernels": Input(prepare=lambda kernel, settings: kernel, scores=kernel_scores),
-    "programs": Input(prepare=lambda task, settings: task, scores=None),
+    "programs": Input(prepare=lambda task, settings: task, scores=None, widths=programs.widths),
 }
 
 

@@ -5,7 +5,7 @@ Programs of many tasks are kept side by side, so that batches of one number of l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,17 @@ from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.ranking.programs import Chosen
+from lib.settings import ProgramCollection, ProgramPlusSettings
+from lib.tensorir.features import FEATURES
 
 LANES = {"sse2": 4, "avx2": 8, "avx512": 16}  # of single-precision numbers in a vector
 FUSED = ("avx2", "avx512")  # sets that multiply and add at once, ...
 MASKED = ("avx512",)  # ... that have masks and twice as many registers
+OPERATIONS = {  # what an operation counts in a leaf's work
+    **{"float_mad": 2.0, "float_math": 4.0},
+    **dict.fromkeys(("float_add_sub", "float_mul", "float_div_mod", "float_cmp"), 1.0),
+    "float_other": 1.0,
+}
 DEVICE = {"name": str, "instructions": str, "processor": str, "threads": int}
 
 
@@ -34,6 +41,7 @@ class Programs:
     Attributes:
         features: (leaves, 164) float16, of one program after the other.
         position: (leaves,) int64.
+        loops: (leaves, 20) float16.
         starts: (n + 1,) int64, where each program's leaves begin.
         seconds: (n, d) float64, the geometric mean over equal programs; NaN if not measured.
         tasks: names, in the order of the programs.
@@ -42,6 +50,7 @@ class Programs:
 
     features: np.ndarray
     position: np.ndarray
+    loops: np.ndarray
     starts: np.ndarray
     seconds: np.ndarray
     tasks: tuple[str, ...]
@@ -59,8 +68,8 @@ class Programs:
         """Some programs of equally many leaves, (b,) numbers of them."""
         leaves = int(self.starts[chosen[0] + 1] - self.starts[chosen[0]])
         rows = self.starts[chosen][:, None] + np.arange(leaves)
-        features = torch.from_numpy(self.features[rows])
-        return ProgramBatch(features, torch.from_numpy(self.position[rows]), devices)
+        arrays = (self.features[rows], self.position[rows], self.loops[rows])
+        return ProgramBatch(*map(torch.from_numpy, arrays), devices)
 
 
 def load_programs(cache: Cache, chosen: Chosen) -> Programs:
@@ -78,10 +87,9 @@ def load_programs(cache: Cache, chosen: Chosen) -> Programs:
     labels = [_labels(task, own, devices) for task, own in zip(tasks, used, strict=True)]
     sizes = [len(own) for own in used]
     return Programs(
-        features=np.concatenate([t.features[own] for t, own in zip(tasks, leaves, strict=True)]),
-        position=np.concatenate(
-            [t.position[own] for t, own in zip(tasks, leaves, strict=True)]
-        ).astype(np.int64),
+        features=_joined(tasks, leaves, "features"),
+        position=_joined(tasks, leaves, "position").astype(np.int64),
+        loops=_joined(tasks, leaves, "loops"),
         starts=np.concatenate([[0], np.cumsum(np.concatenate(counts))]),
         seconds=np.concatenate(labels),
         tasks=tuple(chosen),
@@ -97,10 +105,17 @@ def batches_of(counts: np.ndarray, size: int) -> Iterator[np.ndarray]:
 
 
 @torch.inference_mode()
-def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) -> np.ndarray:
-    """Logarithms of the predicted seconds of every program on every device, (n, d) float64.
+def predict_by(
+    read: Callable[[ProgramBatch], Tensor],
+    network: nn.Module,
+    programs: Programs,
+    devices: Tensor,
+    size: int,
+) -> np.ndarray:
+    """What a part of a network says of every program on every device, (n, d) float64.
 
     Args:
+        read: the part: a batch to (b, d).
         network: in evaluation mode.
         programs: whose features are read.
         devices: (d, 8) see :func:`device_features`.
@@ -110,8 +125,13 @@ def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) 
     found = np.empty((len(programs), len(devices)))
     for own in batches_of(programs.counts, size):
         batch = programs.batch(own, devices).to(where)
-        found[own] = network.log_seconds(batch).double().cpu().numpy()
+        found[own] = read(batch).double().cpu().numpy()
     return found
+
+
+def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) -> np.ndarray:
+    """Logarithms of the predicted seconds, (n, d) float64; arguments as of :func:`predict_by`."""
+    return predict_by(network.log_seconds, network, programs, devices, size)
 
 
 def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
@@ -137,6 +157,14 @@ def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
     return torch.tensor(rows, dtype=torch.float32).reshape(len(rows), DEVICE_FEATURES)
 
 
+def widths(settings: ProgramCollection) -> dict[str, Any]:
+    """What :class:`lib.models.cdmpp_plus.CdmppPlus` must know of features; nothing to others."""
+    if not isinstance(settings, ProgramPlusSettings):
+        return {}
+    operations = tuple(OPERATIONS.get(name, 0.0) for name in FEATURES)
+    return {"operations": operations, "loops": FEATURES.index("loops_product")}
+
+
 def devices_of(cache: Cache) -> list[dict[str, Any]]:
     """The devices of a cache's programs, checked.
 
@@ -156,6 +184,11 @@ def pair_predictions(task: CachedTask, distinct: np.ndarray, found: np.ndarray) 
         found: (n, d) of those.
     """
     return found[np.searchsorted(distinct, task.original[task.owner]), task.device]
+
+
+def _joined(tasks: Sequence[CachedTask], leaves: Sequence[np.ndarray], name: str) -> np.ndarray:
+    """An array of some leaves of each task, one task after the other."""
+    return np.concatenate([getattr(t, name)[own] for t, own in zip(tasks, leaves, strict=True)])
 
 
 def _leaves_of(task: CachedTask, distinct: np.ndarray) -> np.ndarray:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 
 from lib.files.errors import UserError
 from lib.models.cdmpp import Cdmpp
+from lib.models.cdmpp_plus import CdmppPlus
 from lib.models.kernel_segments import TiledAttentionModel, TiledPoolingModel
 from lib.models.plus import TGraphPlus
 from lib.models.precision import resolve_device, resolve_precision
@@ -32,11 +35,11 @@ NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
         "partitioning": TiledAttentionModel,
         "gat": TiledAttentionModel,
     },
-    "programs": {"cdmpp": Cdmpp},
+    "programs": {"cdmpp": Cdmpp, "cdmpp-plus": CdmppPlus},
 }
 
 
-def build_network(settings: Settings, **widths: int) -> nn.Module:
+def build_network(settings: Settings, **widths: Any) -> nn.Module:
     """The network that ``settings.model`` names, with fresh weights from torch's generator.
 
     The weights are drawn on the CPU and moved to ``settings.device``, so that they do not depend
@@ -44,7 +47,7 @@ def build_network(settings: Settings, **widths: int) -> nn.Module:
 
     Args:
         settings: of the model.
-        widths: of what it reads, as far as its ``from_settings`` asks for any
+        widths: what it must know of what it reads, as far as its ``from_settings`` asks for any
             (:mod:`lib.inputs.kinds` knows them).
 
     Raises:

@@ -9,7 +9,7 @@ nothing is padded, and are encoded once for all devices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from lib.models.labels import LabelTransform
 from lib.settings.programs import ProgramSettings
 
 LEAF_FEATURES = 164
+LOOP_FEATURES = 20
 DEVICE_FEATURES = 8
 THETA = 10_000.0  # the base of the positional encoding's frequencies
 
@@ -31,17 +32,18 @@ class ProgramBatch:
     Attributes:
         features: (b, l, 164) of any float type, not yet standardized.
         position: (b, l) integers, the ordering vectors of the compact trees.
+        loops: (b, l, 20) of any float type, of the loops around the leaves; the paper has none.
         devices: (d, 8) float32.
     """
 
     features: Tensor
     position: Tensor
+    loops: Tensor
     devices: Tensor
 
     def to(self, device: torch.device | str) -> ProgramBatch:
         """The same batch on another device."""
-        moved = (one.to(device) for one in (self.features, self.position, self.devices))
-        return ProgramBatch(*moved)
+        return ProgramBatch(*(getattr(self, one.name).to(device) for one in fields(self)))
 
 
 class LeafEncoder(nn.Module):
@@ -78,12 +80,12 @@ class LeafEncoder(nn.Module):
             for _ in range(layers)
         )
 
-    def forward(self, batch: ProgramBatch) -> Tensor:
-        """(b, l, channels)."""
+    def forward(self, batch: ProgramBatch, more: Tensor | float = 0.0) -> Tensor:
+        """(b, l, channels); ``more`` is added to the leaves before the Transformer."""
         x = self.standardize(batch.features.float())
         if self.positional:
             x = x + self.encoding(batch.position)
-        x = self.first(x)
+        x = self.first(x) + more
         for layer in self.layers:
             x = layer(x)
         return x

@@ -6,7 +6,7 @@ most, so that no number x is off by more than 0.6 percent. Nothing else is round
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import polars as pl
 
 from lib.cache.task import CachedTask
 from lib.files.errors import DataError
+from lib.tensorir.nests import nests
 from lib.tensorir.records import TABLES, Programs, read_programs, table_path
 
 SPLITS = ("train", "test")  # those of `search` are for trying out searches, and nothing else
@@ -64,18 +65,24 @@ def read_graphs(
     called = dict(data.networks.group_by("task").agg("network").iter_rows())
     pairs = data.latencies.sort("program", "device")
     first = np.searchsorted(pairs["program"].to_numpy(), np.arange(len(data.programs) + 1)).tolist()
+    loops = nests(data.forest)
     for task in known:
         programs = by_task[task]["program"].to_numpy().astype(np.int64)
         own = pl.concat([pairs[first[one] : first[one + 1]] for one in programs])
         networks = tuple(sorted(called.get(task, ())))
-        yield _task(data, task, programs, own, networks), _sizes(data, programs, own)
+        yield _task(data, loops, task, programs, own, networks), _sizes(data, programs, own)
 
 
 def _task(
-    data: Programs, task: int, programs: np.ndarray, pairs: pl.DataFrame, networks: tuple[str, ...]
+    data: Programs,
+    loops: np.ndarray,
+    task: int,
+    programs: np.ndarray,
+    pairs: pl.DataFrame,
+    networks: tuple[str, ...],
 ) -> CachedTask:
     leaves = [np.arange(data.starts[one], data.starts[one + 1]) for one in programs]
-    original, firsts = merged(data, leaves)
+    original, firsts = merged((data.features, data.position, loops), leaves)
     kept = np.concatenate([leaves[one] for one in firsts])
     row = data.tasks.row(task, named=True)
     return CachedTask(
@@ -85,6 +92,7 @@ def _task(
         networks=networks,
         features=data.features[kept],
         position=data.position[kept],
+        loops=loops[kept],
         counts=np.array([len(leaves[one]) for one in firsts]),
         original=original,
         program=programs,
@@ -96,11 +104,13 @@ def _task(
     )
 
 
-def merged(data: Programs, leaves: list[np.ndarray]) -> tuple[np.ndarray, list[int]]:
-    """Which programs are the same to a network: equal features in equal places.
+def merged(
+    seen_by_networks: Sequence[np.ndarray], leaves: list[np.ndarray]
+) -> tuple[np.ndarray, list[int]]:
+    """Which programs are the same to a network: equal features, places and loops, leaf by leaf.
 
     Args:
-        data: the dataset.
+        seen_by_networks: arrays with a row a leaf.
         leaves: rows of each program's leaves.
 
     Returns:
@@ -111,7 +121,7 @@ def merged(data: Programs, leaves: list[np.ndarray]) -> tuple[np.ndarray, list[i
     firsts: list[int] = []
     original = np.empty(len(leaves), np.int64)
     for number, own in enumerate(leaves):
-        key = data.features[own].tobytes() + data.position[own].tobytes()
+        key = b"".join(array[own].tobytes() for array in seen_by_networks)
         if key not in seen:
             seen[key] = len(firsts)
             firsts.append(number)

@@ -9,7 +9,7 @@ from typing import Any
 from lib.files.artifacts import fingerprint_files, fingerprint_value
 from lib.runs.sources import ROOT, sources_of
 
-PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy")
+PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy", "xgboost-cpu")
 PROGRAMS = ("01_preprocess.py", "02_train.py")  # what makes features, and what learns from them
 
 

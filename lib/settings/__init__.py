@@ -16,7 +16,7 @@ from lib.settings.models import (
     TileCollection,
     TileSettings,
 )
-from lib.settings.programs import ProgramCollection, ProgramSettings
+from lib.settings.programs import ProgramCollection, ProgramPlusSettings, ProgramSettings
 from lib.settings.tables import (
     BUNDLED_VALUES,
     COLLECTIONS,
@@ -59,6 +59,7 @@ __all__ = [
     "PlusSettings",
     "PoolingSettings",
     "ProgramCollection",
+    "ProgramPlusSettings",
     "ProgramSettings",
     "SageSettings",
     "SegmentSettings",

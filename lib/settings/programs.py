@@ -38,6 +38,12 @@ class Sizes:
 PAPER = Sizes(716, 11, 4, 985, 69, 930, 3)
 
 
+def check_heads(channels: int, heads: int) -> None:
+    """Raise a :class:`UserError` unless each head gets equally many channels."""
+    if channels % heads:
+        raise UserError(f"--channels {channels}: must be a multiple of {heads}, the heads")
+
+
 @dataclass(frozen=True)
 class ProgramCollection(Settings):
     """A collection of tensor programs: what is predicted is seconds, not an order."""
@@ -103,11 +109,40 @@ class ProgramSettings(ProgramCollection):
     def check(self) -> None:
         """See :meth:`Settings.check`."""
         super().check()
-        if self.channels % self.heads:
-            raise UserError(
-                f"--channels {self.channels}: must be a multiple of {self.heads}, the heads"
-            )
+        check_heads(self.channels, self.heads)
         for name, known in (("label_transform", TRANSFORMS), ("loss", LATENCY_LOSSES)):
             if getattr(self, name) not in known:
                 flag = f"--{name.replace('_', '-')}"
                 raise UserError(f"{flag} {getattr(self, name)!r}: one of {', '.join(known)}")
+
+
+@dataclass(frozen=True)
+class ProgramPlusSettings(ProgramCollection):
+    """CDMPP+: a network that adds leaves up, blended with boosted trees."""
+
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *ProgramCollection.weights_depend_on,
+        *("channels", "layers", "heads", "trees", "tree_depth"),
+    )
+
+    loss: ClassVar[str] = "mse"  # of logarithms
+    mape_weight: ClassVar[float] = 0.0
+    least_label: ClassVar[float] = 1.0
+
+    model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf, beside trees")
+    epochs: int = setting(24, "passes over the training programs")
+    learning_rate: float = setting(2e-3, "peak of AdamW's", 0, 1)
+    weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
+    validate_every: int = setting(4, "epochs between validations")
+    channels: int = setting(96, "width of a leaf's vector")
+    layers: int = setting(2, "layers of the Transformer")
+    heads: int = setting(4, "heads of its attention")
+    dropout: float = setting(0.1, "share of the channels left out in training", 0, 0.99)
+    trees: int = setting(300, "trees of gradient boosting", most=100_000)
+    tree_depth: int = setting(8, "decisions on a path through a tree", most=12)
+    tree_rate: float = setting(0.06, "share of what a tree finds that counts", 1e-4, 1)
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        check_heads(self.channels, self.heads)

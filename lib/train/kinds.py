@@ -7,7 +7,7 @@ from typing import Any
 
 from lib.cache.reader import Cache
 from lib.settings import Settings
-from lib.train import copies, kernel_segments, kernels, programs, pruned, segments
+from lib.train import boosted, copies, kernel_segments, kernels, pruned, segments
 from lib.train.fold import Fold
 
 LOADERS: dict[str, Callable[[Cache, int, Any], Fold]] = {
@@ -16,7 +16,7 @@ LOADERS: dict[str, Callable[[Cache, int, Any], Fold]] = {
     "segments": segments.load_fold,
     "kernel-segments": kernel_segments.load_fold,
     "kernels": kernels.load_fold,
-    "programs": programs.load_fold,
+    "programs": boosted.load_fold,
 }
 
 

@@ -14,15 +14,13 @@ from lib.files.errors import UserError
 from lib.inputs.programs import (
     Programs,
     batches_of,
-    device_features,
-    devices_of,
     load_programs,
     predict,
 )
 from lib.models.cdmpp import ProgramBatch
 from lib.ranking.latency import MAPE, MEDIAN
 from lib.ranking.programs import sides_of_fold
-from lib.settings import ProgramSettings
+from lib.settings import ProgramCollection, ProgramSettings
 from lib.train.fold import Fold, Sample
 from lib.train.loss import LATENCY_LOSSES
 
@@ -63,6 +61,7 @@ class ProgramsFold(Fold):
     Attributes:
         programs, held: to train on, and to validate on.
         devices: (d, 8) features of the devices.
+        settings: of the model.
         train, valid: names of the tasks.
         labels: (n, d) of ``programs``, once a network's transform was fitted.
     """
@@ -70,6 +69,7 @@ class ProgramsFold(Fold):
     programs: Programs
     held: Programs
     devices: Tensor
+    settings: ProgramCollection
     train: list[str] = field(init=False)
     valid: list[str] = field(init=False)
     labels: Tensor | None = None
@@ -112,8 +112,10 @@ class ProgramsFold(Fold):
     ) -> Mapping[str, dict[str, float]]:
         """See :meth:`Fold.validate`; errors of each task."""
         predicted = predict(network, self.held, self.devices, settings.batch)
-        if not np.isfinite(predicted).all():
-            return {}
+        return self.errors(predicted) if np.isfinite(predicted).all() else {}
+
+    def errors(self, predicted: np.ndarray) -> dict[str, dict[str, float]]:
+        """Errors of each validation task, of (n, d) predicted logarithms of seconds."""
         found = {}
         for number, name in enumerate(self.valid):
             own = slice(self.held.first[number], self.held.first[number + 1])
@@ -123,8 +125,8 @@ class ProgramsFold(Fold):
         return found
 
 
-def load_fold(cache: Cache, fold: int, settings: ProgramSettings) -> ProgramsFold:
-    """The programs of one fold.
+def load_sides(cache: Cache, fold: int, settings: ProgramCollection) -> tuple[Programs, Programs]:
+    """The programs that one fold learns from, and those that it is validated on.
 
     Raises:
         UserError: if there is no such fold, or a side of it is empty.
@@ -132,6 +134,4 @@ def load_fold(cache: Cache, fold: int, settings: ProgramSettings) -> ProgramsFol
     sides = sides_of_fold(cache, fold, settings)
     if not sides["train"] or not sides["valid"]:
         raise UserError(f"{cache.folder}: fold {fold} has no programs to train or validate")
-    devices = device_features(devices_of(cache))
-    sides = [load_programs(cache, sides[side]) for side in ("train", "valid")]
-    return ProgramsFold(*sides, devices)
+    return load_programs(cache, sides["train"]), load_programs(cache, sides["valid"])

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lib.cache.format import PROGRAMS
 from lib.files.errors import DataError
 from lib.inputs.programs import (
     batches_of,
@@ -17,7 +18,9 @@ from lib.inputs.programs import (
     pair_predictions,
     predict,
 )
-from lib.models.cdmpp import Cdmpp
+from lib.models.cdmpp import LEAF_FEATURES, LOOP_FEATURES, Cdmpp
+from lib.tensorir import nests
+from lib.tensorir.features import FEATURES
 from tests.programs import SPEED, device, tiny_settings, write_programs
 
 
@@ -110,3 +113,8 @@ def test_devices_are_all_different():
 def test_an_unknown_instruction_set_is_told():
     with pytest.raises(DataError, match="instructions: found neon"):
         device_features([{**device("sse2"), "instructions": "neon"}])
+
+
+def test_networks_know_the_widths_of_features_and_loops():
+    assert len(FEATURES) == LEAF_FEATURES and LOOP_FEATURES == nests.WIDTH
+    assert PROGRAMS["features"][1] == (LEAF_FEATURES,) and PROGRAMS["loops"][1] == (LOOP_FEATURES,)

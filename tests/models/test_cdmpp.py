@@ -10,7 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.models.cdmpp import LEAF_FEATURES, Cdmpp, LeafCountLayers, LeafEncoder, ProgramBatch
+from lib.models.cdmpp import (
+    LEAF_FEATURES,
+    LOOP_FEATURES,
+    Cdmpp,
+    LeafCountLayers,
+    LeafEncoder,
+    ProgramBatch,
+)
 from lib.settings.programs import PAPER, ProgramSettings
 from lib.tensorir.tree import positional_encoding
 
@@ -22,8 +29,15 @@ def batch(seed: int, programs: int = 5, leaves: int = 3) -> ProgramBatch:
     return ProgramBatch(
         features=torch.rand(programs, leaves, LEAF_FEATURES, generator=random) * 20,
         position=torch.randint(0, 60, (programs, leaves), generator=random).sort(1).values,
+        loops=torch.rand(programs, leaves, LOOP_FEATURES, generator=random) * 5,
         devices=torch.rand(2, 8, generator=random),
     )
+
+
+def rows_of(one: ProgramBatch, rows: torch.Tensor) -> ProgramBatch:
+    """Some programs of a batch."""
+    parts = {name: getattr(one, name)[rows] for name in ("features", "position", "loops")}
+    return dataclasses.replace(one, **parts)
 
 
 @pytest.fixture(scope="module")
@@ -43,14 +57,14 @@ def build(settings: ProgramSettings) -> Cdmpp:
 @given(order=st.permutations(range(5)), leaves=st.integers(1, 6))
 def test_a_batchs_order_changes_nothing(network, order, leaves):
     one, order = batch(1, leaves=leaves), torch.tensor(order)
-    moved = dataclasses.replace(one, features=one.features[order], position=one.position[order])
+    moved = rows_of(one, order)
     with torch.inference_mode():
         torch.testing.assert_close(network(moved), network(one)[order], rtol=1e-4, atol=1e-5)
 
 
 def test_a_prediction_does_not_depend_on_its_batch(network):
     one = batch(2)
-    alone = dataclasses.replace(one, features=one.features[:1], position=one.position[:1])
+    alone = rows_of(one, torch.tensor([0]))
     with torch.inference_mode():
         torch.testing.assert_close(network(alone), network(one)[:1], rtol=1e-4, atol=1e-5)
 

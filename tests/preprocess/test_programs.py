@@ -12,6 +12,7 @@ from lib.cache.manifest import read_manifest
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.preprocess.collection import RawFile, write_cache
+from lib.tensorir.nests import nests
 from lib.tensorir.records import read_programs, table_path
 from tests.programs import SPEED, write_programs, write_root
 
@@ -33,8 +34,9 @@ def test_every_latency_of_the_source_is_there_once(made):
     assert sorted(rows) == sorted(expected)
 
 
-def test_features_and_places_are_the_sources_to_the_bit(made):
+def test_features_places_and_loops_are_the_sources_to_the_bit(made):
     cache, data = made
+    loops = nests(data.forest)
     for name in cache.names("train", "test"):
         task = cache.graph(name)
         starts = np.concatenate([[0], np.cumsum(task.counts)])
@@ -45,6 +47,7 @@ def test_features_and_places_are_the_sources_to_the_bit(made):
             )
             assert task.features[own].tobytes() == data.features[source].tobytes()
             np.testing.assert_array_equal(task.position[own], data.position[source])
+            np.testing.assert_array_equal(task.loops[own], loops[source])
 
 
 def test_half_precision_is_lossless_enough():

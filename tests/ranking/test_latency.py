@@ -33,6 +33,7 @@ def task(seconds: np.ndarray, device: np.ndarray, again: np.ndarray | None = Non
         networks=("a.b",),
         features=np.zeros((count, 164), np.float16),
         position=np.zeros(count, np.int32),
+        loops=np.zeros((count, 20), np.float16),
         counts=np.ones(count, np.int32),
         original=np.arange(count),
         program=np.arange(count),
