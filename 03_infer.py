@@ -23,8 +23,9 @@ from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.schema import expect
 from lib.infer.kinds import SCORING
+from lib.infer.scores import stand_for_themselves
 from lib.infer.summary import log_splits, summary_table
-from lib.inputs.kinds import INPUTS, network_for
+from lib.inputs.kinds import network_for
 from lib.ranking.kinds import kind_of
 from lib.runs.stage import Stage
 
@@ -35,8 +36,6 @@ def main(stage: Stage) -> None:
     parser.add_argument("--fold", type=int, required=True, help="which fold's network to use")
     args = parser.parse_args()
     chosen, _ = settings.resolve(args)
-    if chosen.permutations > 1 and INPUTS[chosen.input].groupings is None:
-        print(f"infer: permutations change nothing: scores of {chosen.model} stand for themselves")
     torch.set_num_threads(chosen.threads)
 
     folder = args.outputs / chosen.results
@@ -51,6 +50,8 @@ def main(stage: Stage) -> None:
     settings.check_trained_with(weights, about, chosen, args.fold)
     network = network_for(chosen)
     checkpoint.load_into(network, weights, tensors)
+    if chosen.permutations > 1 and stand_for_themselves(network, chosen):
+        print(f"infer: permutations change nothing: scores of {chosen.model} stand for themselves")
 
     tracker = stage.begin("infer", args.outputs, chosen, cache.fingerprint, args.fold, about)
     scoring = SCORING[chosen.kind]

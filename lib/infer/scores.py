@@ -62,13 +62,20 @@ def scores_of(
     """
     seen, size = INPUTS[settings.input], settings.inference_configurations
     ready = seen.prepare(graph, settings)
-    if seen.groupings is None:
+    if stand_for_themselves(network, settings):
         return seen.scores(network, ready, size)[None]
     count = len(graph.runtime)
     rounds = settings.permutations if count > size else 1
     seed = [settings.seed, zlib.crc32(graph.name.encode())]
     orders = [np.random.default_rng([*seed, index]).permutation(count) for index in range(rounds)]
     return seen.groupings(network, ready, np.stack(orders), size)
+
+
+def stand_for_themselves(network: nn.Module, settings: Settings) -> bool:
+    """Whether a network's scores do not depend on which configurations share a batch."""
+    if INPUTS[settings.input].groupings is None:
+        return True
+    return not getattr(network, "compares_configurations", True)
 
 
 def _frame(split: str, graph: CachedGraph | CachedKernel, scores: np.ndarray) -> pl.DataFrame:

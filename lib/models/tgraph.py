@@ -34,6 +34,7 @@ class TGraph(nn.Module):
     Attributes:
         precision: of matrix products: float32, or bfloat16 (with torch alone by autocast).
         uses_native: whether the compiled loops may be used.
+        compares_configurations: whether scores depend on which of them share a batch.
     """
 
     precision = torch.float32
@@ -56,6 +57,7 @@ class TGraph(nn.Module):
         self.inputs = RowInputs(opcode_channels, layout_channels)
         self.first = nn.Linear(self.inputs.width, channels)
         self.second = nn.Linear(channels, channels)
+        self.compares_configurations = cross_attention and blocks > 0
         self.blocks = nn.ModuleList(
             GraphBlock(
                 channels,

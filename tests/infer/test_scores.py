@@ -11,7 +11,13 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.infer.scores import SCHEMA, graphs_to_score, score_graphs, scores_of
+from lib.infer.scores import (
+    SCHEMA,
+    graphs_to_score,
+    score_graphs,
+    scores_of,
+    stand_for_themselves,
+)
 from lib.inputs.kinds import INPUTS
 from lib.inputs.tensors import graph_tensors
 from lib.models import build_network
@@ -70,6 +76,17 @@ def test_rows_cover_every_original_configuration(cache, network):
         else:
             expected = np.tile(graph.runtime[graph.original], rounds)
             assert np.array_equal(frame["runtime"], expected)
+
+
+def test_scores_that_do_not_depend_on_the_batch_are_computed_once(cache, network):
+    alone = build_network(tiny_settings(cross_attention=False)).eval()
+    assert stand_for_themselves(alone, SETTINGS)
+    assert not stand_for_themselves(network, SETTINGS)
+    found = scores_of(alone, cache.graph("many"), SETTINGS)
+    assert len(found) == 1
+    order = np.random.default_rng(0).permutation(10)[None]
+    again = INPUTS["pruned"].groupings(alone, graph_tensors(cache.graph("many")), order, 4)
+    np.testing.assert_allclose(found, again, rtol=1e-5, atol=1e-6)
 
 
 def test_equal_configurations_get_equal_scores(cache, network):
