@@ -57,8 +57,12 @@ SCHEMA = {"model": pl.String, "seed": pl.Int64, "kernel": pl.String} | dict.from
 
 def left_out(cache: Cache) -> list[str]:
     """Kernels that are ranked."""
-    names = cache.names("train")
-    return [name for name in names if len(cache.graph(name).runtime) > FEW]
+    return [name for name in kernels_of(cache) if len(cache.graph(name).runtime) > FEW]
+
+
+def kernels_of(cache: Cache) -> list[str]:
+    """All of them; in an order that does not depend on the files, for results go by it."""
+    return sorted(cache.names("train"))
 
 
 def measure(cache: Cache, model: str, seed: int, name: str) -> dict[str, float]:
@@ -66,14 +70,14 @@ def measure(cache: Cache, model: str, seed: int, name: str) -> dict[str, float]:
     chosen = MODELS["tile"][model](COLLECTION, seed=seed, **OWN[model])
     learned = [
         other
-        for other in cache.names("train")
+        for other in kernels_of(cache)
         if other != name and np.ptp(cache.graph(other).config_feat, axis=0).any()
     ]
     if model == "tile":
         data = KernelsFold(cache, learned, [name])
     else:
         data = KernelSegmentsFold(cache, learned, [name], chosen)
-    fold = cache.names("train").index(name)
+    fold = kernels_of(cache).index(name)
     network = new_network(lambda: network_for(chosen), data, seed, fold)
     training = FoldTraining(network, data, chosen, fold)
     with tempfile.TemporaryDirectory() as folder:
