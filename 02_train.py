@@ -42,8 +42,9 @@ def main(stage: Stage) -> None:
     parser.add_argument("--fold", type=int, required=True, help="which fold to leave out, from 0")
     parser.add_argument("--folds", type=int, help="how many are trained in all, one after another")
     args = parser.parse_args()
-    chosen, _ = settings.resolve(args)
+    chosen, root = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
+    print(f"train: {settings.choice_of(chosen, root, args)}", flush=True)
 
     folder = args.outputs / chosen.results / f"fold_{args.fold}"
     cache = Cache(args.outputs / chosen.cache)

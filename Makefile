@@ -2,7 +2,6 @@
 # sources it runs, on the variables it reads and on what the stage before wrote.
 
 COLLECTION ?= layout-xla-default
-FOLDS ?= 5
 OUTPUTS ?= outputs
 VENV ?= .venv
 PYTHON ?= python3
@@ -30,13 +29,15 @@ $(if $(WRONG),$(error $(WRONG)))
 
 # Where results lie, the settings say; what each program runs, its imports.
 PROGRAMS_RUN := 01_preprocess.py 02_train.py 03_infer.py 04_ensemble.py lib/study/__main__.py
-PLAN := $(shell $(PYTHON) -SEB -m lib.runs.plan '$(COLLECTION)' '$(MODEL)' '$(HOPS)' $(PROGRAMS_RUN))
+PLAN := $(shell $(PYTHON) -SEB -m lib.runs.plan '$(COLLECTION)' '$(MODEL)' '$(HOPS)' \
+	'$(DATA)' $(PROGRAMS_RUN))
 planned = $(subst :, ,$(patsubst $(1)=%,%,$(filter $(1)=%,$(PLAN))))
 NAME := $(call planned,results)
 $(if $(NAME),,$(error $(or $(PLAN),PYTHON=$(PYTHON): does not run)))
+FOLD_COUNT := $(or $(value FOLDS),$(call planned,folds))
 OUT := $(OUTPUTS)/$(NAME)
 MANIFEST := $(OUTPUTS)/$(call planned,cache)/manifest.json
-FOLD_NUMBERS := $(shell seq 0 $$(($(FOLDS) - 1)))
+FOLD_NUMBERS := $(shell seq 0 $$(($(FOLD_COUNT) - 1)))
 MODELS := $(FOLD_NUMBERS:%=$(OUT)/fold_%/metrics.json)
 SCORES := $(FOLD_NUMBERS:%=$(OUT)/scores/fold_%.parquet)
 RESULTS := $(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html
@@ -49,14 +50,14 @@ FLAGS = --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,SEED,seed)
 	$(call flag,HOPS,hops) $(call flag,MODEL,model) $(ARGS)
 TRAIN_FLAGS = $(FLAGS) $(call flag,EPOCHS,epochs)
 INFER_FLAGS = $(FLAGS) $(call flag,TTA,permutations)
-ENSEMBLE_FLAGS = $(FLAGS) --folds $(FOLDS)
-STUDY_FLAGS = $(TRAIN_FLAGS) --folds $(FOLDS) $(call flag,PARTS,parts)
+ENSEMBLE_FLAGS = $(FLAGS) --folds $(FOLD_COUNT)
+STUDY_FLAGS = $(TRAIN_FLAGS) --folds $(FOLD_COUNT) $(call flag,PARTS,parts)
 # What a cache depends on: other models and settings of theirs use the same one.
 CACHE_FLAGS = $(call flag,DATA,data) $(if $(KEEP_GOING),--keep-going)
 
 # What stages depend on beside files with one name: the raw files, and variables. Each has a stamp,
 # a file that is written when it changes. (Under `make -n`, which must change nothing, none is.)
-ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu)
+ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu data/tpu-v3-sample)
 MEASUREMENTS := $(wildcard $(ROOTS:%=%/measurements.parquet))
 STAMPED := $(OUTPUTS)/.make
 CACHE_STAMP := $(subst /cache,.preprocess,$(call planned,cache))
@@ -101,7 +102,7 @@ $(MANIFEST): $(call planned,01_preprocess.py) $(call stamp,1) $(call stamp,2) | 
 	$(RUN) 01_preprocess.py $(TO) $(FLAGS) $(if $(KEEP_GOING),--keep-going)
 
 $(OUT)/fold_%/metrics.json: $(MANIFEST) $(call planned,02_train.py) $(call stamp,3) | $(READY)-native
-	$(RUN) 02_train.py $(TO) $(TRAIN_FLAGS) --fold $* --folds $(FOLDS)
+	$(RUN) 02_train.py $(TO) $(TRAIN_FLAGS) --fold $* --folds $(FOLD_COUNT)
 
 $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(call planned,03_infer.py) $(call stamp,4) | $(READY)-native
 	$(RUN) 03_infer.py $(TO) $(INFER_FLAGS) --fold $*

@@ -8,8 +8,10 @@ import numpy as np
 
 from lib.cache.codec import LARGEST, smallest_type
 from lib.cache.graph import CachedGraph
-from lib.settings import LayoutSettings
+from lib.settings import BUNDLED, LayoutSettings
+from lib.tpugraphs.dataset import read_dataset
 
+CPU_LAYOUTS = read_dataset(BUNDLED)
 COLLECTION = "layout-xla-default"
 TGRAPH = f"{COLLECTION}@tgraph"  # where its results go
 TINY = {"channels": 16, "epochs": 4, "configurations": 8, "inference_configurations": 8}

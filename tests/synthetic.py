@@ -6,10 +6,22 @@ from pathlib import Path
 
 import numpy as np
 
+from lib.tpugraphs.dataset import Dataset, write_dataset
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 
 ADD, CONVOLUTION, DOT, PARAMETER, RESHAPE = 2, 26, 34, 63, 75  # opcodes
+OWN = Dataset(
+    name="synthetic",
+    size="small",
+    hardware="cpu",
+    processor="none",
+    compiler="none",
+    propagation="spread",
+    labels="bytes that moved, and noise",
+    source="tests/synthetic.py",
+    licence="Apache-2.0",
+)
 COLUMN = {name: index for index, name in enumerate(FEATURE_NAMES)}
 LAYOUTS = np.array([[-1, -1], [1, 0], [0, 1]])  # not constrained, as the program stands, moved
 MOVED = 2  # row of LAYOUTS
@@ -61,7 +73,9 @@ def layout_graph(
 def write_collection(
     root: Path, collection: str, train: int, valid: int, test: int, nodes: int = 30
 ) -> None:
-    """An official-looking data root with one layout collection; test runtimes are zero.
+    """A data root of one's own with one layout collection; test runtimes are zero.
+
+    Without its ``dataset.json`` it is in the official form, and counts as official data.
 
     Args:
         root: the folder to put ``npz/layout/...`` in.
@@ -78,6 +92,7 @@ def write_collection(
             if split == "test":
                 graph.config_runtime[:] = 0
             write_layout(folder / split / f"{graph.name}.npz", graph)
+    write_dataset(root, OWN)
 
 
 def matrix_features(shapes: np.ndarray) -> np.ndarray:

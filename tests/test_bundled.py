@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
 
 from lib.ranking.rounds import label
-from lib.settings import BUNDLED, BUNDLED_VALUES, COLLECTIONS
+from lib.settings import BUNDLED, LAYOUT_COLLECTIONS
 from lib.tpugraphs.npz import read_layout, stem
 from lib.tpugraphs.padding import detect_padding
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
-ROOT = DataRoot(BUNDLED, BUNDLED, True)
+ROOT = DataRoot(BUNDLED, BUNDLED)
 FEWEST = {"random": 48, "default": 32}
 
 
 def graphs(collection: str, split: str) -> list:
-    folder = COLLECTIONS[collection](collection=collection).folder
+    folder = Path(*collection.split("-"))
     return [read_layout(path) for path in ROOT.files("npz" / folder, split)]
 
 
@@ -25,7 +27,7 @@ def test_it_is_small():
     assert sum(path.stat().st_size for path in BUNDLED.rglob("*")) < 20e6
 
 
-@pytest.mark.parametrize("collection", BUNDLED_VALUES)
+@pytest.mark.parametrize("collection", LAYOUT_COLLECTIONS)
 def test_enough_programs_and_configurations(collection):
     found = {split: graphs(collection, split) for split in SPLITS}
     everything = [graph for split in SPLITS for graph in found[split]]
@@ -37,7 +39,7 @@ def test_enough_programs_and_configurations(collection):
         assert (graph.node_config_feat == -1).all(axis=(1, 2)).any()  # the compiler's own layouts
 
 
-@pytest.mark.parametrize("collection", BUNDLED_VALUES)
+@pytest.mark.parametrize("collection", LAYOUT_COLLECTIONS)
 def test_truth_lies_apart(collection):
     measured = ROOT.measurements(collection)
     for split in SPLITS:

@@ -11,6 +11,7 @@ import pytest
 from lib.settings import COLLECTIONS, MODELS
 from tests.builders import COLLECTION
 from tests.stages import REPOSITORY, run_make
+from tests.synthetic import write_collection
 from tests.test_makefile import STAND_IN
 
 WORDS = '#!/bin/sh\nprintf "<%s>" "$@"\n'  # shows what a command was given
@@ -24,6 +25,7 @@ def pristine(tmp_path_factory) -> Path:
     shutil.copytree(REPOSITORY / "lib", folder / "lib", ignore=hidden)
     for name in ("Makefile", "requirements.txt", *(p.name for p in REPOSITORY.glob("0*.py"))):
         shutil.copy(REPOSITORY / name, folder)
+    write_collection(folder / "data" / "xla-cpu", COLLECTION, train=1, valid=1, test=0)
     for kept in (f"outputs/{COLLECTION}", "outputs/collect", "old outputs", COLLECTION):
         (folder / kept).mkdir(parents=True)
     for name, text in (("stand-in", STAND_IN % (COLLECTION, COLLECTION)), ("words", WORDS)):
@@ -60,7 +62,7 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
         *(("OUTPUTS", value) for value in ("[a]", "a\\b", "a\nb", "a|b", "$(shell touch a)")),
         *(("DATA", value) for value in ("my data", "a'b", "a$b", "a:b", "$(shell touch a)")),
         *(("VENV", value) for value in ("", "my venv", "a'b", "@a")),
-        *(("FOLDS", value) for value in ("", "0", "-1", "1.5", "two", "1 2", "99999", "1)) ; ls")),
+        *(("FOLDS", value) for value in ("0", "-1", "1.5", "two", "1 2", "99999", "1)) ; ls")),
         *(("JOBS", value) for value in ("", "0", "many", "$(shell touch a)")),
         *((name, "x") for name in ("PARTS", "CORES", "ROUNDS", "KIND", "HOPS")),
         *(("HOPS", value) for value in ("0", "-1", "1.5", "ALL")),
@@ -82,6 +84,13 @@ def test_a_bad_value_is_one_line_and_changes_nothing(pristine, name, value):
     named = {"--model": "MODEL", "--hops": "HOPS"}.get(value.partition(" ")[0].partition("=")[0])
     assert f"*** {named or name}" in done.stderr
     assert everything_below(pristine) == before
+
+
+def test_folds_are_those_of_the_data_unless_a_number_is_named(pristine):
+    """Five of 20 of official data too, as the paper trains (2.4.2)."""
+    for value, count in (("", 5), (2, 2)):
+        said = told(pristine, "-n", "train", OUTPUTS="nowhere", FOLDS=value).stdout
+        assert said.count("02_train.py") == count
 
 
 @pytest.mark.parametrize(

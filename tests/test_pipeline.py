@@ -134,7 +134,7 @@ def test_metrics(run):
         assert metrics[section]["mean"]["tau"] == pytest.approx(np.mean(taus))
     assert metrics["validation"]["mean"]["baseline_tau"] > 0.9  # the rule behind the data
     assert sorted(metrics["folds"]["blended"]) == [0, 1]
-    assert metrics["settings"]["epochs"] == 750  # stage 4 itself was told nothing
+    assert metrics["settings"]["epochs"] == 10  # as on small data: stage 4 itself was told nothing
     assert metrics["settings"]["data"] == Cache(run.cache).fingerprint
 
 
@@ -210,7 +210,7 @@ def test_a_fold_that_another_run_has_trained_is_not_trained_again(run, tmp_path)
     out, err = stage.communicate(timeout=100)
     assert f"{folder}: process {os.getpid()} has been writing it since " in said
     assert (stage.returncode, err) == (0, "")
-    assert out == f"train: {TGRAPH} fold 0: trained by that run, in {folder}/\n"
+    assert out.splitlines()[1:] == [f"train: {TGRAPH} fold 0: trained by that run, in {folder}/"]
     assert not (tmp_path / TGRAPH / "stages").exists()
 
 

@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 
 from lib.cache.reader import Cache
 from lib.files.errors import one_line_errors
+from lib.tpugraphs.dataset import write_dataset
 from lib.tpugraphs.npz import write_layout
 from tests.builders import COLLECTION
 from tests.stages import REPOSITORY
-from tests.synthetic import layout_graph
+from tests.synthetic import OWN, layout_graph
 from tests.tpugraphs.builders import chain, header, layout_run, members, npy, rezip, tuning
 from tests.tpugraphs.test_mutations import arrays, cuts, flips, headers, mutate, names
 
@@ -87,6 +88,8 @@ def good(tmp_path_factory) -> dict[str, bytes]:
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory, good) -> Stage:
     made = Stage(tmp_path_factory.mktemp("hostile"))
+    (made.folder / "data").mkdir()
+    write_dataset(made.folder / "data", OWN)
     write_layout(made.folder / "data" / TRAIN / "good.npz", layout_graph("good", 1))
     made.victim.write_bytes(good["whole"])
     assert made()[0] == 0

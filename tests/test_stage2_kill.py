@@ -11,11 +11,12 @@ import pytest
 
 from lib.files import checkpoint
 from lib.files.artifacts import read_json
+from lib.tpugraphs.dataset import write_dataset
 from lib.tpugraphs.npz import write_layout
 from tests import kernels
 from tests.builders import COLLECTION
 from tests.killing import WEIGHTS, Stages, assert_same_training, stages
-from tests.synthetic import layout_graph
+from tests.synthetic import OWN, layout_graph
 
 KILLS = 10  # at random moments
 EPOCHS, GRAPHS = 6, 4  # of which a fold trains on half
@@ -56,6 +57,7 @@ def outputs(server, tmp_path_factory) -> Path:
         write_layout(folder / "data/npz/layout/xla/default/train" / f"{graph.name}.npz", graph)
     tiles = [kernels.tile_kernel(f"k{i}", i) for i in range(GRAPHS)]
     kernels.write_kernels(folder / "data/npz/tile/xla/train", tiles)
+    write_dataset(folder / "data", OWN)
     given = ("--data", folder / "data", "--outputs", folder / "outputs", "--jobs", 1)
     for flags in ((), ("--model", "tgraph"), TILES[:2]):
         assert server.run("01_preprocess.py", *given, *flags)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -15,32 +13,34 @@ from lib.preprocess.collection import RawFile, write_cache
 from lib.ranking.kinds import KINDS
 from lib.ranking.metrics import mean_metrics
 from lib.settings import settings_for
+from lib.tpugraphs.dataset import TPUGRAPHS
+from lib.tpugraphs.npz import write_tile
 from lib.train.kernels import KernelsFold
 from lib.train.loop import FoldTraining, new_network
 from tests.kernels import COLLECTION
+from tests.tpu import kernels
 
-SOURCE = Path(__file__).resolve().parents[2] / "shared" / "tpugraphs" / "op_tuning_data.pb"
 # One step a pass over the 14 kernels, so passes are steps; few kernels want a narrow network.
 CHOSEN = {"channels": 64, "kernels": 16, "epochs": 150.0, "learning_rate": 3e-3}
 TOO_FEW_TO_MISS = 5  # with so many configurations, five choices have the best among them
 
-pytestmark = pytest.mark.skipif(
-    not SOURCE.exists(), reason=f"{SOURCE} is not on this machine (real TPU measurements)"
-)
-
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> Cache:
-    folder = tmp_path_factory.mktemp("tpu") / "cache"
-    write_cache(folder, [RawFile(SOURCE, "train")], {"collection": COLLECTION}, kind="tile")
-    return Cache(folder)
+    folder = tmp_path_factory.mktemp("tpu")
+    files = []
+    for kernel in kernels():
+        files.append(RawFile(folder / f"{kernel.name}.npz", "train"))
+        write_tile(files[-1].path, kernel)
+    write_cache(folder / "cache", files, {"collection": COLLECTION}, kind="tile")
+    return Cache(folder / "cache")
 
 
 @pytest.fixture(scope="module")
 def held_out(cache, tmp_path_factory) -> list[dict[str, float]]:
     """Metrics of each kernel that has something to choose, by a network that never saw it."""
     torch.set_num_threads(1)
-    settings = settings_for(COLLECTION, False, {**CHOSEN, "validate_every": 1000})
+    settings = settings_for(COLLECTION, TPUGRAPHS, {**CHOSEN, "validate_every": 1000})
     state, rows = tmp_path_factory.mktemp("state"), []
     names = cache.names("train")
     learnable = [n for n in names if np.ptp(cache.graph(n).config_feat, axis=0).any()]

@@ -26,6 +26,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.regular import UnreadableError, open_regular
 from lib.settings import COLLECTIONS, DOWNLOADED, check_collection
+from lib.tpugraphs.dataset import FILE, TPUGRAPHS, write_dataset
 from lib.tpugraphs.roots import SPLITS
 
 BASE_URL = "http://download.tensorflow.org/data/tpu_graphs/v0"
@@ -105,6 +106,8 @@ def download(
             piece.folder.parent.mkdir(parents=True, exist_ok=True)
             with _alone(piece.folder.parent):
                 yield _download_piece(piece, f"{base_url.rstrip('/')}/{piece.archive}", verify)
+            if not (to / FILE).exists():
+                write_dataset(to, TPUGRAPHS)
         except OSError as error:
             raise UserError(f"{error.filename or to}: {error.strerror or error}") from None
 

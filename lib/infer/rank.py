@@ -155,7 +155,9 @@ def main() -> None:
         raise UserError(f"--top {args.top}: must be at least 1")
     torch.set_num_threads(1)  # of each fold; the folds run side by side
     overrides = settings.overrides_in(args)
-    chosen = settings.settings_for(args.collection, False, overrides)
+    dataset = settings.dataset_for(args.collection, args.data)
+    chosen = settings.settings_for(args.collection, dataset, overrides)
+    overrides["model"] = chosen.model
     folder = args.outputs / chosen.results
     ranking = rank_program(args.program, args.candidates, folder, args.collection, overrides)
     print((as_json if args.json else as_text)(ranking, args.top))

@@ -63,7 +63,7 @@ def scores_of(
     seen, size = INPUTS[settings.input], settings.inference_configurations
     ready = seen.prepare(graph, settings)
     if stand_for_themselves(network, settings):
-        return seen.scores(network, ready, size)[None]
+        return seen.scores(network, ready, size, None)[None]
     count = len(graph.runtime)
     rounds = settings.permutations if count > size else 1
     seed = [settings.seed, zlib.crc32(graph.name.encode())]

@@ -23,6 +23,7 @@ from lib.inputs.kinds import network_for
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.settings import LayoutCollection, Settings
+from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.program import Program
 
 
@@ -46,7 +47,7 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
         UserError: if there is none, or the collection's configurations are not layouts.
         DataError: if the folds were trained with other settings or data than one another.
     """
-    kind = settings.settings_class(collection, overrides.get("model"))
+    kind = settings.settings_class(collection, TPUGRAPHS, overrides.get("model"))
     if kind.kind != "layout":
         raise UserError(f"rank: ranks layouts, and {collection} is of kind {kind.kind}")
     overrides = {"weights": kind.weights, **overrides}

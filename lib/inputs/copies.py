@@ -174,15 +174,21 @@ def _distinct(each: list[np.ndarray]) -> tuple[list[int], np.ndarray]:
     return numbers[order].tolist(), np.stack([which, position[index]], axis=1)
 
 
-def copies_scores(network: nn.Module, graph: CopiesGraph, size: int) -> np.ndarray:
-    """Scores of every configuration of a graph, (c,) float64.
+def copies_scores(
+    network: nn.Module, graph: CopiesGraph, size: int, rows: np.ndarray | None = None
+) -> np.ndarray:
+    """Scores of a graph's configurations, (r,) float64.
 
     Args:
         network: in evaluation mode.
         graph: the graph.
         size: configurations at a time; a score does not depend on it, but for rounding.
+        rows: (r,) positions of configurations in the cache; ``None`` for all.
     """
-    device, count = device_of(network), len(graph.graph.cells)
+    device = device_of(network)
+    rows = np.arange(len(graph.graph.cells)) if rows is None else rows
     return chunk_scores(
-        lambda chosen: network(graph.batch(chosen).to(device)), in_order(count, size), count
+        lambda chosen: network(graph.batch(rows[chosen]).to(device)),
+        in_order(len(rows), size),
+        len(rows),
     )

@@ -52,23 +52,25 @@ def tile_batch(kernels: Sequence[CachedKernel], chosen: Sequence[np.ndarray]) ->
     )
 
 
-def kernel_scores(network: TileNetwork, kernel: CachedKernel, size: int) -> np.ndarray:
-    """Scores of every configuration of a kernel, (c,) float64; the graph is embedded once.
+def kernel_scores(
+    network: TileNetwork, kernel: CachedKernel, size: int, rows: np.ndarray | None = None
+) -> np.ndarray:
+    """Scores of a kernel's configurations, (r,) float64; the graph is embedded once.
 
     Args:
         network: in evaluation mode.
         kernel: the kernel.
         size: configurations held at a time; a score does not depend on it, but for rounding.
+        rows: (r,) positions of configurations in the cache; ``None`` for all.
     """
-    device, count = device_of(network), len(kernel.config_feat)
+    device = device_of(network)
+    rows = np.arange(len(kernel.config_feat)) if rows is None else rows
     with torch.inference_mode():
         embedded = network.embed(tile_batch([kernel], [np.arange(0)]).to(device).graph)
 
     def score(chosen: np.ndarray) -> torch.Tensor:
-        configurations = torch.from_numpy(
-            kernel.config_feat[chosen]
-        )  # a copy: the map is read-only
+        own = kernel.config_feat[rows[chosen]]  # a copy: the map is read-only
         first = torch.zeros(len(chosen), dtype=torch.int64, device=device)
-        return network.score(embedded, configurations.to(device), first)
+        return network.score(embedded, torch.from_numpy(own).to(device), first)
 
-    return chunk_scores(score, in_order(count, size), count)
+    return chunk_scores(score, in_order(len(rows), size), len(rows))

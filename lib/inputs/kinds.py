@@ -25,16 +25,16 @@ class Input:
     Attributes:
         prepare: (cached graph, settings) -> the graph as the other functions here take it, and
             training.
-        scores: (network in evaluation mode, prepared graph, configurations at a time) -> (c,)
-            float64, in the order of the cache; ``None`` where many are scored together
-            (:mod:`lib.inputs.programs`).
+        scores: (network in evaluation mode, prepared graph, configurations at a time, (r,)
+            positions in the cache or None for all of them) -> (r,) float64; ``None`` where many
+            graphs are scored together (:mod:`lib.inputs.programs`).
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
         widths: settings -> what networks must know of what they read, such as its width.
     """
 
     prepare: Callable[[Any, Any], Any]
-    scores: Callable[[nn.Module, Any, int], np.ndarray] | None
+    scores: Callable[[nn.Module, Any, int, np.ndarray | None], np.ndarray] | None
     groupings: Callable[[nn.Module, Any, np.ndarray, int], np.ndarray] | None = None
     widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}
 

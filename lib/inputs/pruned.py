@@ -37,9 +37,25 @@ def score_in_batches(
     )
 
 
-def score_in_order(network: nn.Module, graph: GraphTensors, size: int) -> np.ndarray:
-    """:func:`score_in_batches` in the order of the cache."""
-    return score_in_batches(network, graph, np.arange(len(graph.cells)), size)
+def score_in_order(
+    network: nn.Module, graph: GraphTensors, size: int, rows: np.ndarray | None = None
+) -> np.ndarray:
+    """:func:`score_in_batches` in the order of the cache, or of some configurations alone.
+
+    Args:
+        network, graph, size: as there.
+        rows: (r,) positions of configurations in the cache; ``None`` for all.
+
+    Returns:
+        (r,) float64.
+    """
+    device = device_of(network)
+    rows = np.arange(len(graph.cells)) if rows is None else rows
+    return chunk_scores(
+        lambda chosen: network(graph.batch(rows[chosen]).to(device)),
+        even(np.arange(len(rows)), size),
+        len(rows),
+    )
 
 
 def score_groupings(

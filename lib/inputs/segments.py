@@ -178,8 +178,10 @@ def segments_batch(graph: Segmented, configurations: np.ndarray) -> SegmentsBatc
     return SegmentsBatch(len(cells), graph.node_count, segments)
 
 
-def segments_scores(network: nn.Module, graph: Segmented, size: int) -> np.ndarray:
-    """Scores of every configuration of a graph, (c,) float64.
+def segments_scores(
+    network: nn.Module, graph: Segmented, size: int, rows: np.ndarray | None = None
+) -> np.ndarray:
+    """Scores of a graph's configurations, (r,) float64.
 
     A score does not depend on which configurations are scored with it, but for rounding. How many
     are, the graph decides and not what else has memory on this machine: the same scores to the
@@ -189,6 +191,7 @@ def segments_scores(network: nn.Module, graph: Segmented, size: int) -> np.ndarr
         network: in evaluation mode.
         graph: the graph.
         size: configurations at a time, at most.
+        rows: (r,) positions of configurations in the cache; ``None`` for all.
 
     Raises:
         UserError: if there is not enough memory for a single configuration.
@@ -199,10 +202,12 @@ def segments_scores(network: nn.Module, graph: Segmented, size: int) -> np.ndarr
         most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
         size = max(1, min(size, most // each))
     what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
-    count = len(graph.graph.runtime)
+    rows = np.arange(len(graph.graph.runtime)) if rows is None else rows
     with out_of_memory_told(Estimate(size * each, what, ADVICE), device):
         return chunk_scores(
-            lambda chosen: network(segments_batch(graph, chosen)), in_order(count, size), count
+            lambda chosen: network(segments_batch(graph, rows[chosen])),
+            in_order(len(rows), size),
+            len(rows),
         )
 
 

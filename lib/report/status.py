@@ -52,9 +52,9 @@ def read_flags(outputs: Path, stamps: Path, flags: dict[str, str]) -> tuple[Now,
     except UserError:  # which is no reason not to look at the results
         settings.check_collection(last.collection)
         root = None
-    bundled = root is not None and root.bundled
+    dataset = root.dataset if root else settings.dataset_for(last.collection, last.data)
     chosen: dict[str, Settings] = {
-        stage: settings.settings_for(one.collection, bundled, settings.overrides_in(one))
+        stage: settings.settings_for(one.collection, dataset, settings.overrides_in(one))
         for stage, one in args.items()
     }
     return Now(outputs, stamps, flags, chosen, root, last.data), last.folds or chosen[

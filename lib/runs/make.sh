@@ -27,7 +27,7 @@ help() { # OUT MAKEFILE ...
   printf "\n${bold}variables$plain\n"
   cat <<'END'
   COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla
-  FOLDS=5  JOBS=2                  how many folds to train, and how many at a time
+  FOLDS=5  JOBS=2                  how many folds to train (of 5; of official data, 20), and how many at a time
   MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/models.md)
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
   DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
@@ -45,7 +45,7 @@ check() { # KIND before CORES
     case $value in *"$NEWLINE"*) fail "${given%%=*}: more than one line" ;; esac
     case $given in
       A=* | B=* | SAMPLE=* | PROGRAMS=* | NETWORKS=* | BASE_URL=*) ;; # quoted wherever they stand
-      KIND= | CORES= | PARTS= | ROUNDS= | DATA=) ;;
+      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA=) ;;
       KIND=layouts | KIND=programs) kind=$value ;;
       KIND=*) fail "$given: must be one of layouts programs" ;;
       CORES=*) cores "$value" ;;

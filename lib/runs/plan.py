@@ -3,7 +3,7 @@
 The settings and the import statements answer, so that Make repeats no rule of theirs. Only the
 standard library is needed, for there may be no environment yet::
 
-    python3 -SEB -m lib.runs.plan COLLECTION MODEL HOPS 01_preprocess.py ...
+    python3 -SEB -m lib.runs.plan COLLECTION MODEL HOPS DATA 01_preprocess.py ...
 
 prints words that Make can take apart, or a line about the value that is no good.
 """
@@ -12,30 +12,42 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from pathlib import Path
+from typing import Any
 
 from lib.files.errors import UserError, one_line_errors
 from lib.runs.sources import sources_of
-from lib.settings import COLLECTIONS, MODELS, Settings, settings_class
+from lib.settings import (
+    COLLECTIONS,
+    MODELS,
+    Settings,
+    dataset_for,
+    settings_class,
+    settings_for,
+)
+
+TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the compute" (2.4.2)
 
 
-def main(collection: str, model: str, hops: str, *programs: str) -> None:
+def main(collection: str, model: str, hops: str, data: str, *programs: str) -> None:
     """Print the folders of results and cache below the outputs, and each program's sources.
 
     Args:
-        collection, model, hops: variables of make; empty if they were not given.
+        collection, model, hops, data: variables of make; empty if they were not given.
         programs: paths, such as ``02_train.py``.
     """
     try:
-        chosen = settings_of(collection, model, hops)
+        chosen = settings_of(collection, model, hops, data)
     except UserError as error:
         print(error)
         return
-    print(f"results={chosen.results} cache={chosen.cache}")
+    folds = min(TRAINED, chosen.folds_total)
+    print(f"results={chosen.results} cache={chosen.cache} folds={folds}")
     for one in programs:
         print(f"{one}={':'.join(sources_of(one))}")
 
 
-def settings_of(collection: str, model: str = "", hops: str = "") -> Settings:
+def settings_of(collection: str, model: str = "", hops: str = "", data: str = "") -> Settings:
     """The settings that decide where results lie.
 
     A model of another kind of collections is none of make's business: stage 1 tells of it, and
@@ -48,21 +60,23 @@ def settings_of(collection: str, model: str = "", hops: str = "") -> Settings:
     if collection not in COLLECTIONS:
         raise UserError(f"COLLECTION={collection}: must be one of {' '.join(COLLECTIONS)}")
     models = {name: one for known in MODELS.values() for name, one in known.items()}
-    models |= MODELS[COLLECTIONS[collection].kind]  # kinds may have models of the same name
+    models |= MODELS[COLLECTIONS[collection]]  # kinds may have models of the same name
     if model and model not in models:
         raise UserError(f"MODEL={model}: must be one of {' '.join(models)}")
-    chosen = models[model] if model else settings_class(collection)
-    if not hops:
-        return chosen(collection=collection)
-    pruning = {one.name: one for one in dataclasses.fields(chosen)}.get("hops")
-    if pruning is None:
+    known = MODELS[COLLECTIONS[collection]]
+    if model and model not in known:
+        return models[model](collection=collection)
+    dataset = dataset_for(collection, Path(data) if data else None)
+    overrides: dict[str, Any] = {"model": model} if model else {}
+    pruning = {one.name: one for one in dataclasses.fields(settings_class(collection, dataset))}
+    if hops and "hops" not in pruning:
         raise UserError(f"HOPS={hops}: the graphs of {collection} are not pruned; leave it out")
     try:
-        made = chosen(collection=collection, hops=pruning.metadata["parse"](hops))
-        made.check()
+        if hops:
+            overrides["hops"] = pruning["hops"].metadata["parse"](hops)
+        return settings_for(collection, dataset, overrides)
     except (ValueError, UserError):
         raise UserError(f"HOPS={hops}: must be a whole number from 1, or all") from None
-    return made
 
 
 if __name__ == "__main__":

@@ -6,7 +6,19 @@ the dataclass of the model is also the command line's help.
 """
 
 from lib.settings.base import BLENDINGS, WEIGHTS_FILES, Settings, described
-from lib.settings.flags import BUNDLED, DOWNLOADED, ROOT, overrides_in, parser, resolve, root_of
+from lib.settings.flags import (
+    BUNDLED,
+    BUNDLED_TPU,
+    DOWNLOADED,
+    ROOT,
+    ROOTS,
+    choice_of,
+    dataset_for,
+    overrides_in,
+    parser,
+    resolve,
+    root_of,
+)
 from lib.settings.models import (
     WHOLE,
     LayoutCollection,
@@ -18,8 +30,8 @@ from lib.settings.models import (
 )
 from lib.settings.programs import ProgramCollection, ProgramPlusSettings, ProgramSettings
 from lib.settings.tables import (
-    BUNDLED_VALUES,
     COLLECTIONS,
+    LAYOUT_COLLECTIONS,
     MODELS,
     OFFICIAL,
     SMALL,
@@ -27,6 +39,7 @@ from lib.settings.tables import (
     cache_of,
     check_collection,
     check_trained_with,
+    plain_model,
     settings_class,
     settings_for,
 )
@@ -41,13 +54,15 @@ from lib.settings.thesis import (
 __all__ = [
     "BLENDINGS",
     "BUNDLED",
-    "BUNDLED_VALUES",
+    "BUNDLED_TPU",
     "COLLECTIONS",
     "CUTS",
     "DOWNLOADED",
+    "LAYOUT_COLLECTIONS",
     "MODELS",
     "OFFICIAL",
     "ROOT",
+    "ROOTS",
     "SMALL",
     "SMALL_BY_MODEL",
     "WEIGHTS_FILES",
@@ -69,9 +84,12 @@ __all__ = [
     "cache_of",
     "check_collection",
     "check_trained_with",
+    "choice_of",
+    "dataset_for",
     "described",
     "overrides_in",
     "parser",
+    "plain_model",
     "resolve",
     "root_of",
     "settings_class",

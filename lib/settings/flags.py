@@ -17,16 +17,20 @@ from lib.settings.tables import (
     MODELS,
     check_collection,
     origins_of,
+    plain_model,
     settings_class,
     settings_for,
 )
+from lib.tpugraphs.dataset import Dataset, dataset_of
 
 if TYPE_CHECKING:
     from lib.tpugraphs.roots import DataRoot
 
 ROOT = Path(__file__).resolve().parents[2]  # the repository
-BUNDLED = ROOT / "data" / "xla-cpu"
 DOWNLOADED = ROOT / "data" / "tpugraphs"
+BUNDLED = ROOT / "data" / "xla-cpu"  # layouts
+BUNDLED_TPU = ROOT / "data" / "tpu-v3-sample"  # kernels, and one graph with layouts
+ROOTS = (DOWNLOADED, BUNDLED, BUNDLED_TPU)  # that are looked in, most wanted first
 
 
 class _StageFlags(Parser):
@@ -37,11 +41,13 @@ class _StageFlags(Parser):
         first = Parser(prog=self.prog, add_help=False)
         first.add_argument("--collection")
         first.add_argument("--model")
+        first.add_argument("--data", type=Path)
         first.add_argument("--show", action="store_true")
         named = first.parse_known_args(args)[0]
         every = [one for models in MODELS.values() for one in models.values()]
         if named.collection in COLLECTIONS:
-            every = [settings_class(named.collection, named.model)]
+            dataset = dataset_for(named.collection, named.data)
+            every = [settings_class(named.collection, dataset, named.model)]
         known: set[str] = set()
         for one in every:
             _add_settings(self, one, known)
@@ -84,7 +90,9 @@ def _add_settings(made: argparse.ArgumentParser, kind: type[Settings], known: se
 
 def overrides_in(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given on the command line."""
-    fields = dataclasses.fields(settings_class(args.collection, getattr(args, "model", None)))
+    dataset = dataset_for(args.collection, args.data)
+    chosen = settings_class(args.collection, dataset, getattr(args, "model", None))
+    fields = dataclasses.fields(chosen)
     names = {one.name for one in fields if "help" in one.metadata}
     return {name: value for name, value in vars(args).items() if name in names}
 
@@ -100,7 +108,7 @@ def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
     """
     root = root_of(args.collection, args.data)
     overrides = overrides_in(args)
-    chosen = settings_for(args.collection, root.bundled, overrides)
+    chosen = settings_for(args.collection, root.dataset, overrides)
     count, most = getattr(args, "folds", None), chosen.folds_total
     if count is not None and not 1 <= count <= most:
         raise UserError(f"--folds {count} (FOLDS of make): must be from 1 to --folds-total, {most}")
@@ -120,17 +128,39 @@ def root_of(collection: str, data: Path | None) -> DataRoot:
     from lib.tpugraphs.roots import find_root
 
     check_collection(collection)
-    plain = COLLECTIONS[collection](collection=collection)
+    plain = plain_model(collection)(collection=collection)
     to = (data or DOWNLOADED.relative_to(ROOT)) / "npz" / plain.folder / "train"
     hint = plain.how_to_get.format(collection=collection, folder=to)
-    return find_root(data, plain.folder, (DOWNLOADED, BUNDLED), BUNDLED, hint)
+    return find_root(data, plain.folder, ROOTS, hint)
+
+
+def dataset_for(collection: str, data: Path | None) -> Dataset:
+    """What the data of a collection say of themselves; official if there are none.
+
+    Raises:
+        UserError: for an unknown collection.
+        DataError: a ``dataset.json`` is something else.
+    """
+    check_collection(collection)
+    folder = plain_model(collection)(collection=collection).folder
+    return dataset_of([data] if data else ROOTS, folder)
+
+
+def choice_of(settings: Settings, root: DataRoot, args: argparse.Namespace) -> str:
+    """One line: which model is meant, and why."""
+    dataset = root.dataset
+    named = "model" in overrides_in(args)
+    why = "as --model says" if named else f"the default for {dataset.size} data"
+    return f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {root.path}"
 
 
 def settings_text(settings: Settings, root: DataRoot, overrides: dict[str, Any]) -> str:
     """Every setting, its value and where it comes from, as aligned text; the data root last."""
-    origins = origins_of(settings, root.bundled, overrides)
+    origins = origins_of(settings, root.dataset, overrides)
     rows = [
         [name.replace("_", "-"), str(value), origins[name]]
         for name, value in dataclasses.asdict(settings).items()
     ]
-    return f"{table(rows, ['setting', 'value', 'from'])}\ndata root: {root.path}"
+    dataset = root.dataset
+    about = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
+    return f"{table(rows, ['setting', 'value', 'from'])}\ndata root: {root.path} ({about})"

@@ -21,7 +21,9 @@ from lib.settings.thesis import (
     TilePooling,
     TileSegments,
 )
+from lib.tpugraphs.dataset import Dataset
 
+TOLD = ("hardware", "propagation")  # settings that a dataset itself has
 # The settings of each model, by kind of collection; the first one is taken if none is named.
 MODELS: dict[str, dict[str, type[Settings]]] = {
     "layout": {
@@ -53,7 +55,6 @@ OFFICIAL_BY_MODEL: dict[str, dict[str, Any]] = {"tgraph-plus": {"epochs": 20}}
 # ... and on the bundled measurements: a few dozen programs of a few dozen configurations each,
 # and minutes, not hours. Half the width, a higher rate and a start that already tells
 # configurations apart fit them in ten passes; after more, unseen programs are ranked worse.
-# They were measured on a CPU, whose compiler returns to its own layouts at once.
 # Their graphs have a few hundred nodes: segments are so small that there are several.
 SMALL: dict[str, Any] = {
     "folds_total": 5,
@@ -64,85 +65,97 @@ SMALL: dict[str, Any] = {
 }
 SMALL_BY_MODEL: dict[str, dict[str, Any]] = {
     "tgraph": {"channels": 128, "temperature": 0.01, "score_gain": 16.0},
-    "tgraph-plus": {
-        "epochs": 20,
-        "learning_rate": 2e-3,
-        "propagation": "return",
-        "hardware": "cpu",
-    },
+    "tgraph-plus": {"epochs": 20, "learning_rate": 2e-3},
     "gst": {"segment_nodes": 64, "trained_segments": 2},
     "partitioning": {"trained_nodes": 128},
 }
-BUNDLED_VALUES: dict[str, dict[str, Any]] = {
+# A dozen kernels: two or three of them held out at a time, and some hundred steps.
+SMALL_TILES: dict[str, Any] = {"folds_total": 5, "score_training": True, "epochs": 60.0}
+SMALL_BY_COLLECTION: dict[str, dict[str, Any]] = {
     "layout-xla-random": {**SMALL, "configurations": 128},
     "layout-xla-default": {**SMALL, "configurations": 64},
     "layout-nlp-random": {**SMALL, "configurations": 128},
     "layout-nlp-default": {**SMALL, "configurations": 64},
+    "tile-xla": SMALL_TILES,
 }
-# Every collection: the settings of the model that is taken if none is named.
-COLLECTIONS: dict[str, type[Settings]] = {
-    **dict.fromkeys(BUNDLED_VALUES, PlusSettings),
-    "tile-xla": TileSettings,
+COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in OFFICIAL}  # their kinds
+LAYOUT_COLLECTIONS = [name for name, kind in COLLECTIONS.items() if kind == "layout"]
+# The model that is taken if none is named, by the dataset's size: on official data the paper's, on
+# small data the one that ranks unseen programs best (tests/bench/quality.py).
+CHOSEN: dict[str, dict[str, str]] = {
+    "official": {"layout": "tgraph", "tile": "tile"},
+    "small": {"layout": "tgraph-plus", "tile": "tile"},
 }
 
 
-def settings_class(collection: str, model: str | None = None) -> type[Settings]:
-    """The settings of a model on a collection.
+def settings_class(collection: str, dataset: Dataset, model: str | None = None) -> type[Settings]:
+    """The settings of a model on a collection; of the one that fits the data if none is named.
 
     Raises:
         UserError: for an unknown collection, or a model that is not one of its kind's.
     """
     check_collection(collection)
-    models = MODELS[COLLECTIONS[collection].kind]
+    kind = COLLECTIONS[collection]
+    models = MODELS[kind]
     if model is None:
-        return COLLECTIONS[collection]
+        return models[CHOSEN[dataset.size][kind]]
     if model not in models:
         raise UserError(f"--model {model!r}: not one of {', '.join(models)}")
     return models[model]
 
 
-def settings_for(collection: str, bundled: bool, overrides: dict[str, Any]) -> Settings:
+def settings_for(collection: str, dataset: Dataset, overrides: dict[str, Any]) -> Settings:
     """The settings of one collection.
 
     Args:
         collection: its name, such as ``layout-xla-default``.
-        bundled: whether the data are the bundled measurements, not official ones.
+        dataset: what its data say of themselves.
         overrides: values that take precedence, by field name.
 
     Raises:
         UserError: for an unknown name (with the nearest known one) or a value out of range.
     """
-    chosen = settings_class(collection, overrides.get("model"))
+    chosen = settings_class(collection, dataset, overrides.get("model"))
     values: dict[str, Any] = {}
-    for own in layers_of(collection, chosen, bundled).values():
+    for own in layers_of(collection, chosen, dataset).values():
         values |= own
     settings = chosen(collection=collection, **{**values, **overrides})
     settings.check()
     return settings
 
 
-def layers_of(collection: str, kind: type[Settings], bundled: bool) -> dict[str, Mapping[str, Any]]:
+def layers_of(
+    collection: str, kind: type[Settings], dataset: Dataset
+) -> dict[str, Mapping[str, Any]]:
     """What a collection and its data change of a model's defaults, by where it comes from.
 
     Args:
         collection: its name.
         kind: the model's settings.
-        bundled: whether the data are the bundled measurements, not official ones.
+        dataset: what its data say of themselves.
     """
-    if bundled and collection in BUNDLED_VALUES:
-        values = {**BUNDLED_VALUES[collection], **SMALL_BY_MODEL.get(kind.model, {})}
-        return {"this data root": values}
-    return {"official": {**OFFICIAL[collection], **OFFICIAL_BY_MODEL.get(kind.model, {})}}
+    fields = {one.name for one in dataclasses.fields(kind)}
+    told = {name: getattr(dataset, name) for name in TOLD if name in fields}
+    if dataset.size == "small":
+        values = {
+            **SMALL_BY_COLLECTION.get(collection, SMALL),
+            **SMALL_BY_MODEL.get(kind.model, {}),
+        }
+        return {"this data root": {"model": kind.model, **values, **told}}
+    official = {**OFFICIAL[collection], **OFFICIAL_BY_MODEL.get(kind.model, {})}
+    return {"official": {"model": kind.model, **official, **told}}
 
 
-def origins_of(settings: Settings, bundled: bool, overrides: Mapping[str, Any]) -> dict[str, str]:
+def origins_of(
+    settings: Settings, dataset: Dataset, overrides: Mapping[str, Any]
+) -> dict[str, str]:
     """Where the value of each setting comes from, by field name.
 
     ``default`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`), or
     ``command line``.
     """
     origins = {one.name: "default" for one in dataclasses.fields(settings)}
-    for origin, values in layers_of(settings.collection, type(settings), bundled).items():
+    for origin, values in layers_of(settings.collection, type(settings), dataset).items():
         origins |= dict.fromkeys(values, origin)
     return origins | dict.fromkeys((*overrides, "collection"), "command line")
 
@@ -176,11 +189,18 @@ def cache_of(results: Path, about: dict[str, Any]) -> Path:
         about: the settings, as a stage recorded them.
     """
     collection = about.get("collection") or results.name.partition("@")[0]
-    kind = settings_class(collection, about.get("model")) if collection in COLLECTIONS else None
-    if kind is None:
+    model = about.get("model") or results.name.partition("@")[2] or None
+    if collection not in COLLECTIONS:
         return results / "cache"
+    kind = MODELS[COLLECTIONS[collection]].get(model) or plain_model(collection)
     given = {key: about[key] for key in kind.cache_depends_on if key in about}
     return results.parent / kind(**(given | {"collection": collection})).cache
+
+
+def plain_model(collection: str) -> type[Settings]:
+    """The settings of the model whose results have the collection's plain name."""
+    models = MODELS[COLLECTIONS[collection]]
+    return next(one for name, one in models.items() if name == one.first_model)
 
 
 def check_collection(name: str) -> None:

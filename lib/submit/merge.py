@@ -54,7 +54,7 @@ def merge(
 
     Raises:
         DataError: if an entry, or an ID, is not as it should be.
-        UserError: if some collections are of the bundled measurements and some are not.
+        UserError: if some collections are official data and some are not.
     """
     collections = list(collections)
     _check_one_dataset(collections)
@@ -91,12 +91,14 @@ def _belongs(name: str, one: Collection) -> bool:
 
 
 def _check_one_dataset(collections: list[Collection]) -> None:
-    """Bundled measurements and official data must not end up in one file."""
-    found = {one.root.bundled: one for one in collections if one.root and one.file.exists()}
+    """Official data and one's own measurements must not end up in one file."""
+    there = [one for one in collections if one.root and one.file.exists()]
+    found = {one.root.dataset.size == "official": one for one in there}
     if len(found) > 1:
         raise UserError(
             f"{found[True].name} is of {found[True].root.path}, {found[False].name} of "
-            f"{found[False].root.path}: a submission is of one dataset; name it with DATA=path"
+            f"{found[False].root.path}: official data and others make no submission together; "
+            f"name one with DATA=path"
         )
 
 

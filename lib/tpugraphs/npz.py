@@ -17,9 +17,9 @@ import numpy as np
 from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.arrays import iter_chunks, read_arrays
+from lib.tpugraphs.dataset import SUFFIXES
 from lib.tpugraphs.features import check_integers
 
-SUFFIXES = (".npz", ".pb")
 NORMALIZERS = "config_runtime_normalizers"
 
 

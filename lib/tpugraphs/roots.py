@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,10 +11,17 @@ import polars as pl
 
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import read_foreign_parquet
-from lib.tpugraphs.npz import SUFFIXES, stem
+from lib.tpugraphs.dataset import (
+    LAYOUTS,
+    TPUGRAPHS,
+    Dataset,
+    npz_folder,
+    raw_files,
+    read_dataset,
+)
+from lib.tpugraphs.npz import stem
 
 SPLITS = ("train", "valid", "test")
-LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
 PUNCTUATION = ',:;"'  # of a submission
 MEASUREMENTS = "measurements.parquet"
 PROGRAMS = "programs.parquet"
@@ -44,12 +51,12 @@ class DataRoot:
     Attributes:
         path: the root, as given.
         npz: the folder below it that holds ``layout`` and ``tile``.
-        bundled: whether these are the repository's own measurements.
+        dataset: what it says of itself.
     """
 
     path: Path
     npz: Path
-    bundled: bool
+    dataset: Dataset = TPUGRAPHS
 
     def files(self, folder: Path, split: str) -> list[Path]:
         """The raw files of one split of a collection, sorted by name.
@@ -61,7 +68,7 @@ class DataRoot:
         Raises:
             UserError: if a graph cannot be called so, see :func:`unusable_in`.
         """
-        paths = _raw_files(self.npz / folder / split)
+        paths = raw_files(self.npz / folder / split)
         for path in paths:
             if bad := unusable_in(stem(path)):
                 name, where = ascii(path.name), path.parent
@@ -155,9 +162,7 @@ def _check_none(path: Path, rows: pl.DataFrame, column: str, bad: pl.Expr, wante
         raise DataError(path, f"{column} of {graph}", str(value)[:60], f"{wanted}; {ADVICE}")
 
 
-def find_root(
-    data: Path | None, folder: Path, defaults: Sequence[Path], bundled: Path, hint: str
-) -> DataRoot:
+def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], hint: str) -> DataRoot:
     """The data root of a collection.
 
     Args:
@@ -165,30 +170,19 @@ def find_root(
             the collection.
         folder: the collection's folder below ``npz``.
         defaults: roots to look in, most wanted first.
-        bundled: the root of the repository's own measurements.
         hint: what to do if there is none, the end of a sentence.
 
     Raises:
         UserError: if no root has a single raw file of the collection's ``train`` split.
+        DataError: if its ``dataset.json`` is something else.
     """
-    for root in [data] if data is not None else defaults:
-        for layout in LAYOUTS:
-            npz = root / layout
-            if _raw_files(npz / folder / "train"):
-                return DataRoot(root, npz, root.resolve() == bundled.resolve())
-    looked = data if data is not None else " or ".join(str(d) for d in defaults)
-    raise UserError(
-        f"{looked}: no {LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...) there; {hint}"
-    )
-
-
-def _raw_files(folder: Path) -> list[Path]:
-    """Raw files in ``folder``: every npz, and a protobuf where no npz has its name."""
-    by_name: dict[str, Path] = {}
-    for suffix in SUFFIXES:
-        for path in _visible(folder.glob(f"*{suffix}")):
-            by_name.setdefault(path.name.removesuffix(suffix), path)
-    return [by_name[name] for name in sorted(by_name)]
+    found = npz_folder([data] if data is not None else defaults, folder)
+    if found is None:
+        looked = data if data is not None else " or ".join(str(d) for d in defaults)
+        raise UserError(
+            f"{looked}: no {LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...) there; {hint}"
+        )
+    return DataRoot(*found, read_dataset(found[0]))
 
 
 def _size_and_time(path: Path) -> list[int]:
@@ -197,7 +191,3 @@ def _size_and_time(path: Path) -> list[int]:
     except OSError:  # whoever reads it says why it cannot be
         return [-1, 0]
     return [about.st_size, about.st_mtime_ns]
-
-
-def _visible(paths: Iterable[Path]) -> list[Path]:
-    return [path for path in paths if not path.name.startswith(".")]

@@ -5,6 +5,7 @@ What an input adds, a subclass of :class:`Fold` says in its own module.
 
 from __future__ import annotations
 
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,7 +137,7 @@ class Fold(ABC):
         """The step was taken."""
 
     def validate(
-        self, network: nn.Module, settings: GraphSettings
+        self, network: nn.Module, settings: GraphSettings, most: int | None = None
     ) -> Mapping[str, dict[str, float]]:
         """Metrics of each validation graph, ``settings.metric`` among them, by name.
 
@@ -145,14 +146,20 @@ class Fold(ABC):
         Args:
             network: in evaluation mode.
             settings: of the collection.
+            most: configurations of a graph, see :func:`validated`; ``None`` for all.
         """
         score, found = INPUTS[settings.input].scores, {}
         for graph in map(self.read, self.valid):
-            scores = score(network, graph.prepared, settings.inference_configurations)
+            rows = validated(graph, most)
+            scores = score(network, graph.prepared, settings.inference_configurations, rows)
             if not np.isfinite(scores).all():
                 return {}
-            found[graph.name] = self.metrics(scores, graph.runtime)
+            found[graph.name] = self.metrics(scores, graph.runtime[rows])
         return found
+
+    def has_more(self, most: int) -> bool:
+        """Whether a validation graph has more configurations than so many."""
+        return any(len(self.read(one).runtime) > most for one in self.valid)
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
         """Before the first step: get ready what training keeps beside the network.
@@ -180,6 +187,23 @@ class Fold(ABC):
     def estimate(self) -> Estimate | None:
         """Memory that a step takes, as far as it is known beforehand."""
         return None
+
+
+def validated(graph: LabelledGraph, most: int | None) -> np.ndarray:
+    """Positions of the configurations that a graph is validated on, ascending.
+
+    Which ones are drawn depends on the graph's name and nothing else, so that epochs, folds and
+    runs compare. Their fastest and slowest are among them or not, as luck has it.
+
+    Args:
+        graph: the graph.
+        most: how many at most; ``None`` for all.
+    """
+    count = len(graph.runtime)
+    if most is None or count <= most:
+        return np.arange(count)
+    generator = np.random.default_rng(zlib.crc32(graph.name.encode()))
+    return np.sort(generator.choice(count, most, replace=False))
 
 
 def _drawn(graph: LabelledGraph, most: int, generator: np.random.Generator) -> np.ndarray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ class FoldTraining:
             if time.monotonic() - saved >= self.settings.save_seconds:
                 self._save(state, identity)
                 saved = time.monotonic()
+        self._validate_whole()
 
     def end(self, state: Path) -> None:
         """The results are safe: delete the training state and what was kept beside it."""
@@ -145,19 +147,42 @@ class FoldTraining:
         if (epoch + 1) % self.settings.validate_every and not last:
             return {}
         self.network.eval()
-        graphs = self.data.validate(self.network, self.settings)
+        graphs = self.data.validate(
+            self.network, self.settings, self.settings.validation_configurations
+        )
         if not graphs:
             self.progress.last = {}
             return {}
-        mean, metric = mean_metrics(list(graphs.values())), self.settings.metric
-        each = {name: metrics[metric] for name, metrics in graphs.items()}
-        passes = self._passes(epoch + 1)
-        self.progress.last = {"epoch": passes, metric: mean[metric], "graphs": each}
-        sign = 1 if kind_of(self.settings.collection).main.higher_is_better else -1
-        if not self.progress.best or sign * (mean[metric] - self.progress.best[metric]) > 0:
+        metric = self.settings.metric
+        self.progress.last = _validation(self._passes(epoch + 1), graphs, metric)
+        if self._is_better(self.progress.last, self.progress.best):
             self.progress.best = self.progress.last
             self.best = _copy(self.network)
+        mean = mean_metrics(list(graphs.values()))
         return {f"validation_{name}": value for name, value in mean.items()}
+
+    def _is_better(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+        """Whether a validation is above another; above none, any is."""
+        metric, main = self.settings.metric, kind_of(self.settings.collection).main
+        sign = 1 if main.higher_is_better else -1
+        return not other or sign * (one[metric] - other[metric]) > 0
+
+    def _validate_whole(self) -> None:
+        """Judge the weights that stage 3 uses by every configuration, where epochs were by some.
+
+        Folds are compared by that. The other weights keep the validation of their epoch.
+        """
+        used = self.settings.weights
+        known = self.validations[used]
+        if not known or not self.data.has_more(self.settings.validation_configurations):
+            return
+        trained = _copy(self.network)
+        self.network.load_state_dict(trained if used == "last" else self.best)
+        self.network.eval()
+        graphs = self.data.validate(self.network, self.settings)
+        self.network.load_state_dict(trained)
+        whole = _validation(known["epoch"], graphs, self.settings.metric) if graphs else {}
+        self.progress = replace(self.progress, **{used: whole})
 
     @property
     def validations(self) -> dict[str, dict[str, Any]]:
@@ -221,6 +246,15 @@ def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.AdamW:
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
+
+
+def _validation(
+    epoch: float, graphs: Mapping[str, dict[str, float]], metric: str
+) -> dict[str, Any]:
+    """What is kept of a validation, see :class:`lib.train.saved.Progress`."""
+    each = {name: metrics[metric] for name, metrics in graphs.items()}
+    mean = mean_metrics(list(graphs.values()))
+    return {"epoch": epoch, metric: mean[metric], "graphs": each}
 
 
 def _copy(network: nn.Module) -> dict[str, torch.Tensor]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from lib import settings
+from lib.tpugraphs.dataset import TPUGRAPHS
 
 # What can be attacked. (`outputs`: what a command is about to write, where it did so before.)
 TARGETS = (
@@ -115,7 +116,7 @@ class Place:
 def place_of(model: str) -> Place:
     """Where the files of one of ``MODELS`` are."""
     collection = TILE if model == "tile" else LAYOUT
-    chosen = settings.settings_for(collection, False, {"model": model})
+    chosen = settings.settings_for(collection, TPUGRAPHS, {"model": model})
     given = ("--collection", collection, "--data", DATA, "--outputs", OUTPUTS, "--model", model)
     return Place(
         model,

@@ -36,13 +36,15 @@ from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
 from lib.inputs.kinds import network_for
 from lib.ranking.folds import folds_of
-from lib.settings import BUNDLED, BUNDLED_VALUES, MODELS, SMALL_BY_MODEL
+from lib.settings import BUNDLED, LAYOUT_COLLECTIONS, settings_for
+from lib.tpugraphs.dataset import read_dataset
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.quality_tables import differences, draw_curve, table
 from tests.bench.variants import VARIANTS, Taus, Variant
 
 ROOT = Path(__file__).resolve().parents[2]
+NEVER = 10**6  # epochs between validations: but after the last epoch
 SCHEMA = {
     "variant": pl.String,
     "collection": pl.String,
@@ -68,10 +70,8 @@ def cache_of(chosen: Any, data: Path, outputs: Path) -> Cache:
 
 def measure(variant: Variant, collection: str, seed: int, data: Path, outputs: Path) -> Taus:
     """Tau of each graph, out of fold."""
-    model = variant.model or "tgraph"
-    values = {**BUNDLED_VALUES[collection], **SMALL_BY_MODEL.get(model, {}), **variant.overrides}
-    never = {"validate_every": 10**6}  # but after the last epoch
-    chosen = MODELS["layout"][model](collection, seed=seed, **{**values, **never})
+    given = {"model": variant.model or "tgraph", "seed": seed, **variant.overrides}
+    chosen = settings_for(collection, read_dataset(data), given | {"validate_every": NEVER})
     cache = cache_of(chosen, data, outputs)
     if variant.rank:
         taus = variant.rank(cache, folds_of(cache.names("train", "valid"), chosen))
@@ -134,7 +134,7 @@ def _arguments() -> argparse.Namespace:
     every = list(VARIANTS)
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--variants", nargs="+", default=every, choices=every, metavar="VARIANT")
-    parser.add_argument("--collections", nargs="+", default=list(BUNDLED_VALUES))
+    parser.add_argument("--collections", nargs="+", default=LAYOUT_COLLECTIONS)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=BUNDLED)
     parser.add_argument("--outputs", type=Path, default=Path("outputs/quality"))

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import polars as pl
 
 from lib.files.artifacts import atomic_file
-from lib.settings import BUNDLED_VALUES
+from lib.settings import LAYOUT_COLLECTIONS
 from tests.bench.variants import SHARES, VARIANTS
 
 
@@ -18,7 +18,7 @@ def draw_curve(results: pl.DataFrame, path: Path) -> None:
     """Out-of-fold tau against the number of programs learned from, a line a collection."""
     matplotlib.rcParams["svg.hashsalt"] = "tgraph"  # the same numbers, the same bytes
     figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
-    for place, collection in enumerate(BUNDLED_VALUES):
+    for place, collection in enumerate(LAYOUT_COLLECTIONS):
         own, colour = results.filter(collection=collection), f"C{place}"
         if points := _curve(own):
             counts, taus, errors = zip(*points, strict=True)
@@ -51,14 +51,14 @@ def _curve(own: pl.DataFrame) -> list[tuple[float, float, float]]:
 
 def table(results: pl.DataFrame, data: Path) -> str:
     """A line a variant, a column a collection: mean and standard error over seeds."""
-    lines = ["| out-of-fold tau | " + " | ".join(BUNDLED_VALUES) + " | seeds | CPU min |"]
-    lines.append("|---" + "|--:" * (len(BUNDLED_VALUES) + 2) + "|")
+    lines = ["| out-of-fold tau | " + " | ".join(LAYOUT_COLLECTIONS) + " | seeds | CPU min |"]
+    lines.append("|---" + "|--:" * (len(LAYOUT_COLLECTIONS) + 2) + "|")
     lines.append("| ceiling, from the rounds | " + " | ".join(ceilings(data)) + " | | |")
     for variant in VARIANTS:
         own = results.filter(variant=variant).group_by("collection", "seed")
         means = own.agg(pl.col("tau").mean(), pl.col("seconds").first())
         if len(means):
-            cells = [_cell(means.filter(collection=one)["tau"]) for one in BUNDLED_VALUES]
+            cells = [_cell(means.filter(collection=one)["tau"]) for one in LAYOUT_COLLECTIONS]
             seeds, minutes = means["seed"].n_unique(), means["seconds"].mean() / 60
             lines.append(f"| {variant} | {' | '.join(cells)} | {seeds} | {minutes:.1f} |")
     return "\n".join(lines)
@@ -77,11 +77,11 @@ def differences(
     each = pairs.group_by("variant", "collection", "graph").agg(
         (pl.col("tau") - pl.col("tau_other")).mean().alias("difference")
     )
-    lines = [f"| against {other} | " + " | ".join([*BUNDLED_VALUES, "all"]) + " |"]
-    lines.append("|---" + "|--:" * (len(BUNDLED_VALUES) + 1) + "|")
+    lines = [f"| against {other} | " + " | ".join([*LAYOUT_COLLECTIONS, "all"]) + " |"]
+    lines.append("|---" + "|--:" * (len(LAYOUT_COLLECTIONS) + 1) + "|")
     for variant in (one for one in variants if one != other and one in each["variant"]):
         own = each.filter(variant=variant)
-        parts = [*(own.filter(collection=one) for one in BUNDLED_VALUES), own]
+        parts = [*(own.filter(collection=one) for one in LAYOUT_COLLECTIONS), own]
         cells = [_difference(part["difference"]) for part in parts]
         lines.append(f"| {variant} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -104,4 +104,4 @@ def ceilings(data: Path) -> list[str]:
     """Mean ceiling of the training and validation programs of each collection."""
     programs = pl.read_parquet(data / "programs.parquet").filter(pl.col("split") != "test")
     means = programs.group_by("collection").agg(pl.col("ceiling").mean())
-    return [f"{means.filter(collection=one)['ceiling'].item():.3f}" for one in BUNDLED_VALUES]
+    return [f"{means.filter(collection=one)['ceiling'].item():.3f}" for one in LAYOUT_COLLECTIONS]

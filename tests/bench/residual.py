@@ -29,7 +29,7 @@ from scipy.stats import norm, rankdata
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.inputs.copies import CopiesGraph
-from lib.settings import BUNDLED_VALUES
+from lib.settings import LAYOUT_COLLECTIONS
 
 POWERS = (0.0, 0.5, 1.0)  # of bytes: typical size of what a copy or an operation adds
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)
@@ -122,7 +122,7 @@ def of_collection(collection: str, outputs: Path) -> np.ndarray:
 def main() -> None:
     """Print a line a collection, means over graphs and standard errors."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--collections", nargs="+", default=list(BUNDLED_VALUES))
+    parser.add_argument("--collections", nargs="+", default=LAYOUT_COLLECTIONS)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     args = parser.parse_args()
     print("| collection | graphs | left | additive share | if none were | if all were |")

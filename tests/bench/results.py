@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 
 from lib.files.artifacts import read_json
-from lib.settings import BUNDLED_VALUES
+from lib.settings import LAYOUT_COLLECTIONS
 
 
 def rows(outputs: Path) -> list[list[str]]:
@@ -18,7 +18,7 @@ def rows(outputs: Path) -> list[list[str]]:
     and the baseline's tau and the ceiling on the latter two."""
     found = []
     shown = {"tgraph-plus": "", "tgraph": "@tgraph"}
-    for collection, model in product(BUNDLED_VALUES, shown):
+    for collection, model in product(LAYOUT_COLLECTIONS, shown):
         path = outputs / f"{collection}{shown[model]}" / "metrics.json"
         if not path.exists():
             continue

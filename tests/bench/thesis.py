@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from lib.files.artifacts import atomic_file, read_json
-from lib.settings import BUNDLED_VALUES, MODELS
+from lib.settings import LAYOUT_COLLECTIONS, MODELS
 from tests.bench.quality_tables import differences
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,11 +75,11 @@ def table(found: pl.DataFrame, section: str) -> str:
         .group_by("collection", "model", "seed")
         .agg(pl.col("tau").mean())
     )
-    lines = [f"| {section} | " + " | ".join(BUNDLED_VALUES) + " |"]
-    lines.append("|---" + "|--:" * len(BUNDLED_VALUES) + "|")
+    lines = [f"| {section} | " + " | ".join(LAYOUT_COLLECTIONS) + " |"]
+    lines.append("|---" + "|--:" * len(LAYOUT_COLLECTIONS) + "|")
     for model in METHODS:
         cells = []
-        for collection in BUNDLED_VALUES:
+        for collection in LAYOUT_COLLECTIONS:
             own = means.filter(collection=collection, model=model)["tau"].to_numpy()
             error = np.std(own, ddof=1) / len(own) ** 0.5 if len(own) > 1 else np.nan
             shown = f"{own.mean():.3f} ± {error:.3f}" if len(own) > 1 else f"{own.sum():.3f}"
@@ -93,7 +93,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folds", type=int, default=5)
-    parser.add_argument("--collections", nargs="+", default=list(BUNDLED_VALUES))
+    parser.add_argument("--collections", nargs="+", default=LAYOUT_COLLECTIONS)
     parser.add_argument("--outputs", type=Path, default=Path("outputs/thesis"))
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,10 +15,9 @@ from lib.compiler.hardware import HARDWARE
 from lib.compiler.propagation import PROPAGATIONS
 from lib.compiler.tables import MISFIT, UNSET, ProgramTables
 from lib.inputs.copies import CopiesGraph
-from lib.tpugraphs.protobuf import read_protobuf
+from lib.tpugraphs.npz import read_layout
 from tests.compiler.builders import Builder
-
-REAL = Path(__file__).parents[3] / "shared" / "tpugraphs" / "module_tuning_data_layout.pb"
+from tests.tpu import PROGRAM
 
 
 def rows_of_features(graph, propagation: str, hardware: str) -> list[tuple]:
@@ -71,11 +69,10 @@ def test_different_configurations_have_different_features(program, propagation):
     assert len(set(rows_of_features(graph, propagation, "tpu"))) == count
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="needs ../shared/tpugraphs")
 @pytest.mark.parametrize("propagation", PROPAGATIONS)
 def test_on_the_real_graph_as_many_rows_of_features_as_configurations(propagation):
-    raw = read_protobuf(REAL)
-    graph = compress(raw, "train", "all", path=REAL)
+    raw = read_layout(PROGRAM)
+    graph = compress(raw, "train", "all", path=PROGRAM)
     distinct = len(np.unique(raw.node_config_feat.reshape(len(raw.node_config_feat), -1), axis=0))
     assert len(graph.cells) == distinct == 91
     assert len(set(rows_of_features(graph, propagation, "tpu"))) == distinct

@@ -16,6 +16,7 @@ from lib.download import transfer
 from lib.download.download import download, main
 from lib.files.errors import UserError
 from lib.settings import COLLECTIONS
+from lib.tpugraphs.dataset import TPUGRAPHS, read_dataset
 from tests.download.test_site import Site, loopback_only, serving, spoiled, status
 from tests.download.test_untar import FILES, good, member, tar
 
@@ -69,7 +70,8 @@ def test_all_splits_train_last(site, root):
 
 def test_the_manifest_tells_what_came(site, root):
     run(site, root)
-    assert names(root) == {f"{XLA}.manifest.json"}  # no archive, nothing temporary
+    assert names(root) == {f"{XLA}.manifest.json", "dataset.json"}  # no archive, nothing temporary
+    assert read_dataset(root) == TPUGRAPHS
     manifest = json.loads((root / f"{XLA}.manifest.json").read_text())
     archive = site.files[ARCHIVE]
     assert manifest["archive"] == {
@@ -89,7 +91,7 @@ def test_every_collection(site, root, collection):
     site.files[f"/npz_{collection.replace('-', '_')}_valid.tar"] = good(folder)
     list(download(collection, root, site.url + "/", ["valid"]))
     assert contents(root) == {f"{folder}/{name}": data for name, data in FILES.items()}
-    assert folder.parent == "npz" / COLLECTIONS[collection](collection=collection).folder
+    assert folder.parent == "npz" / Path(*collection.split("-"))
 
 
 def test_a_second_run_does_nothing(site, root):

@@ -40,7 +40,7 @@ def test_killed_midway_and_run_again(site, root):
     run(site, root)
     assert site.log == [(ARCHIVE, None), (ARCHIVE, f"bytes={came}-")]
     assert contents(root) == whole()
-    assert names(root) == {f"{XLA}.manifest.json"}
+    assert names(root) == {f"{XLA}.manifest.json", "dataset.json"}
 
 
 KILL = "os.kill(os.getpid(), signal.SIGKILL)"
@@ -61,4 +61,4 @@ def test_killed_later_and_run_again(site, root, moment):
     run(site, root)
     assert len(site.log) == 1  # the archive was there already
     assert contents(root) == whole()
-    assert names(root) == {f"{XLA}.manifest.json"}
+    assert names(root) == {f"{XLA}.manifest.json", "dataset.json"}

@@ -51,7 +51,7 @@ def read_table(path: Path) -> None:
 
 def measured(path: Path) -> None:
     path.rename(path.with_name("measurements.parquet"))
-    DataRoot(path.parent, path.parent, False).measurements("layout-xla-default")
+    DataRoot(path.parent, path.parent).measurements("layout-xla-default")
 
 
 # These say what they expect of the file, and what to do if it is not there.

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import torch
 
 from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
 from lib.inputs.kinds import INPUTS, network_for
 from lib.models import NETWORKS
-from lib.settings import BUNDLED_VALUES, MODELS, settings_for
+from lib.settings import LAYOUT_COLLECTIONS, MODELS, settings_for
+from tests.builders import CPU_LAYOUTS, cached_graph
+from tests.kernels import cached_kernel
 
-COLLECTIONS = {"layout": next(iter(BUNDLED_VALUES)), "tile": "tile-xla"}
+COLLECTIONS = {"layout": LAYOUT_COLLECTIONS[0], "tile": "tile-xla"}
 
 
 @pytest.mark.parametrize(
     ("kind", "model"), [(k, m) for k, models in MODELS.items() for m in models]
 )
 def test_every_model_has_its_network(kind, model):
-    settings = settings_for(COLLECTIONS[kind], True, {"model": model})
+    settings = settings_for(COLLECTIONS[kind], CPU_LAYOUTS, {"model": model})
     assert type(network_for(settings)) is NETWORKS[kind][model]
 
 
@@ -29,6 +33,33 @@ def test_permutations_are_for_networks_whose_scores_depend_on_the_batch(kind, mo
 
 
 def test_learned_costs_are_as_wide_as_the_features_of_copies():
-    network = network_for(settings_for(COLLECTIONS["layout"], True, {"model": "tgraph-plus"}))
+    network = network_for(
+        settings_for(COLLECTIONS["layout"], CPU_LAYOUTS, {"model": "tgraph-plus"})
+    )
     assert len(network.inputs.copies.mean) == len(COPY_FEATURES["cpu"])
     assert len(network.inputs.off_layout.mean) == len(OFF_LAYOUT_FEATURES["cpu"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"), [(k, m) for k, models in MODELS.items() for m in models]
+)
+def test_some_configurations_are_scored_as_all_are(kind, model):
+    """In one batch, for where configurations attend to each other it counts who shares one."""
+    settings = settings_for(COLLECTIONS[kind], CPU_LAYOUTS, {"model": model})
+    seen = INPUTS[settings.input]
+    graph = cached_kernel("k", 3) if kind == "tile" else cached_graph(3, configurations=24)
+    prepared, count = seen.prepare(graph, settings), len(graph.runtime)
+    torch.manual_seed(0)
+    network = network_for(settings).eval()
+    whole, rows = seen.scores(network, prepared, count, None), np.arange(count)
+    assert whole.shape == (count,)
+    turned = seen.scores(network, prepared, count, rows[::-1])
+    assert np.allclose(turned[::-1], whole, rtol=1e-4, atol=1e-5)
+    some = rows[1::3]
+    if seen.groupings is None:
+        found = seen.scores(network, prepared, 4, some)
+        assert np.allclose(found, whole[some], rtol=1e-4, atol=1e-5)
+    else:
+        with torch.inference_mode():
+            expected = network(prepared.batch(some)).numpy()
+        assert np.allclose(seen.scores(network, prepared, count, some), expected, atol=1e-5)

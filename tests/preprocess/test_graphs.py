@@ -38,7 +38,7 @@ def root(tmp_path_factory):
 
 
 def open_root(path):
-    return find_root(path, FOLDER, (), path, "go on")
+    return find_root(path, FOLDER, (), "go on")
 
 
 def cache_at(path, root, hops=1, jobs=1):

@@ -25,7 +25,7 @@ def cache(tmp_path) -> Path:
 
 
 def write(folder: Path, hops: int) -> Path:
-    root = DataRoot(folder / "data", folder / "data" / "npz", False)
+    root = DataRoot(folder / "data", folder / "data" / "npz")
     files = raw_files(root, Path(*COLLECTION.split("-")))
     table, _ = write_cache(folder / "cache", files, {"hops": hops})
     assert set(Cache(folder / "cache").rows) == set(table["graph"])

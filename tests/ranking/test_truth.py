@@ -46,7 +46,7 @@ def raw(tmp_path_factory, graphs) -> RawLabels:
     folder = tmp_path_factory.mktemp("raw")
     for name, graph in graphs.items():
         write_layout(folder / LAYOUT / name / f"{name}.npz", graph)
-    return RawLabels(DataRoot(folder, folder, False), LAYOUT)
+    return RawLabels(DataRoot(folder, folder), LAYOUT)
 
 
 @pytest.fixture(params=["cached", "raw"])
@@ -92,7 +92,7 @@ def test_tile_runtimes_are_divided_by_their_normalizers(tmp_path):
     assert np.array_equal(Truth(CachedLabels(cache)).runtimes("k"), expected)
     source = tile_kernel("k", 0)
     write_tile(tmp_path / TILE / "train" / "k.npz", source)
-    found = RawLabels(DataRoot(tmp_path, tmp_path, False), TILE)
+    found = RawLabels(DataRoot(tmp_path, tmp_path), TILE)
     expected = source.config_runtime / source.config_runtime_normalizers
     assert np.array_equal(Truth(found).runtimes("k"), expected)
 
@@ -106,7 +106,7 @@ def test_a_kernel_that_lacks_a_normalizer_has_none(tmp_path):
     path = tmp_path / TILE / "train" / "k.npz"
     arrays = {**np.load(path), "config_runtime_normalizers": some}
     np.savez(path, **arrays)
-    found = Truth(RawLabels(DataRoot(tmp_path, tmp_path, False), TILE)).runtimes("k")
+    found = Truth(RawLabels(DataRoot(tmp_path, tmp_path), TILE)).runtimes("k")
     assert np.array_equal(found, source.config_runtime)
 
 
@@ -115,4 +115,4 @@ def test_a_raw_file_that_cannot_be_believed_is_told(tmp_path):
     path.parent.mkdir(parents=True)
     np.savez(path, config_runtime=np.array([1, 0]))
     with pytest.raises(DataError, match=r"a\.npz"):
-        Truth(RawLabels(DataRoot(tmp_path, tmp_path, False), LAYOUT)).runtimes("a")
+        Truth(RawLabels(DataRoot(tmp_path, tmp_path), LAYOUT)).runtimes("a")

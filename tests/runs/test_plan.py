@@ -10,7 +10,7 @@ import pytest
 from lib.files.errors import UserError
 from lib.runs.plan import settings_of
 from lib.runs.sources import sources_of
-from lib.settings import COLLECTIONS, MODELS, settings_for
+from lib.settings import COLLECTIONS, MODELS, dataset_for, settings_class, settings_for
 from tests.stages import REPOSITORY, SCRIPTS
 
 
@@ -23,8 +23,8 @@ def planned(*words: str) -> str:
 
 
 def test_no_library_is_needed():
-    told = dict(word.split("=") for word in planned("tile-xla", "", "", *SCRIPTS).split())
-    assert list(told) == ["results", "cache", *SCRIPTS]
+    told = dict(word.split("=") for word in planned("tile-xla", "", "", "", *SCRIPTS).split())
+    assert list(told) == ["results", "cache", "folds", *SCRIPTS]
     assert (told["results"], told["cache"]) == ("tile-xla", "tile-xla/cache")
     assert told["03_infer.py"].split(":") == sources_of("03_infer.py")
 
@@ -32,8 +32,10 @@ def test_no_library_is_needed():
 @pytest.mark.parametrize("hops", ["", "1", "2", "all"])
 @pytest.mark.parametrize("collection", COLLECTIONS)
 def test_folders_are_those_of_the_stages(collection, hops):
-    for model in MODELS[COLLECTIONS[collection].kind]:
-        for named in (model, *([""] if model == COLLECTIONS[collection].first_model else [])):
+    for model in MODELS[COLLECTIONS[collection]]:
+        dataset = dataset_for(collection, None)
+        chosen = settings_class(collection, dataset).model
+        for named in (model, *([""] if model == chosen else [])):
             given = {"model": named} if named else {}
             if hops and collection != "tile-xla":
                 given["hops"] = hops if hops == "all" else int(hops)
@@ -41,7 +43,7 @@ def test_folders_are_those_of_the_stages(collection, hops):
                 with pytest.raises(UserError, match=f"HOPS={hops}: the graphs of tile-xla are not"):
                     settings_of(collection, named, hops)
                 continue
-            wanted = settings_for(collection, False, given)
+            wanted = settings_for(collection, dataset, given)
             found = settings_of(collection, named, hops)
             assert (found.results, found.cache) == (wanted.results, wanted.cache)
 
@@ -49,10 +51,10 @@ def test_folders_are_those_of_the_stages(collection, hops):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("x", "", ""), f"COLLECTION=x: must be one of {' '.join(COLLECTIONS)}"),
-        (("", "", ""), f"COLLECTION=: must be one of {' '.join(COLLECTIONS)}"),
-        (("layout-xla-default", "", "0"), "HOPS=0: must be a whole number from 1, or all"),
-        (("layout-xla-default", "gst", "x"), "HOPS=x: must be a whole number from 1, or all"),
+        (("x", "", "", ""), f"COLLECTION=x: must be one of {' '.join(COLLECTIONS)}"),
+        (("", "", "", ""), f"COLLECTION=: must be one of {' '.join(COLLECTIONS)}"),
+        (("layout-xla-default", "", "0", ""), "HOPS=0: must be a whole number from 1, or all"),
+        (("layout-xla-default", "gst", "x", ""), "HOPS=x: must be a whole number from 1, or all"),
     ],
 )
 def test_a_value_that_is_no_good_is_one_line(words, line):

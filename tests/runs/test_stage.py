@@ -8,9 +8,10 @@ import pytest
 
 from lib.runs.stage import Stage
 from lib.settings import settings_for
+from lib.tpugraphs.dataset import TPUGRAPHS
 
 DATA = "0123456789" * 6
-SETTINGS = settings_for("layout-xla-default", False, {})
+SETTINGS = settings_for("layout-xla-default", TPUGRAPHS, {})
 
 
 @pytest.fixture(autouse=True)
@@ -27,10 +28,10 @@ def run_stage(folder, name, data=DATA, settings=SETTINGS) -> Stage:
 
 def test_without_a_name_a_cache_is_its_own_group_and_later_runs_say_which_run_made_it(tmp_path):
     first = run_stage(tmp_path, "preprocess")
-    assert first.tracker.about["group"] == "layout-xla-default-data-012345"
+    assert first.tracker.about["group"] == f"{SETTINGS.results}-data-012345"
     groups = set()
     for rate in (1e-3, 2e-3):  # two experiments on one cache
-        changed = settings_for("layout-xla-default", False, {"learning_rate": rate})
+        changed = settings_for("layout-xla-default", TPUGRAPHS, {"learning_rate": rate})
         about = run_stage(tmp_path, "train", settings=changed).tracker.about
         groups.add(about["group"])
         assert about["config"]["preprocess_run"] == first.tracker.about["id"]
@@ -42,7 +43,7 @@ def test_with_a_name_all_stages_are_in_its_group(tmp_path, monkeypatch):
     monkeypatch.setenv("EXPERIMENT", "trial")
     for name in ("preprocess", "train", "infer", "ensemble"):
         group = run_stage(tmp_path, name).tracker.about["group"]
-        assert group == "layout-xla-default-trial"
+        assert group == f"{SETTINGS.results}-trial"
 
 
 @pytest.mark.parametrize(

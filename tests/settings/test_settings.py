@@ -13,13 +13,16 @@ import pytest
 from lib import settings
 from lib.files.errors import DataError, UserError
 from lib.settings import (
-    BUNDLED_VALUES,
+    BUNDLED_TPU,
     COLLECTIONS,
+    LAYOUT_COLLECTIONS,
     MODELS,
     PlusSettings,
     TileSettings,
     settings_for,
 )
+from lib.tpugraphs.dataset import TPUGRAPHS, read_dataset
+from tests.builders import CPU_LAYOUTS
 from tests.stages import REPOSITORY
 from tests.synthetic import write_collection
 
@@ -37,7 +40,7 @@ FIELDS = {field.name for one in EVERY for field in dataclasses.fields(one)}
     ],
 )
 def test_the_papers_values_for_official_data(collection, epochs, configurations):
-    found = settings_for(collection, bundled=False, overrides={"model": "tgraph"})
+    found = settings_for(collection, TPUGRAPHS, overrides={"model": "tgraph"})
     paper = {
         "epochs": epochs,
         "configurations": configurations,
@@ -62,11 +65,11 @@ def test_the_papers_values_for_official_data(collection, epochs, configurations)
 
 
 def test_the_papers_values_for_tiles():
-    found = settings_for("tile-xla", bundled=False, overrides={})
+    found = settings_for("tile-xla", TPUGRAPHS, overrides={})
     paper = {"epochs": 17.5, "learning_rate": 1e-3, "weight_decay": 1e-5, "folds_total": 20}
     assert {name: getattr(found, name) for name in paper} == paper
     assert (found.identifier, found.folder) == ("tile:xla", Path("tile/xla"))
-    assert settings_for("tile-xla", True, {}) == found  # no measurements of tiles are bundled
+    assert settings_for("tile-xla", read_dataset(BUNDLED_TPU), {}).folds_total < 20
 
 
 @pytest.mark.parametrize(
@@ -74,21 +77,21 @@ def test_the_papers_values_for_tiles():
 )
 def test_values_that_a_tile_collection_cannot_have(name, value):
     with pytest.raises(UserError, match=f"--{name} {value}"):
-        settings_for("tile-xla", False, {name: value})
+        settings_for("tile-xla", TPUGRAPHS, {name: value})
 
 
-@pytest.mark.parametrize("collection", BUNDLED_VALUES)
+@pytest.mark.parametrize("collection", LAYOUT_COLLECTIONS)
 def test_bundled_data_want_fewer_folds(collection):
-    found = settings_for(collection, bundled=True, overrides={})
+    found = settings_for(collection, CPU_LAYOUTS, overrides={})
     assert found.folds_total < 20
     assert found.epochs < 750
     assert found.score_training
 
 
 def test_overrides_take_precedence():
-    for bundled in (False, True):
-        found = settings_for("layout-nlp-random", bundled, {"epochs": 3, "members": 2})
-        assert (found.epochs, found.members) == (3, 2)
+    for dataset in (TPUGRAPHS, CPU_LAYOUTS):
+        found = settings_for("layout-nlp-random", dataset, {"epochs": 3, "seed": 2})
+        assert (found.epochs, found.seed) == (3, 2)
 
 
 @pytest.mark.parametrize(
@@ -97,12 +100,12 @@ def test_overrides_take_precedence():
 )
 def test_an_unknown_collection_suggests_the_nearest(wrong, near):
     with pytest.raises(UserError, match=f"did you mean {near}"):
-        settings_for(wrong, False, {})
+        settings_for(wrong, TPUGRAPHS, {})
 
 
 def test_an_unknown_collection_like_none_lists_them_all():
     with pytest.raises(UserError, match=", ".join(COLLECTIONS)) as error:
-        settings_for("0123456789", False, {})
+        settings_for("0123456789", TPUGRAPHS, {})
     assert "did you mean" not in str(error.value)
 
 
@@ -126,12 +129,12 @@ def test_an_unknown_collection_like_none_lists_them_all():
 )
 def test_what_must_be_positive(name):
     with pytest.raises(UserError, match=f"--{name.replace('_', '-')} 0"):
-        settings_for("layout-xla-default", False, {"model": "tgraph", name: 0})
+        settings_for("layout-xla-default", TPUGRAPHS, {"model": "tgraph", name: 0})
 
 
 def test_a_negative_seed():
     with pytest.raises(UserError, match="--seed -1"):
-        settings_for("layout-xla-default", False, {"seed": -1})
+        settings_for("layout-xla-default", TPUGRAPHS, {"seed": -1})
 
 
 def arguments(*flags: str, collection: str = "layout-xla-default"):
@@ -241,13 +244,13 @@ def test_values_that_gst_cannot_have(flags, message):
 )
 def test_an_unknown_reduction_of_the_loss(collection, model):
     with pytest.raises(UserError, match="--loss-reduction 'max': must be one of mean, sum"):
-        settings_for(collection, False, {"model": model, "loss_reduction": "max"})
+        settings_for(collection, TPUGRAPHS, {"model": model, "loss_reduction": "max"})
 
 
 @pytest.mark.parametrize("part", ["channel_attention", "cross_attention", "edges"])
 def test_weights_that_were_trained_with_another_network_are_refused(part):
     chosen, other = (
-        settings_for("layout-xla-default", False, {"model": "tgraph", part: present})
+        settings_for("layout-xla-default", TPUGRAPHS, {"model": "tgraph", part: present})
         for present in (True, False)
     )
     about = {**settings.described(chosen), "fold": 0, "kept": chosen.weights}
@@ -291,9 +294,10 @@ def test_a_flag_is_told_wrong_in_one_line():
 
 def test_resolve_finds_the_root_and_its_settings(tmp_path):
     write_collection(tmp_path, "layout-xla-default", train=1, valid=0, test=0)
+    (tmp_path / "dataset.json").unlink()
     chosen, root = settings.resolve(arguments("--data", str(tmp_path), "--epochs", "9"))
-    assert (chosen.epochs, chosen.folds_total) == (9, 20)  # not bundled: official values
-    assert (root.path, root.bundled) == (tmp_path, False)
+    assert (chosen.epochs, chosen.folds_total) == (9, 20)  # official values
+    assert (root.path, root.dataset) == (tmp_path, TPUGRAPHS)
 
 
 @pytest.mark.parametrize("flag", ["--mod", "--epoch", "--collect"])
@@ -316,7 +320,8 @@ def test_show_prints_every_setting_and_where_it_comes_from(capsys):
 
 def test_show_tells_official_values_from_defaults(tmp_path, capsys):
     write_collection(tmp_path, "layout-nlp-default", train=1, valid=0, test=0)
-    line = ("--model", "tgraph", "--data", str(tmp_path), "--show")
+    (tmp_path / "dataset.json").unlink()
+    line = ("--data", str(tmp_path), "--show")
     with pytest.raises(SystemExit):
         settings.resolve(arguments(*line, collection="layout-nlp-default"))
     assert re.search(r"epochs +1000 +official\n", capsys.readouterr().out)
@@ -336,7 +341,7 @@ def test_show_needs_no_fold():
 
 @pytest.mark.parametrize("chosen", EVERY)
 def test_when_training_is_saved_makes_no_other_run(chosen):
-    collection = next(name for name, one in COLLECTIONS.items() if one.kind == chosen.kind)
+    collection = next(name for name, kind in COLLECTIONS.items() if kind == chosen.kind)
     one, other = (chosen(collection, save_seconds=seconds) for seconds in (0.0, 60.0))
     assert settings.described(one) == settings.described(other)
     fields = {field.name for field in dataclasses.fields(chosen)}

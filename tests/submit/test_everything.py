@@ -72,6 +72,5 @@ def test_the_makefile_hands_its_variables_down(tmp_path):
     args = """--a 'b c' --d "it's" """
     done = run_make("everything", SUBMAKE=stand_in, JOBS=3, FOLDS=2, ARGS=args)
     assert done.returncode == 2, done.stderr
-    layouts = [name for name, kind in COLLECTIONS.items() if kind.kind == "layout"]
     calls = (tmp_path / "make.calls").read_text().splitlines()
-    assert calls == [f"JOBS=3 all COLLECTION={name} FOLDS=2 ARGS={args}" for name in layouts]
+    assert calls == [f"JOBS=3 all COLLECTION={name} FOLDS=2 ARGS={args}" for name in COLLECTIONS]

@@ -22,7 +22,9 @@ from lib.submit.entries import check_entry, entry_score, read_entries, read_ids
 from lib.submit.expected import OFFICIAL_TEST, OFFICIAL_TOTAL, Collection, find_collection
 from lib.submit.merge import check_sample, merge
 from lib.submit.merge import main as merge_main
+from lib.tpugraphs.dataset import TPUGRAPHS, Dataset
 from lib.tpugraphs.roots import DataRoot
+from tests.builders import CPU_LAYOUTS
 from tests.commands import Said, call
 from tests.synthetic import write_collection
 
@@ -34,7 +36,7 @@ def write_outputs(
 ) -> None:
     """A collection's cache table and a submission that fits it, in a random order."""
     rng = rng or np.random.default_rng(0)
-    chosen = settings_class(name, model)(collection=name)
+    chosen = settings_class(name, TPUGRAPHS, model)(collection=name)
     identifier, folder, cache = chosen.identifier, outputs / chosen.results, outputs / chosen.cache
     cache.mkdir(parents=True)
     folder.mkdir(exist_ok=True)
@@ -49,6 +51,12 @@ def write_outputs(
         order = rng.permutation(count)[: 5 if name == TILE else None]
         lines.append(f"{identifier}:{graph}," + ";".join(map(str, order)))
     (folder / "submission.csv").write_text("\n".join(lines) + "\n")
+
+
+def submission_of(outputs: Path, name: str, model: str | None = None) -> Path:
+    """Where stage 4 writes the submission of a collection of official data."""
+    chosen = settings_class(name, TPUGRAPHS, model)(collection=name)
+    return outputs / chosen.results / "submission.csv"
 
 
 def run_merge(outputs: Path, *flags: object, data: Path | None = None) -> Said:
@@ -69,8 +77,8 @@ def test_another_models_submission(outputs):
     """Of a cache of its own; tiles have no such model, and keep theirs."""
     for name in OFFICIAL_TEST:
         if name != TILE:
-            write_outputs(outputs, name, {"c": 5}, model="tgraph")
-    done = run_merge(outputs, "--model", "tgraph")
+            write_outputs(outputs, name, {"c": 5}, model="gst")
+    done = run_merge(outputs, "--model", "gst")
     assert done.returncode == 0, done.stderr
     assert "6 rows, 5 of 5 collections" in done.stdout
 
@@ -82,14 +90,15 @@ def test_all_five_collections_become_one_file(outputs):
     rows = read_entries(outputs / "submission.csv")
     assert len(rows) == 10
     for name in OFFICIAL_TEST:
-        own = read_entries(outputs / name / "submission.csv")
+        own = read_entries(submission_of(outputs, name))
         assert all(np.array_equal(rows[key], order) for key, order in own.items())
 
 
 def test_what_is_missing_is_named_in_one_line_and_nothing_is_written(outputs):
-    (outputs / "tile-xla" / "submission.csv").unlink()
-    lines = (outputs / LAYOUT / "submission.csv").read_text().splitlines()
-    (outputs / LAYOUT / "submission.csv").write_text("\n".join(lines[:-1]) + "\n")
+    submission_of(outputs, TILE).unlink()
+    layout = submission_of(outputs, LAYOUT)
+    lines = layout.read_text().splitlines()
+    layout.write_text("\n".join(lines[:-1]) + "\n")
     done = run_merge(outputs)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
@@ -119,7 +128,7 @@ def test_what_is_missing_is_named_in_one_line_and_nothing_is_written(outputs):
     ],
 )
 def test_bad_rows_are_refused_even_in_a_partial_submission(outputs, row, message, partial):
-    path = outputs / LAYOUT / "submission.csv"
+    path = submission_of(outputs, LAYOUT)
     path.write_text("\n".join([*path.read_text().splitlines()[:2], row]) + "\n")
     done = run_merge(outputs, *(["--partial"] if partial else []))
     assert done.returncode == 2
@@ -129,7 +138,7 @@ def test_bad_rows_are_refused_even_in_a_partial_submission(outputs, row, message
 
 
 def test_kaggles_sample_says_which_ids_and_in_which_order(outputs):
-    ids = [name for c in OFFICIAL_TEST for name in read_entries(outputs / c / "submission.csv")]
+    ids = [name for c in OFFICIAL_TEST for name in read_entries(submission_of(outputs, c))]
     sample = outputs / "sample_submission.csv"
     sample.write_text("\n".join(["ID,TopConfigs", *(f"{name},0;1" for name in ids[::-1])]))
     done = run_merge(outputs, "--sample", sample)
@@ -177,18 +186,18 @@ def test_counts_come_from_the_raw_test_split_without_a_cache(tmp_path):
 
 def test_a_graph_that_the_cache_lacks_is_told(tmp_path):
     write_collection(tmp_path / "data", LAYOUT, train=1, valid=0, test=2)
-    write_outputs(tmp_path, LAYOUT, {"test_0.v1.0": 20})
+    write_outputs(tmp_path, LAYOUT, {"test_0.v1.0": 20}, model="tgraph-plus")  # of small data
     with pytest.raises(DataError, match=r"no test_1\.v1\.0"):
         find_collection(LAYOUT, tmp_path, tmp_path / "data")
 
 
 def test_bundled_and_official_rows_do_not_mix(outputs):
-    def collection(name: str, bundled: bool) -> Collection:
-        root = DataRoot(outputs, outputs, bundled)
-        return Collection(name, name.replace("-", ":"), outputs / name / "submission.csv", root, {})
+    def collection(name: str, dataset: Dataset) -> Collection:
+        root = DataRoot(outputs, outputs, dataset)
+        return Collection(name, name.replace("-", ":"), submission_of(outputs, name), root, {})
 
-    with pytest.raises(UserError, match="one dataset"):
-        merge([collection(LAYOUT, True), collection(TILE, False)])
+    with pytest.raises(UserError, match="make no submission together"):
+        merge([collection(LAYOUT, CPU_LAYOUTS), collection(TILE, TPUGRAPHS)])
 
 
 def test_nothing_to_merge(tmp_path):
@@ -225,7 +234,7 @@ def test_another_models_submission_is_another_file(tmp_path):
     own, other = (
         find_collection(LAYOUT, tmp_path, tmp_path, model).file for model in (None, "gst")
     )
-    assert own == tmp_path / LAYOUT / "submission.csv"
+    assert own == submission_of(tmp_path, LAYOUT) == submission_of(tmp_path, LAYOUT, "tgraph")
     assert other == tmp_path / f"{LAYOUT}@gst" / "submission.csv"
     tile = find_collection("tile-xla", tmp_path, tmp_path, "gst").file
     assert tile == tmp_path / "tile-xla@gst" / "submission.csv"

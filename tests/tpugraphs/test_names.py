@@ -67,7 +67,7 @@ def root_with(folder: Path, name: str) -> DataRoot:
     for old in place.iterdir():
         old.unlink()
     (place / f"{name}.npz").touch()
-    return DataRoot(folder, folder / "npz", False)
+    return DataRoot(folder, folder / "npz")
 
 
 @given(name=names | st.sampled_from(GOOD))
@@ -116,4 +116,4 @@ def test_a_name_that_is_no_text(tmp_path):
     place.mkdir(parents=True)
     Path(os.fsdecode(os.fsencode(place) + b"/a\xff.npz")).touch()
     with pytest.raises(UserError, match=r"'a\\udcff\.npz': bytes that are not UTF-8 in a graph's"):
-        DataRoot(tmp_path, tmp_path / "npz", False).files(FOLDER, "test")
+        DataRoot(tmp_path, tmp_path / "npz").files(FOLDER, "test")

@@ -18,6 +18,7 @@ from lib.tpugraphs.npz import (
     write_layout,
     write_tile,
 )
+from tests.tpu import KERNELS, PROGRAM, kernels
 from tests.tpugraphs.builders import layout_graph, members, npy, rezip, tile_kernel
 from tests.tpugraphs.conftest import load, same_bits
 
@@ -95,23 +96,34 @@ def test_bad_graph_is_not_written(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_layout_golden_is_readable_and_survives(shared, layout_golden, tmp_path):
-    graph = read_layout(shared / "golden" / "layout_golden.npz")
-    write_layout(tmp_path / "again.npz", graph)
-    again = load(tmp_path / "again.npz")
-    assert len(again) == 7
-    for key, value in again.items():
-        assert same_bits(value, layout_golden[key]), key
+def test_a_real_program_survives(tmp_path):
+    write_layout(tmp_path / "again.npz", read_layout(PROGRAM))
+    again, known = load(tmp_path / "again.npz"), load(PROGRAM)
+    assert len(again) == len(known) == 7
+    assert all(same_bits(value, known[key]) for key, value in again.items())
 
 
-def test_tile_golden_is_readable_and_survives(shared, tile_golden, tmp_path):
-    index, golden = tile_golden
-    (path,) = (shared / "golden").glob(f"tile_golden_{index}_*.npz")
+def test_the_real_program_is_the_official_one(layout_golden):
+    known = load(PROGRAM)
+    assert same_bits(known.pop("node_feat"), layout_golden["node_feat_pad_minus1"])
+    assert all(same_bits(value, layout_golden[key]) for key, value in known.items())
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_real_kernels_survive(path, tmp_path):
     write_tile(tmp_path / "again.npz", read_tile(path))
-    again = load(tmp_path / "again.npz")
-    assert len(again) == 6
-    for key, value in again.items():
-        assert same_bits(value, golden[key]), key
+    again, known = load(tmp_path / "again.npz"), load(path)
+    assert len(again) == len(known) == 6
+    assert all(same_bits(value, known[key]) for key, value in again.items())
+
+
+def test_real_kernels_are_the_official_ones(tile_golden):
+    _, golden = tile_golden
+    (kernel,) = (one for one in kernels() if one.name == str(golden["module_name"]))
+    assert same_bits(kernel.node_feat, golden["node_feat_pad_minus1"])
+    for key in ("node_opcode", "config_feat", "config_runtime"):
+        assert same_bits(getattr(kernel, key), golden[key]), key
+    assert same_bits(kernel.edge_index, golden["edge_index_insertion_order"])
 
 
 @pytest.mark.parametrize("integer", ["u1", "i2", "<i4", ">i4", "<u8", ">i8"])

@@ -45,7 +45,7 @@ def cast(column: str, dtype: pl.DataType) -> pl.DataFrame:
 
 
 def test_what_is_there_is_read(tmp_path):
-    root = DataRoot(tmp_path, tmp_path, False)
+    root = DataRoot(tmp_path, tmp_path)
     assert root.measurements(COLLECTION) is None
     assert root.programs(COLLECTION) is None
     other = measured().with_columns(collection=pl.lit("layout-nlp-random"), runtime=pl.lit(7))
@@ -60,7 +60,7 @@ def test_what_is_there_is_read(tmp_path):
 
 
 def test_runtimes_of_any_numbers(tmp_path):
-    root = DataRoot(tmp_path, tmp_path, False)
+    root = DataRoot(tmp_path, tmp_path)
     for dtype in (pl.Int32, pl.UInt64, pl.Float32, pl.Float64):
         cast("runtime", dtype).write_parquet(tmp_path / "measurements.parquet")
         found = root.measurements(COLLECTION)["runtime"]
@@ -118,7 +118,7 @@ def test_measurements_that_cannot_be(tmp_path, case):
     path = tmp_path / "measurements.parquet"
     table.write_parquet(path)
     with pytest.raises(DataError) as caught:
-        DataRoot(tmp_path, tmp_path, False).measurements(COLLECTION)
+        DataRoot(tmp_path, tmp_path).measurements(COLLECTION)
     assert str(caught.value).startswith(f"{path}: {field}: found {found}")
     assert "make collect writes it" in str(caught.value)
 
@@ -138,7 +138,7 @@ def test_programs_that_cannot_be(tmp_path, table, field):
     path = tmp_path / "programs.parquet"
     table.write_parquet(path)
     with pytest.raises(DataError) as caught:
-        DataRoot(tmp_path, tmp_path, False).programs(COLLECTION)
+        DataRoot(tmp_path, tmp_path).programs(COLLECTION)
     assert str(caught.value).startswith(f"{path}: {field}: found ")
 
 
@@ -148,14 +148,14 @@ def test_tables_that_are_no_files(tmp_path, name, kind):
     path = tmp_path / f"{name}.parquet"
     make(kind, path)
     with at_once(), pytest.raises(DataError, match=f"file: found {kind}, expected a regular file"):
-        getattr(DataRoot(tmp_path, tmp_path, False), name)(COLLECTION)
+        getattr(DataRoot(tmp_path, tmp_path), name)(COLLECTION)
 
 
 @pytest.mark.parametrize("name", ["measurements", "programs"])
 def test_a_table_on_a_disk_that_is_not_there(tmp_path, name):
     (tmp_path / f"{name}.parquet").symlink_to(tmp_path / "far" / "away")
     with pytest.raises(DataError, match="found No such file or directory"):
-        getattr(DataRoot(tmp_path, tmp_path, False), name)(COLLECTION)
+        getattr(DataRoot(tmp_path, tmp_path), name)(COLLECTION)
 
 
 def test_damaged_tables_are_told_quietly(tmp_path, capfd):
@@ -169,7 +169,7 @@ def test_damaged_tables_are_told_quietly(tmp_path, capfd):
             damaged[place] ^= 1 << draw.integers(8)
         path.write_bytes(damaged)
         try:
-            DataRoot(tmp_path, tmp_path, False).measurements("layout-xla-random")
+            DataRoot(tmp_path, tmp_path).measurements("layout-xla-random")
         except DataError as error:
             told += 1
             assert str(error).startswith(f"{path}: ")
@@ -185,7 +185,7 @@ def test_a_checksum_is_compared_where_there_is_one(tmp_path, flip):
     content[flip] ^= 1
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"(checksum|file): found .*make collect writes it"):
-        DataRoot(tmp_path, tmp_path, False).measurements(COLLECTION)
+        DataRoot(tmp_path, tmp_path).measurements(COLLECTION)
 
 
 def test_the_bundled_tables_are_good():

@@ -1,0 +1,126 @@
+"""What a data root says of itself: ``dataset.json`` at its top.
+
+A root without one is official TpuGraphs. Defaults follow from it (:mod:`lib.settings.tables`), so
+that data of one's own need no flags. Only the standard library is needed: Make asks before there
+is an environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lib.files.artifacts import atomic_file, read_json
+from lib.files.errors import DataError
+from lib.files.schema import expect
+
+FILE = "dataset.json"
+SUFFIXES = (".npz", ".pb")  # of raw files
+LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
+WORDS = {  # what some fields may say
+    "size": ("official", "small"),
+    "hardware": ("tpu", "cpu"),
+    "propagation": ("spread", "return"),
+}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A set of measured graphs.
+
+    Attributes:
+        name: what people call it.
+        size: ``official``: hundreds of graphs of thousands of nodes and configurations, as in
+            TpuGraphs; ``small``: dozens of graphs that a laptop trains on in minutes.
+        hardware: the kind that was measured on, ``tpu`` or ``cpu``.
+        processor: which one.
+        compiler: that made the programs.
+        propagation: how far configured layouts reach there: they ``spread`` to what lies around
+            them, or data ``return`` at once (:mod:`lib.compiler.propagation`).
+        labels: how runtimes were measured.
+        source, licence: of the data.
+    """
+
+    name: str
+    size: str
+    hardware: str
+    processor: str
+    compiler: str
+    propagation: str
+    labels: str
+    source: str
+    licence: str
+
+
+TPUGRAPHS = Dataset(
+    name="TpuGraphs",
+    size="official",
+    hardware="tpu",
+    processor="TPU v3",
+    compiler="XLA",
+    propagation="spread",
+    labels="the minimum of a few runs on the machine",
+    source="https://github.com/google-research-datasets/tpu_graphs",
+    licence="Apache-2.0",
+)
+
+
+def read_dataset(root: Path) -> Dataset:
+    """What a root says of itself; :data:`TPUGRAPHS` if it says nothing.
+
+    Raises:
+        DataError: ``dataset.json`` is something else.
+    """
+    path = root / FILE
+    if not path.exists() and not path.is_symlink():
+        return TPUGRAPHS
+    names = [one.name for one in dataclasses.fields(Dataset)]
+    found = expect(read_json(path), dict.fromkeys(names, str), path)
+    for name, words in WORDS.items():
+        if found[name] not in words:
+            raise DataError(path, name, repr(found[name])[:60], f"one of {', '.join(words)}")
+    return Dataset(**{name: found[name] for name in names})
+
+
+def write_dataset(root: Path, dataset: Dataset) -> None:
+    """Write ``dataset.json`` into a root, whole or not at all."""
+    with atomic_file(root / FILE) as path:
+        path.write_text(dataset_text(dataset))
+
+
+def dataset_text(dataset: Dataset) -> str:
+    """What stands in ``dataset.json``."""
+    return json.dumps(dataclasses.asdict(dataset), indent=2, sort_keys=True) + "\n"
+
+
+def npz_folder(roots: Iterable[Path], folder: Path) -> tuple[Path, Path] | None:
+    """The first of some roots that has raw files of a collection's ``train`` split, and its npz.
+
+    Args:
+        roots: most wanted first.
+        folder: the collection's, below the root's ``npz``, such as ``layout/xla/default``.
+    """
+    for root in roots:
+        for layout in LAYOUTS:
+            if raw_files(root / layout / folder / "train"):
+                return root, root / layout
+    return None
+
+
+def dataset_of(roots: Sequence[Path], folder: Path) -> Dataset:
+    """The dataset of the first root that has a collection; official if none has."""
+    found = npz_folder(roots, folder)
+    return read_dataset(found[0]) if found else TPUGRAPHS
+
+
+def raw_files(folder: Path) -> list[Path]:
+    """Raw files in ``folder``: every npz, and a protobuf where no npz has its name."""
+    by_name: dict[str, Path] = {}
+    for suffix in SUFFIXES:
+        for path in folder.glob(f"*{suffix}"):
+            if not path.name.startswith("."):
+                by_name.setdefault(path.name.removesuffix(suffix), path)
+    return [by_name[name] for name in sorted(by_name)]
