@@ -59,11 +59,10 @@ def settings_of(collection: str, model: str = "", hops: str = "", data: str = ""
     """
     if collection not in COLLECTIONS:
         raise UserError(f"COLLECTION={collection}: must be one of {' '.join(COLLECTIONS)}")
-    models = {name: one for known in MODELS.values() for name, one in known.items()}
-    models |= MODELS[COLLECTIONS[collection]]  # kinds may have models of the same name
+    known = MODELS[COLLECTIONS[collection]]
+    models = {name: one for each in MODELS.values() for name, one in each.items()} | known
     if model and model not in models:
         raise UserError(f"MODEL={model}: must be one of {' '.join(models)}")
-    known = MODELS[COLLECTIONS[collection]]
     if model and model not in known:
         return models[model](collection=collection)
     dataset = dataset_for(collection, Path(data) if data else None)

@@ -111,11 +111,6 @@ class Settings:
     folds_total: int = setting(20, "K: parts that the graphs are dealt to (2.4.3)", 2)
     keep_together: str = setting("graph", f"never split between folds: {' or '.join(TOGETHER)}")
     validate_every: int = setting(1, "epochs between validations")
-    validation_configurations: int = setting(
-        1000,
-        "of a graph that an epoch is validated on, the same each time; after the last epoch: all",
-        2,
-    )
     save_seconds: float = setting(
         20.0, "between saves that a killed run resumes; 0: each epoch", 0, changes_results=False
     )

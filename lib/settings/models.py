@@ -14,6 +14,9 @@ LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
 REDUCTIONS = ("mean", "sum")  # of pairs, by the hinge functions of lib/train/loss.py
 HARDWARE = ("cpu", "tpu")  # lib/compiler/hardware.py
 PROPAGATIONS = ("spread", "return")  # of configured layouts: lib/compiler/propagation.py
+VALIDATED = (
+    "of a graph that an epoch is validated on, the same each time; at the end, all of them are"
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class LayoutCollection(Settings):
     epochs: int = setting(750, "passes over the training graphs (2.4.2)")
     configurations: int = setting(128, "configurations sampled a step (2.2.5)")
     # stage 3
+    validation_configurations: int = setting(1000, VALIDATED, 2)
     inference_configurations: int = setting(128, "configurations a batch of inference")
 
     @property
@@ -172,6 +176,7 @@ class TileCollection(Settings):
     epochs: float = setting(17.5, "passes over the training kernels, also parts of one", 1e-3)
     configurations: int = setting(128, "configurations sampled of each kernel of a step", 2)
     # stage 3
+    validation_configurations: int = setting(1000, VALIDATED, 2)
     inference_configurations: int = setting(8192, "configurations held at a time")
 
 

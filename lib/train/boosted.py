@@ -54,7 +54,7 @@ class BoostedFold(ProgramsFold):
         self.by_trees = predict_by(network.by_trees, network, self.held, self.devices, READ)
 
     def validate(
-        self, network: CdmppPlus, settings: ProgramPlusSettings
+        self, network: CdmppPlus, settings: ProgramPlusSettings, whole: bool = False
     ) -> Mapping[str, dict[str, float]]:
         """See :meth:`Fold.validate`; the blend is fitted anew to the network as it is."""
         own = predict_by(network, network, self.held, self.devices, settings.batch)

@@ -137,7 +137,7 @@ class Fold(ABC):
         """The step was taken."""
 
     def validate(
-        self, network: nn.Module, settings: GraphSettings, most: int | None = None
+        self, network: nn.Module, settings: GraphSettings, whole: bool = False
     ) -> Mapping[str, dict[str, float]]:
         """Metrics of each validation graph, ``settings.metric`` among them, by name.
 
@@ -146,9 +146,10 @@ class Fold(ABC):
         Args:
             network: in evaluation mode.
             settings: of the collection.
-            most: configurations of a graph, see :func:`validated`; ``None`` for all.
+            whole: on all configurations of a graph, not on :func:`validated` ones alone.
         """
         score, found = INPUTS[settings.input].scores, {}
+        most = None if whole else settings.validation_configurations
         for graph in map(self.read, self.valid):
             rows = validated(graph, most)
             scores = score(network, graph.prepared, settings.inference_configurations, rows)
@@ -157,8 +158,9 @@ class Fold(ABC):
             found[graph.name] = self.metrics(scores, graph.runtime[rows])
         return found
 
-    def has_more(self, most: int) -> bool:
-        """Whether a validation graph has more configurations than so many."""
+    def samples_validation(self, settings: GraphSettings) -> bool:
+        """Whether a graph has more configurations than epochs are validated on."""
+        most = settings.validation_configurations
         return any(len(self.read(one).runtime) > most for one in self.valid)
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:

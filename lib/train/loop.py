@@ -147,9 +147,7 @@ class FoldTraining:
         if (epoch + 1) % self.settings.validate_every and not last:
             return {}
         self.network.eval()
-        graphs = self.data.validate(
-            self.network, self.settings, self.settings.validation_configurations
-        )
+        graphs = self.data.validate(self.network, self.settings)
         if not graphs:
             self.progress.last = {}
             return {}
@@ -174,12 +172,12 @@ class FoldTraining:
         """
         used = self.settings.weights
         known = self.validations[used]
-        if not known or not self.data.has_more(self.settings.validation_configurations):
+        if not known or not self.data.samples_validation(self.settings):
             return
         trained = _copy(self.network)
         self.network.load_state_dict(trained if used == "last" else self.best)
         self.network.eval()
-        graphs = self.data.validate(self.network, self.settings)
+        graphs = self.data.validate(self.network, self.settings, whole=True)
         self.network.load_state_dict(trained)
         whole = _validation(known["epoch"], graphs, self.settings.metric) if graphs else {}
         self.progress = replace(self.progress, **{used: whole})

@@ -108,11 +108,15 @@ class ProgramsFold(Fold):
         raise NotImplementedError
 
     def validate(
-        self, network: nn.Module, settings: ProgramSettings
+        self, network: nn.Module, settings: ProgramSettings, whole: bool = False
     ) -> Mapping[str, dict[str, float]]:
         """See :meth:`Fold.validate`; errors of each task."""
         predicted = predict(network, self.held, self.devices, settings.batch)
         return self.errors(predicted) if np.isfinite(predicted).all() else {}
+
+    def samples_validation(self, settings: ProgramSettings) -> bool:
+        """See :meth:`Fold.samples_validation`: programs have no configurations."""
+        return False
 
     def errors(self, predicted: np.ndarray) -> dict[str, dict[str, float]]:
         """Errors of each validation task, of (n, d) predicted logarithms of seconds."""

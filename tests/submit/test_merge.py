@@ -77,8 +77,8 @@ def test_another_models_submission(outputs):
     """Of a cache of its own; tiles have no such model, and keep theirs."""
     for name in OFFICIAL_TEST:
         if name != TILE:
-            write_outputs(outputs, name, {"c": 5}, model="gst")
-    done = run_merge(outputs, "--model", "gst")
+            write_outputs(outputs, name, {"c": 5}, model="tgraph-plus")
+    done = run_merge(outputs, "--model", "tgraph-plus")
     assert done.returncode == 0, done.stderr
     assert "6 rows, 5 of 5 collections" in done.stdout
 
