@@ -63,11 +63,14 @@ SMALL: dict[str, Any] = {
     "epochs": 10,
     "learning_rate": 5e-3,
 }
-SMALL_BY_MODEL: dict[str, dict[str, Any]] = {
-    "tgraph": {"channels": 128, "temperature": 0.01, "score_gain": 16.0},
-    "tgraph-plus": {"epochs": 20, "learning_rate": 2e-3},
-    "gst": {"segment_nodes": 64, "trained_segments": 2},
-    "partitioning": {"trained_nodes": 128},
+SMALL_BY_MODEL: dict[str, dict[str, dict[str, Any]]] = {
+    "layout": {
+        "tgraph": {"channels": 128, "temperature": 0.01, "score_gain": 16.0},
+        "tgraph-plus": {"epochs": 20, "learning_rate": 2e-3},
+        "gst": {"segment_nodes": 64, "trained_segments": 2},
+        "partitioning": {"trained_nodes": 128},
+    },
+    "tile": {},
 }
 # A dozen kernels: two or three of them held out at a time, and some hundred steps.
 SMALL_TILES: dict[str, Any] = {"folds_total": 5, "score_training": True, "epochs": 60.0}
@@ -139,7 +142,7 @@ def layers_of(
     if dataset.size == "small":
         values = {
             **SMALL_BY_COLLECTION.get(collection, SMALL),
-            **SMALL_BY_MODEL.get(kind.model, {}),
+            **SMALL_BY_MODEL.get(kind.kind, {}).get(kind.model, {}),
         }
         return {"this data root": {"model": kind.model, **values, **told}}
     official = {**OFFICIAL[collection], **OFFICIAL_BY_MODEL.get(kind.model, {})}

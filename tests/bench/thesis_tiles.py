@@ -1,6 +1,6 @@
 """The column for tiles of the GST thesis' table 1, on fifteen kernels of a real TPU.
 
-.venv/bin/python -m tests.bench.thesis_tiles [--seeds 3] [--models NAME ...] [--source FILE.pb]
+.venv/bin/python -m tests.bench.thesis_tiles [--seeds 3] [--models NAME ...]
 
 One kernel is left out, a network is trained on the fourteen others, and ranks the tiles of the one.
 Only kernels of more than five configurations are left out: of others, five choices have the best
@@ -31,11 +31,12 @@ from lib.ranking.baseline import output_tile
 from lib.ranking.kinds import KINDS
 from lib.ranking.metrics import kendall_tau
 from lib.settings import MODELS
+from lib.tpugraphs.npz import write_tile
 from lib.train.kernel_segments import KernelSegmentsFold
 from lib.train.kernels import KernelsFold
 from lib.train.loop import FoldTraining, new_network
+from tests.tpu import kernels
 
-SOURCE = Path(__file__).resolve().parents[3] / "shared" / "tpugraphs" / "op_tuning_data.pb"
 COLLECTION = "tile-xla"
 # As many steps as show that each has learned: 150 of all kernels, or 30 passes of one a step.
 COMMON = {"channels": 64, "learning_rate": 3e-3, "validate_every": 10**6}
@@ -53,6 +54,16 @@ FEW = 5
 SCHEMA = {"model": pl.String, "seed": pl.Int64, "kernel": pl.String} | dict.fromkeys(
     SHOWN, pl.Float64
 )
+
+
+def cache_of(folder: Path) -> Cache:
+    """All kernels of ``data/tpu-v3-sample``, whatever their split."""
+    files = []
+    for kernel in kernels():
+        files.append(RawFile(folder / f"{kernel.name}.npz", "train"))
+        write_tile(files[-1].path, kernel)
+    write_cache(folder / "cache", files, {"collection": COLLECTION}, kind="tile")
+    return Cache(folder / "cache")
 
 
 def left_out(cache: Cache) -> list[str]:
@@ -153,7 +164,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=list(OWN), choices=list(OWN))
-    parser.add_argument("--source", type=Path, default=SOURCE, help="a tile tuning protobuf")
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--against", default="gat", choices=list(OWN), metavar="MODEL")
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
@@ -161,9 +171,7 @@ def main() -> None:
     torch.set_num_threads(1)
     found = pl.read_parquet(args.results) if args.results.exists() else pl.DataFrame(schema=SCHEMA)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "cache"
-        write_cache(path, [RawFile(args.source, "train")], {"collection": COLLECTION}, kind="tile")
-        cache = Cache(path)
+        cache = cache_of(Path(folder))
         done = set(found.select("model", "seed", "kernel").iter_rows())
         wanted = product(range(args.seeds), args.models, left_out(cache))
         for model, seed, name in [] if args.print else [(m, s, n) for s, m, n in wanted]:

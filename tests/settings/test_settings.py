@@ -72,6 +72,24 @@ def test_the_papers_values_for_tiles():
     assert settings_for("tile-xla", read_dataset(BUNDLED_TPU), {}).folds_total < 20
 
 
+@pytest.mark.parametrize("dataset", [TPUGRAPHS, CPU_LAYOUTS])
+def test_models_of_one_name_have_the_values_of_their_kind(dataset):
+    """Kernels have some forty nodes: what cuts graphs of hundreds would leave them whole."""
+
+    def found(collection, model):
+        return settings_for(collection, dataset, {"model": model})
+
+    small = dataset.size == "small"
+    assert found("tile-xla", "gst").segment_nodes == 16
+    assert found("layout-xla-random", "gst").segment_nodes == (64 if small else 1024)
+    assert found("tile-xla", "partitioning").trained_nodes == 16
+    assert found("layout-xla-random", "partitioning").trained_nodes == (128 if small else 1024)
+    for model in ("gst", "partitioning", "gat", "pooling"):
+        tile = found("tile-xla", model)
+        assert (tile.results, tile.cache) == (f"tile-xla@{model}", Path("tile-xla", "cache"))
+        assert tile.metric == "tile_score"
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("epochs", 0.0), ("kernels", 0), ("configurations", 1), ("channels", 20)]
 )
