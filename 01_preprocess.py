@@ -19,7 +19,6 @@ from lib import settings
 from lib.cache.manifest import read_manifest
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.summary import log_sizes, summary_table
-from lib.ranking.kinds import kind_of
 from lib.runs.stage import Stage, record_path
 
 
@@ -49,7 +48,7 @@ def main(stage: Stage) -> None:
     left_out = f", {len(skipped)} bad files skipped" if skipped else ""
     print(
         f"preprocess: {chosen.collection} from {root.path}: "
-        f"{len(table)} {kind_of(chosen.collection).graphs} in {cache}/{left_out}"
+        f"{len(table)} {chosen.graphs} in {cache}/{left_out}"
     )
 
 

@@ -24,7 +24,6 @@ from lib.files import checkpoint
 from lib.files.artifacts import atomic_files, write_json
 from lib.files.parquet import write_parquet
 from lib.inputs.kinds import network_for
-from lib.ranking.kinds import kind_of
 from lib.runs.provenance import run_identity, versions
 from lib.runs.stage import Stage
 from lib.runs.tracking import Tracker, epoch_point
@@ -71,7 +70,7 @@ def main(stage: Stage) -> None:
         f"train: {chosen.results} fold {args.fold}: validation {chosen.metric} "
         f"{used[chosen.metric]:.4f} ({chosen.weights} of {chosen.epochs} epochs), "
         f"{len(data.train)} + {len(data.valid)} "
-        f"{kind_of(chosen.collection).graphs}; wrote {folder}/"
+        f"{chosen.graphs}; wrote {folder}/"
     )
 
 

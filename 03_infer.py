@@ -26,7 +26,6 @@ from lib.infer.kinds import SCORING
 from lib.infer.scores import stand_for_themselves
 from lib.infer.summary import log_splits, summary_table
 from lib.inputs.kinds import network_for
-from lib.ranking.kinds import kind_of
 from lib.runs.stage import Stage
 
 
@@ -67,7 +66,7 @@ def main(stage: Stage) -> None:
     print(
         f"{summary_table(scores, seconds, scoring.counts)}\n"
         f"infer: {chosen.results} fold {args.fold}: {len(scores):,} scores of {len(wanted)} "
-        f"{kind_of(chosen.collection).graphs}; wrote {path}"
+        f"{chosen.graphs}; wrote {path}"
     )
 
 

@@ -49,7 +49,7 @@ def main(stage: Stage) -> None:
         write_json(metrics, {**sections, "folds": used, "settings": about})
         experiment = read_experiment(folder, metrics)
         write_page(report, experiment, measurements, stage.record())
-    publish(experiment, stage)
+    publish(experiment, stage, results)
 
     print(ending.summary(sections, chosen.collection))
     print(

@@ -40,7 +40,7 @@ MANIFEST := $(OUTPUTS)/$(call planned,cache)/manifest.json
 FOLD_NUMBERS := $(shell seq 0 $$(($(FOLD_COUNT) - 1)))
 MODELS := $(FOLD_NUMBERS:%=$(OUT)/fold_%/metrics.json)
 SCORES := $(FOLD_NUMBERS:%=$(OUT)/scores/fold_%.parquet)
-RESULTS := $(OUT)/submission.csv $(OUT)/metrics.json $(OUT)/report.html
+RESULTS := $(OUT)/$(call planned,table) $(OUT)/metrics.json $(OUT)/report.html
 
 # Flags: only what was given on the command line; everything else is the collection's own setting.
 flag = $(if $($(1)),--$(2) $($(1)))
@@ -57,7 +57,7 @@ CACHE_FLAGS = $(call flag,DATA,data) $(if $(KEEP_GOING),--keep-going)
 
 # What stages depend on beside files with one name: the raw files, and variables. Each has a stamp,
 # a file that is written when it changes. (Under `make -n`, which must change nothing, none is.)
-ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu data/tpu-v3-sample)
+ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu data/tpu-v3-sample data/programs-cpu)
 MEASUREMENTS := $(wildcard $(ROOTS:%=%/measurements.parquet))
 STAMPED := $(OUTPUTS)/.make
 CACHE_STAMP := $(subst /cache,.preprocess,$(call planned,cache))

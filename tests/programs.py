@@ -132,7 +132,11 @@ def _write(root, tasks, programs, networks, test, forests, features, latencies) 
     }
     for name, frame in table.items():
         write_parquet(frame, table_path(root, name))
-    about = {"kind": "programs", "name": "synthetic", "devices": [device(name) for name in SPEED]}
+    about = {
+        **{"kind": "programs", "name": "synthetic", "compiler": "none", "labels": "a rule"},
+        **{"source": "tests/programs.py", "licence": "Apache-2.0", "hardware": ["CPU"]},
+        "devices": [device(name) for name in SPEED],
+    }
     (root / "dataset.json").write_text(json.dumps(about))
 
 

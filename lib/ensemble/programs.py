@@ -76,8 +76,7 @@ def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: i
         scores[fold] = found.join(pairs, on=["task", "program", "device"]).select(
             "split", "config", graph="task", score=pl.col("prediction").log()
         )
-    higher = kind_of(settings.collection).main.higher_is_better
-    best = choose_folds(validation, settings.best_folds, higher)
+    best = choose_folds(validation, settings.best_folds, settings.higher_is_better)
     return Folds(validation, best, scores, settings.blending)
 
 

@@ -58,7 +58,6 @@ class Kind:
         listed: how many configurations a submission names of a graph at most; ``None`` for all.
         entry: what a submission must name of a graph, in words, with places for how many,
             ``length``, and the ``last`` configuration; empty if there are none of the kind.
-        graphs: what its graphs are called.
         ordered: whether scores say no more than an order, so that a rank is what there is to show.
     """
 
@@ -71,7 +70,6 @@ class Kind:
     columns: tuple[Metric, ...]
     listed: int | None
     entry: str
-    graphs: str = "graphs"
     ordered: bool = True
 
     @property
@@ -212,7 +210,6 @@ KINDS: dict[str, Kind] = {
         columns=(MAPE, MEDIAN, NOISE, TASK_MEAN, TAU, *SLOWDOWNS[:2]),
         listed=None,
         entry="",
-        graphs="tasks",
         ordered=False,
     ),
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import polars as pl
 
 from lib.report.experiment import SECTIONS, Experiment
@@ -9,13 +12,14 @@ from lib.report.statistics import mean
 from lib.runs.stage import Stage
 
 
-def publish(experiment: Experiment, stage: Stage) -> None:
+def publish(experiment: Experiment, stage: Stage, files: Sequence[Path]) -> None:
     """Send final tables, plots, the report and the submission to W&B, each fold's validation score
     and which were blended among them.
 
     Args:
         experiment: whose submission, metrics and report are written.
         stage: that runs, begun.
+        files: what it wrote.
     """
     tracker = stage.tracker
     if tracker is None:
@@ -40,8 +44,8 @@ def publish(experiment: Experiment, stage: Stage) -> None:
             tracker.plot(f"plots/{section}", points, x, y, title)
     folder = experiment.folder
     tracker.page("report", folder / "report.html")
-    kept = (folder / name for name in ("submission.csv", "metrics.json", "report.html"))
-    tracker.artifact(f"submission-{collection}", "submission", *kept)
+    word = files[0].stem.rstrip("s")
+    tracker.artifact(f"{word}-{collection}", word, *files)
 
 
 def fold_scores(experiment: Experiment) -> pl.DataFrame:

@@ -33,7 +33,6 @@ from lib.runs.stage import SCRIPTS, read_record, record_path
 from lib.settings import BUNDLED, DOWNLOADED, Settings, described
 from lib.tpugraphs.roots import MEASUREMENTS, DataRoot
 
-RESULTS = ("submission.csv", "metrics.json", "report.html")
 SHOWN = 4  # files of a reason, before it is "and n more"
 FIRST_READS = ("--data", "--keep-going")  # flags of stage 1 that are not in its cache's name
 NOT_COMPARED = ("--outputs", "--fold", "--jobs")
@@ -125,7 +124,8 @@ def parts_of(now: Now, folds: int) -> list[Part]:
     parts += [Part("train", k, now.folder / f"fold_{k}" / "metrics.json") for k in range(folds)]
     scores = now.folder / "scores"
     parts += [Part("infer", k, scores / f"fold_{k}.parquet") for k in range(folds)]
-    parts += [Part("ensemble", None, now.folder / name) for name in RESULTS]
+    results = (now.chosen.table, "metrics.json", "report.html")
+    parts += [Part("ensemble", None, now.folder / name) for name in results]
     for part in parts:
         if part.built:
             part.why = _own_reasons(part, now) + _reasons_before(part, parts)

@@ -26,7 +26,7 @@ help() { # OUT MAKEFILE ...
   ' "$@"
   printf "\n${bold}variables$plain\n"
   cat <<'END'
-  COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla
+  COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla, programs-cpu
   FOLDS=5  JOBS=2                  how many folds to train (of 5; of official data, 20), and how many at a time
   MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/models.md)
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
@@ -125,7 +125,14 @@ put() { # FILE TEXT
 # when that was done last: a copy of the same data, or `touch`, is no reason to make anything again.
 raw_files() {
   set --
+  deep=2 # a folder a split
   for root in $roots; do
+    case $collection in
+      programs-*) # tables at the root's top
+        deep=1
+        [ ! -f "$root/latencies.parquet" ] || set -- "$@" "$root"
+        continue ;;
+    esac
     for form in npz_all/npz npz .; do
       below=$root/$form/$(echo "$collection" | tr - /)
       [ ! -d "$below" ] || set -- "$@" "$below"
@@ -144,7 +151,7 @@ raw_files() {
 listed() { # FORMAT FOLDER ...
   format=$1
   shift
-  [ $# = 0 ] || find -L "$@" -mindepth 2 -maxdepth 2 -type f ! -name '.*' -printf "$format"
+  [ $# = 0 ] || find -L "$@" -mindepth $deep -maxdepth $deep -type f ! -name '.*' -printf "$format"
 }
 
 fail() {

@@ -32,6 +32,8 @@ TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the 
 def main(collection: str, model: str, hops: str, data: str, *programs: str) -> None:
     """Print the folders of results and cache below the outputs, and each program's sources.
 
+    ``table`` is the file that stage 4 writes beside metrics and report.
+
     Args:
         collection, model, hops, data: variables of make; empty if they were not given.
         programs: paths, such as ``02_train.py``.
@@ -42,7 +44,7 @@ def main(collection: str, model: str, hops: str, data: str, *programs: str) -> N
         print(error)
         return
     folds = min(TRAINED, chosen.folds_total)
-    print(f"results={chosen.results} cache={chosen.cache} folds={folds}")
+    print(f"results={chosen.results} cache={chosen.cache} folds={folds} table={chosen.table}")
     for one in programs:
         print(f"{one}={':'.join(sources_of(one))}")
 

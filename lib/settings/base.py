@@ -82,6 +82,8 @@ class Settings:
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)
+    higher_is_better: ClassVar[bool] = True  # of that metric
+    graphs: ClassVar[str] = "graphs"  # what people call them
     table: ClassVar[str] = "submission.csv"  # what stage 4 writes beside metrics and report
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.

@@ -30,7 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]  # the repository
 DOWNLOADED = ROOT / "data" / "tpugraphs"
 BUNDLED = ROOT / "data" / "xla-cpu"  # layouts
 BUNDLED_TPU = ROOT / "data" / "tpu-v3-sample"  # kernels, and one graph with layouts
-ROOTS = (DOWNLOADED, BUNDLED, BUNDLED_TPU)  # that are looked in, most wanted first
+PROGRAMS = ROOT / "data" / "programs-cpu"  # tensor programs
+ROOTS = (DOWNLOADED, BUNDLED, BUNDLED_TPU, PROGRAMS)  # that are looked in, most wanted first
 
 
 class _StageFlags(Parser):

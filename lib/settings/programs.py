@@ -49,13 +49,17 @@ class ProgramCollection(Settings):
     """A collection of tensor programs: what is predicted is seconds, not an order."""
 
     kind: ClassVar[str] = "programs"
-    first_model: ClassVar[str] = "cdmpp"
+    first_model: ClassVar[str] = "cdmpp-plus"
     input: ClassVar[str] = "programs"
     metric: ClassVar[str] = "mape"
+    higher_is_better: ClassVar[bool] = False
+    graphs: ClassVar[str] = "tasks"
     table: ClassVar[str] = "predictions.csv"
     how_to_get: ClassVar[str] = "`make collect KIND=programs` measures some"
     weights_depend_on: ClassVar[tuple[str, ...]] = (*Settings.weights_depend_on, "split")
 
+    folds_total: int = setting(5, "K: parts that the networks are dealt to", 2)
+    best_folds: int = setting(5, "trained folds that are blended, best validation first")
     split: str = setting(
         "networks", "folds and the test are of whole `networks`, or of programs at `random`"
     )

@@ -11,6 +11,7 @@ from typing import Any
 from lib.files.errors import DataError, UserError
 from lib.settings.base import Settings
 from lib.settings.models import LayoutSettings, PlusSettings, TileSettings
+from lib.settings.programs import ProgramPlusSettings, ProgramSettings
 from lib.settings.thesis import (
     LayoutAttention,
     LayoutPartitioning,
@@ -41,6 +42,7 @@ MODELS: dict[str, dict[str, type[Settings]]] = {
         "partitioning": TilePartitioning,
         "gat": TileAttention,
     },
+    "programs": {"cdmpp-plus": ProgramPlusSettings, "cdmpp": ProgramSettings},
 }
 # What differs from the defaults above, by collection: on official data (2.2.5, 2.4.2) ...
 OFFICIAL: dict[str, dict[str, Any]] = {
@@ -49,6 +51,7 @@ OFFICIAL: dict[str, dict[str, Any]] = {
     "layout-nlp-random": {"epochs": 1000, "configurations": 128},
     "layout-nlp-default": {"epochs": 1000, "configurations": 64},
     "tile-xla": {},
+    "programs-cpu": {},
 }
 # (those are TGraph's; what was not tried on official data has its own number of epochs)
 OFFICIAL_BY_MODEL: dict[str, dict[str, Any]] = {"tgraph-plus": {"epochs": 20}}
@@ -80,14 +83,15 @@ SMALL_BY_COLLECTION: dict[str, dict[str, Any]] = {
     "layout-nlp-random": {**SMALL, "configurations": 128},
     "layout-nlp-default": {**SMALL, "configurations": 64},
     "tile-xla": SMALL_TILES,
+    "programs-cpu": {},
 }
 COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in OFFICIAL}  # their kinds
 LAYOUT_COLLECTIONS = [name for name, kind in COLLECTIONS.items() if kind == "layout"]
 # The model that is taken if none is named, by the dataset's size: on official data the paper's, on
 # small data the one that ranks unseen programs best (tests/bench/quality.py).
 CHOSEN: dict[str, dict[str, str]] = {
-    "official": {"layout": "tgraph", "tile": "tile"},
-    "small": {"layout": "tgraph-plus", "tile": "tile"},
+    "official": {"layout": "tgraph", "tile": "tile", "programs": "cdmpp-plus"},
+    "small": {"layout": "tgraph-plus", "tile": "tile", "programs": "cdmpp-plus"},
 }
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from lib import settings
 from lib.cache.reader import Cache
-from lib.files.errors import one_line_errors
+from lib.files.errors import UserError, one_line_errors
+from lib.ranking.kinds import kind_of
 from lib.runs.stage import Stage
 from lib.study.results import run_study, study_text
 
@@ -23,6 +24,8 @@ def main(stage: Stage) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="networks side by side")
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
+    if not kind_of(chosen.collection).ordered:
+        raise UserError(f"study: of rankings, and {chosen.collection} has predictions of seconds")
     folder = args.outputs / chosen.results
     cache = Cache(args.outputs / chosen.cache)
     stage.alone(args.outputs, folder / "study")

@@ -12,13 +12,16 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lib.files.artifacts import atomic_file, read_json
 from lib.files.errors import DataError
 from lib.files.schema import expect
 
 FILE = "dataset.json"
+PROGRAMS = "programs"  # the kind of collections of tensor programs
 SUFFIXES = (".npz", ".pb")  # of raw files
+LATENCIES = "latencies.parquet"  # at the top of a root of tensor programs (lib/tensorir/records.py)
 LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
 WORDS = {  # what some fields may say
     "size": ("official", "small"),
@@ -78,11 +81,27 @@ def read_dataset(root: Path) -> Dataset:
     if not path.exists() and not path.is_symlink():
         return TPUGRAPHS
     names = [one.name for one in dataclasses.fields(Dataset)]
-    found = expect(read_json(path), dict.fromkeys(names, str), path)
+    found = read_json(path)
+    if isinstance(found, dict) and found.get("kind") == PROGRAMS:
+        return _of_programs(found, path)
+    expect(found, dict.fromkeys(names, str), path)
     for name, words in WORDS.items():
         if found[name] not in words:
             raise DataError(path, name, repr(found[name])[:60], f"one of {', '.join(words)}")
     return Dataset(**{name: found[name] for name in names})
+
+
+def _of_programs(found: dict[str, Any], path: Path) -> Dataset:
+    """What a root of tensor programs says, which were measured on CPUs."""
+    texts = ("name", "compiler", "labels", "source", "licence")
+    expect(found, {**dict.fromkeys(texts, str), "hardware": [str]}, path)
+    return Dataset(
+        **{name: found[name] for name in texts},
+        size="small",
+        hardware="cpu",
+        processor=", ".join(found["hardware"]),
+        propagation="return",
+    )
 
 
 def write_dataset(root: Path, dataset: Dataset) -> None:
@@ -101,13 +120,21 @@ def npz_folder(roots: Iterable[Path], folder: Path) -> tuple[Path, Path] | None:
 
     Args:
         roots: most wanted first.
-        folder: the collection's, below the root's ``npz``, such as ``layout/xla/default``.
+        folder: the collection's, below the root's ``npz``, such as ``layout/xla/default``; tensor
+            programs are tables at the root's top.
     """
     for root in roots:
+        if of_programs(folder) and (root / LATENCIES).is_file():
+            return root, root
         for layout in LAYOUTS:
             if raw_files(root / layout / folder / "train"):
                 return root, root / layout
     return None
+
+
+def of_programs(folder: Path) -> bool:
+    """Whether a collection's folder is that of tensor programs."""
+    return folder.parts[0] == PROGRAMS
 
 
 def dataset_of(roots: Sequence[Path], folder: Path) -> Dataset:

@@ -12,10 +12,13 @@ import polars as pl
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import read_foreign_parquet
 from lib.tpugraphs.dataset import (
+    FILE,
+    LATENCIES,
     LAYOUTS,
     TPUGRAPHS,
     Dataset,
     npz_folder,
+    of_programs,
     raw_files,
     read_dataset,
 )
@@ -68,6 +71,8 @@ class DataRoot:
         Raises:
             UserError: if a graph cannot be called so, see :func:`unusable_in`.
         """
+        if of_programs(folder):
+            return [self.path / FILE] if split == SPLITS[0] else []
         paths = raw_files(self.npz / folder / split)
         for path in paths:
             if bad := unusable_in(stem(path)):
@@ -84,7 +89,10 @@ class DataRoot:
             UserError: as :meth:`files`.
         """
         found = {}
-        for path in (path for split in SPLITS for path in self.files(folder, split)):
+        files = [path for split in SPLITS for path in self.files(folder, split)]
+        if of_programs(folder):
+            files += sorted(self.path.glob("*.parquet"))
+        for path in files:
             found[f"{path.parent.name}/{path.name}"] = _size_and_time(path)
         return found
 
@@ -179,9 +187,9 @@ def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], hint: s
     found = npz_folder([data] if data is not None else defaults, folder)
     if found is None:
         looked = data if data is not None else " or ".join(str(d) for d in defaults)
-        raise UserError(
-            f"{looked}: no {LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...) there; {hint}"
-        )
+        wanted = f"{LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...)"
+        wanted = LATENCIES if of_programs(folder) else wanted
+        raise UserError(f"{looked}: no {wanted} there; {hint}")
     return DataRoot(*found, read_dataset(found[0]))
 
 

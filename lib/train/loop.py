@@ -16,7 +16,6 @@ from torch import nn
 from lib.files.artifacts import fingerprint_value, remove_leftovers
 from lib.files.errors import UserError
 from lib.models import computed_by
-from lib.ranking.kinds import kind_of
 from lib.ranking.metrics import mean_metrics
 from lib.runs.memory import out_of_memory_told
 from lib.runs.provenance import versions
@@ -161,8 +160,8 @@ class FoldTraining:
 
     def _is_better(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
         """Whether a validation is above another; above none, any is."""
-        metric, main = self.settings.metric, kind_of(self.settings.collection).main
-        sign = 1 if main.higher_is_better else -1
+        metric = self.settings.metric
+        sign = 1 if self.settings.higher_is_better else -1
         return not other or sign * (one[metric] - other[metric]) > 0
 
     def _validate_whole(self) -> None:

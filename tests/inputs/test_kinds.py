@@ -13,7 +13,7 @@ from lib.settings import LAYOUT_COLLECTIONS, MODELS, settings_for
 from tests.builders import CPU_LAYOUTS, cached_graph
 from tests.kernels import cached_kernel
 
-COLLECTIONS = {"layout": LAYOUT_COLLECTIONS[0], "tile": "tile-xla"}
+COLLECTIONS = {"layout": LAYOUT_COLLECTIONS[0], "tile": "tile-xla", "programs": "programs-cpu"}
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,13 @@ def test_learned_costs_are_as_wide_as_the_features_of_copies():
 
 
 @pytest.mark.parametrize(
-    ("kind", "model"), [(k, m) for k, models in MODELS.items() for m in models]
+    ("kind", "model"),
+    [
+        (kind, name)
+        for kind, models in MODELS.items()
+        for name, model in models.items()
+        if INPUTS[model.input].scores is not None
+    ],
 )
 def test_some_configurations_are_scored_as_all_are(kind, model):
     """In one batch, for where configurations attend to each other it counts who shares one."""

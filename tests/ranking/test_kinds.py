@@ -51,6 +51,7 @@ def test_settings_name_the_number_that_counts():
     for name, models in MODELS.items():
         for settings in models.values():
             assert settings.metric == KINDS[name].main.key
+            assert settings.higher_is_better == KINDS[name].main.higher_is_better
             assert settings.kind == name
 
 

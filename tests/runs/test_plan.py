@@ -24,7 +24,7 @@ def planned(*words: str) -> str:
 
 def test_no_library_is_needed():
     told = dict(word.split("=") for word in planned("tile-xla", "", "", "", *SCRIPTS).split())
-    assert list(told) == ["results", "cache", "folds", *SCRIPTS]
+    assert list(told) == ["results", "cache", "folds", "table", *SCRIPTS]
     assert (told["results"], told["cache"]) == ("tile-xla", "tile-xla/cache")
     assert told["03_infer.py"].split(":") == sources_of("03_infer.py")
 
@@ -37,15 +37,18 @@ def test_folders_are_those_of_the_stages(collection, hops):
         chosen = settings_class(collection, dataset).model
         for named in (model, *([""] if model == chosen else [])):
             given = {"model": named} if named else {}
-            if hops and collection != "tile-xla":
+            if hops and COLLECTIONS[collection] == "layout":
                 given["hops"] = hops if hops == "all" else int(hops)
             elif hops:
-                with pytest.raises(UserError, match=f"HOPS={hops}: the graphs of tile-xla are not"):
+                with pytest.raises(
+                    UserError, match=f"HOPS={hops}: the graphs of {collection} are not"
+                ):
                     settings_of(collection, named, hops)
                 continue
             wanted = settings_for(collection, dataset, given)
             found = settings_of(collection, named, hops)
             assert (found.results, found.cache) == (wanted.results, wanted.cache)
+            assert found.table == wanted.table
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,9 @@ def arguments(*flags: str, collection: str = "layout-xla-default"):
 
 @pytest.mark.parametrize("chosen", EVERY)
 def test_every_setting_is_a_flag(chosen):
-    collection = {"layout": "layout-xla-default", "tile": "tile-xla"}[chosen.kind]
+    collection = {"layout": "layout-xla-default", "tile": "tile-xla", "programs": "programs-cpu"}[
+        chosen.kind
+    ]
 
     def parse(*flags):
         found = arguments("--model", chosen.model, *flags, collection=collection)
