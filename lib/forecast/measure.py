@@ -1,0 +1,219 @@
+"""What a few graphs take in each stage, each in a process of its own.
+
+    python -m lib.forecast.measure TASK
+
+is such a process; ``TASK`` is JSON, and so is what it prints. :func:`calibrate` starts them.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from lib.cache.reader import Cache
+from lib.files.errors import UserError
+from lib.forecast.collection import graphs_of
+from lib.forecast.samples import copy_twice, sample_files
+from lib.infer.scores import stand_for_themselves
+from lib.inputs.kinds import INPUTS, network_for
+from lib.preprocess.collection import RawFile, write_cache
+from lib.runs.stage import peak_memory
+from lib.settings import Settings, described, settings_for
+from lib.tpugraphs.dataset import Dataset
+from lib.tpugraphs.roots import DataRoot
+from lib.train.kinds import load_fold
+from lib.train.loop import FoldTraining, new_network
+
+LEAST_SECONDS = 2.0  # that steps are timed for, ...
+LEAST_STEPS = 2  # ... and how many at the least, after one that is not
+BATCHES = 2  # of configurations that scoring is timed on
+SPLIT = {"folds_total": 2, "keep_together": "graph"}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a group of graphs took, the mean of a graph where it says so.
+
+    Attributes:
+        graphs: how many.
+        nodes, configurable, configurations: of a graph.
+        kept: nodes of a graph in the cache.
+        preprocess_seconds, cache_bytes: of a graph.
+        preprocess_memory: bytes of a worker.
+        step_seconds: of a step of training.
+        train_memory, infer_memory: bytes of a process.
+        score_seconds: of a configuration (of a kernel: of all of them) in validation.
+        order_seconds: the same in inference, under all permutations.
+        device_memory: bytes on the GPU, 0 without one.
+    """
+
+    graphs: int
+    nodes: float
+    configurable: float
+    configurations: float
+    kept: float
+    preprocess_seconds: float
+    cache_bytes: float
+    preprocess_memory: int
+    step_seconds: float
+    train_memory: int
+    score_seconds: float
+    order_seconds: float
+    infer_memory: int
+    device_memory: int
+
+
+def calibrate(
+    settings: Settings,
+    root: DataRoot | None,
+    dataset: Dataset,
+    progress: Callable[[Iterable], Iterable] = iter,
+) -> list[Unit]:
+    """Measure groups of graphs, few nodes first.
+
+    Args:
+        settings: of the collection.
+        root: its raw data, or ``None`` if there are none here.
+        dataset: what the data say of themselves.
+        progress: wraps the iterator over groups.
+
+    Raises:
+        UserError: if a stage cannot run here, such as for want of memory.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        groups = sample_files(settings, root, graphs_of(settings, root), folder / "made")
+        found = []
+        for number, files in enumerate(progress(groups)):
+            own = folder / str(number)
+            found.append(_measured(settings, dataset, copy_twice(files, own / "raw"), own))
+    return sorted(found, key=lambda unit: unit.configurable)
+
+
+def _measured(settings: Settings, dataset: Dataset, files: list[Path], folder: Path) -> Unit:
+    task = {
+        "settings": described(settings),
+        "dataset": asdict(dataset),
+        "files": [str(path) for path in files],
+        "folder": str(folder),
+    }
+    values: dict[str, Any] = {}
+    for stage in STAGES:
+        line = [sys.executable, "-m", "lib.forecast.measure", json.dumps({**task, "stage": stage})]
+        done = subprocess.run(line, capture_output=True, text=True)
+        if done.returncode:
+            why = (done.stderr.strip().splitlines() or ["no reason"])[-1]
+            raise UserError(f"{stage} of {Path(files[0]).name}: {why}")
+        values |= json.loads(done.stdout.splitlines()[-1])
+    return Unit(**values)
+
+
+def measure_preprocess(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Stage 1 of the files, by one process."""
+    cache = Path(task["folder"]) / "cache"
+    about = {name: getattr(settings, name) for name in settings.cache_depends_on}
+    files = [RawFile(Path(path), "train") for path in task["files"]]
+    started = time.perf_counter()
+    table, _ = write_cache(cache, files, about, kind=settings.kind)
+    seconds = time.perf_counter() - started
+    first = table.row(0, named=True)
+    size = sum(path.stat().st_size for path in cache.iterdir())
+    return {
+        "graphs": len(table),
+        "nodes": float(table.get_column("original_nodes").mean())
+        if "original_nodes" in first
+        else float(table["nodes"].mean()),
+        "kept": float(table["nodes"].mean()),
+        "configurable": float(table["config_nodes"].mean()) if "config_nodes" in first else 0.0,
+        "configurations": float(table["original_configurations"].mean()),
+        "preprocess_seconds": seconds / len(files),
+        "cache_bytes": size / len(files),
+        "preprocess_memory": peak_memory(),
+    }
+
+
+def measure_train(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Steps of stage 2 on the cached files."""
+    training = _training(task, settings)
+    samples = _samples(training)
+    training.step(next(samples))
+    seconds = []
+    while sum(seconds) < LEAST_SECONDS or len(seconds) < LEAST_STEPS:
+        sample, started = next(samples), time.perf_counter()
+        training.step(sample)[0].item()  # read back: a GPU has finished then
+        seconds.append(time.perf_counter() - started)
+    on_device = torch.cuda.max_memory_allocated() if training.device.type == "cuda" else 0
+    return {
+        "step_seconds": float(np.median(seconds)),
+        "train_memory": peak_memory(),
+        "device_memory": on_device,
+    }
+
+
+def _samples(training: FoldTraining) -> Iterator[Any]:
+    generator = np.random.default_rng(0)
+    training.network.train()
+    while True:
+        yield from training.data.samples(training.settings, generator)
+
+
+def measure_infer(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Scores of the cached files."""
+    training = _training(task, settings)
+    network, seen = training.network.eval(), INPUTS[settings.input]
+    cache = Cache(Path(task["folder"]) / "cache")
+    graphs = [cache.graph(name) for name in cache.names("train")[:: len(SPLIT)]]
+    size, per_kernel = settings.inference_configurations, settings.kind == "tile"
+    plain, ordered = [], []
+    for graph in graphs:
+        prepared = seen.prepare(graph, settings)
+        rows = np.arange(len(graph.runtime) if per_kernel else min(len(graph.runtime), BATCHES * size))
+        seen.scores(network, prepared, size, rows[:size])  # the first call is slower
+        started = time.perf_counter()
+        seen.scores(network, prepared, size, rows)
+        plain.append((time.perf_counter() - started) / (1 if per_kernel else len(rows)))
+        if stand_for_themselves(network, settings) or len(rows) <= size:
+            ordered.append(plain[-1])
+            continue
+        orders = np.stack([np.random.default_rng(k).permutation(rows) for k in range(settings.permutations)])
+        started = time.perf_counter()
+        seen.groupings(network, prepared, orders, size)
+        ordered.append((time.perf_counter() - started) / len(rows))
+    return {
+        "score_seconds": float(np.mean(plain)),
+        "order_seconds": float(np.mean(ordered)),
+        "infer_memory": peak_memory(),
+    }
+
+
+def _training(task: dict[str, Any], settings: Settings) -> FoldTraining:
+    torch.set_num_threads(settings.threads)
+    data = load_fold(Cache(Path(task["folder"]) / "cache"), 0, settings)
+    network = new_network(lambda: network_for(settings), data, settings.seed, 0)
+    return FoldTraining(network, data, settings, 0)
+
+
+STAGES = {"preprocess": measure_preprocess, "train": measure_train, "infer": measure_infer}
+
+
+def main(text: str) -> None:
+    """Measure one stage of one task, and print what it took."""
+    task = json.loads(text)
+    given = {name: value for name, value in task["settings"].items() if name != "collection"}
+    dataset = Dataset(**task["dataset"])
+    settings = settings_for(task["settings"]["collection"], dataset, {**given, **SPLIT})
+    print(json.dumps(STAGES[task["stage"]](task, settings)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,113 @@
+"""The graphs that are measured: of the collection itself, or of a real program.
+
+Of the raw files some of few and of many configurable nodes are taken. Where there are none, the one
+real program that comes with the repository stands in: several copies of it side by side are a
+program of more nodes, and drawn layouts of its own make more configurations.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lib.files.errors import UserError
+from lib.settings import BUNDLED_TPU, Settings
+from lib.tpugraphs.npz import LayoutGraph, read_layout, write_layout
+from lib.tpugraphs.roots import DataRoot
+from lib.tpugraphs.sizes import GraphSize
+
+PROGRAM = BUNDLED_TPU / "npz" / "layout" / "xla" / "random" / "train" / "main__.10904.npz"
+KERNELS = BUNDLED_TPU / "npz" / "tile" / "xla" / "train"
+QUANTILES = (0.2, 0.6, 0.95)  # of the configurable nodes
+MOST_KERNELS = 64
+MADE = 1024  # configurations of a program that is put together
+
+
+def sample_files(
+    settings: Settings, root: DataRoot | None, graphs: Sequence[GraphSize], folder: Path
+) -> list[list[Path]]:
+    """Files to measure, in groups that go through the stages together.
+
+    Args:
+        settings: of the collection.
+        root: its raw data, or ``None``.
+        graphs: the sizes of its graphs.
+        folder: where files that are made for it go.
+
+    Raises:
+        UserError: if there is nothing to learn from.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if settings.kind == "tile":
+        return [_kernels(settings, root)]
+    labelled = sorted(one.configurable for one in graphs if one.split != "test")
+    if not labelled:
+        raise UserError(f"{settings.collection}: no graph to learn from, so nothing to measure")
+    wanted = [labelled[int(q * (len(labelled) - 1))] for q in QUANTILES]
+    if root is None:
+        return [[_put_together(folder, number)] for number in wanted]
+    files = [p for split in ("train", "valid") for p in root.files(settings.folder, split)]
+    return [[path] for path in _nearest(files, wanted)]
+
+
+def _nearest(files: Sequence[Path], wanted: Sequence[int]) -> list[Path]:
+    """The file whose configurable nodes are nearest to each number; none twice."""
+    from lib.forecast.collection import sizes_in
+
+    npz = [path for path in files if path.suffix == ".npz"]
+    sizes = {path: sizes_in(path, "train")[0].configurable for path in npz}
+    found: list[Path] = []
+    for number in wanted:
+        left = [path for path in npz if path not in found]
+        if left:
+            found.append(min(left, key=lambda path: abs(sizes[path] - number)))
+    return found
+
+
+def _kernels(settings: Settings, root: DataRoot | None) -> list[Path]:
+    files = root.files(settings.folder, "train") if root else sorted(KERNELS.glob("*.npz"))
+    step = -(-len(files) // MOST_KERNELS)
+    return files[::step]
+
+
+def _put_together(folder: Path, configurable: int) -> Path:
+    """A program of about so many configurable nodes: copies of the real one side by side."""
+    one = read_layout(PROGRAM)
+    copies = max(1, round(configurable / len(one.node_config_ids)))
+    path = folder / f"copies_{copies}.npz"
+    if not path.exists():
+        write_layout(path, side_by_side(one, copies, MADE))
+    return path
+
+
+def side_by_side(one: LayoutGraph, copies: int, configurations: int) -> LayoutGraph:
+    """A program that is several copies of another; each copy has a configuration of its own."""
+    count, rng = len(one.node_opcode), np.random.default_rng(copies)
+    starts = count * np.arange(copies)
+    rows = rng.integers(0, len(one.node_config_feat), (copies, configurations))
+    features = [one.node_config_feat[own] for own in rows]
+    runtime = sum(one.config_runtime[own] for own in rows)
+    return LayoutGraph(
+        name=f"{one.name}.{copies}",
+        node_feat=np.tile(one.node_feat, (copies, 1)),
+        node_opcode=np.tile(one.node_opcode, copies),
+        edge_index=np.concatenate([one.edge_index + start for start in starts]),
+        node_config_ids=np.concatenate([one.node_config_ids + start for start in starts]),
+        node_splits=np.append(0, np.cumsum(np.tile(np.diff(one.node_splits), copies))),
+        node_config_feat=np.concatenate(features, axis=1),
+        config_runtime=np.asarray(runtime),
+    )
+
+
+def copy_twice(files: Sequence[Path], folder: Path) -> list[Path]:
+    """The files under two names each, so that one can be learned from and the other held out."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for number, path in enumerate(files):
+        for side in "ab":
+            made.append(folder / f"{side}{number}{path.suffix}")
+            shutil.copyfile(path, made[-1])
+    return made
