@@ -76,7 +76,7 @@ stamp = $(word $(1),$(STAMPS))
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin/python
 
-.PHONY: help all everything preprocess train infer ensemble study rank submission score status report \
+.PHONY: help all everything preprocess train infer ensemble study rank plan submission score status report \
 	compare wandb-sync setup test lint clean
 
 # `## text` after a target is its line in `make help`; `##@ title` begins a group.
@@ -117,6 +117,9 @@ $(OUT)/study/study.parquet: $(MODELS) $(MEASUREMENTS) $(call planned,03_infer.py
 
 rank: | $(READY)-native  ## rank the configurations of PROGRAM=file: [CANDIDATES=file] [TOP=10]
 	@$(RUN) -m lib.infer.rank $(TO) $(FLAGS) $(call flag,CANDIDATES,candidates) $(call flag,TOP,top) $(PROGRAM)
+
+plan: | $(READY)-native  ## what the stages of COLLECTION will take here: time, memory, disk
+	@$(RUN) -m lib.forecast $(TRAIN_FLAGS) $(call flag,TTA,permutations) $(call flag,FOLDS,folds) --jobs $(JOBS)
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.submit.merge $(TO) $(call flag,DATA,data) \

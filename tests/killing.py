@@ -39,7 +39,7 @@ lib.native.available()
 
 def become(arguments, killed_at):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    taken, real = [], FoldTraining._step
+    taken, real = [], FoldTraining.step
 
     def step(self, sample):
         if len(taken) == killed_at:
@@ -47,7 +47,7 @@ def become(arguments, killed_at):
         taken.append(sample)
         return real(self, sample)
 
-    FoldTraining._step = step
+    FoldTraining.step = step
     sys.argv = arguments
     runpy.run_path(arguments[0], run_name="__main__")
 

@@ -28,7 +28,7 @@ FLOORS = (  # from the ground up
     {"inputs"},
     {"preprocess", "train", "infer", "ensemble"},
     {"submit", "report"},
-    {"study"},
+    {"study", "forecast"},
     {"collect", "cluster"},
 )
 WINGS = {"preprocess", "train", "infer", "ensemble", "collect"}

@@ -1,4 +1,4 @@
-"""How large the graphs of a collection are: of the raw files, or of official data if there are none."""
+"""How large the graphs of a collection are, by its raw files or by what official data have."""
 
 from __future__ import annotations
 
@@ -53,5 +53,3 @@ def sizes_in(path: Path, split: str) -> list[GraphSize]:
 def _size(split: str, graph: object) -> GraphSize:
     ids = getattr(graph, "node_config_ids", ())
     return GraphSize(split, len(graph.node_opcode), len(ids), len(graph.config_runtime))
-
-

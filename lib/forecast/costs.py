@@ -1,15 +1,15 @@
 """From what a few graphs took to what all of them will.
 
-A step, a score and a file take a time that grows with a graph's size. For each, the formula below is
-fitted to the measured graphs by non-negative least squares of relative errors:
+A step, a score and a file take a time that grows with a graph's size. For each, the formula below
+is fitted to the measured graphs by non-negative least squares of relative errors:
 
-    file      a (configurations x configurable nodes) + b nodes + c
+    file      a (configurations x configurable nodes) + b kept nodes + c
     step      a (kept nodes x configurations of the step) + b kept nodes + c
     score     a kept nodes + b
 
-``kept`` are the nodes that pruning keeps. Memory is fitted likewise: of a worker by what a file has, of
-training and inference by what a step has. Kernels are so small that a step and a kernel take their
-mean.
+``kept`` are the nodes that pruning keeps. Memory is fitted likewise: of a worker by what a file
+has, of training and inference by what a step has. Kernels are so small that a step and a kernel
+take their mean. A process takes a while to begin, which counts where there is little to do.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
+from lib.cache.prune import ALL
 from lib.forecast.measure import Unit
+from lib.inputs.kinds import INPUTS
 from lib.settings import Settings
 from lib.tpugraphs.sizes import GraphSize
 
-WEIGHTS_COPIES = 6  # last, best, two moments, state: what a fold writes at most at a time
-SCORE_BYTES = 11  # of a row of a score parquet, measured
-BLEND_ROWS = 2e6  # rows of scores that stage 4 blends a second, measured
-Terms = Callable[["Shape"], tuple[float, ...]]
+# Measured on parquets of 2.6 and 5.3 million rows (8 graphs of 66,000 configurations, 10
+# permutations each): bytes of a row on disk, and what reading it and taking means takes.
+SCORE_BYTES = 6.8
+BLENDED_ROWS = 1.5e6  # a second
+BLENDED_BYTES = 220  # of memory, one fold at a time
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What formulae read of a graph: nodes, kept ones, configurable ones, configurations, a step's."""
+    """What formulae read of a graph: kept nodes, configurable ones, configurations."""
 
-    nodes: float
     kept: float
     configurable: float
     configurations: float
-    batch: float
+    batch: float  # configurations of a step
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ class Forecast:
         seconds: of all that was asked for, with the jobs that were asked for.
         each: seconds of one job: a fold; of stage 1, all files by one process.
         memory: of one process.
-        device_memory: on a GPU, of one process.
         disk: of what it leaves, of all folds.
+        device_memory: on a GPU, of one process.
     """
 
     seconds: float
@@ -61,9 +63,27 @@ class Forecast:
     device_memory: float = 0.0
 
 
-FILE: Terms = lambda s: (s.configurations * s.configurable, s.nodes, 1.0)  # noqa: E731
-STEP: Terms = lambda s: (s.kept * s.batch, s.kept, 1.0)  # noqa: E731
-SCORE: Terms = lambda s: (s.kept, 1.0)  # noqa: E731
+Terms = Callable[[Shape], tuple[float, ...]]
+
+
+def of_a_file(shape: Shape) -> tuple[float, ...]:
+    """What reading and caching a file grows with."""
+    return shape.configurations * shape.configurable, shape.kept, 1.0
+
+
+def of_a_step(shape: Shape) -> tuple[float, ...]:
+    """What a step of training grows with."""
+    return shape.kept * shape.batch, shape.kept, 1.0
+
+
+def of_a_score(shape: Shape) -> tuple[float, ...]:
+    """What scoring a configuration grows with."""
+    return shape.kept, 1.0
+
+
+def constant(shape: Shape) -> tuple[float, ...]:
+    """What does not grow."""
+    return (1.0,)
 
 
 def fitted(
@@ -77,11 +97,89 @@ def fitted(
         terms: of the formula.
     """
     rows = np.array([terms(shape) for shape in shapes])
-    known = np.asarray(values, np.float64)
-    scale = rows.max(0)
+    known = np.maximum(np.asarray(values, np.float64), 1e-9)
+    scale = np.maximum(rows.max(0), 1e-9)
     found, _ = nnls(rows / scale / known[:, None], np.ones(len(known)))
     coefficients = found / scale
     return lambda shape: float(np.dot(coefficients, terms(shape)))
+
+
+class Costs:
+    """The formulae of a collection and a model, fitted.
+
+    Args:
+        units: what was measured.
+        settings: of the collection.
+    """
+
+    def __init__(self, units: Sequence[Unit], settings: Settings):
+        self.settings, self.kernels = settings, settings.kind == "tile"
+        self.ratio = float(np.mean([unit.kept / max(1.0, unit.configurable) for unit in units]))
+        shapes = [self._shape(u.kept, u.configurable, u.configurations) for u in units]
+
+        def fit(name: str, terms: Terms) -> Callable[[Shape], float]:
+            values = [getattr(unit, name) for unit in units]
+            return fitted(shapes, values, constant if self.kernels else terms)
+
+        self.file = fit("preprocess_seconds", of_a_file)
+        self.file_memory = fit("preprocess_memory", of_a_file)
+        self.cache_bytes = fit("cache_bytes", of_a_file)
+        self.step = fit("step_seconds", of_a_step)
+        self.step_memory = fit("train_memory", of_a_step)
+        self.score = fit("score_seconds", of_a_score)
+        self.ordered = fit("order_seconds", of_a_score)
+        self.score_memory = fit("infer_memory", of_a_step)
+        on_gpu = any(unit.device_memory for unit in units)
+        self.device_memory = fit("device_memory", of_a_step) if on_gpu else lambda shape: 0.0
+        self.files_start = max(unit.files_start_seconds for unit in units)
+        self.start = max(unit.start_seconds for unit in units)
+        self.weight_bytes = units[0].weight_bytes
+
+    def shape(self, one: GraphSize) -> Shape:
+        """Of a graph whose pruned size nobody knows yet."""
+        kept = min(one.nodes, self.ratio * one.configurable)
+        if getattr(self.settings, "hops", None) == ALL or self.kernels:
+            kept = one.nodes
+        return self._shape(kept, one.configurable, one.configurations)
+
+    def _shape(self, kept: float, configurable: float, count: float) -> Shape:
+        return Shape(kept, configurable, count, min(count, self.settings.configurations))
+
+    def fold_seconds(self, shapes: Sequence[Shape]) -> float:
+        """Of training one fold, (labelled) graphs dealt to it and held out in proportion."""
+        s = self.settings
+        held = 1 / s.folds_total
+        steps = sum(map(self.step, shapes)) * (1 - held)
+        if self.kernels:
+            steps /= s.kernels
+        sampled, whole = (
+            held * sum(self._scored(self.score, shape, most) for shape in shapes)
+            for most in (s.validation_configurations, math.inf)
+        )
+        last = whole if sampled < whole else 0.0
+        return s.epochs * (steps + sampled / s.validate_every) + last
+
+    def scoring_seconds(self, shapes: Sequence[Shape]) -> float:
+        """Of scoring graphs under all permutations."""
+        return sum(self._scored(self.ordered, shape, math.inf) for shape in shapes)
+
+    def _scored(self, each: Callable[[Shape], float], shape: Shape, most: float) -> float:
+        return each(shape) * (1 if self.kernels else min(shape.configurations, most))
+
+    def files(self, shapes: Sequence[Shape], jobs: int) -> Forecast:
+        """Of stage 1: every file, several at a time."""
+        seconds = sum(map(self.file, shapes))
+        return Forecast(
+            seconds=self.files_start + seconds / max(1, min(jobs, len(shapes))),
+            each=self.files_start + seconds,
+            memory=max(map(self.file_memory, shapes), default=0.0),
+            disk=sum(map(self.cache_bytes, shapes)),
+        )
+
+    @property
+    def orders(self) -> int:
+        """Rows that stage 3 writes of a configuration."""
+        return 1 if INPUTS[self.settings.input].groupings is None else self.settings.permutations
 
 
 def forecast(
@@ -93,29 +191,42 @@ def forecast(
         graphs: of the collection.
         units: what was measured.
         settings: of the collection.
-        folds: that are trained, in turn, ``jobs`` at a time.
-        jobs: processes at a time; that they slow each other is not reckoned with.
+        folds: that are trained, ``jobs`` at a time.
+        jobs: processes at a time; that they slow each other down is not reckoned with.
     """
-    ratio = np.mean([unit.kept / max(1.0, unit.configurable) for unit in units])
-    shapes = [_shape(one, ratio, settings) for one in graphs]
-    reckon = _Reckoning(units, settings)
+    costs = Costs(units, settings)
+    every = [costs.shape(one) for one in graphs]
+    labelled = [shape for one, shape in zip(graphs, every, strict=True) if one.split != "test"]
+    test = [shape for one, shape in zip(graphs, every, strict=True) if one.split == "test"]
+    held = 1.0 if settings.score_training else 1 / settings.folds_total
+    train = costs.start + costs.fold_seconds(labelled)
+    infer = costs.start + costs.scoring_seconds(test) + held * costs.scoring_seconds(labelled)
+    rows = sum(s.configurations for s in test) + held * sum(s.configurations for s in labelled)
+    rows *= costs.orders
     rounds = math.ceil(folds / jobs)
-    files = sum(map(reckon.file, shapes))
-    train, infer = reckon.train(graphs, shapes), reckon.infer(graphs, shapes)
-    rows = reckon.score_rows(graphs)
-    fold = Forecast(
-        rounds * train, train, reckon.train_memory(shapes), folds * reckon.weight_bytes(),
-        max(unit.device_memory for unit in units),
-    )  # fmt: skip
-    blended = rows * min(folds, settings.best_folds) / BLEND_ROWS
+
+    def largest(formula: Callable[[Shape], float]) -> float:
+        return max(map(formula, every), default=0.0)
+
     return {
-        "preprocess": Forecast(
-            files / min(jobs, len(shapes)), files, max(map(reckon.file_memory, shapes)),
-            sum(map(reckon.cache_bytes, shapes)),
+        "preprocess": costs.files(every, jobs),
+        "train": Forecast(
+            seconds=rounds * train,
+            each=train,
+            memory=largest(costs.step_memory),
+            disk=folds * costs.weight_bytes,
+            device_memory=largest(costs.device_memory),
         ),
-        "train": fold,
         "infer": Forecast(
-            rounds * infer, infer, reckon.infer_memory(shapes), folds * rows * SCORE_BYTES
+            seconds=rounds * infer,
+            each=infer,
+            memory=largest(costs.score_memory),
+            disk=folds * rows * SCORE_BYTES,
         ),
-        "ensemble": Forecast(blended, blended, 16.0 * rows * folds, 0.0),
-    }  # fmt: skip
+        "ensemble": Forecast(
+            seconds=rows * folds / BLENDED_ROWS,
+            each=rows * folds / BLENDED_ROWS,
+            memory=BLENDED_BYTES * rows,
+            disk=0.0,
+        ),
+    }

@@ -26,8 +26,7 @@ from lib.forecast.collection import graphs_of
 from lib.forecast.samples import copy_twice, sample_files
 from lib.infer.scores import stand_for_themselves
 from lib.inputs.kinds import INPUTS, network_for
-from lib.preprocess.collection import RawFile, write_cache
-from lib.runs.stage import peak_memory
+from lib.runs.stage import peak_memory, process_seconds
 from lib.settings import Settings, described, settings_for
 from lib.tpugraphs.dataset import Dataset
 from lib.tpugraphs.roots import DataRoot
@@ -36,7 +35,13 @@ from lib.train.loop import FoldTraining, new_network
 
 LEAST_SECONDS = 2.0  # that steps are timed for, ...
 LEAST_STEPS = 2  # ... and how many at the least, after one that is not
+KEPT_WEIGHTS = 2  # the last and the best
 BATCHES = 2  # of configurations that scoring is timed on
+MODULES = {  # that measure a stage; of the first one, which works without torch
+    "preprocess": "lib.forecast.files",
+    "train": "lib.forecast.measure",
+    "infer": "lib.forecast.measure",
+}
 SPLIT = {"folds_total": 2, "keep_together": "graph"}
 
 
@@ -46,8 +51,9 @@ class Unit:
 
     Attributes:
         graphs: how many.
-        nodes, configurable, configurations: of a graph.
+        configurable, configurations: of a graph.
         kept: nodes of a graph in the cache.
+        files_start_seconds, start_seconds: before the first file, or step, in a process.
         preprocess_seconds, cache_bytes: of a graph.
         preprocess_memory: bytes of a worker.
         step_seconds: of a step of training.
@@ -55,13 +61,15 @@ class Unit:
         score_seconds: of a configuration (of a kernel: of all of them) in validation.
         order_seconds: the same in inference, under all permutations.
         device_memory: bytes on the GPU, 0 without one.
+        weight_bytes: of what a fold leaves.
     """
 
     graphs: int
-    nodes: float
     configurable: float
     configurations: float
     kept: float
+    files_start_seconds: float
+    start_seconds: float
     preprocess_seconds: float
     cache_bytes: float
     preprocess_memory: int
@@ -71,6 +79,7 @@ class Unit:
     order_seconds: float
     infer_memory: int
     device_memory: int
+    weight_bytes: int
 
 
 def calibrate(
@@ -108,8 +117,8 @@ def _measured(settings: Settings, dataset: Dataset, files: list[Path], folder: P
         "folder": str(folder),
     }
     values: dict[str, Any] = {}
-    for stage in STAGES:
-        line = [sys.executable, "-m", "lib.forecast.measure", json.dumps({**task, "stage": stage})]
+    for stage, module in MODULES.items():
+        line = [sys.executable, "-m", module, json.dumps({**task, "stage": stage})]
         done = subprocess.run(line, capture_output=True, text=True)
         if done.returncode:
             why = (done.stderr.strip().splitlines() or ["no reason"])[-1]
@@ -118,33 +127,10 @@ def _measured(settings: Settings, dataset: Dataset, files: list[Path], folder: P
     return Unit(**values)
 
 
-def measure_preprocess(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Stage 1 of the files, by one process."""
-    cache = Path(task["folder"]) / "cache"
-    about = {name: getattr(settings, name) for name in settings.cache_depends_on}
-    files = [RawFile(Path(path), "train") for path in task["files"]]
-    started = time.perf_counter()
-    table, _ = write_cache(cache, files, about, kind=settings.kind)
-    seconds = time.perf_counter() - started
-    first = table.row(0, named=True)
-    size = sum(path.stat().st_size for path in cache.iterdir())
-    return {
-        "graphs": len(table),
-        "nodes": float(table.get_column("original_nodes").mean())
-        if "original_nodes" in first
-        else float(table["nodes"].mean()),
-        "kept": float(table["nodes"].mean()),
-        "configurable": float(table["config_nodes"].mean()) if "config_nodes" in first else 0.0,
-        "configurations": float(table["original_configurations"].mean()),
-        "preprocess_seconds": seconds / len(files),
-        "cache_bytes": size / len(files),
-        "preprocess_memory": peak_memory(),
-    }
-
-
 def measure_train(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Steps of stage 2 on the cached files."""
-    training = _training(task, settings)
+    began, training = process_seconds(), _training(task, settings)
+    training.data.begin(Path(task["folder"]) / "state", "plan", 0)
     samples = _samples(training)
     training.step(next(samples))
     seconds = []
@@ -157,6 +143,8 @@ def measure_train(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
         "step_seconds": float(np.median(seconds)),
         "train_memory": peak_memory(),
         "device_memory": on_device,
+        "start_seconds": began,
+        "weight_bytes": KEPT_WEIGHTS * sum(p.nbytes for p in training.network.parameters()),
     }
 
 
@@ -177,7 +165,8 @@ def measure_infer(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
     plain, ordered = [], []
     for graph in graphs:
         prepared = seen.prepare(graph, settings)
-        rows = np.arange(len(graph.runtime) if per_kernel else min(len(graph.runtime), BATCHES * size))
+        count = len(graph.runtime)
+        rows = np.arange(count if per_kernel else min(count, BATCHES * size))
         seen.scores(network, prepared, size, rows[:size])  # the first call is slower
         started = time.perf_counter()
         seen.scores(network, prepared, size, rows)
@@ -185,9 +174,9 @@ def measure_infer(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
         if stand_for_themselves(network, settings) or len(rows) <= size:
             ordered.append(plain[-1])
             continue
-        orders = np.stack([np.random.default_rng(k).permutation(rows) for k in range(settings.permutations)])
+        orders = [np.random.default_rng(k).permutation(rows) for k in range(settings.permutations)]
         started = time.perf_counter()
-        seen.groupings(network, prepared, orders, size)
+        seen.groupings(network, prepared, np.stack(orders), size)
         ordered.append((time.perf_counter() - started) / len(rows))
     return {
         "score_seconds": float(np.mean(plain)),
@@ -203,7 +192,7 @@ def _training(task: dict[str, Any], settings: Settings) -> FoldTraining:
     return FoldTraining(network, data, settings, 0)
 
 
-STAGES = {"preprocess": measure_preprocess, "train": measure_train, "infer": measure_infer}
+STAGES = {"train": measure_train, "infer": measure_infer}
 
 
 def main(text: str) -> None:

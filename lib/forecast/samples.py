@@ -23,7 +23,7 @@ PROGRAM = BUNDLED_TPU / "npz" / "layout" / "xla" / "random" / "train" / "main__.
 KERNELS = BUNDLED_TPU / "npz" / "tile" / "xla" / "train"
 QUANTILES = (0.2, 0.6, 0.95)  # of the configurable nodes
 MOST_KERNELS = 64
-MADE = 1024  # configurations of a program that is put together
+MADE = (8192, 1024, 3072)  # configurations of the programs that are put together, in turn
 
 
 def sample_files(
@@ -48,7 +48,7 @@ def sample_files(
         raise UserError(f"{settings.collection}: no graph to learn from, so nothing to measure")
     wanted = [labelled[int(q * (len(labelled) - 1))] for q in QUANTILES]
     if root is None:
-        return [[_put_together(folder, number)] for number in wanted]
+        return [[_put_together(folder, *each)] for each in zip(wanted, MADE, strict=True)]
     files = [p for split in ("train", "valid") for p in root.files(settings.folder, split)]
     return [[path] for path in _nearest(files, wanted)]
 
@@ -73,13 +73,13 @@ def _kernels(settings: Settings, root: DataRoot | None) -> list[Path]:
     return files[::step]
 
 
-def _put_together(folder: Path, configurable: int) -> Path:
+def _put_together(folder: Path, configurable: int, configurations: int) -> Path:
     """A program of about so many configurable nodes: copies of the real one side by side."""
     one = read_layout(PROGRAM)
     copies = max(1, round(configurable / len(one.node_config_ids)))
     path = folder / f"copies_{copies}.npz"
     if not path.exists():
-        write_layout(path, side_by_side(one, copies, MADE))
+        write_layout(path, side_by_side(one, copies, configurations))
     return path
 
 

@@ -95,7 +95,7 @@ class FoldTraining:
         left = range(self._steps_done(epoch), self.steps)
         for step, sample in zip(left, samples, strict=False):
             rate = self._set_learning_rate(step)
-            loss, norm = self._step(sample)
+            loss, norm = self.step(sample)
             losses.append(loss)
             norms.append(norm)
             configurations += sample.size
@@ -127,7 +127,7 @@ class FoldTraining:
         """Passes over the training graphs at the end of an epoch, in the setting's own type."""
         return type(self.settings.epochs)(min(epochs, self.settings.epochs))
 
-    def _step(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
+    def step(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
         """One optimizer step; returns (loss, gradient norm), on the network's device.
 
         Nothing is read back here, so that a GPU is never waited for.

@@ -9,8 +9,8 @@ Graphs are as many, and have as many nodes, configurable nodes and configuration
 layouts and runtimes mean nothing, so that nothing is said of ranking. Files are compressed least,
 which costs stage 1 the same as numpy's own.
 
-Then the plan is made from the files, and after it the stages run: 1 on all files, 2 on fold 0 for one
-epoch, 3 on its graphs. Each line has what was measured beside what the plan said of it.
+Then the plan is made from the files, and after it the stages run: 1 on all files, 2 on fold 0 for
+one epoch, 3 on its graphs. Each line has what was measured beside what the plan said of it.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def run_stage(stage: str, settings: Settings, flags: list[str]) -> float:
 
 def measured(stage: str, outputs: Path, settings: Settings) -> dict[str, float]:
     """Seconds and peak memory of a stage's last run, and bytes of what it left."""
-    fold = None if stage == "1" else 0
-    record = json.loads(record_path(outputs, STAGES[stage], settings, fold).read_text())
+    part = STAGES[stage] if stage == "1" else f"{STAGES[stage]}_0"
+    record = json.loads(record_path(outputs, part, settings).read_text())
     left = {
         "1": outputs / settings.cache,
         "2": outputs / settings.results / "fold_0",
@@ -139,7 +139,7 @@ def rehearse(args: argparse.Namespace, folder: Path) -> None:
     data = root_of(args.collection, root)
     settings = settings_for(args.collection, data.dataset, given)
     works = graphs_of(settings, data)
-    units = calibrate(settings, data)
+    units = calibrate(settings, data, data.dataset)
     said = forecast(works, units, settings, folds=1, jobs=args.jobs)
     flags = ["--collection", args.collection, "--data", str(root), "--outputs", str(outputs)]
     for name, value in given.items():

@@ -253,13 +253,13 @@ def test_the_best_epochs_weights_are_kept(data, tmp_path):
 
 
 def test_every_epoch_samples_anew(data, tmp_path, monkeypatch):
-    sampled, real = [], FoldTraining._step
+    sampled, real = [], FoldTraining.step
 
     def step(self, sample):
         sampled.append(tuple(sample.runtimes[0].tolist()))
         return real(self, sample)
 
-    monkeypatch.setattr(FoldTraining, "_step", step)
+    monkeypatch.setattr(FoldTraining, "step", step)
     finished(data, tmp_path / "state", epochs=3)
     assert len(set(sampled)) == len(sampled) == 3 * len(data.train)
 

@@ -1,0 +1,111 @@
+"""From a few measured graphs to all of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.forecast.costs import Costs, Shape, fitted, forecast, of_a_file, of_a_score, of_a_step
+from lib.forecast.measure import Unit
+from lib.settings import settings_for
+from lib.tpugraphs.dataset import TPUGRAPHS
+from lib.tpugraphs.sizes import GraphSize, official_graphs
+
+SETTINGS = settings_for("layout-xla-default", TPUGRAPHS, {})
+RATE, STEP, SCORE, RATIO = 1e-7, 4e-6, 1e-6, 4  # seconds a cell, a (node, configuration), a node
+
+
+def unit(configurable: int, configurations: int) -> Unit:
+    """A graph on a machine whose times are known."""
+    kept = RATIO * configurable
+    batch = min(configurations, SETTINGS.configurations)
+    return Unit(
+        graphs=2,
+        configurable=configurable,
+        configurations=configurations,
+        kept=kept,
+        files_start_seconds=0.0,
+        start_seconds=0.0,
+        preprocess_seconds=RATE * configurable * configurations,
+        cache_bytes=configurable * configurations,
+        preprocess_memory=10**8 + configurable * configurations,
+        step_seconds=STEP * kept * batch,
+        train_memory=10**8 + 1000 * kept * batch,
+        score_seconds=SCORE * kept,
+        order_seconds=5 * SCORE * kept,
+        infer_memory=10**8,
+        device_memory=0,
+        weight_bytes=1000,
+    )
+
+
+UNITS = [unit(20, 8000), unit(300, 1000), unit(900, 3000)]
+GRAPHS = [
+    *(GraphSize("train", 5000, k, c) for k, c in ((100, 4000), (200, 900), (400, 20_000))),
+    GraphSize("valid", 5000, 50, 7000),
+    GraphSize("test", 5000, 250, 6000),
+]
+
+
+@given(
+    st.lists(st.floats(0, 1e3), min_size=3, max_size=3),
+    st.sampled_from([of_a_file, of_a_step, of_a_score]),
+)
+def test_a_formula_is_found_again(coefficients, terms):
+    shapes = [Shape(10, 3, 1000, 64), Shape(500, 90, 20, 20), Shape(2000, 700, 300, 64)]
+    wanted = [0.01 + np.dot(coefficients[: len(terms(s))], terms(s)) for s in shapes]
+    found = fitted(shapes, wanted, terms)
+    for shape, value in zip(shapes, wanted, strict=True):
+        assert found(shape) >= 0
+        assert found(shape) == pytest.approx(value, rel=0.05)
+
+
+def test_every_stage_of_a_machine_whose_times_are_known():
+    said = forecast(GRAPHS, UNITS, SETTINGS, folds=4, jobs=2)
+    files = sum(RATE * one.configurable * one.configurations for one in GRAPHS)
+    assert said["preprocess"].each == pytest.approx(files)
+    assert said["preprocess"].seconds == pytest.approx(files / 2)
+    assert said["preprocess"].disk == pytest.approx(files / RATE)
+    labelled, held = [one for one in GRAPHS if one.split != "test"], 1 / SETTINGS.folds_total
+    step = sum(STEP * RATIO * one.configurable * 64 for one in labelled) * (1 - held)
+    some, every = (
+        held
+        * sum(SCORE * RATIO * one.configurable * min(most, one.configurations) for one in labelled)
+        for most in (SETTINGS.validation_configurations, 10**9)
+    )
+    fold = SETTINGS.epochs * (step + some / SETTINGS.validate_every) + every
+    assert said["train"].each == pytest.approx(fold)
+    assert said["train"].seconds == pytest.approx(2 * fold)  # four folds, two at a time
+    assert said["train"].disk == 4 * 1000
+    test = 5 * SCORE * RATIO * 250 * 6000
+    assert said["infer"].each == pytest.approx(test + 5 * every)
+
+
+def test_memory_is_that_of_the_largest_graph():
+    said = forecast(GRAPHS, UNITS, SETTINGS, folds=1, jobs=1)
+    assert said["train"].memory == pytest.approx(1e8 + 1000 * RATIO * 400 * 64)
+    assert said["preprocess"].memory == pytest.approx(1e8 + 400 * 20_000)
+    assert said["train"].device_memory == 0
+    on_gpu = [replace(one, device_memory=one.train_memory) for one in UNITS]
+    gpu = forecast(GRAPHS, on_gpu, SETTINGS, folds=1, jobs=1)
+    assert gpu["train"].device_memory == pytest.approx(said["train"].memory)
+
+
+def test_whole_graphs_keep_every_node():
+    whole = settings_for("layout-xla-default", TPUGRAPHS, {"model": "tgraph-plus"})
+    assert Costs(UNITS, whole).shape(GRAPHS[0]).kept == 5000
+    assert Costs(UNITS, SETTINGS).shape(GRAPHS[0]).kept == RATIO * 100
+
+
+def test_more_of_anything_takes_no_less():
+    few, many = (
+        forecast(official_graphs("layout-xla-default", share), UNITS, SETTINGS, 5, 1)
+        for share in (0.2, 1.0)
+    )
+    for stage in few:
+        assert few[stage].seconds <= many[stage].seconds
+        assert few[stage].disk <= many[stage].disk
