@@ -172,7 +172,7 @@ class Costs:
         return Forecast(
             seconds=self.files_start + seconds / max(1, min(jobs, len(shapes))),
             each=self.files_start + seconds,
-            memory=max(map(self.file_memory, shapes), default=0.0),
+            memory=_most(self.file_memory, shapes),
             disk=sum(map(self.cache_bytes, shapes)),
         )
 
@@ -205,28 +205,30 @@ def forecast(
     rows *= costs.orders
     rounds = math.ceil(folds / jobs)
 
-    def largest(formula: Callable[[Shape], float]) -> float:
-        return max(map(formula, every), default=0.0)
-
     return {
         "preprocess": costs.files(every, jobs),
         "train": Forecast(
             seconds=rounds * train,
             each=train,
-            memory=largest(costs.step_memory),
+            memory=_most(costs.step_memory, every),
             disk=folds * costs.weight_bytes,
-            device_memory=largest(costs.device_memory),
+            device_memory=_most(costs.device_memory, every),
         ),
         "infer": Forecast(
             seconds=rounds * infer,
             each=infer,
-            memory=largest(costs.score_memory),
+            memory=_most(costs.score_memory, every),
             disk=folds * rows * SCORE_BYTES,
         ),
-        "ensemble": Forecast(
-            seconds=rows * folds / BLENDED_ROWS,
-            each=rows * folds / BLENDED_ROWS,
-            memory=BLENDED_BYTES * rows,
-            disk=0.0,
-        ),
+        "ensemble": _blending(rows, folds),
     }
+
+
+def _blending(rows: float, folds: int) -> Forecast:
+    """Of stage 4, which reads so many rows of each fold."""
+    seconds = rows * folds / BLENDED_ROWS
+    return Forecast(seconds, seconds, memory=BLENDED_BYTES * rows, disk=0.0)
+
+
+def _most(formula: Callable[[Shape], float], shapes: Sequence[Shape]) -> float:
+    return max(map(formula, shapes), default=0.0)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 from lib.forecast.__main__ import main
 from lib.forecast.collection import graphs_of, sizes_in
-from lib.forecast.samples import PROGRAM, side_by_side
-from lib.settings import root_of, settings_for
+from lib.forecast.costs import forecast
+from lib.forecast.files import measure_files
+from lib.forecast.measure import STAGES as MEASURES
+from lib.forecast.measure import Unit
+from lib.forecast.samples import PROGRAM, copy_twice, sample_files, side_by_side
+from lib.settings import described, root_of, settings_for
 from lib.tpugraphs.npz import read_layout, write_layout
 from lib.tpugraphs.sizes import GraphSize
 from tests.builders import COLLECTION
@@ -31,20 +37,37 @@ def data(tmp_path_factory):
 
 
 @pytest.mark.parametrize("model", ["tgraph", "tgraph-plus", "gst"])
-def test_a_plan_of_ones_own_layouts(data, model):
-    flags = ["--data", data, "--collection", COLLECTION, "--model", model, "--channels", 16]
-    said = call(main, *flags, "--folds", 2, "--jobs", 1, "--epochs", 3)
-    assert said.returncode == 0, said.stderr
-    rows = said.stdout.splitlines()
-    assert [row.partition("   ")[0].strip() for row in rows[1:5]] == list(STAGES)
-    assert rows[-1].startswith(f"plan: {model} on 5 graphs of {data}: ")
-    assert rows[-1].endswith("2 folds of 3 epochs; measured on 3 samples")
+def test_layouts_are_measured_and_reckoned_with(data, model, tmp_path):
+    """In this process, which is quicker; a plan of kernels has processes of its own, below."""
+    given = {"model": model, "channels": 16, "folds_total": 2, "keep_together": "graph"}
+    root = root_of(COLLECTION, data)
+    settings = settings_for(COLLECTION, root.dataset, given)
+    graphs = graphs_of(settings, root)
+    groups = sample_files(settings, root, graphs, tmp_path)
+    assert len(groups) == 3
+    raw = copy_twice(groups[0], tmp_path / "raw")
+    task = {"settings": described(settings), "dataset": asdict(root.dataset)}
+    task |= {"files": [str(path) for path in raw], "folder": str(tmp_path)}
+    found = measure_files(task)
+    for measure in MEASURES.values():
+        found |= measure(task, settings)
+    unit = Unit(**found)
+    assert (unit.configurable, unit.configurations) == (6, 20)
+    assert unit.kept <= 30
+    for value in (unit.preprocess_seconds, unit.step_seconds, unit.score_seconds):
+        assert 0 < value < 60
+    said = forecast(graphs, [unit], settings, folds=2, jobs=1)
+    assert list(said) == [row.partition(" ")[2] for row in STAGES]
+    assert said["train"].each > settings.epochs * unit.step_seconds
 
 
 def test_a_plan_of_kernels(data):
     said = call(main, "--data", data, "--collection", "tile-xla", "--channels", 16, "--jobs", 1)
     assert said.returncode == 0, said.stderr
-    assert "plan: tile on 6 graphs of" in said.stdout
+    rows = said.stdout.splitlines()
+    assert [row.partition("   ")[0].strip() for row in rows[1:5]] == list(STAGES)
+    assert rows[-1].startswith(f"plan: tile on 6 graphs of {data}: ")
+    assert rows[-1].endswith("5 folds of 60 epochs; measured on 1 samples")
 
 
 def test_what_cannot_be_planned_is_one_line(tmp_path):
