@@ -1,0 +1,248 @@
+"""How well latencies of unseen tensor programs are predicted, by the models and by rivals.
+
+    .venv/bin/python -m tests.bench.programs [--data ROOT] [--seeds 3] [--variants NAME ...]
+    .venv/bin/python -m tests.bench.programs --speed
+
+Every variant learns from the same programs, is given the same ones for validation, and predicts the
+same test: with ``networks``, six whole networks with all their tasks; with ``random``, a tenth of
+the other programs. One training, no blend of folds. Another seed deals other folds, and draws other
+weights. Every rival but the paper's model has a factor that is fitted on validation programs, as
+CDMPP+ has.
+
+What was measured is kept in ``programs.parquet`` beside this file, a line a (variant, split, seed,
+task) and one for all pairs of a run (task ``all``); what is there is not run again. Move it away
+when data or models have changed. ``--print`` runs nothing. Errors are standard errors over seeds;
+differences are paired by task, means over seeds, with a permutation test over tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import torch
+
+from lib.cache.reader import Cache
+from lib.files.artifacts import atomic_file
+from lib.files.terminal import table
+from lib.inputs.kinds import network_for
+from lib.inputs.programs import (
+    device_features,
+    devices_of,
+    load_programs,
+    pair_predictions,
+    predict,
+)
+from lib.preprocess.collection import RawFile, write_cache
+from lib.ranking.latency import (
+    LATENCY_METRICS,
+    Predicted,
+    measure_groups,
+    measure_task,
+)
+from lib.ranking.programs import Chosen, sides_of_fold
+from lib.report.statistics import p_text, paired
+from lib.settings import MODELS, PROGRAMS, ProgramSettings
+from lib.tensorir.records import read_programs
+from lib.train.boosted import FOLDS
+from lib.train.loop import FoldTraining, new_network
+from tests.bench.recursive import Trees
+from tests.bench.rivals import RIVALS, VARIANTS, Case, lstm_of, lstm_step
+
+SPLITS = ("networks", "random")
+KEYS = [one.key for one in LATENCY_METRICS]
+MEASURED = (*KEYS, "task_mean_mape", "noise_mape")
+SCHEMA = {
+    **dict.fromkeys(("variant", "split"), pl.String),
+    "seed": pl.Int64,
+    "task": pl.String,
+    **dict.fromkeys((*MEASURED, "seconds"), pl.Float64),
+}
+ALL = "all"
+
+
+def cache_of(root: Path, folder: Path) -> Cache:
+    """The cache of a dataset."""
+    files = [RawFile(root / "dataset.json", "train")]
+    write_cache(folder / "cache", files, {"collection": "programs-cpu"}, kind="programs")
+    return Cache(folder / "cache")
+
+
+def case_of(cache: Cache, trees: Trees, split: str, seed: int) -> tuple[Case, Chosen]:
+    """What every variant learns from and predicts, and which programs the test has."""
+    settings = ProgramSettings("programs-cpu", split=split, seed=seed)
+    sides = sides_of_fold(cache, 0, settings)
+    devices = device_features(devices_of(cache))
+    parts = {side: load_programs(cache, chosen) for side, chosen in sides.items()}
+    rows = {side: _rows(cache, chosen) for side, chosen in sides.items()}
+    return Case(**parts, rows=rows, devices=devices, trees=trees, seed=seed, split=split), sides[
+        "test"
+    ]
+
+
+def _rows(cache: Cache, chosen: Chosen) -> np.ndarray:
+    """Rows of the dataset's table of each distinct program, as :func:`load_programs` has them."""
+    found = []
+    for name, own in chosen.items():
+        task = cache.graph(name)
+        first = np.unique(task.original[own], return_index=True)[1]
+        found.append(task.program[np.flatnonzero(own)[first]])
+    return np.concatenate(found)
+
+
+def measured(cache: Cache, test: Chosen, predicted: np.ndarray) -> list[dict[str, object]]:
+    """A row a task, and one for all pairs."""
+    rows, every, first = [], [], 0
+    for name, own in test.items():
+        task = cache.graph(name)
+        distinct = np.unique(task.original[own])
+        part, first = predicted[first : first + len(distinct)], first + len(distinct)
+        task = task.restricted(own)
+        seconds = np.exp(pair_predictions(task, distinct, part))
+        rows.append({"task": name, **measure_task(seconds, task.seconds, task)})
+        every.append(Predicted(task, seconds))
+    names = [one["name"] for one in cache.manifest["devices"]]
+    whole = dict(measure_groups(every, names)["all"]["all"])
+    rows.append({"task": ALL, **{key: whole[key] for key in MEASURED if key in whole}})
+    return rows
+
+
+def run(cache: Cache, trees: Trees, variant: str, split: str, seed: int) -> pl.DataFrame:
+    """Train and measure one."""
+    case, test = case_of(cache, trees, split, seed)
+    started = time.perf_counter()
+    predicted = VARIANTS[variant](case)
+    about = {"variant": variant, "split": split, "seed": seed}
+    about["seconds"] = time.perf_counter() - started
+    rows = [{**about, **row} for row in measured(cache, test, predicted)]
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+def accuracy_table(found: pl.DataFrame, split: str) -> str:
+    """A row a variant: numbers over all pairs, means over seeds with their errors."""
+    rows = []
+    own = found.filter(split=split, task=ALL)
+    for variant in VARIANTS:
+        runs = own.filter(variant=variant)
+        if len(runs):
+            cells = [_cell(runs[one.key].to_numpy(), one.plain) for one in LATENCY_METRICS]
+            rows.append([variant, *cells, f"{runs['seconds'].mean():.0f} s"])
+    tasks = found.filter(split=split, variant="cdmpp-plus").filter(pl.col("task") != ALL)
+    for key, name in (("task_mean_mape", "the task's mean"), ("noise_mape", "noise floor")):
+        value = tasks[key].drop_nulls().mean()
+        if value is not None:
+            rows.append([name, f"{value:.1%}", *[""] * len(LATENCY_METRICS)])
+    heads = [split, *(one.heading for one in LATENCY_METRICS), "training"]
+    return table(rows, heads)
+
+
+def _cell(values: np.ndarray, text) -> str:
+    if len(values) < 2:
+        return text(float(values.mean()))
+    return f"{text(float(values.mean()))} ± {text(float(values.std(ddof=1) / len(values) ** 0.5))}"
+
+
+def differences(found: pl.DataFrame, split: str, against: str = "cdmpp-plus") -> str:
+    """Each variant's MAPE of a task less that of one, paired by task."""
+    means = found.filter(split=split).filter(pl.col("task") != ALL)
+    means = means.group_by("variant", "task").agg(pl.col("mape").mean()).sort("task")
+    base, rows = means.filter(variant=against), []
+    for variant in [one for one in VARIANTS if one != against]:
+        both = base.join(means.filter(variant=variant), on="task")
+        if len(both):
+            test = paired(both["mape"].to_list(), both["mape_right"].to_list(), False)
+            gap = f"{test.difference.value:+.1%} ± {test.difference.error:.1%}"
+            rows.append([variant, gap, p_text(test.permutation), f"{test.losses} of {len(both)}"])
+    return table(rows, [f"{split}, less {against}", "MAPE of a task", "permutation", "worse on"])
+
+
+def speed(cache: Cache, trees: Trees, seconds: float = 10.0) -> str:
+    """Training throughput on one core, and how long 1,000 programs take."""
+    case, _ = case_of(cache, trees, "networks", 0)
+    lines = []
+    made, optimizer = lstm_of(case)
+    started, seen = time.perf_counter(), 0
+    for own in case.trees.batches(case.rows["train"], 256, np.random.default_rng(0)):
+        lstm_step(made, optimizer, case, own)
+        seen += len(own)
+        if time.perf_counter() - started > seconds:
+            break
+    base = seen / (time.perf_counter() - started)
+    lines.append(f"recursive LSTM: {base:,.0f} programs a second in training")
+    for model in MODELS["programs"]:
+        chosen = MODELS["programs"][model]("programs-cpu")
+        data = FOLDS[model](case.train, case.valid, case.devices, chosen)
+        network = new_network(lambda c=chosen: network_for(c), data, 0, 0)
+        rate = _rate(FoldTraining(network, data, chosen, 0), seconds)
+        lines.append(f"{model}: {rate:,.0f}, {rate / base:.1f} times as many")
+        some = load_programs(cache, _first(cache, 1000))
+        times = []
+        for _ in range(7):
+            started = time.perf_counter()
+            predict(network.eval(), some, case.devices, 4096)
+            times.append(time.perf_counter() - started)
+        lines.append(f"  {len(some):,} programs on {len(case.devices)} devices: {min(times):.3f} s")
+    return "\n".join(lines)
+
+
+def _rate(training: FoldTraining, seconds: float) -> float:
+    """Programs a second of the network's training steps."""
+    training.network.train()
+    started, seen = time.perf_counter(), 0
+    while True:
+        for sample in training.data.samples(training.settings, np.random.default_rng(0)):
+            training._step(sample)
+            seen += len(sample.labels)
+            if time.perf_counter() - started > seconds:
+                return seen / (time.perf_counter() - started)
+
+
+def _first(cache: Cache, programs: int) -> Chosen:
+    chosen, count = {}, 0
+    for name in cache.names("train"):
+        size = min(cache.rows[name]["programs"], programs - count)
+        if size:
+            chosen[name] = np.arange(cache.rows[name]["programs"]) < size
+            count += size
+    return chosen
+
+
+def main() -> None:
+    """Run what is missing, then print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=PROGRAMS)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--splits", nargs="+", default=list(SPLITS), choices=SPLITS)
+    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    parser.add_argument("--rivals", action="store_true", help="no ablations")
+    parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
+    parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
+    parser.add_argument("--speed", action="store_true", help="throughput and nothing else")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    found = pl.read_parquet(args.results) if args.results.exists() else pl.DataFrame(schema=SCHEMA)
+    wanted = list(product(range(args.seeds), args.splits, RIVALS if args.rivals else args.variants))
+    done = set(found.select("seed", "split", "variant").iter_rows())
+    if args.speed or not args.print:
+        with tempfile.TemporaryDirectory() as folder:
+            cache, trees = cache_of(args.data, Path(folder)), Trees.of(read_programs(args.data))
+            if args.speed:
+                print(speed(cache, trees))
+                return
+            for seed, split, variant in [one for one in wanted if one not in done]:
+                found = pl.concat([found, run(cache, trees, variant, split, seed)])
+                with atomic_file(args.results) as temporary:
+                    found.write_parquet(temporary)
+                own = found.filter(seed=seed, split=split, variant=variant, task=ALL)
+                print(f"{variant}, {split}, seed {seed}: {own['mape'][0]:.1%}", flush=True)
+    for split in args.splits:
+        print(f"\n{accuracy_table(found, split)}\n\n{differences(found, split)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,211 @@
+"""Predictors of tensor programs' latencies, each trained on the same programs.
+
+A rival learns from one :class:`Side` and predicts others: logarithms of seconds, (n, d).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from lib.inputs.kinds import network_for
+from lib.inputs.programs import Programs, batches_of, predict
+from lib.models.cdmpp import LEAF_FEATURES
+from lib.models.cdmpp_plus import SHIFTS
+from lib.settings import MODELS, ProgramCollection, ProgramPlusSettings
+from lib.train.boosted import FOLDS
+from lib.train.loop import FoldTraining, new_network
+from tests.bench.recursive import RecursiveLstm, Trees
+
+POOLED = 4 * LEAF_FEATURES  # sum, maximum, last and dominant leaf: no loops
+ROUNDS = 300  # of boosting
+
+
+@dataclass(frozen=True)
+class Case:
+    """What there is to learn from and to predict.
+
+    Attributes:
+        train, valid, test: programs.
+        rows: of each, numbers in the dataset's table.
+        devices: (d, 8).
+        trees: of the whole dataset.
+        seed: of weights, and of what boosting is shown.
+        split: ``networks`` or ``random``.
+    """
+
+    train: Programs
+    valid: Programs
+    test: Programs
+    rows: dict[str, np.ndarray]
+    devices: torch.Tensor
+    trees: Trees
+    seed: int
+    split: str
+
+    def place(self, side: str, rows: np.ndarray) -> np.ndarray:
+        """Where rows of the dataset's table are among the programs of a side."""
+        order = np.argsort(self.rows[side])
+        return order[np.searchsorted(self.rows[side], rows, sorter=order)]
+
+
+def calibrated(valid: np.ndarray, test: np.ndarray, programs: Programs) -> np.ndarray:
+    """``test`` times the factor that gives the least relative error on the validation programs."""
+    known = np.isfinite(programs.seconds)
+    gap = valid[known] - np.log(programs.seconds[known])
+    costs = [np.abs(np.expm1(gap + shift)).mean() for shift in SHIFTS]
+    return test + SHIFTS[int(np.argmin(costs))]
+
+
+def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
+    """A model of this repository with settings of its own."""
+
+    def run(case: Case) -> np.ndarray:
+        chosen: ProgramCollection = MODELS["programs"][model](
+            "programs-cpu", seed=case.seed, split=case.split, **changes
+        )
+        data = FOLDS[model](case.train, case.valid, case.devices, chosen)
+        made = new_network(lambda: network_for(chosen), data, case.seed, 0)
+        training = FoldTraining(made, data, chosen, 0)
+        with tempfile.TemporaryDirectory() as folder:
+            list(training.run(Path(folder) / "state", "bench"))
+        return predict(made.eval(), case.test, case.devices, chosen.batch)
+
+    return run
+
+
+def _tables(case: Case) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Pooled features of each side's programs and devices, and the work that labels are over."""
+    chosen = ProgramPlusSettings("programs-cpu", trees=1, tree_depth=1)
+    made = network_for(chosen).eval()
+    found = {}
+    for side in ("train", "valid", "test"):
+        programs: Programs = getattr(case, side)
+        rows = np.empty((len(programs), len(case.devices), POOLED + 1 + 8), np.float32)
+        work = np.empty(len(programs))
+        for own in batches_of(programs.counts, 4096):
+            with torch.no_grad():
+                both, done = made.rows(programs.batch(own, case.devices))
+            both = both.reshape(len(own), len(case.devices), -1).numpy()
+            rows[own] = np.concatenate([both[..., :POOLED], both[..., -9:]], 2)
+            work[own] = done
+        found[side] = rows, work
+    return found
+
+
+def _boosted(case: Case, fit: Callable[[np.ndarray, np.ndarray], Callable]) -> np.ndarray:
+    tables = _tables(case)
+    rows, work = tables["train"]
+    wanted = np.log(case.train.seconds) - work[:, None]
+    known = np.isfinite(wanted)
+    learned = fit(rows[known], wanted[known])
+    found = {
+        side: learned(own.reshape(-1, own.shape[2])).reshape(own.shape[:2]) + done[:, None]
+        for side, (own, done) in tables.items()
+        if side != "train"
+    }
+    return calibrated(found["valid"], found["test"], case.valid)
+
+
+def boosting(case: Case) -> np.ndarray:
+    """Gradient boosting of scikit-learn on pooled features."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    def fit(rows: np.ndarray, wanted: np.ndarray) -> Callable:
+        made = HistGradientBoostingRegressor(
+            max_iter=ROUNDS, max_leaf_nodes=63, min_samples_leaf=10, random_state=case.seed
+        )
+        return made.fit(rows, wanted).predict
+
+    return _boosted(case, fit)
+
+
+def xgboost(case: Case) -> np.ndarray:
+    """XGBoost on the same."""
+    import xgboost as library
+
+    from lib.train.boosted import BOOSTING
+
+    def fit(rows: np.ndarray, wanted: np.ndarray) -> Callable:
+        about = {**BOOSTING, "max_depth": 8, "eta": 0.06, "seed": case.seed}
+        made = library.train(about, library.DMatrix(rows, wanted), ROUNDS)
+        return lambda table: made.predict(library.DMatrix(table))
+
+    return _boosted(case, fit)
+
+
+def recursive_lstm(case: Case, epochs: int = 8, size: int = 256) -> np.ndarray:
+    """A recursive LSTM over the tree; logarithms of latencies, squared errors."""
+    made, optimizer = lstm_of(case)
+    steps = 0
+    total = epochs * len(list(case.trees.batches(case.rows["train"], size, _random(case, 0))))
+    for epoch in range(epochs):
+        for own in case.trees.batches(case.rows["train"], size, _random(case, epoch)):
+            for group in optimizer.param_groups:
+                group["lr"] = 1e-3 * (1 - steps / total)
+            lstm_step(made, optimizer, case, own)
+            steps += 1
+    made.eval()
+    found = {side: lstm_predictions(made, case, side) for side in ("valid", "test")}
+    return calibrated(found["valid"], found["test"], case.valid)
+
+
+def _random(case: Case, epoch: int) -> np.random.Generator:
+    return np.random.default_rng([case.seed, epoch])
+
+
+def lstm_of(case: Case) -> tuple[RecursiveLstm, torch.optim.Optimizer]:
+    """A fresh network, standardized on the training programs."""
+    torch.manual_seed(case.seed)
+    made = RecursiveLstm()
+    made.standardize.fit(torch.from_numpy(case.train.features))
+    with torch.no_grad():
+        made.level.fill_(float(np.nanmean(np.log(case.train.seconds))))
+    return made, torch.optim.AdamW(made.parameters(), lr=1e-3)
+
+
+def lstm_step(
+    made: RecursiveLstm, optimizer: torch.optim.Optimizer, case: Case, own: np.ndarray
+) -> None:
+    """One step on programs of one shape, rows of the dataset's table."""
+    wanted = torch.from_numpy(np.log(case.train.seconds[case.place("train", own)])).float()
+    known = torch.isfinite(wanted)
+    loss = (case.trees.read(made, own, case.devices)[known] - wanted[known]).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(made.parameters(), 1.0)
+    optimizer.step()
+
+
+@torch.inference_mode()
+def lstm_predictions(made: RecursiveLstm, case: Case, side: str) -> np.ndarray:
+    """(n, d) predictions of a side's programs."""
+    rows = case.rows[side]
+    found = np.empty((len(rows), len(case.devices)))
+    for own in case.trees.batches(rows, 1024, _random(case, 0)):
+        found[case.place(side, own)] = case.trees.read(made, own, case.devices).numpy()
+    return found
+
+
+VARIANTS: dict[str, Callable[[Case], np.ndarray]] = {
+    "cdmpp-plus": network("cdmpp-plus"),
+    "cdmpp": network("cdmpp"),
+    "boosting": boosting,
+    "xgboost": xgboost,
+    "recursive LSTM": recursive_lstm,
+    # the paper's ablations: figure 14, tables 3, 4 and 5
+    "cdmpp, no positions": network("cdmpp", positional=False),
+    "cdmpp, Yeo-Johnson": network("cdmpp", label_transform="yeo-johnson"),
+    "cdmpp, quantile": network("cdmpp", label_transform="quantile"),
+    "cdmpp, no transform": network("cdmpp", label_transform="none"),
+    "cdmpp, MSE": network("cdmpp", loss="mse"),
+    "cdmpp, MAPE": network("cdmpp", loss="mape"),
+    "cdmpp, MSPE": network("cdmpp", loss="mspe"),
+}
+RIVALS = list(VARIANTS)[:5]
