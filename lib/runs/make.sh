@@ -28,7 +28,8 @@ help() { # OUT MAKEFILE ...
   cat <<'END'
   COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla, programs-cpu
   FOLDS=5  JOBS=2                  how many folds to train (of 5; of official data, 20), and how many at a time
-  MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/models.md)
+  MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/models.md);
+                                   cdmpp-plus, cdmpp (the paper's) of programs-cpu (docs/programs.md)
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
   DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
   EXPERIMENT=name                  what W&B groups runs by (else a fingerprint of the settings)

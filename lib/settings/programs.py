@@ -64,7 +64,7 @@ class ProgramCollection(Settings):
         "networks", "folds and the test are of whole `networks`, or of programs at `random`"
     )
     # stage 2
-    batch: int = setting(512, "programs a step, all of them with equally many leaves")
+    batch: int = setting(256, "programs a step, all of them with equally many leaves")
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""
@@ -134,8 +134,9 @@ class ProgramPlusSettings(ProgramCollection):
     least_label: ClassVar[float] = 1.0
 
     model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf, beside trees")
-    epochs: int = setting(24, "passes over the training programs")
-    learning_rate: float = setting(2e-3, "peak of AdamW's", 0, 1)
+    epochs: int = setting(16, "passes over the training programs")
+    batch: int = setting(128, "programs a step, all of them with equally many leaves")
+    learning_rate: float = setting(1.5e-3, "peak of AdamW's", 0, 1)
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
     validate_every: int = setting(4, "epochs between validations")
     channels: int = setting(96, "width of a leaf's vector")
