@@ -1,13 +1,15 @@
 """A data root of official size, and what the stages take on it, beside what `make plan` says.
 
     .venv/bin/python -m tests.bench.official --collection layout-nlp-random --share 0.05
-        [--most 4000] [--stages 123] [--model tgraph] [--jobs 2] [--keep FOLDER]
+        [--most 4000] [--distinct 24] [--stages 123] [--model tgraph] [--jobs 2] [--keep FOLDER]
 
 Graphs are as many, and have as many nodes, configurable nodes and configurations, as
 :mod:`lib.tpugraphs.sizes` says of the collection (``--share`` of the files of each split; with
 ``--most``, of no graph more configurations than that). What they hold is random, but valid: shapes,
 layouts and runtimes mean nothing, so that nothing is said of ranking. Files are compressed least,
-which costs stage 1 the same as numpy's own.
+which costs stage 1 the same as numpy's own. The configurations of all of `layout-nlp-random` are
+350 GB, which take hours to make up and minutes to read: with ``--distinct`` only so many different
+files are written, and graphs of about the same size are links to one of them.
 
 Then the plan is made from the files, and after it the stages run: 1 on all files, 2 on fold 0 for
 one epoch, 3 on its graphs. Each line has what was measured beside what the plan said of it.
@@ -22,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,7 +47,9 @@ STAGES = {"1": "preprocess", "2": "train", "3": "infer"}
 REPEATED = {"random": 0.05, "default": 0.2}  # share of configurations that repeat another
 
 
-def write_root(root: Path, collection: str, graphs: list[GraphSize], jobs: int) -> None:
+def write_root(
+    root: Path, collection: str, graphs: list[GraphSize], jobs: int, distinct: int | None = None
+) -> None:
     """Write the files of a collection in the official form; no ``dataset.json``, as they have none.
 
     Args:
@@ -52,13 +57,35 @@ def write_root(root: Path, collection: str, graphs: list[GraphSize], jobs: int) 
         collection: its name.
         graphs: what it has; those of the test split have no runtimes.
         jobs: processes.
+        distinct: how many different files, about; ``None`` for all.
     """
     folder = root / "npz" / Path(*collection.split("-"))
     write = _write_kernel if collection.startswith("tile") else _write_graph
-    Parallel(jobs)(
-        delayed(write)(folder / size.split / f"graph_{number}.npz", size, number)
-        for number, size in enumerate(graphs)
-    )
+    alike = _alike(graphs, distinct)
+    Parallel(jobs)(delayed(_write_alike)(write, folder, graphs, own) for own in alike)
+
+
+def _alike(graphs: list[GraphSize], distinct: int | None) -> list[list[int]]:
+    """Numbers of graphs of about the same size, all of them with runtimes or all without."""
+    found = []
+    for tested in (False, True):
+        own = [n for n, size in enumerate(graphs) if (size.split == "test") == tested]
+        own.sort(key=lambda n: graphs[n].configurations * max(1, graphs[n].configurable))
+        groups = len(own) if distinct is None else -(-distinct * len(own) // len(graphs))
+        found += [part.tolist() for part in np.array_split(own, max(1, groups)) if len(part)]
+    return found
+
+
+def _write_alike(
+    write: Callable, folder: Path, graphs: list[GraphSize], own: Sequence[int]
+) -> None:
+    """Write the middle one, and link the others to it."""
+    paths = [folder / graphs[n].split / f"graph_{n}.npz" for n in own]
+    middle = len(own) // 2
+    write(paths[middle], graphs[own[middle]], own[middle])
+    for path in (one for one in paths if one != paths[middle]):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.link(paths[middle], path)
 
 
 def _write_graph(path: Path, size: GraphSize, seed: int) -> None:
@@ -115,6 +142,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--collection", choices=OFFICIAL_SIZES, required=True)
     parser.add_argument("--share", type=float, default=0.05, help="of the files of each split")
     parser.add_argument("--most", type=int, help="configurations of a graph, at most")
+    parser.add_argument("--distinct", type=int, help="different files, about")
     parser.add_argument("--stages", default="123", help="which to run")
     parser.add_argument("--model", help="the default if none is named")
     parser.add_argument("--folds-total", type=int, default=4, help="a share has no 20 folds")
@@ -132,7 +160,7 @@ def rehearse(args: argparse.Namespace, folder: Path) -> None:
     ]
     if not root.exists():
         started = time.perf_counter()
-        write_root(root, args.collection, graphs, args.jobs)
+        write_root(root, args.collection, graphs, args.jobs, args.distinct)
         print(f"wrote {len(graphs)} files in {duration(time.perf_counter() - started)}", flush=True)
     given = {"folds_total": args.folds_total, "epochs": 1}
     given |= {"model": args.model} if args.model else {}
@@ -150,6 +178,7 @@ def rehearse(args: argparse.Namespace, folder: Path) -> None:
         run_stage(stage, settings, own)
         rows.append(compared(stage, said[STAGES[stage]], measured(stage, outputs, settings)))
     head = ["stage", "time", "plan", "memory", "plan", "disk", "plan", "plan / measured"]
+    graphs = works  # as they were written
     cells = sum(one.configurations * one.configurable for one in graphs)
     print(
         f"{args.collection}: {len(graphs)} files, {np.mean([g.nodes for g in graphs]):,.0f} nodes, "
