@@ -134,7 +134,7 @@ class ProgramPlusSettings(ProgramCollection):
     least_label: ClassVar[float] = 1.0
 
     model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf, beside trees")
-    epochs: int = setting(16, "passes over the training programs")
+    epochs: int = setting(12, "passes over the training programs")
     batch: int = setting(128, "programs a step, all of them with equally many leaves")
     learning_rate: float = setting(1.5e-3, "peak of AdamW's", 0, 1)
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)

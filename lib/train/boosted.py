@@ -21,7 +21,7 @@ READ = 4096  # programs whose pooled features are computed at a time
 BOOSTING: dict[str, Any] = {  # of XGBoost
     "tree_method": "hist",
     "nthread": 1,
-    "max_bin": 128,
+    "max_bin": 64,
     "subsample": 0.7,
     "colsample_bytree": 0.3,
     "min_child_weight": 3,

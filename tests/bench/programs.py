@@ -6,8 +6,7 @@
 Every variant learns from the same programs, is given the same ones for validation, and predicts the
 same test: with ``networks``, six whole networks with all their tasks; with ``random``, a tenth of
 the other programs. One training, no blend of folds. Another seed deals other folds, and draws other
-weights. Every rival but the paper's model has a factor that is fitted on validation programs, as
-CDMPP+ has.
+weights. CDMPP+ fits a factor on validation programs; what that alone brings, two variants tell.
 
 What was measured is kept in ``programs.parquet`` beside this file, a line a (variant, split, seed,
 task) and one for all pairs of a run (task ``all``); what is there is not run again. Move it away
@@ -198,7 +197,7 @@ def _rate(training: FoldTraining, seconds: float) -> float:
     started, seen = time.perf_counter(), 0
     while True:
         for sample in training.data.samples(training.settings, np.random.default_rng(0)):
-            training._step(sample)
+            training.step(sample)
             seen += len(sample.labels)
             if time.perf_counter() - started > seconds:
                 return seen / (time.perf_counter() - started)

@@ -26,7 +26,7 @@ def test_predictions_are_xgboosts(seed, count, depth):
     trees = Trees(count, depth)
     boost(trees, x, y, 0.1, seed)
     about = {**BOOSTING, "max_depth": depth, "eta": 0.1, "seed": seed, "base_score": y.mean()}
-    theirs = xgboost.train(about, xgboost.QuantileDMatrix(x, y, max_bin=128), count)
+    theirs = xgboost.train(about, xgboost.QuantileDMatrix(x, y, max_bin=BOOSTING["max_bin"]), count)
     other, _ = table(seed + 1)
     for rows in (x, other):
         expected = theirs.predict(xgboost.DMatrix(rows))
