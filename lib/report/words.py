@@ -45,7 +45,8 @@ def verdict(experiment: Experiment) -> str:
         return f"On {programs}, the network and the {kind.baseline.name} cannot be told apart"
     word = "better" if gain > 0 else "worse"
     size = kind.main.text(abs(found.difference.value))
-    return f"On {programs}, the network ranks {word} than the {kind.baseline.name}, by {size}"
+    verb = "ranks" if kind.ordered else "predicts"
+    return f"On {programs}, the network {verb} {word} than the {kind.baseline.name}, by {size}"
 
 
 def improvement(experiment: Experiment, section: str) -> str:
