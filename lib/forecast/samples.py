@@ -84,12 +84,16 @@ def _put_together(folder: Path, configurable: int, configurations: int) -> Path:
 
 
 def side_by_side(one: LayoutGraph, copies: int, configurations: int) -> LayoutGraph:
-    """A program that is several copies of another; each copy has a configuration of its own."""
+    """A program that is several copies of another; each node has one of its layouts, drawn anew.
+
+    Runtimes are drawn as well.
+    """
     count, rng = len(one.node_opcode), np.random.default_rng(copies)
     starts = count * np.arange(copies)
-    rows = rng.integers(0, len(one.node_config_feat), (copies, configurations))
-    features = [one.node_config_feat[own] for own in rows]
-    runtime = sum(one.config_runtime[own] for own in rows)
+    known, configurable, _ = one.node_config_feat.shape
+    rows = rng.integers(0, known, (copies, configurations, configurable))
+    features = [one.node_config_feat[own, np.arange(configurable)] for own in rows]
+    runtime = rng.integers(one.config_runtime.min(), one.config_runtime.max(), configurations)
     return LayoutGraph(
         name=f"{one.name}.{copies}",
         node_feat=np.tile(one.node_feat, (copies, 1)),
@@ -98,7 +102,7 @@ def side_by_side(one: LayoutGraph, copies: int, configurations: int) -> LayoutGr
         node_config_ids=np.concatenate([one.node_config_ids + start for start in starts]),
         node_splits=np.append(0, np.cumsum(np.tile(np.diff(one.node_splits), copies))),
         node_config_feat=np.concatenate(features, axis=1),
-        config_runtime=np.asarray(runtime),
+        config_runtime=runtime,
     )
 
 

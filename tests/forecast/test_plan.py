@@ -94,6 +94,8 @@ def test_copies_side_by_side_are_a_program(tmp_path):
     for copy in range(3):
         nodes = slice(copy * 3163, (copy + 1) * 3163)
         assert np.array_equal(made.node_opcode[nodes], one.node_opcode)
-        own = made.node_config_feat[:, copy * 62 : (copy + 1) * 62].reshape(50, -1)
-        known = {row.tobytes() for row in one.node_config_feat.reshape(112, -1)}
-        assert {row.tobytes() for row in own} <= known
+        for node in range(62):
+            known = {row.tobytes() for row in one.node_config_feat[:, node]}
+            own = made.node_config_feat[:, copy * 62 + node]
+            assert {row.tobytes() for row in own} <= known
+    assert len(np.unique(made.node_config_feat.reshape(50, -1), axis=0)) == 50

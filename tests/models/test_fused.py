@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -29,6 +32,7 @@ def scores_and_gradients(network: TGraph, batch, native_loops: bool, seed: int =
     network.uses_native = native_loops
     scores = network(batch)
     weights = torch.randn(len(scores), generator=torch.Generator().manual_seed(seed))
+    weights = weights.to(scores.dtype)
     return scores.detach(), torch.autograd.grad(scores @ weights, list(network.parameters()))
 
 
@@ -63,12 +67,22 @@ def test_equals_torch_alone(
     scores, gradients = scores_and_gradients(network, batch, True, seed)
     expected, expected_gradients = scores_and_gradients(network, batch, False, seed)
     torch.testing.assert_close(scores, expected, rtol=1e-4, atol=1e-5)
-    largest = max(gradient.norm() for gradient in expected_gradients)
-    for (name, _), one, other in zip(
-        network.named_parameters(), gradients, expected_gradients, strict=True
-    ):
-        error = (one - other).norm() / (other.norm() + 1e-3 * largest)
-        assert error < 1e-4, f"{name}: {error}"
+    exact = scores_and_gradients(
+        copy.deepcopy(network).double(),
+        replace(batch, features=batch.features.double()),
+        False,
+        seed,
+    )[1]
+    largest = max(gradient.norm() for gradient in exact)
+
+    def errors(found) -> list[float]:
+        pairs = zip(found, exact, strict=True)
+        return [float((a - b).norm() / (b.norm() + 1e-3 * largest)) for a, b in pairs]
+
+    # Few nodes make some gradients so small beside what they are sums of that torch alone is off.
+    names = [name for name, _ in network.named_parameters()]
+    for name, one, other in zip(names, errors(gradients), errors(expected_gradients), strict=True):
+        assert one < 1e-4 + 4 * other, f"{name}: {one}, torch alone {other}"
 
 
 @pytest.mark.parametrize("without", [{"channel_attention": False}, {"edges": False}])

@@ -99,7 +99,7 @@ def test_equal_rows_get_equal_scores(kernels, network):
 @pytest.mark.parametrize(
     ("settings", "model", "known"),
     [
-        (tiny_settings(), "tgraph", "tile"),
+        (tiny_settings(), "tgraph", "tile, gst, pooling, partitioning, gat"),
         (tiny_layout_settings(), "tile", "tgraph, tgraph-plus, gst, pooling, partitioning, gat"),
     ],
 )

@@ -145,8 +145,8 @@ def training(cache, **overrides) -> FoldTraining:
 )
 def test_epochs_need_not_be_whole(cache, tmp_path, monkeypatch, epochs, rows, steps):
     taken = []
-    real = FoldTraining._step
-    monkeypatch.setattr(FoldTraining, "_step", lambda s, x: taken.append(x) or real(s, x))
+    real = FoldTraining.step
+    monkeypatch.setattr(FoldTraining, "step", lambda s, x: taken.append(x) or real(s, x))
     made = training(cache, epochs=epochs, kernels=4)  # six or so kernels: two steps a pass
     assert made.steps_per_epoch == 2
     list(made.run(tmp_path / "state", "a"))
