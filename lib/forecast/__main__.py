@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     folds = args.folds or min(TRAINED, chosen.folds_total)
     graphs = graphs_of(chosen, root)
     bar = partial(tqdm, desc="plan", unit="sample", disable=None)
-    units = calibrate(chosen, root, dataset, bar)
+    units = calibrate(chosen, root, dataset, graphs, bar)
     stages = forecast(graphs, units, chosen, folds, args.jobs)
     print(stages_table(stages, folds))
     for name, one in stages.items():

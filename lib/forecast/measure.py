@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.forecast.collection import graphs_of
 from lib.forecast.samples import copy_twice, sample_files
 from lib.infer.scores import stand_for_themselves
 from lib.inputs.kinds import INPUTS, network_for
@@ -30,6 +29,7 @@ from lib.runs.stage import peak_memory, process_seconds
 from lib.settings import Settings, described, settings_for
 from lib.tpugraphs.dataset import Dataset
 from lib.tpugraphs.roots import DataRoot
+from lib.tpugraphs.sizes import GraphSize
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 
@@ -86,6 +86,7 @@ def calibrate(
     settings: Settings,
     root: DataRoot | None,
     dataset: Dataset,
+    graphs: Sequence[GraphSize],
     progress: Callable[[Iterable], Iterable] = iter,
 ) -> list[Unit]:
     """Measure groups of graphs, few nodes first.
@@ -94,6 +95,7 @@ def calibrate(
         settings: of the collection.
         root: its raw data, or ``None`` if there are none here.
         dataset: what the data say of themselves.
+        graphs: the sizes of the collection's.
         progress: wraps the iterator over groups.
 
     Raises:
@@ -101,7 +103,7 @@ def calibrate(
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        groups = sample_files(settings, root, graphs_of(settings, root), folder / "made")
+        groups = sample_files(settings, root, graphs, folder / "made")
         found = []
         for number, files in enumerate(progress(groups)):
             own = folder / str(number)

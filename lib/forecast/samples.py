@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lib.files.errors import UserError
+from lib.forecast.collection import sizes_in
 from lib.settings import BUNDLED_TPU, Settings
 from lib.tpugraphs.npz import LayoutGraph, read_layout, write_layout
 from lib.tpugraphs.roots import DataRoot
@@ -54,8 +55,6 @@ def sample_files(
 
 def _nearest(files: Sequence[Path], wanted: Sequence[int]) -> list[Path]:
     """The file whose configurable nodes are nearest to each number; none twice."""
-    from lib.forecast.collection import sizes_in
-
     npz = [path for path in files if path.suffix == ".npz"]
     sizes = {path: sizes_in(path, "train")[0].configurable for path in npz}
     found: list[Path] = []

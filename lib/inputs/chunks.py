@@ -27,6 +27,24 @@ def chunk_scores(
     return scores
 
 
+def scores_of_rows(
+    score: Callable[[np.ndarray], Tensor],
+    count: int,
+    rows: np.ndarray | None,
+    cut: Callable[[int], Iterable[np.ndarray]],
+) -> np.ndarray:
+    """:func:`chunk_scores` of some of a graph's configurations, (r,) float64, in their order.
+
+    Args:
+        score: as there, of positions in the cache.
+        count: configurations of the graph.
+        rows: (r,) positions of those that are wanted; ``None`` for all.
+        cut: a number of configurations to chunks of their places.
+    """
+    rows = np.arange(count) if rows is None else rows
+    return chunk_scores(lambda places: score(rows[places]), cut(len(rows)), len(rows))
+
+
 def in_order(count: int, size: int) -> list[np.ndarray]:
     """Positions 0 to ``count`` - 1 in chunks of ``size``; the last may have fewer."""
     return [np.arange(start, min(start + size, count)) for start in range(0, count, size)]

@@ -26,7 +26,7 @@ from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import HARDWARE
 from lib.compiler.propagation import propagate
 from lib.compiler.tables import ProgramTables
-from lib.inputs.chunks import chunk_scores, device_of, in_order
+from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.models.plus import CostBatch
 from lib.settings import PlusSettings
 
@@ -186,9 +186,9 @@ def copies_scores(
         rows: (r,) positions of configurations in the cache; ``None`` for all.
     """
     device = device_of(network)
-    rows = np.arange(len(graph.graph.cells)) if rows is None else rows
-    return chunk_scores(
-        lambda chosen: network(graph.batch(rows[chosen]).to(device)),
-        in_order(len(rows), size),
-        len(rows),
+    return scores_of_rows(
+        lambda chosen: network(graph.batch(chosen).to(device)),
+        len(graph.graph.cells),
+        rows,
+        lambda count: in_order(count, size),
     )

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from lib.cache.kernel import CachedKernel
-from lib.inputs.chunks import chunk_scores, device_of, in_order
+from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.tensors import LARGEST_DIGIT, neighbours
 from lib.models.inputs import NUMERIC
 from lib.models.tile import KernelBatch, TileBatch, TileNetwork
@@ -64,13 +64,13 @@ def kernel_scores(
         rows: (r,) positions of configurations in the cache; ``None`` for all.
     """
     device = device_of(network)
-    rows = np.arange(len(kernel.config_feat)) if rows is None else rows
     with torch.inference_mode():
         embedded = network.embed(tile_batch([kernel], [np.arange(0)]).to(device).graph)
 
     def score(chosen: np.ndarray) -> torch.Tensor:
-        own = kernel.config_feat[rows[chosen]]  # a copy: the map is read-only
+        own = kernel.config_feat[chosen]  # a copy: the map is read-only
         first = torch.zeros(len(chosen), dtype=torch.int64, device=device)
         return network.score(embedded, torch.from_numpy(own).to(device), first)
 
-    return chunk_scores(score, in_order(len(rows), size), len(rows))
+    count = len(kernel.config_feat)
+    return scores_of_rows(score, count, rows, lambda count: in_order(count, size))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.inputs.chunks import chunk_scores, device_of, even
+from lib.inputs.chunks import chunk_scores, device_of, even, scores_of_rows
 from lib.inputs.tensors import GraphTensors
 from lib.models.inputs import GraphBatch
 
@@ -50,11 +50,11 @@ def score_in_order(
         (r,) float64.
     """
     device = device_of(network)
-    rows = np.arange(len(graph.cells)) if rows is None else rows
-    return chunk_scores(
-        lambda chosen: network(graph.batch(rows[chosen]).to(device)),
-        even(np.arange(len(rows)), size),
-        len(rows),
+    return scores_of_rows(
+        lambda chosen: network(graph.batch(chosen).to(device)),
+        len(graph.cells),
+        rows,
+        lambda count: even(np.arange(count), size),
     )
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
-from lib.inputs.chunks import chunk_scores, device_of, in_order
+from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.tensors import GraphTensors, graph_tensors
 from lib.models.segments import Segment, SegmentsBatch
 from lib.runs.memory import Estimate, free_memory, out_of_memory_told
@@ -202,12 +202,12 @@ def segments_scores(
         most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
         size = max(1, min(size, most // each))
     what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
-    rows = np.arange(len(graph.graph.runtime)) if rows is None else rows
     with out_of_memory_told(Estimate(size * each, what, ADVICE), device):
-        return chunk_scores(
-            lambda chosen: network(segments_batch(graph, rows[chosen])),
-            in_order(len(rows), size),
-            len(rows),
+        return scores_of_rows(
+            lambda chosen: network(segments_batch(graph, chosen)),
+            len(graph.graph.runtime),
+            rows,
+            lambda count: in_order(count, size),
         )
 
 

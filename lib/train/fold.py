@@ -201,11 +201,9 @@ def validated(graph: LabelledGraph, most: int | None) -> np.ndarray:
         graph: the graph.
         most: how many at most; ``None`` for all.
     """
-    count = len(graph.runtime)
-    if most is None or count <= most:
-        return np.arange(count)
-    generator = np.random.default_rng(zlib.crc32(graph.name.encode()))
-    return np.sort(generator.choice(count, most, replace=False))
+    if most is None:
+        return np.arange(len(graph.runtime))
+    return _drawn(graph, most, np.random.default_rng(zlib.crc32(graph.name.encode())))
 
 
 def _drawn(graph: LabelledGraph, most: int, generator: np.random.Generator) -> np.ndarray:

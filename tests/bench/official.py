@@ -167,7 +167,7 @@ def rehearse(args: argparse.Namespace, folder: Path) -> None:
     data = root_of(args.collection, root)
     settings = settings_for(args.collection, data.dataset, given)
     works = graphs_of(settings, data)
-    units = calibrate(settings, data, data.dataset)
+    units = calibrate(settings, data, data.dataset, works)
     said = forecast(works, units, settings, folds=1, jobs=args.jobs)
     flags = ["--collection", args.collection, "--data", str(root), "--outputs", str(outputs)]
     for name, value in given.items():
