@@ -40,7 +40,7 @@ def main(stage: Stage) -> None:
     table, skipped = write_cache(cache, files, about, args.jobs, args.keep_going, bar, chosen.kind)
     data = read_manifest(cache)["fingerprint"]
     log_sizes(stage.begin("preprocess", args.outputs, chosen, data), table)
-    stage.note(raw=raw)
+    stage.note(raw=raw, **settings.changed_by(args, chosen, root.dataset))
 
     for one in skipped:
         print(f"skipped: {one}", file=sys.stderr)

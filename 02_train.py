@@ -24,12 +24,15 @@ from lib.files import checkpoint
 from lib.files.artifacts import atomic_files, write_json
 from lib.files.parquet import write_parquet
 from lib.inputs.kinds import network_for
+from lib.models.precision import resolve_device
 from lib.runs.provenance import run_identity, versions
 from lib.runs.stage import Stage
 from lib.runs.tracking import Tracker, epoch_point
 from lib.train.finished import is_trained
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
+from lib.train.processes import Processes, processes_on
+from lib.train.schedule import shared
 from lib.train.summary import log_graphs, summary_table
 
 RESULTS = ("model.safetensors", "last.safetensors", "metrics.json", "history.parquet")
@@ -43,31 +46,60 @@ def main(stage: Stage) -> None:
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
-    print(f"train: {settings.choice_of(chosen, root, args)}", flush=True)
+    with processes_on(resolve_device(chosen.device)) as processes:
+        chosen = shared(chosen, processes)
+        if processes.first:
+            print(f"train: {settings.choice_of(chosen, root, args)}", flush=True)
+        changed = settings.changed_by(args, chosen, root.dataset)
+        train_fold(stage, args.outputs, args.fold, chosen, changed, processes)
 
-    folder = args.outputs / chosen.results / f"fold_{args.fold}"
-    cache = Cache(args.outputs / chosen.cache)
-    about = {**settings.described(chosen), "fold": args.fold, "data": cache.fingerprint}
+
+def train_fold(
+    stage: Stage,
+    outputs: Path,
+    fold: int,
+    chosen: settings.Settings,
+    changed: dict[str, Any],
+    processes: Processes,
+) -> None:
+    """Train a fold and write its results; of several processes the first one does what is told."""
+    folder = outputs / chosen.results / f"fold_{fold}"
+    cache = Cache(outputs / chosen.cache)
+    about = {**settings.described(chosen), "fold": fold, "data": cache.fingerprint}
     about |= {"identity": run_identity(about), "versions": versions()}
     files, state = [folder / name for name in RESULTS], folder / "state.safetensors"
-    if stage.alone(args.outputs, folder, *files, state) and is_trained(files, about):
-        print(f"train: {chosen.results} fold {args.fold}: trained by that run, in {folder}/")
+    waited = processes.first and stage.alone(outputs, folder, *files, state)
+    if processes.told(waited and is_trained(files, about)):
+        if processes.first:
+            print(f"train: {chosen.results} fold {fold}: trained by that run, in {folder}/")
         return
-    data = load_fold(cache, args.fold, chosen)
-    network = new_network(lambda: network_for(chosen), data, chosen.seed, args.fold)
-    training = FoldTraining(network, data, chosen, args.fold)
-    tracker = stage.begin("train", args.outputs, chosen, cache.fingerprint, args.fold, about)
+    data = load_fold(cache, fold, chosen)
+    network = new_network(lambda: network_for(chosen), data, chosen.seed, fold)
+    training = FoldTraining(network, data, chosen, fold, processes)
+    if not processes.first:
+        for _ in training.run(state, about["identity"]):
+            pass
+        return
+    tracker = stage.begin("train", outputs, chosen, cache.fingerprint, fold, about)
     train(training, state, about["identity"], tracker)
+    stage.note(**changed, processes=processes.count, **data.record())
+    finish(stage, training, about, folder, tracker)
 
-    used = training.validation(chosen.weights)
+
+def finish(
+    stage: Stage, training: FoldTraining, about: dict[str, Any], folder: Path, tracker: Tracker
+) -> None:
+    """Write the results of a training that has ended, and say what it has come to."""
+    chosen, fold, data = training.settings, training.fold, training.data
+    used, files = training.validation(chosen.weights), [folder / name for name in RESULTS]
     history = training.history()
-    stage.note(earlier_seconds=history["seconds"][: training.resumed_at].sum(), **data.record())
+    stage.note(earlier_seconds=history["seconds"][: training.resumed_at].sum())
     write_results(files, training, about)
-    training.end(state)
-    tracker.artifact(f"weights-{chosen.results}-fold-{args.fold}", "model", *files[:3])
+    training.end(folder / "state.safetensors")
+    tracker.artifact(f"weights-{chosen.results}-fold-{fold}", "model", *files[:3])
     print(
         f"{summary_table(history, training.validations, chosen.metric)}\n"
-        f"train: {chosen.results} fold {args.fold}: validation {chosen.metric} "
+        f"train: {chosen.results} fold {fold}: validation {chosen.metric} "
         f"{used[chosen.metric]:.4f} ({chosen.weights} of {chosen.epochs} epochs), "
         f"{len(data.train)} + {len(data.valid)} "
         f"{chosen.graphs}; wrote {folder}/"

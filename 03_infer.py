@@ -10,9 +10,11 @@ from lib.runs.begin import one_line_errors  # before all others, which take seco
 
 # isort: split
 import time
+from typing import Any
 
 import polars as pl
 import torch
+from torch import nn
 from tqdm import tqdm
 
 from lib import settings
@@ -25,7 +27,9 @@ from lib.files.schema import expect
 from lib.infer.kinds import SCORING
 from lib.infer.scores import stand_for_themselves
 from lib.infer.summary import log_splits, summary_table
+from lib.inputs.chunks import device_of
 from lib.inputs.kinds import network_for
+from lib.runs.memory import out_of_memory_told
 from lib.runs.stage import Stage
 
 
@@ -34,7 +38,7 @@ def main(stage: Stage) -> None:
     parser = settings.parser(__doc__)
     parser.add_argument("--fold", type=int, required=True, help="which fold's network to use")
     args = parser.parse_args()
-    chosen, _ = settings.resolve(args)
+    chosen, root = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
 
     folder = args.outputs / chosen.results
@@ -53,12 +57,11 @@ def main(stage: Stage) -> None:
         print(f"infer: permutations change nothing: scores of {chosen.model} stand for themselves")
 
     tracker = stage.begin("infer", args.outputs, chosen, cache.fingerprint, args.fold, about)
+    stage.note(**settings.changed_by(args, chosen, root.dataset))
     scoring = SCORING[chosen.kind]
     wanted = scoring.wanted(cache, args.fold, chosen)
-    frames = scoring.frames(network, cache, wanted, chosen)
-    bar = tqdm(frames, total=len(wanted), desc=f"infer {args.fold}", unit="graph", disable=None)
     started = time.perf_counter()
-    scores = pl.concat(bar)
+    scores = score(network, cache, wanted, chosen, args.fold)
     seconds = time.perf_counter() - started
     with atomic_file(path) as temporary:
         write_parquet(scores, temporary)
@@ -68,6 +71,18 @@ def main(stage: Stage) -> None:
         f"infer: {chosen.results} fold {args.fold}: {len(scores):,} scores of {len(wanted)} "
         f"{chosen.graphs}; wrote {path}"
     )
+
+
+def score(
+    network: nn.Module, cache: Cache, wanted: list[Any], chosen: settings.Settings, fold: int
+) -> pl.DataFrame:
+    """All scores, with a progress bar; memory that they take is told before it is taken."""
+    scoring = SCORING[chosen.kind]
+    estimate = scoring.memory(network, cache, wanted, chosen)
+    frames = scoring.frames(network, cache, wanted, chosen)
+    bar = tqdm(frames, total=len(wanted), desc=f"infer {fold}", unit="graph", disable=None)
+    with out_of_memory_told(estimate, device_of(network), "infer"):
+        return pl.concat(bar)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ def main(stage: Stage) -> None:
     sections = ending.evaluate(blended, cache, measurements, chosen)
     trained = read_fold_metrics(folder / f"fold_{folds.best[0]}" / "metrics.json")
     stage.begin("ensemble", args.outputs, chosen, cache.fingerprint, trained=trained)
+    stage.note(**settings.changed_by(args, chosen, root.dataset))
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
     used = {f"validation_{chosen.metric}": folds.validation, "blended": folds.best}
     with atomic_files(*results) as (table, metrics, report):

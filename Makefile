@@ -20,8 +20,9 @@ endif
 # Values are checked before anything is written, deleted or run. Those of the first kind stand in
 # paths, or bare in command lines; those of the second are quoted there.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
-	KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS
-QUOTED := A B SAMPLE PROGRAMS NETWORKS BASE_URL
+	KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
+	CPUS GPUS MINUTES PROCESSES
+QUOTED := A B SAMPLE PROGRAMS NETWORKS NETWORK BASE_URL
 quoted = '$(subst ','\'',$(1))'
 WRONG := $(shell sh lib/runs/make.sh check \
 	$(foreach v,$(PLAIN) $(QUOTED),$(call quoted,$(v)=$(value $(v)))))
@@ -30,9 +31,9 @@ $(if $(WRONG),$(error $(WRONG)))
 # Where results lie, the settings say; what each program runs, its imports.
 PROGRAMS_RUN := 01_preprocess.py 02_train.py 03_infer.py 04_ensemble.py lib/study/__main__.py
 PLAN := $(shell $(PYTHON) -SEB -m lib.runs.plan '$(COLLECTION)' '$(MODEL)' '$(HOPS)' \
-	'$(DATA)' $(PROGRAMS_RUN))
+	'$(DATA)' '$(SETTINGS)' $(PROGRAMS_RUN))
 planned = $(subst :, ,$(patsubst $(1)=%,%,$(filter $(1)=%,$(PLAN))))
-NAME := $(call planned,results)
+NAME := $(patsubst results=%,%,$(filter results=%,$(firstword $(PLAN))))
 $(if $(NAME),,$(error $(or $(PLAN),PYTHON=$(PYTHON): does not run)))
 FOLD_COUNT := $(or $(value FOLDS),$(call planned,folds))
 OUT := $(OUTPUTS)/$(NAME)
@@ -47,8 +48,9 @@ flag = $(if $($(1)),--$(2) $($(1)))
 text = $(if $(value $(1)),--$(2) $(call quoted,$(value $(1))))
 TO := --outputs $(OUTPUTS)
 FLAGS = --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,SEED,seed) \
-	$(call flag,HOPS,hops) $(call flag,MODEL,model) $(ARGS)
-TRAIN_FLAGS = $(FLAGS) $(call flag,EPOCHS,epochs)
+	$(call flag,HOPS,hops) $(call flag,MODEL,model) $(call flag,SETTINGS,settings) $(ARGS)
+# (Of P processes a step takes P samples, whoever computes them.)
+TRAIN_FLAGS = $(if $(PROCESSES),--accumulate $(PROCESSES) )$(FLAGS) $(call flag,EPOCHS,epochs)
 INFER_FLAGS = $(FLAGS) $(call flag,TTA,permutations)
 ENSEMBLE_FLAGS = $(FLAGS) --folds $(FOLD_COUNT)
 STUDY_FLAGS = $(TRAIN_FLAGS) --folds $(FOLD_COUNT) $(call flag,PARTS,parts)
@@ -61,12 +63,13 @@ ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu data/tpu-v3-sample data/progra
 MEASUREMENTS := $(wildcard $(ROOTS:%=%/measurements.parquet))
 STAMPED := $(OUTPUTS)/.make
 CACHE_STAMP := $(subst /cache,.preprocess,$(call planned,cache))
-ifneq (,$(filter all preprocess train infer ensemble study $(OUTPUTS)/%,$(MAKECMDGOALS)))
-STAMPS := $(shell sh lib/runs/make.sh stamps $(STAMPED) \
-	$(if $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS)))),dry,write) \
+DRY := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+ifneq (,$(filter all preprocess train infer ensemble study tune $(OUTPUTS)/%,$(MAKECMDGOALS)))
+STAMPS := $(shell sh lib/runs/make.sh stamps $(STAMPED) $(if $(DRY),dry,write) \
 	$(COLLECTION) '$(ROOTS)' $(call quoted,$(CACHE_STAMP)=$(CACHE_FLAGS)) \
 	$(call quoted,$(NAME).train=$(TRAIN_FLAGS)) $(call quoted,$(NAME).infer=$(INFER_FLAGS)) \
-	$(call quoted,$(NAME).ensemble=$(ENSEMBLE_FLAGS)) $(call quoted,$(NAME).study=$(STUDY_FLAGS)))
+	$(call quoted,$(NAME).ensemble=$(ENSEMBLE_FLAGS)) $(call quoted,$(NAME).study=$(STUDY_FLAGS)) \
+	$(if $(SETTINGS),$(call quoted,$(NAME).settings=$(call planned,settings))))
 $(if $(filter error:,$(STAMPS)),$(error $(STAMPS)))
 .PHONY: $(filter-out $(OUTPUTS)/%,$(STAMPS))
 endif
@@ -76,50 +79,46 @@ stamp = $(word $(1),$(STAMPS))
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin/python
 
-.PHONY: help all everything preprocess train infer ensemble study rank plan submission score status report \
+.PHONY: help all everything preprocess train infer ensemble rank submission score status report \
 	compare wandb-sync setup test lint clean
 
 # `## text` after a target is its line in `make help`; `##@ title` begins a group.
 help:  ## this list
 	@sh lib/runs/make.sh help $(OUT) $(MAKEFILE_LIST)
 
+# `here` and `on`: where stages run, if not on this machine.
+include lib/cluster/cluster.mk
+
 ##@ run
-all: $(RESULTS)  ## all four stages of COLLECTION, ending in its report.html
+all: $(call here,$(RESULTS))  ## all four stages of COLLECTION, ending in its report.html
 
 # A make of its own for each collection: one that fails does not stop the others. (Not $(MAKE)
 # itself in the recipe, for then `make -n` would run it.)
 SUBMAKE ?= $(MAKE)
-everything: $(READY)  ## make all for every collection that has data, and an account of them
-	$(RUN) -m lib.submit.everything --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) $(TO) \
-		$(call flag,DATA,data) $(call flag,MODEL,model)
+EVERYTHING = $(RUN) -m lib.submit.everything --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) $(TO) \
+	$(call flag,DATA,data) $(call flag,MODEL,model) $(if $(TGRAPH_TASKS),--jobs $(JOBS))
+everything: $(call here,$(READY))  ## make all for every collection that has data, and an account of them
+	$(if $(HANDING),,$(EVERYTHING))
 
-preprocess: $(MANIFEST)  ## stage 1: raw graphs to the cache
-train: $(MODELS)  ## stage 2: a network for each of the first FOLDS folds
-infer: $(SCORES)  ## stage 3: a score parquet a fold
+preprocess: $(call here,$(MANIFEST))  ## stage 1: raw graphs to the cache
+train: $(call here,$(MODELS))  ## stage 2: a network for each of the first FOLDS folds
+infer: $(call here,$(SCORES))  ## stage 3: a score parquet a fold
 ensemble: all  ## stage 4: blend, submission, metrics, report
 
 $(MANIFEST): $(call planned,01_preprocess.py) $(call stamp,1) $(call stamp,2) | $(READY)
-	$(RUN) 01_preprocess.py $(TO) $(FLAGS) $(if $(KEEP_GOING),--keep-going)
+	$(call on)$(RUN) 01_preprocess.py $(TO) $(FLAGS) $(if $(KEEP_GOING),--keep-going)
 
-$(OUT)/fold_%/metrics.json: $(MANIFEST) $(call planned,02_train.py) $(call stamp,3) | $(READY)-native
-	$(RUN) 02_train.py $(TO) $(TRAIN_FLAGS) --fold $* --folds $(FOLD_COUNT)
+$(OUT)/fold_%/metrics.json: $(MANIFEST) $(call planned,02_train.py) $(call stamp,3) $(call stamp,7) | $(READY)-native
+	$(call on,$(GPUS))$(RUN)$(if $(PROCESSES), -m lib.train.torchrun $(PROCESSES)) 02_train.py $(TO) $(TRAIN_FLAGS) --fold $* --folds $(FOLD_COUNT)
 
 $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(call planned,03_infer.py) $(call stamp,4) | $(READY)-native
-	$(RUN) 03_infer.py $(TO) $(INFER_FLAGS) --fold $*
+	$(call on,$(GPUS))$(RUN) 03_infer.py $(TO) $(INFER_FLAGS) --fold $*
 
 $(RESULTS) &: $(SCORES) $(MEASUREMENTS) $(call planned,04_ensemble.py) $(call stamp,5) | $(READY)
-	$(RUN) 04_ensemble.py $(TO) $(ENSEMBLE_FLAGS)
-
-study: $(OUT)/study/study.parquet  ## what permutations, batch, blending and folds buy COLLECTION: [PARTS=3]
-
-$(OUT)/study/study.parquet: $(MODELS) $(MEASUREMENTS) $(call planned,03_infer.py) $(call planned,lib/study/__main__.py) $(call stamp,6) | $(READY)
-	$(RUN) -m lib.study $(TO) $(STUDY_FLAGS) --jobs $(JOBS)
+	$(call on)$(RUN) 04_ensemble.py $(TO) $(ENSEMBLE_FLAGS)
 
 rank: | $(READY)-native  ## rank the configurations of PROGRAM=file: [CANDIDATES=file] [TOP=10]
 	@$(RUN) -m lib.infer.rank $(TO) $(FLAGS) $(call flag,CANDIDATES,candidates) $(call flag,TOP,top) $(PROGRAM)
-
-plan: | $(READY)-native  ## what the stages of COLLECTION will take here: time, memory, disk
-	@$(RUN) -m lib.forecast $(TRAIN_FLAGS) $(call flag,TTA,permutations) $(call flag,FOLDS,folds) --jobs $(JOBS)
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.submit.merge $(TO) $(call flag,DATA,data) \
@@ -144,41 +143,11 @@ compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [A
 wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
 	@$(RUN) -m lib.report.sync $(OUTPUTS)
 
-##@ work on tgraph
-setup: $(READY)-native  ## the environment, in VENV (make all and make test do it themselves)
-
-# torch-scatter has no wheel for most machines: it is compiled here, once, one extension a core and
-# without tables for debuggers. pip is not quiet about it, to show that it is alive.
-$(READY): requirements.txt
-	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet $$(grep -E '^(setuptools|wheel|ninja|torch|numpy)==' $<)
-	@echo 'setup: compiling torch-scatter (some minutes, once)'
-	printf '[build_ext]\nparallel = %s\n' $(JOBS) >$(VENV)/build.cfg
-	CFLAGS=-g0 DIST_EXTRA_CONFIG="$$(realpath $(VENV))/build.cfg" $(RUN) -m pip install \
-		--no-build-isolation --progress-bar off $$(grep '^torch-scatter==' $<)
-	$(RUN) -m pip install --quiet --no-build-isolation -r $<
-	touch $@
-
-# The loops of lib/native, compiled for this processor. Without a compiler torch alone is used.
-$(READY)-native: lib/native/__init__.py $(wildcard lib/native/*.cpp lib/native/*.h) $(READY)
-	$(RUN) -c 'from lib import native; native.available()'
-	touch $@
-
-$(READY)-test: tests/requirements.txt $(READY)
-	$(RUN) -m pip install --quiet -r $<
-	touch $@
-
-# A file's tests share what they set up, so that each file goes to one process.
-test: lint  ## lint and all tests, on all cores
-	$(RUN) -m pytest -q -n $(JOBS) --dist loadfile
-
-lint: $(READY)-test $(READY)-native  ## ruff check and ruff format --check
-	$(RUN) -m ruff check .
-	$(RUN) -m ruff format --check .
+include lib/runs/setup.mk
 
 ##@ tidy
 clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)
 	rm -rf $(OUT) $(STAMPED)/$(NAME).*
 
-# Where data come from is a subject of its own, with environments of its own.
-include lib/collect/data.mk
+# Questions beside the pipeline, and where data come from, which has environments of its own.
+include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/latency/latency.mk

@@ -6,6 +6,7 @@ of a property: what a run says is about the change and not about luck. Others ar
 """
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported; threads wait by spinning
 
@@ -14,3 +15,10 @@ from hypothesis import settings
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("others", deadline=None)
 settings.load_profile("same")
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items):
+    """Files that run whole stages come first: they take longest, and no core is to wait for one."""
+    items.sort(key=lambda item: item.path.parent != HERE)

@@ -18,7 +18,11 @@ import polars as pl
 from tests.stages import REPOSITORY, command, environment
 
 WEIGHTS = ("last.safetensors", "model.safetensors")
-TIMES = {"seconds", "configurations_per_second"}  # of a history, which differ from run to run
+TIMES = {
+    "seconds",
+    "validation_seconds",
+    "configurations_per_second",
+}  # of a history, which differ from run to run
 # Imports what the stage needs, prepares it, says so, and is the stage from there on.
 DRIVER = """
 import runpy, sys

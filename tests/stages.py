@@ -17,7 +17,9 @@ MAKE_VARIABLES = (
     *("COLLECTION", "FOLDS", "VENV", "OUTPUTS", "PYTHON", "JOBS", "DATA", "SEED", "ARGS", "HOPS"),
     *("EPOCHS", "MODEL", "TTA", "PARTS", "PARTIAL", "SAMPLE", "SUBMISSION", "SUBMAKE"),
     *("EXPERIMENT", "A", "B", "KEEP_GOING", "SPLITS", "CORES", "ROUNDS", "PROGRAMS", "BASE_URL"),
-    *("KIND", "NETWORKS", "PROGRAM", "CANDIDATES", "TOP"),
+    *("KIND", "NETWORKS", "PROGRAM", "CANDIDATES", "TOP", "SETTINGS", "TRIALS", "SEEDS"),
+    *("NETWORK", "BATCH", "DEVICE"),
+    *("EXECUTOR", "CPUS", "GPUS", "MINUTES", "TGRAPH_TASKS", "RAY_ADDRESS", "PROCESSES"),
 )
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
 TINY_FLAGS = (
@@ -75,7 +77,8 @@ def make_command(*arguments: str, venv: Path | str = sys.prefix, **variables: ob
     """
     given = {"VENV": venv, "COLLECTION": COLLECTION, **variables}
     words = [f"{name}={value}" for name, value in given.items()]
-    return ["make", "-o", f"{venv}/.ready", "-o", f"{venv}/.ready-native", *words, *arguments]
+    ready = [f"-o{venv}/.ready{what}" for what in ("", "-native", "-tune")]
+    return ["make", *ready, *words, *arguments]
 
 
 def stages_in(output: str) -> list[str]:

@@ -28,8 +28,9 @@ FLOORS = (  # from the ground up
     {"inputs"},
     {"preprocess", "train", "infer", "ensemble"},
     {"submit", "report"},
-    {"study", "forecast"},
+    {"study", "forecast", "tune"},
     {"collect", "cluster"},
+    {"latency"},
 )
 WINGS = {"preprocess", "train", "infer", "ensemble", "collect"}
 NETWORKS_MAY_IMPORT = {"models", "native", "files", "settings"}  # of settings, types

@@ -64,13 +64,18 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
         *(("VENV", value) for value in ("", "my venv", "a'b", "@a")),
         *(("FOLDS", value) for value in ("0", "-1", "1.5", "two", "1 2", "99999", "1)) ; ls")),
         *(("JOBS", value) for value in ("", "0", "many", "$(shell touch a)")),
-        *((name, "x") for name in ("PARTS", "CORES", "ROUNDS", "KIND", "HOPS")),
+        *((name, "x") for name in ("PARTS", "CORES", "ROUNDS", "KIND", "HOPS", "TRIALS", "BATCH")),
         *(("HOPS", value) for value in ("0", "-1", "1.5", "ALL")),
-        *((name, "1; touch a") for name in ("SEED", "EPOCHS", "TTA", "HOPS", "KEEP_GOING")),
+        *(
+            (name, "1; touch a")
+            for name in ("SEED", "EPOCHS", "TTA", "HOPS", "KEEP_GOING", "SEEDS")
+        ),
         *(("ARGS", value) for value in ("--a 'b", '"', "--a; touch a", "`touch a`", "a\ntouch a")),
         *(("ARGS", value) for value in ("--a #", "--a \\", "> a", "$(touch a)", "--model ..")),
         *(("ARGS", value) for value in ("--hops ../../x", "--model='../..'")),
         *(("SUBMISSION", value) for value in ("it's.csv", "a.csv; touch a")),
+        *(("NETWORK", "a\nb"), ("DEVICE", "a b")),
+        *(("SETTINGS", value) for value in ("my file", "a'b", "a$b", "-a")),
         *(("A", "a\nb"), ("SAMPLE", "a\ntouch a"), ("NETWORKS", "a\nb")),
     ],
 )
@@ -158,6 +163,7 @@ def test_quotes_reach_a_command_as_from_a_shell(repository, target, variables, w
     ("flag", "variable"),
     [
         *(("--model", "MODEL"), ("--hops", "HOPS"), ("--outputs", "OUTPUTS"), ("--data", "DATA")),
+        ("--settings", "SETTINGS"),
         *(("--collection", "COLLECTION"), ("--folds", "FOLDS"), ("--fold", "FOLDS")),
         ("--keep-going", "KEEP_GOING"),
     ],
@@ -181,6 +187,21 @@ def test_a_flag_that_decides_a_path_has_its_variable(pristine, flag, variable):
     assert everything_below(pristine) == before
     near = f"{flag}-x 2 '--x={flag}' {flag[1:]}"
     assert told(pristine, "help", ARGS=near).returncode == 0
+
+
+def test_what_a_settings_file_holds_cannot_pass_for_where_results_lie(repository):
+    """`make clean` deletes them."""
+    text = "'x results=../precious cache=.. table=x' = 3\nlearning_rate = 'results=..'"
+    (repository / "a.toml").write_text(text)
+    before = everything_below(repository)
+    for target in ("clean", "all"):
+        done = told(repository, target, SETTINGS="a.toml")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "*** a.toml: 'x results=../precious" in done.stderr
+    for missing in ("no-such.toml", "lib"):
+        said = told(repository, "all", SETTINGS=missing).stderr
+        assert f"*** {missing}: TOML: found " in said
+    assert everything_below(repository) == before
 
 
 def test_graphs_of_tiles_are_not_pruned(pristine):

@@ -133,6 +133,23 @@ def test_a_changed_variable_reruns_the_stages_that_read_it(run, variables, expec
     assert stages(run(**variables)) == []
 
 
+def test_other_values_in_the_settings_file_rerun_the_stages_and_other_comments_do_not(
+    run, tmp_path
+):
+    path = tmp_path / "settings.toml"
+    path.write_text("learning_rate = 0.1\n")
+    assert stages(run(SETTINGS=path)) == list(SCRIPTS[1:])
+    assert stages(run(SETTINGS=path)) == []
+    path.write_text("# the same\nlearning-rate = 0.1\n")
+    assert stages(run(SETTINGS=path)) == []
+    path.write_text("learning_rate = 0.2\n")
+    assert stages(run("-n", "all", SETTINGS=path)) == list(SCRIPTS[1:])
+    assert f" --settings {path} " in run(SETTINGS=path)
+    assert stages(run(SETTINGS=path)) == []
+    assert stages(run()) == list(SCRIPTS[1:])
+    assert stages(run()) == []
+
+
 def test_flags_reach_the_stages(run):
     lines = run(EPOCHS=7, TTA=8, HOPS=2, SEED=9, ARGS="--channels 32").splitlines()
     found = {script: [line for line in lines if f" {script} " in line] for script in SCRIPTS}

@@ -9,6 +9,10 @@ import sys
 import polars as pl
 import pytest
 
+from lib.latency.__main__ import main as latency_main
+from lib.settings import BUNDLED_TPU
+from tests.commands import call
+from tests.latency.networks import write_network
 from tests.programs import COLLECTION, write_root
 from tests.stages import REPOSITORY, SCRIPTS, environment, make, stages_in
 
@@ -103,3 +107,65 @@ def test_what_makes_no_sense_is_told_in_one_line(run, command, said):
         line, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, check=False
     )
     assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def latency(run, tmp_path):
+    """A function that asks how long a network takes; in place of TVM, a file is copied."""
+    folder, _, _ = run
+    network = write_network(tmp_path / "network.npz")
+    tvm = tmp_path / "tvm"
+    refusing = '[ "$3" != wrong ] || { echo "error: no such network" >&2; exit 2; }'
+    tvm.write_text(f'#!/bin/sh\n{refusing}\ncp {network} "$4"\n')
+    tvm.chmod(0o755)
+
+    def ask(*words: object, **changes: object):
+        given = {"--outputs": folder, "--data": folder.parent / "data", "--tvm": tvm, **changes}
+        flags = [word for pair in given.items() for word in pair]
+        return call(latency_main, *words, *flags)
+
+    return ask
+
+
+def test_a_networks_latency_is_the_replay_of_its_programs(run, latency, tmp_path):
+    run[-1]()  # other tests make some of it anew in another way
+    plot = tmp_path / "timeline.svg"
+    said = latency("any", 1, "sse2", "--json", "--plot", plot)
+    assert said.returncode == 0, said.stderr
+    found = json.loads(said.stdout)
+    assert (found["network"], found["device"]) == ("diamond.b1", "cpu.sse2.1t")
+    assert found["calls"] == 4 and len(found["tasks"]) == 3
+    total = sum(one["seconds"] * one["calls"] for one in found["tasks"])
+    assert found["replayed_seconds"] == pytest.approx(total, rel=1e-4)
+    assert found["error_networks"] == 5
+    assert found["low"] <= found["seconds"] <= found["high"]
+    assert plot.stat().st_size > 1000
+    gap = json.loads(latency("any", 1, "sse2", "--json", "--gap", "1000").stdout)
+    assert gap["replayed_seconds"] == pytest.approx(total + 4e-3, rel=1e-4)
+    text = latency("any", 1, "avx512").stdout
+    assert "latency: diamond.b1 on cpu.avx512.1t: " in text
+    assert "task learned" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "changes", "said"),
+    [
+        (("any", 1, "neon"), {}, "device 'neon': the predictor knows sse2, avx512"),
+        (("any", 0, "sse2"), {}, "--batch 0: must be at least 1"),
+        (("any", 1, "sse2"), {"--gap": "nan"}, "--gap nan: must be at least 0"),
+        (("any", 1, "sse2"), {"--schedules": 0}, "--schedules 0: must be at least 1"),
+        (("any", 1, "sse2"), {"--tvm": "nowhere"}, "--tvm nowhere: no such file"),
+        (("any", 1, "sse2"), {"--plot": "a.gif"}, "--plot a.gif: must end in one of .svg"),
+        (("any", 1, "sse2"), {"--outputs": "nowhere"}, "make all COLLECTION=programs-cpu MODEL="),
+        (("any", 1, "sse2"), {"--model": "gst"}, "--model 'gst': not one of cdmpp-plus, cdmpp"),
+        (("any", 1, "sse2"), {"--collection": "tile-xla"}, "is of kind tile"),
+        (("wrong", 1, "sse2"), {}, "error: no such network"),
+    ],
+)
+def test_what_has_no_latency_is_one_line(latency, words, changes, said):
+    if "--collection" in changes:
+        changes = {**changes, "--data": BUNDLED_TPU}
+    done = latency(*words, **changes)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ") and said in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -3,17 +3,18 @@
 .PHONY: collect download
 
 # What is measured decides the environment: layouts need JAX, programs TVM.
-COLLECT := lib/collect/$(if $(filter programs,$(KIND)),tvm,xla)
-COLLECT_VENV := $(VENV)-collect$(if $(filter programs,$(KIND)),-programs)
-COLLECT_READY := $(COLLECT_VENV)/.ready
+PROGRAMS_VENV := $(VENV)-collect-programs
+COLLECT_VENV := $(if $(filter programs,$(KIND)),$(PROGRAMS_VENV),$(VENV)-collect)
 
-$(COLLECT_READY): $(COLLECT)/requirements.txt
-	$(PYTHON) -m venv $(COLLECT_VENV)
-	$(COLLECT_VENV)/bin/python -m pip install --quiet -r $<
+$(VENV)-collect/.ready: lib/collect/xla/requirements.txt
+$(PROGRAMS_VENV)/.ready: lib/collect/tvm/requirements.txt
+$(VENV)-collect/.ready $(PROGRAMS_VENV)/.ready:
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet -r $<
 	touch $@
 
 ##@ data
-collect: $(COLLECT_READY) $(READY)  ## measure on this machine: [KIND=programs] [CORES=1] [ROUNDS=24] [PROGRAMS="bert.*"] [NETWORKS="bert*"]
+collect: $(COLLECT_VENV)/.ready $(READY)  ## measure on this machine: [KIND=programs] [CORES=1] [ROUNDS=24] [PROGRAMS="bert.*"] [NETWORKS="bert*"]
 ifeq ($(KIND),programs)
 	$(COLLECT_VENV)/bin/python -m lib.collect.tvm --core $(or $(CORES),1) $(call flag,ROUNDS,rounds) \
 		--output $(OUTPUTS)/collect-programs $(call text,NETWORKS,networks) $(ARGS)

@@ -73,10 +73,9 @@ def resolved(args: argparse.Namespace) -> tuple[Settings, DataRoot | None, Datas
     except UserError:
         if args.data != settings.DOWNLOADED:
             raise
-    overrides = settings.overrides_in(args)
-    chosen = settings.settings_for(args.collection, TPUGRAPHS, overrides)
+    chosen = settings.chosen_by(args, TPUGRAPHS)
     if args.show:
-        print(settings.settings_text(chosen, None, overrides))
+        print(settings.settings_text(chosen, TPUGRAPHS, args))
         sys.exit()
     return chosen, None, TPUGRAPHS
 

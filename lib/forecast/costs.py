@@ -9,7 +9,8 @@ is fitted to the measured graphs by non-negative least squares of relative error
 
 ``kept`` are the nodes that pruning keeps. Memory is fitted likewise: of a worker by what a file
 has, of training and inference by what a step has. Kernels are so small that a step and a kernel
-take their mean. A process takes a while to begin, which counts where there is little to do.
+take their mean. A process takes a while to begin, which counts where there is little to do. What is
+measured has one graph at a time; training has all of a fold in memory (:meth:`Costs.held_bytes`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from lib.tpugraphs.sizes import GraphSize
 SCORE_BYTES = 6.8
 BLENDED_ROWS = 1.5e6  # a second
 BLENDED_BYTES = 220  # of memory, one fold at a time
+NODE_BYTES = 4 * 134 + 6 * 8 + 2 * 8  # of a prepared graph's node: features and digits
+TOUCHED_BYTES = 1 << 16  # of a mapped file, that Linux brings to memory where one row is read
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Forecast:
     device_memory: float = 0.0
 
 
+HELD = ("pruned", "copies")  # inputs whose graphs are all in memory while training
 Terms = Callable[[Shape], tuple[float, ...]]
 
 
@@ -159,6 +163,18 @@ class Costs:
         last = whole if sampled < whole else 0.0
         return s.epochs * (steps + sampled / s.validate_every) + last
 
+    def held_bytes(self, shapes: Sequence[Shape]) -> float:
+        """What training holds of all graphs, beside a step.
+
+        That is their nodes, and of the mapped cache what was read so far, which Linux may take back
+        at any time. Of inputs that read graphs when they are needed, it is nothing.
+        """
+        if self.settings.input not in HELD:
+            return 0.0
+        rows = self.settings.epochs * self.settings.configurations
+        read = (min(s.configurations * s.configurable, rows * TOUCHED_BYTES) for s in shapes)
+        return NODE_BYTES * sum(shape.kept for shape in shapes) + sum(read)
+
     def scoring_seconds(self, shapes: Sequence[Shape]) -> float:
         """Of scoring graphs under all permutations."""
         return sum(self._scored(self.ordered, shape, math.inf) for shape in shapes)
@@ -210,7 +226,7 @@ def forecast(
         "train": Forecast(
             seconds=rounds * train,
             each=train,
-            memory=_most(costs.step_memory, every),
+            memory=_most(costs.step_memory, every) + costs.held_bytes(labelled),
             disk=folds * costs.weight_bytes,
             device_memory=_most(costs.device_memory, every),
         ),

@@ -30,6 +30,7 @@ from lib.settings import Settings, described, settings_for
 from lib.tpugraphs.dataset import Dataset
 from lib.tpugraphs.roots import DataRoot
 from lib.tpugraphs.sizes import GraphSize
+from lib.train.dealing import Dealt
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 
@@ -134,12 +135,13 @@ def measure_train(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
     began, training = process_seconds(), _training(task, settings)
     training.data.begin(Path(task["folder"]) / "state", "plan", 0)
     samples = _samples(training)
-    training.step(next(samples))
+    training.step(Dealt([next(samples)]))
     seconds = []
     while sum(seconds) < LEAST_SECONDS or len(seconds) < LEAST_STEPS:
         sample, started = next(samples), time.perf_counter()
-        training.step(sample)[0].item()  # read back: a GPU has finished then
+        training.step(Dealt([sample]))[0].item()  # read back: a GPU has finished then
         seconds.append(time.perf_counter() - started)
+    training.data.validate(training.network.eval(), training.settings)  # takes memory as well
     on_device = torch.cuda.max_memory_allocated() if training.device.type == "cuda" else 0
     return {
         "step_seconds": float(np.median(seconds)),

@@ -1,8 +1,9 @@
 """The graphs that are measured: of the collection itself, or of a real program.
 
-Of the raw files some of few and of many configurable nodes are taken. Where there are none, the one
-real program that comes with the repository stands in: several copies of it side by side are a
-program of more nodes, and drawn layouts of its own make more configurations.
+Of the raw files some of few and of many configurable nodes are taken, and of kernels every so many.
+Where there are none, a real program, or kernel, that comes with the repository stands in: several
+copies of it side by side are one of more nodes. Drawn layouts of its own make more configurations,
+and of a kernel drawn tiles.
 """
 
 from __future__ import annotations
@@ -16,11 +17,21 @@ import numpy as np
 from lib.files.errors import UserError
 from lib.forecast.collection import sizes_in
 from lib.settings import BUNDLED_TPU, Settings
-from lib.tpugraphs.npz import LayoutGraph, read_layout, write_layout
+from lib.tpugraphs.npz import (
+    LayoutGraph,
+    TileKernel,
+    read_layout,
+    read_tile,
+    write_layout,
+    write_tile,
+)
 from lib.tpugraphs.roots import DataRoot
 from lib.tpugraphs.sizes import GraphSize
 
 PROGRAM = BUNDLED_TPU / "npz" / "layout" / "xla" / "random" / "train" / "main__.10904.npz"
+KERNEL = BUNDLED_TPU / "npz" / "tile" / "xla" / "train" / "fusion.191.npz"
+LARGEST_TILE = 64  # along a dimension, of those that are drawn
+TILES = (*range(4), *range(8, 12))  # columns that say how large tiles are along dimensions
 QUANTILES = (0.2, 0.6, 0.95)  # of the configurable nodes
 MOST_KERNELS = 64
 MADE = (8192, 1024, 3072)  # configurations of the programs that are put together, in turn
@@ -42,7 +53,7 @@ def sample_files(
     """
     folder.mkdir(parents=True, exist_ok=True)
     if settings.kind == "tile":
-        return [_kernels(settings, root)]
+        return [_kernels(settings, root) if root else _kernels_made(folder, graphs)]
     labelled = sorted(one.configurable for one in graphs if one.split != "test")
     if not labelled:
         raise UserError(f"{settings.collection}: no graph to learn from, so nothing to measure")
@@ -65,12 +76,36 @@ def _nearest(files: Sequence[Path], wanted: Sequence[int]) -> list[Path]:
     return found
 
 
-def _kernels(settings: Settings, root: DataRoot | None) -> list[Path]:
-    if root is None:  # those of the sample have too few configurations to tell
-        raise UserError(f"{settings.collection}: no kernels to measure; make download first")
+def _kernels(settings: Settings, root: DataRoot) -> list[Path]:
     files = root.files(settings.folder, "train")
     step = -(-len(files) // MOST_KERNELS)
     return files[::step]
+
+
+def _kernels_made(folder: Path, graphs: Sequence[GraphSize]) -> list[Path]:
+    """Kernels of all sizes, alike in number."""
+    labelled = [one for one in graphs if one.split != "test"]
+    labelled.sort(key=lambda one: one.nodes * one.configurations)
+    chosen = labelled[:: -(-len(labelled) // MOST_KERNELS)]
+    one, paths = read_tile(KERNEL), [folder / f"kernel_{n}.npz" for n in range(len(chosen))]
+    for number, (path, size) in enumerate(zip(paths, chosen, strict=True)):
+        write_tile(path, kernel_like(one, size, number))
+    return paths
+
+
+def kernel_like(one: TileKernel, size: GraphSize, seed: int) -> TileKernel:
+    """A kernel of about so many nodes, and of so many drawn configurations and runtimes."""
+    rng, count = np.random.default_rng(seed), size.configurations
+    features = np.zeros((count, one.config_feat.shape[1]), np.float32)
+    features[:, TILES] = rng.integers(1, LARGEST_TILE + 1, (count, len(TILES)))
+    runtime = rng.integers(one.config_runtime.min(), one.config_runtime.max(), count)
+    return TileKernel(
+        name=f"{one.name}.{seed}",
+        **_repeated(one, max(1, round(size.nodes / len(one.node_opcode)))),
+        config_feat=features,
+        config_runtime=runtime,
+        config_runtime_normalizers=np.full(count, one.config_runtime_normalizers[0]),
+    )
 
 
 def _put_together(folder: Path, configurable: int, configurations: int) -> Path:
@@ -96,14 +131,22 @@ def side_by_side(one: LayoutGraph, copies: int, configurations: int) -> LayoutGr
     runtime = rng.integers(one.config_runtime.min(), one.config_runtime.max(), configurations)
     return LayoutGraph(
         name=f"{one.name}.{copies}",
-        node_feat=np.tile(one.node_feat, (copies, 1)),
-        node_opcode=np.tile(one.node_opcode, copies),
-        edge_index=np.concatenate([one.edge_index + start for start in starts]),
+        **_repeated(one, copies),
         node_config_ids=np.concatenate([one.node_config_ids + start for start in starts]),
         node_splits=np.append(0, np.cumsum(np.tile(np.diff(one.node_splits), copies))),
         node_config_feat=np.concatenate(features, axis=1),
         config_runtime=runtime,
     )
+
+
+def _repeated(one: LayoutGraph | TileKernel, copies: int) -> dict[str, np.ndarray]:
+    """Nodes and edges of several copies side by side."""
+    starts = len(one.node_opcode) * np.arange(copies)
+    return {
+        "node_feat": np.tile(one.node_feat, (copies, 1)),
+        "node_opcode": np.tile(one.node_opcode, copies),
+        "edge_index": np.concatenate([one.edge_index + start for start in starts]),
+    }
 
 
 def copy_twice(files: Sequence[Path], folder: Path) -> list[Path]:

@@ -156,7 +156,7 @@ def main() -> None:
     torch.set_num_threads(1)  # of each fold; the folds run side by side
     overrides = settings.overrides_in(args)
     dataset = settings.dataset_for(args.collection, args.data)
-    chosen = settings.settings_for(args.collection, dataset, overrides)
+    chosen = settings.chosen_by(args, dataset)
     overrides["model"] = chosen.model
     folder = args.outputs / chosen.results
     ranking = rank_program(args.program, args.candidates, folder, args.collection, overrides)

@@ -13,7 +13,9 @@ from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
 from lib.inputs.kinds import INPUTS
+from lib.inputs.tensors import GraphShape
 from lib.ranking.folds import splits_of_fold
+from lib.runs.memory import Estimate
 from lib.settings import LayoutCollection, Settings, TileCollection
 
 SCHEMA = {
@@ -37,6 +39,23 @@ def graphs_to_score(cache: Cache, fold: int, settings: Settings) -> list[tuple[s
     if not settings.score_training:
         del splits["train"]
     return [(split, name) for split, own in splits.items() for name in own]
+
+
+def scoring_memory(
+    network: nn.Module, cache: Cache, wanted: Iterable[tuple[str, str]], settings: Settings
+) -> Estimate | None:
+    """Memory of the graph that takes most, as far as it is known beforehand and worth telling."""
+    estimate = INPUTS[settings.input].estimate
+    if estimate is None:
+        return None
+    rows = {name: cache.rows[name] for _, name in wanted}
+    shapes = {
+        name: GraphShape(
+            row["nodes"], row["config_nodes"], row["dictionary"], row["configurations"]
+        )
+        for name, row in rows.items()
+    }
+    return estimate(network, shapes, settings.inference_configurations)
 
 
 def score_graphs(

@@ -22,7 +22,7 @@ from lib.infer.scores import scores_of
 from lib.inputs.kinds import network_for
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
-from lib.settings import LayoutCollection, Settings
+from lib.settings import Settings
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.program import Program
 
@@ -34,22 +34,39 @@ class Ensemble:
     Attributes:
         settings: those that the networks were trained with, but for what was overridden.
         networks: in evaluation mode.
+        data: fingerprint of the cache that they were trained on.
     """
 
-    settings: LayoutCollection
+    settings: Settings
     networks: dict[int, nn.Module]
+    data: str = ""
 
 
 def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> Ensemble:
-    """The best folds' networks, chosen as stage 4 does; no cache and no data root is needed.
+    """The best folds' networks of layouts; no cache and no data root is needed.
 
     Raises:
         UserError: if there is none, or the collection's configurations are not layouts.
-        DataError: if the folds were trained with other settings or data than one another.
+        DataError: see :func:`load_networks`.
     """
     kind = settings.settings_class(collection, TPUGRAPHS, overrides.get("model"))
     if kind.kind != "layout":
         raise UserError(f"rank: ranks layouts, and {collection} is of kind {kind.kind}")
+    return load_networks(folder, kind, overrides)
+
+
+def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any]) -> Ensemble:
+    """The networks in a folder of results that stage 4 would blend.
+
+    Args:
+        folder: of a collection and model.
+        kind: the model's settings.
+        overrides: settings that take precedence over those that the networks were trained with.
+
+    Raises:
+        UserError: if there is none.
+        DataError: if the folds were trained with other settings or data than one another.
+    """
     overrides = {"weights": kind.weights, **overrides}
     name = settings.WEIGHTS_FILES[overrides["weights"]]
     numbered = {fold_number(path.parent.name): path for path in folder.glob(f"fold_*/{name}")}
@@ -66,10 +83,10 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
         _check_alike(paths[fold], about, first)
     validation = {fold: about[chosen.metric] for fold, (_, about) in loaded.items()}
     networks = {}
-    for fold in choose_folds(validation, chosen.best_folds):
+    for fold in choose_folds(validation, chosen.best_folds, chosen.higher_is_better):
         networks[fold] = network_for(chosen).eval()
         checkpoint.load_into(networks[fold], paths[fold], loaded[fold][0])
-    return Ensemble(chosen, networks)
+    return Ensemble(chosen, networks, first["data"])
 
 
 def trained_settings(

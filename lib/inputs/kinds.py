@@ -11,10 +11,11 @@ from torch import nn
 
 from lib.inputs import copies, kernel_segments, programs
 from lib.inputs.kernels import kernel_scores
-from lib.inputs.pruned import score_groupings, score_in_order
+from lib.inputs.pruned import score_groupings, score_in_order, scoring_estimate
 from lib.inputs.segments import segmented, segments_scores
-from lib.inputs.tensors import graph_tensors
+from lib.inputs.tensors import GraphShape, graph_tensors
 from lib.models import build_network
+from lib.runs.memory import Estimate
 from lib.settings.base import Settings
 
 
@@ -30,12 +31,15 @@ class Input:
             graphs are scored together (:mod:`lib.inputs.programs`).
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
+        estimate: (network, shapes of graphs by name, configurations at a time) -> memory of the
+            graph that takes most to score, as far as that is known beforehand and worth telling.
         widths: settings -> what networks must know of what they read, such as its width.
     """
 
     prepare: Callable[[Any, Any], Any]
     scores: Callable[[nn.Module, Any, int, np.ndarray | None], np.ndarray] | None
     groupings: Callable[[nn.Module, Any, np.ndarray, int], np.ndarray] | None = None
+    estimate: Callable[[nn.Module, Mapping[str, GraphShape], int], Estimate | None] | None = None
     widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}
 
 
@@ -44,6 +48,7 @@ INPUTS: dict[str, Input] = {
         prepare=lambda graph, settings: graph_tensors(graph),
         scores=score_in_order,
         groupings=score_groupings,
+        estimate=scoring_estimate,
     ),
     "copies": Input(
         prepare=lambda graph, settings: copies.CopiesGraph(

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 import torch
 from torch import nn
 
 from lib.inputs.chunks import chunk_scores, device_of, even, scores_of_rows
-from lib.inputs.tensors import GraphTensors
+from lib.inputs.tensors import GraphShape, GraphTensors
 from lib.models.inputs import GraphBatch
+from lib.runs.memory import Estimate
 
+ADVICE = "lower --configurations, --inference-configurations or --channels"
+TOLD_BYTES = 1 << 30  # what takes less is not worth telling
 POOL_BYTES = 1 << 30  # of what groupings share; more configurations are grouped in several pools
 
 
@@ -78,7 +83,7 @@ def score_groupings(
         (p, c) float64, in the order of the cache.
     """
     scores = np.empty(orders.shape, np.float64)
-    fits = _pool_size(network, graph, size)
+    fits = _pool_size(network, len(graph.opcode), size)
     if len(orders) == 1 or fits is None:
         for index, order in enumerate(orders):
             scores[index] = score_in_batches(network, graph, order, size)
@@ -107,8 +112,50 @@ def _pool_scores(
     )
 
 
-def _pool_size(network: nn.Module, graph: GraphTensors, size: int) -> int | None:
+def _pool_size(network: nn.Module, nodes: int, size: int) -> int | None:
     """How many configurations a pool may have; None if the network shares nothing."""
     if not getattr(network, "shares", lambda: False)():
         return None
-    return max(size, POOL_BYTES // network.bytes_shared(len(graph.opcode)))
+    return max(size, POOL_BYTES // network.bytes_shared(nodes))
+
+
+def step_estimate(
+    network: nn.Module, shapes: Mapping[str, GraphShape], size: int
+) -> Estimate | None:
+    """Memory of the step of training that takes most, if it is worth telling.
+
+    Args:
+        network: that is trained.
+        shapes: of the graphs, by name.
+        size: configurations of a step.
+    """
+
+    def needed(shape: GraphShape) -> int:
+        count = min(size, shape.configurations)
+        return network.step_bytes(shape.most_rows(count), shape.nodes, count)
+
+    return _largest("a step on", shapes, needed, size)
+
+
+def scoring_estimate(
+    network: nn.Module, shapes: Mapping[str, GraphShape], size: int
+) -> Estimate | None:
+    """The same of scoring under several permutations, ``size`` configurations at a time."""
+
+    def needed(shape: GraphShape) -> int:
+        count = min(size, shape.configurations)
+        pool = min(_pool_size(network, shape.nodes, size) or count, shape.configurations)
+        return network.scoring_bytes(shape.most_rows(pool), shape.nodes, count, pool)
+
+    return _largest("scoring", shapes, needed, size)
+
+
+def _largest(
+    what: str, shapes: Mapping[str, GraphShape], needed: Callable[[GraphShape], int], size: int
+) -> Estimate | None:
+    most, name = max(((needed(shape), name) for name, shape in shapes.items()), default=(0, ""))
+    if most < TOLD_BYTES:
+        return None
+    shape = shapes[name]
+    count = min(size, shape.configurations)
+    return Estimate(most, f"{what} {name} ({shape.nodes:,} nodes, {count} configurations)", ADVICE)

@@ -16,6 +16,20 @@ LARGEST_DIGIT = (
 )  # of a layout; a tensor of more than six dimensions has larger ones
 
 
+@dataclass(frozen=True)
+class GraphShape:
+    """How large a pruned graph is: nodes, configurable ones, layouts that occur, configurations."""
+
+    nodes: int
+    configurable: int
+    layouts: int
+    configurations: int
+
+    def most_rows(self, configurations: int) -> int:
+        """Rows that the table of a batch has at most: a configurable node has one a layout."""
+        return self.nodes + self.configurable * (min(configurations, self.layouts) - 1)
+
+
 @dataclass(frozen=True, eq=False)
 class GraphTensors:
     """What all batches of one graph share; :meth:`batch` adds the configurations.
@@ -30,6 +44,12 @@ class GraphTensors:
     layout: torch.Tensor  # (n, 6) int64, digits + 1
     sources: torch.Tensor
     pointers: torch.Tensor
+
+    @property
+    def shape(self) -> GraphShape:
+        """How large the graph is."""
+        count, configurable = self.cells.shape
+        return GraphShape(len(self.opcode), configurable, len(self.digits), count)
 
     def batch(self, rows: np.ndarray) -> GraphBatch:
         """The graph under the configurations at ``rows`` of the cache's cells, (b,) integers."""

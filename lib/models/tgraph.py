@@ -9,6 +9,13 @@ from lib import native
 from lib.models import fused
 from lib.models.attention import ChannelSelfAttention, ConfigurationCrossAttention
 from lib.models.inputs import GraphBatch, RowInputs, expand_rows
+from lib.models.memory import (
+    FLOAT,
+    eager_scoring_bytes,
+    eager_step_bytes,
+    fused_scoring_bytes,
+    fused_step_bytes,
+)
 from lib.models.sage import SageConvolution
 from lib.settings import LayoutSettings
 
@@ -125,6 +132,40 @@ class TGraph(nn.Module):
     def bytes_shared(self, nodes: int) -> int:
         """Memory that :meth:`share` needs for each configuration of a graph."""
         return fused.Shared.bytes_of_configuration(nodes, self.out.in_features, self.precision)
+
+    def step_bytes(self, rows: int, nodes: int, configurations: int) -> int:
+        """Peak memory, about, of a step of training on one graph.
+
+        Args:
+            rows: of the table that f_in computes.
+            nodes, configurations: of the batch.
+        """
+        cells, width, depth = nodes * configurations, self.out.in_features, len(self.blocks)
+        if self.shares():
+            own = fused_step_bytes(cells, width, depth, self.precision.itemsize)
+        else:
+            own = eager_step_bytes(cells, width, depth)
+        return self._table_bytes(rows) + own
+
+    def scoring_bytes(self, rows: int, nodes: int, configurations: int, pool: int) -> int:
+        """Peak memory, about, of scoring one batch of the configurations that a pool shares.
+
+        Args:
+            rows: of the table that f_in computes.
+            nodes, configurations: of the batch.
+            pool: configurations that :meth:`share` is asked for at a time.
+        """
+        cells, width = nodes * configurations, self.out.in_features
+        if self.shares():
+            own = fused_scoring_bytes(cells, width, self.precision.itemsize)
+            own += pool * self.bytes_shared(nodes)
+        else:
+            own = eager_scoring_bytes(cells, width)
+        return self._table_bytes(rows) + own
+
+    def _table_bytes(self, rows: int) -> int:
+        """Of f_in with its gradients: features, embeddings, two layers and their GELUs."""
+        return FLOAT * rows * (2 * self.inputs.width + 4 * self.first.out_features)
 
     def runs_native(self, like: Tensor) -> bool:
         """Whether the compiled loops do for rows of this tensor's type and device."""

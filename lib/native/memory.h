@@ -20,6 +20,7 @@ class Blocks {
 
  private:
   void give(void* block, size_t capacity);
+  void shrink();
 
   std::mutex mutex_;
   std::multimap<size_t, void*> free_;  // by capacity

@@ -79,20 +79,30 @@ def write_page(
 
 def render(experiment: Experiment, measurements: pl.DataFrame | None = None) -> str:
     """The page's text."""
+    return page_text(HERE / "page.html", **_content(experiment, measurements))
+
+
+def page_text(template: Path, **content: Any) -> str:
+    """A page that needs nothing else, with the style and the script of this package.
+
+    Args:
+        template: of Jinja; it is given ``style``, ``script``, ``policy`` and ``written`` as well.
+        content: what it shows, escaped unless it is markup.
+    """
     environment = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader(template.parent),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     style, script = _own("page.css"), _own("page.js")
-    return environment.get_template("page.html").render(
+    return environment.get_template(template.name).render(
         style=style,
         script=script,
         policy=POLICY.format(style=_hash(style), script=_hash(script)),
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        **_content(experiment, measurements),
+        **content,
     )
 
 

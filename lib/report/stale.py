@@ -181,6 +181,8 @@ def _flags(part: Part, record: Mapping[str, Any], now: Now) -> list[str]:
         return ["changed: order of flags"]
     if stamped != wanted or _time(stamp) > part.time:
         return ["its flags were changed since, and the run that followed did not finish"]
+    if "--settings" in shlex.split(wanted) and _time(now.stamp("settings")) > part.time:
+        return ["the values in its settings file were changed since"]
     return []
 
 

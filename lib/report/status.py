@@ -54,8 +54,7 @@ def read_flags(outputs: Path, stamps: Path, flags: dict[str, str]) -> tuple[Now,
         root = None
     dataset = root.dataset if root else settings.dataset_for(last.collection, last.data)
     chosen: dict[str, Settings] = {
-        stage: settings.settings_for(one.collection, dataset, settings.overrides_in(one))
-        for stage, one in args.items()
+        stage: settings.chosen_by(one, dataset) for stage, one in args.items()
     }
     return Now(outputs, stamps, flags, chosen, root, last.data), last.folds or chosen[
         "ensemble"

@@ -32,8 +32,12 @@ help() { # OUT MAKEFILE ...
                                    cdmpp-plus, cdmpp (the paper's) of programs-cpu (docs/programs.md)
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
   DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
+  SETTINGS=file                    a TOML file of settings (docs/tuning.md); the other variables and ARGS beat it
   EXPERIMENT=name                  what W&B groups runs by (else a fingerprint of the settings)
   KEEP_GOING=1                     stage 1 leaves bad files out and says so
+  EXECUTOR=ray  RAY_ADDRESS=...    stages on a cluster: ray, slurm or local (docs/cluster.md)
+  CPUS=1  GPUS=0  MINUTES=1440     what a task is given there, and after how long Slurm ends a job
+  PROCESSES=4                      train a fold by so many processes of a machine, a GPU each if it has some
   ARGS="--channels 256"            any other setting; 02_train.py --collection NAME --help lists them
   WANDB_MODE=disabled  NO_COLOR=1  no W&B (offline without a key, online with one); no colour
 END
@@ -45,16 +49,22 @@ check() { # KIND before CORES
     value=${given#*=}
     case $value in *"$NEWLINE"*) fail "${given%%=*}: more than one line" ;; esac
     case $given in
-      A=* | B=* | SAMPLE=* | PROGRAMS=* | NETWORKS=* | BASE_URL=*) ;; # quoted wherever they stand
-      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA=) ;;
+      A=* | B=* | SAMPLE=* | PROGRAMS=* | NETWORKS=* | NETWORK=* | BASE_URL=*) ;; # quoted wherever they stand
+      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES=) ;;
+      EXECUTOR=ray | EXECUTOR=slurm | EXECUTOR=local) ;;
+      EXECUTOR=*) fail "$given: must be one of ray slurm local" ;;
       KIND=layouts | KIND=programs) kind=$value ;;
       KIND=*) fail "$given: must be one of layouts programs" ;;
       CORES=*) cores "$value" ;;
-      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=*)
+      GPUS=*) # of one GPU Ray gives parts
+        case $value in
+          *[!0-9.]* | *.*.* | .* | *. | ?????*) fail "$given: must be a number such as 1 or 0.5" ;;
+        esac ;;
+      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=*)
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
         esac ;;
-      OUTPUTS=* | VENV=* | DATA=*)
+      OUTPUTS=* | VENV=* | DATA=* | SETTINGS=*)
         case $value in
           '' | [-+@]* | *[$NOT_IN_PATHS]*)
             fail "$given: make can only have paths of letters, digits and _ . / , + - @" ;;
@@ -84,7 +94,7 @@ flags() { # WORDS
   eval "set -- $1"
   for word; do
     case ${word%%=*} in
-      --collection | --data | --folds | --hops | --keep-going | --model | --outputs)
+      --collection | --data | --folds | --hops | --keep-going | --model | --outputs | --settings)
         name=$(echo "${word%%=*}" | sed 's/--//' | tr a-z- A-Z_)
         fail "$name: say it by this variable, not by ${word%%=*} in ARGS, for files go by it" ;;
       --fold) fail "FOLDS: say by it how many there are, not by --fold in ARGS, for files go by it" ;;

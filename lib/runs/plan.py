@@ -3,7 +3,7 @@
 The settings and the import statements answer, so that Make repeats no rule of theirs. Only the
 standard library is needed, for there may be no environment yet::
 
-    python3 -SEB -m lib.runs.plan COLLECTION MODEL HOPS DATA 01_preprocess.py ...
+    python3 -SEB -m lib.runs.plan COLLECTION MODEL HOPS DATA SETTINGS 01_preprocess.py ...
 
 prints words that Make can take apart, or a line about the value that is no good.
 """
@@ -15,13 +15,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lib.files.errors import UserError, one_line_errors
+from lib.files.artifacts import fingerprint_value
+from lib.files.errors import UserError, in_one_line, one_line_errors
 from lib.runs.sources import sources_of
 from lib.settings import (
     COLLECTIONS,
     MODELS,
     Settings,
     dataset_for,
+    read_settings,
     settings_class,
     settings_for,
 )
@@ -29,22 +31,26 @@ from lib.settings import (
 TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the compute" (2.4.2)
 
 
-def main(collection: str, model: str, hops: str, data: str, *programs: str) -> None:
+def main(collection: str, model: str, hops: str, data: str, settings: str, *programs: str) -> None:
     """Print the folders of results and cache below the outputs, and each program's sources.
 
-    ``table`` is the file that stage 4 writes beside metrics and report.
+    ``table`` is the file that stage 4 writes beside metrics and report, and ``settings`` a
+    fingerprint of the values in the settings file. ``results`` comes first: in a line about a
+    value, which may repeat what stands in a file, it cannot.
 
     Args:
-        collection, model, hops, data: variables of make; empty if they were not given.
+        collection, model, hops, data, settings: variables of make; empty if they were not given.
         programs: paths, such as ``02_train.py``.
     """
     try:
         chosen = settings_of(collection, model, hops, data)
+        values = read_settings(Path(settings), collection, type(chosen)) if settings else {}
     except UserError as error:
-        print(error)
+        print(in_one_line(error))
         return
     folds = min(TRAINED, chosen.folds_total)
     print(f"results={chosen.results} cache={chosen.cache} folds={folds} table={chosen.table}")
+    print(f"settings={fingerprint_value(values)}")
     for one in programs:
         print(f"{one}={':'.join(sources_of(one))}")
 

@@ -46,6 +46,7 @@ RECORD = {  # what is read of one
     "data?": str,
     "run?": str,
     "command?": [str],  # the flags of the run
+    "origins?": {str: str},  # of settings that are no defaults: where their values come from
     "code?": str,  # the fingerprint of what the stage's script imports
     "raw?": {str: [int]},  # of stage 1: size and time of each raw file
     "machine?": {"processor": str, "system": str, "cores": int},
@@ -105,7 +106,7 @@ class Stage:
         experiment = experiment_name(name, learned, data)
         self.path = record_path(outputs, part, settings)
         check_place(self.path)
-        self.about = _about(name, chosen, data, experiment)
+        self.about |= _about(name, chosen, data, experiment)
         self.about |= {"fold": fold, "run": _run_id(part, settings, data, trained)}
         if name != "preprocess":
             self.about["preprocess_run"] = _run_of_preprocessing(outputs, settings, data)
@@ -137,7 +138,7 @@ class Stage:
         }
 
     def note(self, **values: Any) -> None:
-        """Add to the record."""
+        """Add to the record, before the run begins or after."""
         self.about |= values
 
     def __enter__(self) -> Stage:

@@ -6,6 +6,7 @@ the dataclass of the model is also the command line's help.
 """
 
 from lib.settings.base import BLENDINGS, WEIGHTS_FILES, Settings, described
+from lib.settings.file import read_settings, write_settings
 from lib.settings.flags import (
     BUNDLED,
     BUNDLED_TPU,
@@ -13,12 +14,16 @@ from lib.settings.flags import (
     PROGRAMS,
     ROOT,
     ROOTS,
+    changed_by,
     choice_of,
+    chosen_by,
     dataset_for,
+    given_in,
     overrides_in,
     parser,
     resolve,
     root_of,
+    settings_text,
 )
 from lib.settings.models import (
     WHOLE,
@@ -30,8 +35,11 @@ from lib.settings.models import (
     TileSettings,
 )
 from lib.settings.programs import ProgramCollection, ProgramPlusSettings, ProgramSettings
+from lib.settings.search import Search
+from lib.settings.space import space_of
 from lib.settings.tables import (
     COLLECTIONS,
+    COMMAND_LINE,
     LAYOUT_COLLECTIONS,
     MODELS,
     OFFICIAL,
@@ -57,6 +65,7 @@ __all__ = [
     "BUNDLED",
     "BUNDLED_TPU",
     "COLLECTIONS",
+    "COMMAND_LINE",
     "CUTS",
     "DOWNLOADED",
     "LAYOUT_COLLECTIONS",
@@ -79,21 +88,29 @@ __all__ = [
     "ProgramPlusSettings",
     "ProgramSettings",
     "SageSettings",
+    "Search",
     "SegmentSettings",
     "Settings",
     "TileCollection",
     "TileSettings",
     "cache_of",
+    "changed_by",
     "check_collection",
     "check_trained_with",
     "choice_of",
+    "chosen_by",
     "dataset_for",
     "described",
+    "given_in",
     "overrides_in",
     "parser",
     "plain_model",
+    "read_settings",
     "resolve",
     "root_of",
     "settings_class",
     "settings_for",
+    "settings_text",
+    "space_of",
+    "write_settings",
 ]

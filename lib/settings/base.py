@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib.files.errors import UserError
 from lib.ranking.folds import TOGETHER
+from lib.settings.search import Search, between
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -29,14 +30,16 @@ def setting(
     most: float = MOST,
     words: tuple[str, ...] = (),
     changes_results: bool = True,
+    search: Search | None = None,
 ) -> Any:
     """A field with its help; ``least`` and ``most`` bound a number, ``words`` do instead of one.
 
+    ``search`` is how ``make tune`` searches it, if it does.
     One that does not change results is no part of what they are described by, see
     :func:`described`.
     """
     about: dict[str, Any] = {"help": help, "parse": _number_or(words) if words else type(default)}
-    about["changes_results"] = changes_results
+    about |= {"changes_results": changes_results, "search": search}
     if words or type(default) in (int, float):
         about |= {"least": least, "most": most, "words": words}
     return field(default=default, metadata=about)
@@ -63,6 +66,16 @@ def described(settings: DataclassInstance) -> dict[str, Any]:
         for one in dataclasses.fields(settings)
         if one.metadata.get("changes_results", True)
     }
+
+
+def wanted_range(one: Field, value: Any) -> str:
+    """What a value must be and is not: empty if it is within its setting's bounds."""
+    least, most = (one.metadata.get(bound) for bound in ("least", "most"))
+    if least is None or value in one.metadata["words"] or least <= value <= most:
+        return ""
+    if most >= MOST and not value > most:
+        return f"at least {least:g}"
+    return f"from {least:g} to {most:g}"
 
 
 @dataclass(frozen=True)
@@ -106,10 +119,25 @@ class Settings:
     device: str = setting("auto", "`cpu`, `cuda`, or `auto`: a GPU where there is one")
     # stage 2 (2.4)
     epochs: float = setting(1.0, "passes over the training graphs (2.4.2)")
-    learning_rate: float = setting(1e-3, "peak of AdamW's (2.4.2)", 0, 1)
-    weight_decay: float = setting(1e-5, "of parameters that are not biases (2.4.2)", 0, 1)
-    warmup: float = setting(0.05, "share of the steps with rising rate (2.4.2)", 0, 1)
-    gradient_clip: float = setting(1.0, "largest gradient norm (2.4.2)", 1e-6)
+    learning_rate: float = setting(
+        1e-3, "peak of AdamW's (2.4.2)", 0, 1, search=between(1e-4, 2e-2, logarithmic=True)
+    )
+    accumulate: int = setting(
+        1, "samples whose gradients a step averages; of P processes of torchrun, at least P"
+    )
+    weight_decay: float = setting(
+        1e-5,
+        "of parameters that are not biases (2.4.2)",
+        least=0,
+        most=1,
+        search=between(1e-6, 0.3, logarithmic=True),
+    )
+    warmup: float = setting(
+        0.05, "share of the steps with rising rate (2.4.2)", 0, 1, search=between(0, 0.3)
+    )
+    gradient_clip: float = setting(
+        1.0, "largest gradient norm (2.4.2)", 1e-6, search=between(0.1, 10, logarithmic=True)
+    )
     folds_total: int = setting(20, "K: parts that the graphs are dealt to (2.4.3)", 2)
     keep_together: str = setting("graph", f"never split between folds: {' or '.join(TOGETHER)}")
     validate_every: int = setting(1, "epochs between validations")
@@ -153,13 +181,7 @@ class Settings:
         """Raise a :class:`UserError` if a value is out of range, or does not go with another."""
         for one in dataclasses.fields(self):
             value = getattr(self, one.name)
-            least, most = (one.metadata.get(bound) for bound in ("least", "most"))
-            if least is None or value in one.metadata["words"]:
-                continue
-            if not least <= value <= most:
-                wanted = f"from {least:g} to {most:g}"
-                if most >= MOST and not value > most:
-                    wanted = f"at least {least:g}"
+            if wanted := wanted_range(one, value):
                 raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {wanted}")
         if self.weights not in WEIGHTS_FILES:
             names = ", ".join(WEIGHTS_FILES)

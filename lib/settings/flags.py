@@ -12,8 +12,11 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError
 from lib.files.terminal import table
 from lib.settings.base import Settings
+from lib.settings.file import read_settings
 from lib.settings.tables import (
     COLLECTIONS,
+    COMMAND_LINE,
+    DEFAULT,
     MODELS,
     check_collection,
     origins_of,
@@ -69,6 +72,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     made.add_argument("--collection", required=True, help=f"one of {', '.join(COLLECTIONS)}")
     made.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
     made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
+    file = "a TOML file of settings, such as `make tune` writes; flags beat it"
+    made.add_argument("--settings", type=Path, metavar="FILE", help=file)
     shown = "print every setting, its value and where it comes from, and do no more"
     made.add_argument("--show", action="store_true", help=shown)
     return made
@@ -89,13 +94,41 @@ def _add_settings(made: argparse.ArgumentParser, kind: type[Settings], known: se
                 group.add_argument(flag, type=one.metadata["parse"], **about)
 
 
-def overrides_in(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given on the command line."""
+def given_in(args: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """The settings that a command line gives, by where they stand; what beats another comes last.
+
+    Raises:
+        UserError: for an unknown collection or model.
+        DataError: its settings file is none.
+    """
     dataset = dataset_for(args.collection, args.data)
     chosen = settings_class(args.collection, dataset, getattr(args, "model", None))
-    fields = dataclasses.fields(chosen)
-    names = {one.name for one in fields if "help" in one.metadata}
-    return {name: value for name, value in vars(args).items() if name in names}
+    names = {one.name for one in dataclasses.fields(chosen) if "help" in one.metadata}
+    flags = {name: value for name, value in vars(args).items() if name in names}
+    path = getattr(args, "settings", None)
+    from_file = {str(path): read_settings(path, args.collection, chosen)} if path else {}
+    return {**from_file, COMMAND_LINE: flags}
+
+
+def overrides_in(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that were given on the command line, or in a file that it names."""
+    return {name: value for own in given_in(args).values() for name, value in own.items()}
+
+
+def chosen_by(args: argparse.Namespace, dataset: Dataset) -> Settings:
+    """The settings that a parsed command line means, on data that say this of themselves.
+
+    Raises:
+        UserError: for an unknown name or a value out of range; if it is the settings file's
+            fault, it names that.
+    """
+    given = given_in(args)
+    try:
+        return settings_for(args.collection, dataset, overrides_in(args))
+    except UserError as error:
+        settings_for(args.collection, dataset, given.pop(COMMAND_LINE))
+        (path,) = given or ("",)  # without the file it goes
+        raise UserError(f"{path}: {error}") from None
 
 
 def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
@@ -108,13 +141,13 @@ def resolve(args: argparse.Namespace) -> tuple[Settings, DataRoot]:
             ``--folds``, if the stage has that flag, than there are.
     """
     root = root_of(args.collection, args.data)
-    overrides = overrides_in(args)
-    chosen = settings_for(args.collection, root.dataset, overrides)
+    chosen = chosen_by(args, root.dataset)
     count, most = getattr(args, "folds", None), chosen.folds_total
     if count is not None and not 1 <= count <= most:
         raise UserError(f"--folds {count} (FOLDS of make): must be from 1 to --folds-total, {most}")
     if getattr(args, "show", False):
-        print(settings_text(chosen, root, overrides))
+        print(settings_text(chosen, root.dataset, args))
+        print(f"data root: {root.path} ({_about(root.dataset)})")
         sys.exit()
     return chosen, root
 
@@ -155,13 +188,27 @@ def choice_of(settings: Settings, root: DataRoot, args: argparse.Namespace) -> s
     return f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {root.path}"
 
 
-def settings_text(settings: Settings, root: DataRoot, overrides: dict[str, Any]) -> str:
-    """Every setting, its value and where it comes from, as aligned text; the data root last."""
-    origins = origins_of(settings, root.dataset, overrides)
+def settings_text(settings: Settings, dataset: Dataset, args: argparse.Namespace) -> str:
+    """Every setting, its value and where it comes from, as aligned text."""
+    origins = origins_of(settings, dataset, given_in(args))
     rows = [
         [name.replace("_", "-"), str(value), origins[name]]
         for name, value in dataclasses.asdict(settings).items()
     ]
-    dataset = root.dataset
-    about = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
-    return f"{table(rows, ['setting', 'value', 'from'])}\ndata root: {root.path} ({about})"
+    return table(rows, ["setting", "value", "from"])
+
+
+def changed_by(
+    args: argparse.Namespace, settings: Settings, dataset: Dataset
+) -> dict[str, dict[str, str]]:
+    """For the record of a run: which settings are no defaults of the model, and why.
+
+    Returns:
+        ``origins``, by setting; see :func:`lib.settings.tables.origins_of`.
+    """
+    origins = origins_of(settings, dataset, given_in(args))
+    return {"origins": {name: why for name, why in origins.items() if why != DEFAULT}}
+
+
+def _about(dataset: Dataset) -> str:
+    return f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from lib.files.errors import UserError
 from lib.settings.base import Settings, setting
+from lib.settings.search import among, between
 
 WHOLE = "all"  # hops that keep every node
 LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
@@ -33,11 +34,17 @@ class SageSettings(Settings):
     )
 
     # network (2.3)
-    channels: int = setting(256, "width of the residual stream (2.3.3)")
-    blocks: int = setting(2, "graph convolutional blocks (2.3.3)")
-    opcode_channels: int = setting(16, "width of an opcode's embedding (2.2.5)")
-    layout_channels: int = setting(4, "width of a layout digit's embedding (2.2.5)")
-    squeeze: int = setting(8, "reduction of channel-wise self-attention (2.3.1)")
+    channels: int = setting(256, "width of the residual stream (2.3.3)", search=among(64, 128, 256))
+    blocks: int = setting(2, "graph convolutional blocks (2.3.3)", search=between(1, 4))
+    opcode_channels: int = setting(
+        16, "width of an opcode's embedding (2.2.5)", search=among(4, 8, 16, 32)
+    )
+    layout_channels: int = setting(
+        4, "width of a layout digit's embedding (2.2.5)", search=among(2, 4, 8)
+    )
+    squeeze: int = setting(
+        8, "reduction of channel-wise self-attention (2.3.1)", search=among(4, 8, 16)
+    )
     # stage 2 (2.4.1)
     loss_reduction: str = setting(
         "mean", "of the loss over pairs: `mean`, as clipping at 1.0 wants, or the `sum` (8)"
@@ -66,9 +73,11 @@ class LayoutCollection(Settings):
     )
     # stage 2
     epochs: int = setting(750, "passes over the training graphs (2.4.2)")
-    configurations: int = setting(128, "configurations sampled a step (2.2.5)")
+    configurations: int = setting(
+        128, "configurations sampled a step (2.2.5)", search=among(32, 64, 128)
+    )
     # stage 3
-    validation_configurations: int = setting(1000, VALIDATED, 2)
+    validation_configurations: int = setting(200, VALIDATED, 2)
     inference_configurations: int = setting(128, "configurations a batch of inference")
 
     @property
@@ -91,8 +100,20 @@ class LayoutSettings(LayoutCollection, SageSettings):
 
     model: str = setting("tgraph", "network: the paper's `tgraph`, or one of lib/models")
     # network (2.3)
-    temperature: float = setting(0.5, "initial, of cross-configuration attention", 1e-3, 1e3)
-    score_gain: float = setting(1.0, "factor on the last layer's initial weights", 1e-3, 1e3)
+    temperature: float = setting(
+        0.5,
+        "initial, of cross-configuration attention",
+        least=1e-3,
+        most=1e3,
+        search=between(0.01, 1, logarithmic=True),
+    )
+    score_gain: float = setting(
+        1.0,
+        "factor on the last layer's initial weights",
+        least=1e-3,
+        most=1e3,
+        search=between(0.5, 32, logarithmic=True),
+    )
     precision: str = setting("auto", "of matrix products: `float32`, `bfloat16`, or `auto`")
     # what the paper takes out of the blocks (2.5.5, table 3)
     channel_attention: bool = setting(True, "channel-wise self-attention in each block (2.3.1)")
@@ -137,10 +158,14 @@ class PlusSettings(LayoutCollection):
     hardware: str = setting(
         "tpu", f"that programs are compiled for: {' or '.join(HARDWARE)}; what layouts cost there"
     )
-    channels: int = setting(32, "width of the perceptrons")
+    channels: int = setting(32, "width of the perceptrons", search=among(16, 32, 64, 128))
     members: int = setting(3, "networks that are trained side by side; scores are their mean")
-    dropout: float = setting(0.1, "share of their channels left out in training", 0, 0.99)
-    loss: str = setting("logistic", f"what training minimizes: {' or '.join(LOSSES)}")
+    dropout: float = setting(
+        0.1, "share of their channels left out in training", 0, 0.99, search=between(0, 0.5)
+    )
+    loss: str = setting(
+        "logistic", f"what training minimizes: {' or '.join(LOSSES)}", search=among(*LOSSES)
+    )
     blending: str = setting(
         "standardized", "scale of the blended scores, which each fold's network has its own of"
     )
@@ -174,9 +199,11 @@ class TileCollection(Settings):
 
     # stage 2
     epochs: float = setting(17.5, "passes over the training kernels, also parts of one", 1e-3)
-    configurations: int = setting(128, "configurations sampled of each kernel of a step", 2)
+    configurations: int = setting(
+        128, "configurations sampled of each kernel of a step", 2, search=among(32, 64, 128, 256)
+    )
     # stage 3
-    validation_configurations: int = setting(1000, VALIDATED, 2)
+    validation_configurations: int = setting(200, VALIDATED, 2)
     inference_configurations: int = setting(8192, "configurations held at a time")
 
 
@@ -188,7 +215,7 @@ class TileSettings(TileCollection, SageSettings):
 
     model: str = setting("tile", "network: `tile`, late fusion (2.2.5)")
     # stage 2
-    kernels: int = setting(8, "kernels a step")
+    kernels: int = setting(8, "kernels a step", search=among(2, 4, 8, 16))
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""

@@ -7,10 +7,12 @@ from typing import ClassVar
 
 from lib.files.errors import UserError
 from lib.settings.base import Settings, setting
+from lib.settings.search import among, between
 
 TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/models/labels.py
 LATENCY_LOSSES = ("mse+mape", "mse", "mape", "mspe")  # lib/train/loss.py
 SIDES = ("networks", "random")
+WIDTHS, HEADS = among(48, 96, 192, 384), among(2, 4, 8)  # of a search; each divides each
 PARTS = 10  # of the programs, in a random split: 8 to train on, 1 for validation, 1 for the test
 
 
@@ -64,7 +66,11 @@ class ProgramCollection(Settings):
         "networks", "folds and the test are of whole `networks`, or of programs at `random`"
     )
     # stage 2
-    batch: int = setting(256, "programs a step, all of them with equally many leaves")
+    batch: int = setting(
+        256,
+        "programs a step, all of them with equally many leaves",
+        search=among(64, 128, 256, 512),
+    )
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""
@@ -90,16 +96,26 @@ class ProgramSettings(ProgramCollection):
     epochs: int = setting(30, "passes over the training programs")
     # network (5.1)
     paper: bool = setting(False, "the sizes that the paper's search found (appendix B)")
-    channels: int = setting(96, "width of a leaf's vector")
-    layers: int = setting(2, "layers of the Transformer")
-    heads: int = setting(4, "heads of its attention")
-    dropout: float = setting(0.0, "share of the channels left out in training", 0, 0.99)
+    channels: int = setting(96, "width of a leaf's vector", search=WIDTHS)
+    layers: int = setting(2, "layers of the Transformer", search=between(1, 6))
+    heads: int = setting(4, "heads of its attention", search=HEADS)
+    dropout: float = setting(
+        0.0, "share of the channels left out in training", 0, 0.99, search=between(0, 0.5)
+    )
     most_leaves: int = setting(12, "numbers of leaves that have a layer of their own", most=256)
     positional: bool = setting(True, "encode where a leaf stands in the tree (4.2)")
     # training (5.2, 5.4)
-    label_transform: str = setting("box-cox", f"of latencies: {', '.join(TRANSFORMS)} (5.4)")
-    loss: str = setting("mse+mape", f"what training minimizes: {', '.join(LATENCY_LOSSES)} (5.2)")
-    mape_weight: float = setting(1e-3, "lambda of the loss (equation 3)", 0, 1e6)
+    label_transform: str = setting(
+        "box-cox", f"of latencies: {', '.join(TRANSFORMS)} (5.4)", search=among(*TRANSFORMS)
+    )
+    loss: str = setting(
+        "mse+mape",
+        f"what training minimizes: {', '.join(LATENCY_LOSSES)} (5.2)",
+        search=among(*LATENCY_LOSSES),
+    )
+    mape_weight: float = setting(
+        1e-3, "lambda of the loss (equation 3)", 0, 1e6, search=between(1e-4, 1, logarithmic=True)
+    )
     least_label: float = setting(0.1, "of a label that an error is divided by", 1e-6, 10)
 
     @property
@@ -139,13 +155,25 @@ class ProgramPlusSettings(ProgramCollection):
     learning_rate: float = setting(1.5e-3, "peak of AdamW's", 0, 1)
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
     validate_every: int = setting(4, "epochs between validations")
-    channels: int = setting(96, "width of a leaf's vector")
-    layers: int = setting(2, "layers of the Transformer")
-    heads: int = setting(4, "heads of its attention")
-    dropout: float = setting(0.1, "share of the channels left out in training", 0, 0.99)
-    trees: int = setting(300, "trees of gradient boosting", most=100_000)
-    tree_depth: int = setting(8, "decisions on a path through a tree", most=12)
-    tree_rate: float = setting(0.06, "share of what a tree finds that counts", 1e-4, 1)
+    channels: int = setting(96, "width of a leaf's vector", search=WIDTHS)
+    layers: int = setting(2, "layers of the Transformer", search=between(1, 4))
+    heads: int = setting(4, "heads of its attention", search=HEADS)
+    dropout: float = setting(
+        0.1, "share of the channels left out in training", 0, 0.99, search=between(0, 0.5)
+    )
+    trees: int = setting(
+        300, "trees of gradient boosting", most=100_000, search=among(100, 200, 300, 500, 800)
+    )
+    tree_depth: int = setting(
+        8, "decisions on a path through a tree", most=12, search=between(4, 10)
+    )
+    tree_rate: float = setting(
+        0.06,
+        "share of what a tree finds that counts",
+        least=1e-4,
+        most=1,
+        search=between(0.01, 0.3, logarithmic=True),
+    )
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""

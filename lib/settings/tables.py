@@ -24,6 +24,7 @@ from lib.settings.thesis import (
 )
 from lib.tpugraphs.dataset import Dataset
 
+DEFAULT, COMMAND_LINE = "default", "command line"  # where a value may come from
 TOLD = ("hardware", "propagation")  # settings that a dataset itself has
 # The settings of each model, by kind of collection; the first one is taken if none is named.
 MODELS: dict[str, dict[str, type[Settings]]] = {
@@ -50,7 +51,7 @@ OFFICIAL: dict[str, dict[str, Any]] = {
     "layout-xla-default": {"epochs": 750, "configurations": 64},
     "layout-nlp-random": {"epochs": 1000, "configurations": 128},
     "layout-nlp-default": {"epochs": 1000, "configurations": 64},
-    "tile-xla": {},
+    "tile-xla": {"validate_every": 2},  # thousands of kernels: an eighth of each epoch otherwise
     "programs-cpu": {},
 }
 # (those are TGraph's; what was not tried on official data has its own number of epochs)
@@ -154,17 +155,25 @@ def layers_of(
 
 
 def origins_of(
-    settings: Settings, dataset: Dataset, overrides: Mapping[str, Any]
+    settings: Settings, dataset: Dataset, given: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
     """Where the value of each setting comes from, by field name.
 
-    ``default`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`), or
-    ``command line``.
+    Args:
+        settings: all of them.
+        dataset: what the data say of themselves.
+        given: settings that take precedence, by where they were given, as
+            :func:`lib.settings.flags.given_in` has them.
+
+    Returns:
+        ``DEFAULT`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`), or
+        one of the keys of ``given``.
     """
-    origins = {one.name: "default" for one in dataclasses.fields(settings)}
-    for origin, values in layers_of(settings.collection, type(settings), dataset).items():
+    origins = {one.name: DEFAULT for one in dataclasses.fields(settings)}
+    layers = layers_of(settings.collection, type(settings), dataset)
+    for origin, values in {**layers, **given}.items():
         origins |= dict.fromkeys(values, origin)
-    return origins | dict.fromkeys((*overrides, "collection"), "command line")
+    return origins | {"collection": COMMAND_LINE}
 
 
 def check_trained_with(path: Path, about: Mapping[str, Any], settings: Settings, fold: int) -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 from lib.files.errors import UserError
 from lib.settings.base import Settings, setting
 from lib.settings.models import WHOLE, LayoutCollection, TileCollection
+from lib.settings.search import among, between
 
 CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
 POOLING = "network: a linear layer over mean-pooled features"
@@ -36,9 +37,11 @@ class AttentionSettings(PoolingSettings):
         "heads",
     )
 
-    channels: int = setting(64, "width of a node's vector, of all heads together")
-    layers: int = setting(2, "layers of graph attention")
-    heads: int = setting(4, "heads of graph attention")
+    channels: int = setting(
+        64, "width of a node's vector, of all heads together", search=among(32, 64, 128)
+    )
+    layers: int = setting(2, "layers of graph attention", search=between(1, 4))
+    heads: int = setting(4, "heads of graph attention", search=among(1, 2, 4, 8))
     memory_gigabytes: float = setting(
         0.0, "most that a step of training may take; 0 for all that is free", 0
     )
@@ -69,12 +72,16 @@ class SegmentSettings(AttentionSettings):
     )
 
     segment_nodes: int = setting(1024, "K: most nodes of a segment (algorithm 1)")
-    trained_segments: int = setting(1, "b: segments a step that gradients flow through")
+    trained_segments: int = setting(
+        1, "b: segments a step that gradients flow through", search=between(1, 4)
+    )
     history: bool = setting(True, "read other segments' embeddings from a table of earlier ones")
     history_gigabytes: float = setting(
         0.0, "largest size of that table, or an error; 0: what fits the disk, or no table", 0
     )
-    segment_dropout: float = setting(0.0, "share of the table's embeddings left out", 0, 0.99)
+    segment_dropout: float = setting(
+        0.0, "share of the table's embeddings left out", 0, 0.99, search=between(0, 0.8)
+    )
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""

@@ -8,6 +8,8 @@ Writes  <outputs>/<collection>[@<model>]/study/{study,graphs}.parquet and study.
 
 from __future__ import annotations
 
+import shlex
+
 from lib import settings
 from lib.cache.reader import Cache
 from lib.files.errors import UserError, one_line_errors
@@ -22,14 +24,18 @@ def main(stage: Stage) -> None:
     parser.add_argument("--folds", type=int, help="use folds 0 to this minus 1 (default: all)")
     parser.add_argument("--parts", type=int, default=3, help="of the nested cross-validation")
     parser.add_argument("--jobs", type=int, default=1, help="networks side by side")
+    parser.add_argument("--through", default="", help="a command that runs the stages elsewhere")
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
+    if args.jobs < 1:
+        raise UserError(f"--jobs {args.jobs}: must be at least 1")
     if not kind_of(chosen.collection).ordered:
         raise UserError(f"study: of rankings, and {chosen.collection} has predictions of seconds")
     folder = args.outputs / chosen.results
     cache = Cache(args.outputs / chosen.cache)
     stage.alone(args.outputs, folder / "study")
-    table = run_study(folder, cache, chosen, root, args.folds, args.parts, args.jobs)
+    through = shlex.split(args.through)
+    table = run_study(folder, cache, chosen, root, args.folds, args.parts, args.jobs, through)
     print(study_text(table))
     print(f"study: {chosen.results}: {len(table)} choices; wrote {folder}/study/")
 

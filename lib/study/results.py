@@ -73,6 +73,7 @@ def run_study(
     count: int | None,
     parts: int,
     jobs: int,
+    through: Sequence[str] = (),
 ) -> pl.DataFrame:
     """Run both studies and write their table and plot; returns the table.
 
@@ -82,16 +83,14 @@ def run_study(
         count: use folds 0 to ``count`` - 1, ``None`` for all that were trained; as many are
             trained anew for each part.
         parts: of the nested cross-validation.
-        jobs: networks to train or score side by side.
+        jobs, through: see :func:`lib.study.runs.execute_all`.
     """
-    if jobs < 1:
-        raise UserError(f"--jobs {jobs}: must be at least 1")
     folds = trained_folds(folder, settings.weights, count)
     studied = STUDIES.get(settings.model)
     at_hand = studied(folder, cache, settings, root.path, folds) if studied else {}
     nested = nested_runs(folder, cache, settings, root.path, len(folds), parts)
     every = [run for runs in (*at_hand.values(), *nested) for run in runs]
-    execute_all(list({run.scores: run for run in every}.values()), jobs)
+    execute_all(list({run.scores: run for run in every}.values()), jobs, through)
 
     truth = Truth(CachedLabels(cache), root.measurements(settings.collection))
     score = kind_of(settings.collection).main.compute

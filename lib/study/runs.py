@@ -69,10 +69,15 @@ class Run:
     def _stamp(self) -> Path:
         return self.folder / f"fold_{self.fold}.key.json"
 
-    def execute(self) -> None:
-        """Run the stages, without W&B; :class:`UserError` with their last line if one fails."""
+    def execute(self, through: Sequence[str] = ()) -> None:
+        """Run the stages, without W&B; :class:`UserError` with their last line if one fails.
+
+        Args:
+            through: words of a command that runs others, see :mod:`lib.cluster.hand`.
+        """
+        handed = [*through, str(self.scores)] if through else []
         for script, *flags in self.commands:
-            line = [sys.executable, str(ROOT / script), *flags]
+            line = [*handed, sys.executable, str(ROOT / script), *flags]
             environment = {**os.environ, "WANDB_MODE": "disabled"}
             done = subprocess.run(line, capture_output=True, text=True, env=environment)
             if done.returncode:
@@ -81,15 +86,20 @@ class Run:
         write_json(self._stamp, self.key)
 
 
-def execute_all(runs: Sequence[Run], jobs: int) -> None:
-    """Execute the runs that are not done yet, ``jobs`` at a time.
+def execute_all(runs: Sequence[Run], jobs: int, through: Sequence[str] = ()) -> None:
+    """Execute the runs that are not done yet.
+
+    Args:
+        runs: what is to be there.
+        jobs: how many are executed at a time.
+        through: see :meth:`Run.execute`.
 
     Raises:
         UserError: of the first that failed, when those that had begun have ended.
     """
     waiting = [run for run in runs if not run.done]
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(run.execute) for run in waiting]
+        futures = [pool.submit(run.execute, through) for run in waiting]
         try:
             for future in tqdm(futures, desc="study", unit="network", disable=None):
                 future.result()

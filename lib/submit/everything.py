@@ -1,4 +1,4 @@
-"""Every collection that has data, one after another, and an account of them at the end.
+"""Every collection that has data, and an account of them at the end.
 
 Runs    make all COLLECTION=... for each collection; make's variables come from the environment,
         where make puts those that it was given
@@ -10,11 +10,11 @@ Exit    0 if all went well, 1 if a collection failed (the others are run all the
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,8 +22,7 @@ from lib import settings
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.results import SPLIT_OF, read_metrics
-
-MAKE_INTERNALS = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
+from lib.runs.submake import environment_of_make
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,8 @@ def run_collection(
         chosen, root = settings.resolve(argparse.Namespace(collection=name, data=data, **named))
     except UserError as error:
         return Outcome(name, "left out", str(error).partition(";")[0])
-    environment = {k: v for k, v in os.environ.items() if k not in MAKE_INTERNALS}
     started = time.monotonic()
-    done = subprocess.run([*make, "all", f"COLLECTION={name}"], env=environment)
+    done = subprocess.run([*make, "all", f"COLLECTION={name}"], env=environment_of_make())
     seconds = time.monotonic() - started
     if done.returncode:
         return Outcome(name, "failed", f"make all COLLECTION={name} says why above", seconds)
@@ -71,8 +69,8 @@ def scores_of(chosen: settings.Settings, outputs: Path) -> dict[str, float]:
     return {section: mean[metric] for section, mean in means.items() if metric in mean}
 
 
-def account(outcomes: list[Outcome]) -> str:
-    """A line a collection: how it went, its scores, its time; and what they took together."""
+def account(outcomes: list[Outcome], seconds: float) -> str:
+    """A line a collection: how it went, its scores, its time; and the time of all together."""
     lines = [f"{'collection':<20}{'':<10}{''.join(f'{s:>12}' for s in SPLIT_OF)}{'time':>9}"]
     for one in outcomes:
         cells = [f"{one.scores[s]:.3f}" if s in one.scores else "-" for s in SPLIT_OF]
@@ -81,7 +79,7 @@ def account(outcomes: list[Outcome]) -> str:
         lines.append(f"{one.collection:<20}{one.status:<10}{numbers}{clock:>9}  {one.note}")
     count = {s: sum(o.status == s for o in outcomes) for s in ("done", "failed", "left out")}
     told = ", ".join(f"{number} {status}" for status, number in count.items() if number)
-    lines.append(f"everything: {told}, in {_clock(sum(o.seconds for o in outcomes))}")
+    lines.append(f"everything: {told}, in {_clock(seconds)}")
     return "\n".join(lines)
 
 
@@ -96,15 +94,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
     parser.add_argument("--model", help="leave out collections that do not have it")
+    parser.add_argument("--jobs", type=int, default=1, help="collections at a time")
     args = parser.parse_args(arguments)
-    make = shlex.split(args.make)
-    outcomes = [
-        run_collection(name, make, args.outputs, args.data, args.model)
-        for name in settings.COLLECTIONS
-    ]
+    make, started = shlex.split(args.make), time.monotonic()
+    with ThreadPoolExecutor(args.jobs) as pool:
+        rest = make, args.outputs, args.data, args.model
+        names = settings.COLLECTIONS
+        outcomes = list(pool.map(lambda name: run_collection(name, *rest), names))
     if all(one.status == "left out" for one in outcomes):
         raise UserError(f"no collection has data: {outcomes[0].note}")
-    print(account(outcomes))
+    print(account(outcomes, time.monotonic() - started))
     sys.exit(any(one.status == "failed" for one in outcomes))
 
 

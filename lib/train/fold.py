@@ -21,6 +21,7 @@ from lib.ranking.metrics import ranking_metrics
 from lib.runs.memory import Estimate
 from lib.settings import LayoutCollection, TileCollection
 from lib.train.loss import pairwise_hinge
+from lib.train.processes import Processes
 
 GraphSettings = LayoutCollection | TileCollection
 Loss = Callable[[Tensor, Tensor], Tensor]  # (b,) scores and (b,) runtimes to one number
@@ -119,22 +120,38 @@ class Fold(ABC):
         return len(self.train)
 
     def samples(self, settings: GraphSettings, generator: np.random.Generator) -> Iterator[Sample]:
-        """One pass: every training graph once, its configurations drawn anew (TGraph, 2.2.5).
+        """One pass: every training graph once, its configurations drawn anew (TGraph, 2.2.5)."""
+        for group in self.groups(settings, generator):
+            yield from self.take(group, settings, generator)
 
-        Groups of graphs differ in size by one at most, so that no step is left with a remainder.
+    def groups(self, settings: GraphSettings, generator: np.random.Generator) -> Sequence[Any]:
+        """What each sample of a pass is made of, in random order.
+
+        Groups of graphs differ in size by one at most, so that none is left with a remainder.
         """
         order = generator.permutation(len(self.train))
-        for group in np.array_split(order, self.steps(settings)):
-            graphs = [self.read(self.train[index]) for index in group]
-            chosen = [_drawn(one, settings.configurations, generator) for one in graphs]
-            sample = self.sample(graphs, chosen, settings, generator)
-            yield sample
-            self.done(graphs, chosen, sample)
+        return np.array_split(order, self.steps(settings))
+
+    def take(
+        self, group: Any, settings: GraphSettings, generator: np.random.Generator
+    ) -> Iterator[Sample]:
+        """The one sample of a group; whoever asks for another one has taken the step."""
+        graphs = [self.read(self.train[index]) for index in group]
+        chosen = [_drawn(one, settings.configurations, generator) for one in graphs]
+        sample = self.sample(graphs, chosen, settings, generator)
+        yield sample
+        self.done(graphs, chosen, sample)
 
     def done(  # noqa: B027 (nothing, unless an input says otherwise)
         self, graphs: Sequence[LabelledGraph], chosen: Sequence[np.ndarray], sample: Sample
     ) -> None:
         """The step was taken."""
+
+    def share(self, processes: Processes) -> None:  # noqa: B027
+        """Several processes train: what is kept beside the network is all of theirs."""
+
+    def idle(self) -> None:  # noqa: B027
+        """Another process takes a step on a sample, and this one on none."""
 
     def validate(
         self, network: nn.Module, settings: GraphSettings, whole: bool = False
@@ -186,8 +203,8 @@ class Fold(ABC):
         """What was decided while training that no setting says, for the run's record."""
         return {}
 
-    def estimate(self) -> Estimate | None:
-        """Memory that a step takes, as far as it is known beforehand."""
+    def estimate(self, network: nn.Module, settings: GraphSettings) -> Estimate | None:
+        """Memory that a step takes, as far as it is known beforehand and worth telling."""
         return None
 
 

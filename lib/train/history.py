@@ -11,6 +11,10 @@ the state that was saved last, and so must the table: before an entry is overwri
 time since then, what it held is appended to a journal beside it, and a run that resumes puts that
 back. Kernels keep what a killed process wrote; of a machine that went down they may not, in either
 file, so a table of before the machine was started is not resumed, and training begins anew.
+
+Processes that train together map the same file and have a journal each. In a pass a graph is one
+process's; all count the same steps, so that who overwrites an entry sees by its step whether it is
+in another one's journal already.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from lib.files.artifacts import atomic_file, check_place, told_of
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.runs.memory import gigabytes
+from lib.train.processes import ALONE
 
 JOURNAL = {"identity": str, "epochs": int, "step": int, "boot": str, "made": bool}  # first line
 FREE_SHARE = 0.8  # of the disk; the rest is for the journal, and for what others write
@@ -56,7 +61,7 @@ class EmbeddingTable:
             count += configurations * segments
         self.count, self.step, self.saved_step = count, 0, 0
         self.values: Any = None
-        self.limit, self.made = limit, True
+        self.limit, self.made, self.processes = limit, True, ALONE
         if limit and self.bytes > limit:
             raise UserError(
                 f"historical embeddings of {count:,} segments take {gigabytes(self.bytes)}, more "
@@ -82,12 +87,24 @@ class EmbeddingTable:
         Raises:
             UserError: if it may be as large as ``limit``, and the disk has not so much left.
         """
-        self.path, self.journal = state.with_name("history.bin"), state.with_name("history.log")
+        rank = self.processes.rank
+        self.path = state.with_name("history.bin")
+        self.journal = state.with_name(f"history.{rank}.log" if rank else "history.log")
         self.identity = identity
         for place in (self.path, self.journal):
             check_place(place)
         if epochs:
             return self._resume(epochs)
+        if self.processes.first:
+            self._make()
+        self.made = bool(self.processes.told(self.made))
+        if self.made:
+            self._map()
+        self.step = 0
+        self.saved(0)
+        return True
+
+    def _make(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.unlink(missing_ok=True)
         free = shutil.disk_usage(self.path.parent).free
@@ -100,10 +117,6 @@ class EmbeddingTable:
         if self.made:
             with told_of(self.path), open(self.path, "wb") as file:
                 os.posix_fallocate(file.fileno(), 0, self.bytes)
-            self._map()
-        self.step = 0
-        self.saved(0)
-        return True
 
     def read(self, name: str, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What is known of some configurations of a graph.
@@ -143,13 +156,22 @@ class EmbeddingTable:
         self._log = open(self.journal, "ab")
 
     def end(self) -> None:
-        """Delete table and journal."""
+        """Delete table and journals."""
         self._close()
         self.values = None
-        for path in (self.path, self.journal):
+        for path in (self.path, *self.path.parent.glob("history*.log")):
             path.unlink(missing_ok=True)
 
     def _resume(self, epochs: int) -> bool:
+        """Open the table as it was; whether all processes could."""
+        if not self.processes.least(self._open(epochs)):
+            return False
+        self.step = int(self.processes.most(self.step))
+        self.saved(epochs)
+        return True
+
+    def _open(self, epochs: int) -> bool:
+        """Take back what was written since the state was saved; whether that can be."""
         try:
             with open(self.journal, "rb") as file:
                 about = json.loads(file.readline())
@@ -159,7 +181,6 @@ class EmbeddingTable:
             known = about["identity"] == self.identity and about["epochs"] <= epochs
             # (the state is saved before the journal)
             if known and not self.made:
-                self.saved(epochs)
                 return True
             if not known or about["boot"] != _boot() or self.path.stat().st_size != self.bytes:
                 return False
@@ -167,12 +188,10 @@ class EmbeddingTable:
             return False
         self._map()
         if about["epochs"] == epochs:
-            if not self._undo(changes):
-                return False
             self.step = about["step"]
-        else:  # killed after the state was saved and before the journal was begun anew
-            self.step = int(self.values["step"].max(initial=0))
-        self.saved(epochs)
+            return self._undo(changes)
+        # killed after the state was saved and before the journal was begun anew
+        self.step = int(self.values["step"].max(initial=0))
         return True
 
     def _undo(self, changes: bytes) -> bool:

@@ -20,9 +20,11 @@ from lib.ranking.metrics import mean_metrics
 from lib.runs.memory import out_of_memory_told
 from lib.runs.provenance import versions
 from lib.settings import Settings
-from lib.train.fold import Fold, GraphSettings, Sample
+from lib.train.dealing import Dealt, deal
+from lib.train.fold import Fold, GraphSettings
+from lib.train.processes import ALONE, Processes
 from lib.train.saved import Progress, read_state, save_state
-from lib.train.schedule import learning_rate
+from lib.train.schedule import learning_rate, peak_rate
 
 
 class FoldTraining:
@@ -37,16 +39,26 @@ class FoldTraining:
         data: the fold's graphs.
         settings: of the collection.
         fold: its number, part of every seed.
+        processes: that train it together; the first one validates, and writes files.
     """
 
-    def __init__(self, network: nn.Module, data: Fold, settings: GraphSettings, fold: int):
+    def __init__(
+        self,
+        network: nn.Module,
+        data: Fold,
+        settings: GraphSettings,
+        fold: int,
+        processes: Processes = ALONE,
+    ):
         self.network, self.data, self.settings, self.fold = network, data, settings, fold
+        self.processes = processes
+        data.share(processes)
         self.optimizer = _optimizer(network, settings)
         self.progress = Progress()
         self.device = next(network.parameters()).device
         self.best = _copy(network)
-        self.resumed_at = 0
-        self.steps_per_epoch = data.steps(settings)
+        self.resumed_at, self.taken = 0, 0
+        self.steps_per_epoch = -(-data.steps(settings) // settings.accumulate)
         self.steps = max(1, round(settings.epochs * self.steps_per_epoch))
 
     def run(self, state: Path, identity: str) -> Iterator[dict[str, float]]:
@@ -61,9 +73,13 @@ class FoldTraining:
                 so is one that something else computed, such as another version of torch, whose
                 sums are rounded otherwise.
         """
-        identity = fingerprint_value([identity, versions(), computed_by(self.network)])
+        parts = [identity, versions(), computed_by(self.network)]
+        if self.processes.count > 1:  # whose sums are rounded otherwise, too
+            parts.append(self.processes.count)
+        identity = fingerprint_value(parts)
         self._resume(state, identity)
-        with out_of_memory_told(self.data.estimate(), self.device, "train"):
+        estimate = self.data.estimate(self.network, self.settings)
+        with out_of_memory_told(estimate, self.device, "train" if self.processes.first else ""):
             yield from self._epochs(state, identity)
 
     def _epochs(self, state: Path, identity: str) -> Iterator[dict[str, float]]:
@@ -74,7 +90,7 @@ class FoldTraining:
             yield row
             if not np.isfinite(row["loss"]):
                 return
-            if time.monotonic() - saved >= self.settings.save_seconds:
+            if self.processes.told(time.monotonic() - saved >= self.settings.save_seconds):
                 self._save(state, identity)
                 saved = time.monotonic()
         self._validate_whole()
@@ -87,27 +103,25 @@ class FoldTraining:
 
     def _epoch(self) -> dict[str, float]:
         started, epoch = time.perf_counter(), self.progress.epochs
-        generator = np.random.default_rng([self.settings.seed, self.fold, epoch])
-        _seed_torch(generator)
         self.network.train()
-        losses, norms, configurations = [], [], 0
-        samples = self.data.samples(self.settings, generator)
+        losses, norms, self.taken = [], [], 0
         left = range(self._steps_done(epoch), self.steps)
-        for step, sample in zip(left, samples, strict=False):
+        dealt = deal(self.data, self.settings, self.fold, epoch, self.processes)
+        for step, own in zip(left, dealt, strict=False):
             rate = self._set_learning_rate(step)
-            loss, norm = self.step(sample)
+            loss, norm = self.step(own)
             losses.append(loss)
             norms.append(norm)
-            configurations += sample.size
         row = {
             "epoch": self._passes(epoch + 1),
             "loss": float(np.mean(torch.stack(losses).tolist())),  # the epoch's only read-back
             "gradient_norm": float(np.mean(torch.stack(norms).tolist())),
             "learning_rate": rate,
         }
-        trained = time.perf_counter()
-        row["configurations_per_second"] = configurations / (trained - started)
+        taken, trained = self.processes.total(self.taken), time.perf_counter()
+        row["configurations_per_second"] = taken / (trained - started)
         row |= self._validate(epoch)
+        row["validation_seconds"] = time.perf_counter() - trained
         row["seconds"] = time.perf_counter() - started
         self.progress.epochs += 1
         self.progress.history.append(row)
@@ -115,7 +129,8 @@ class FoldTraining:
 
     def _set_learning_rate(self, step: int) -> float:
         s = self.settings
-        rate = learning_rate(step, self.steps, s.learning_rate, s.warmup)
+        peak = peak_rate(s.learning_rate, s.accumulate)
+        rate = learning_rate(step, self.steps, peak, s.warmup)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         return rate
@@ -127,22 +142,41 @@ class FoldTraining:
         """Passes over the training graphs at the end of an epoch, in the setting's own type."""
         return type(self.settings.epochs)(min(epochs, self.settings.epochs))
 
-    def step(self, sample: Sample) -> tuple[torch.Tensor, torch.Tensor]:
-        """One optimizer step; returns (loss, gradient norm), on the network's device.
+    def step(self, dealt: Dealt) -> tuple[torch.Tensor, torch.Tensor]:
+        """One optimizer step on the mean loss of its samples, those of other processes included.
 
         Nothing is read back here, so that a GPU is never waited for.
+
+        Returns:
+            (loss, gradient norm), on the network's device.
         """
-        sample = sample.to(self.device)
-        loss = sample.loss(self.network(sample.inputs))
+        loss = torch.zeros((), device=self.device)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        for sample in dealt.samples:
+            sample = sample.to(self.device)
+            own = sample.loss(self.network(sample.inputs)) / dealt.count
+            own.backward()
+            loss = loss + own.detach()
+            self.taken += sample.size
+        if self.settings.accumulate > 1:
+            self._add_up(loss)
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.gradient_clip)
         self.optimizer.step()
-        return loss.detach(), norm
+        return loss, norm
+
+    def _add_up(self, loss: torch.Tensor) -> None:
+        """Make loss and gradients those of all processes; none is a gradient of zeros."""
+        parameters = [one for one in self.network.parameters() if one.requires_grad]
+        for one in parameters:
+            if one.grad is None:
+                one.grad = torch.zeros_like(one)
+        self.processes.add_up([loss, *(one.grad for one in parameters)])
 
     def _validate(self, epoch: int) -> dict[str, float]:
         """Mean metrics over the validation graphs, and the best weights if these are they."""
         last = self._steps_done(epoch + 1) == self.steps
+        if not self.processes.first:
+            return {}
         if (epoch + 1) % self.settings.validate_every and not last:
             return {}
         self.network.eval()
@@ -202,16 +236,20 @@ class FoldTraining:
         return frame.select("epoch", *sorted(set(frame.columns) - {"epoch"}))
 
     def _save(self, path: Path, identity: str) -> None:
-        save_state(path, identity, self.network, self.best, self.optimizer, self.progress)
+        if self.processes.first:
+            save_state(path, identity, self.network, self.best, self.optimizer, self.progress)
+        self.processes.told(True)  # what is kept beside it belongs to it only now
         self.data.saved(self.progress.epochs)
 
     def _resume(self, path: Path, identity: str) -> None:
         saved = read_state(path, identity, self.network, self.optimizer)
-        if not self.data.begin(path, identity, saved.progress.epochs if saved else 0):
-            saved = None
-            path.unlink()  # or a kill before the next save would leave it with what is kept anew
+        epochs = int(self.processes.least(saved.progress.epochs if saved else 0))
+        if not self.processes.least(self.data.begin(path, identity, epochs)):
+            epochs = 0
+            if self.processes.first:
+                path.unlink()  # or a kill before the next save would leave it with what is anew
             self.data.begin(path, identity, 0)
-        if saved:
+        if saved and epochs:
             saved.restore(self.network, self.optimizer)
             self.best, self.progress = dict(saved.best), saved.progress
             self.resumed_at = self.progress.epochs
@@ -223,16 +261,6 @@ def new_network(build: Callable[[], nn.Module], data: Fold, seed: int, fold: int
     network = build()
     data.standardize(network)
     return network
-
-
-def _seed_torch(generator: np.random.Generator) -> None:
-    """Let torch's generators, of the CPU and of every GPU, go on from an epoch's own.
-
-    A child of its generator, which draws nothing from it, and which is another one than that of
-    the weights: to numpy, the seeds (seed, fold) and (seed, fold, 0) are the same.
-    """
-    (child,) = generator.spawn(1)
-    torch.manual_seed(int(child.integers(1 << 63)))
 
 
 def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.AdamW:

@@ -92,16 +92,18 @@ class ProgramsFold(Fold):
         """See :meth:`Fold.steps`."""
         return sum(1 for _ in batches_of(self.programs.counts, settings.batch))
 
-    def samples(
-        self, settings: ProgramSettings, generator: np.random.Generator
-    ) -> Iterator[LabelledPrograms]:
-        """One pass: every program once, in batches of one number of leaves, in random order."""
+    def groups(self, settings: ProgramSettings, generator: np.random.Generator) -> list[np.ndarray]:
+        """See :meth:`Fold.groups`: batches of one number of leaves."""
         order = generator.permutation(len(self.programs))
         batches = list(batches_of(self.programs.counts[order], settings.batch))
-        for number in generator.permutation(len(batches)):
-            own = order[batches[number]]
-            inputs = self.programs.batch(own, self.devices)
-            yield LabelledPrograms(inputs, self.labels[torch.from_numpy(own)], settings)
+        return [order[batches[number]] for number in generator.permutation(len(batches))]
+
+    def take(
+        self, group: np.ndarray, settings: ProgramSettings, generator: np.random.Generator
+    ) -> Iterator[LabelledPrograms]:
+        """See :meth:`Fold.take`."""
+        inputs = self.programs.batch(group, self.devices)
+        yield LabelledPrograms(inputs, self.labels[torch.from_numpy(group)], settings)
 
     def sample(self, *_: object) -> Sample:
         """Nothing is sampled: programs have no configurations."""

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
+from lib.inputs.pruned import step_estimate
+from lib.runs.memory import Estimate
 from lib.settings import LayoutSettings
 from lib.train.fold import Fold, LabelledGraph, Sample
 from lib.train.loss import HINGES
@@ -42,6 +44,11 @@ class PrunedFold(Fold):
         (graph,), (own,) = graphs, chosen
         runtimes = [torch.from_numpy(graph.runtime[own])]
         return Sample(graph.prepared.batch(own), runtimes, HINGES[settings.loss_reduction])
+
+    def estimate(self, network: nn.Module, settings: LayoutSettings) -> Estimate | None:
+        """See :meth:`Fold.estimate`."""
+        shapes = {graph.name: graph.prepared.shape for graph in self.train}
+        return step_estimate(network, shapes, settings.configurations)
 
 
 def load_fold(cache: Cache, fold: int, settings: LayoutSettings) -> PrunedFold:

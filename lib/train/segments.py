@@ -18,6 +18,7 @@ from lib.models.inputs import NUMERIC
 from lib.runs.memory import Estimate
 from lib.settings import PoolingSettings
 from lib.train.fold import Fold, LabelledGraph, Sample
+from lib.train.processes import Processes
 from lib.train.split import sides_of
 from lib.train.steps import STEPS
 
@@ -69,6 +70,14 @@ class SegmentsFold(Fold):
         """See :meth:`Fold.done`."""
         self.step.done(graphs[0].prepared, chosen[0], sample.inputs)
 
+    def share(self, processes: Processes) -> None:
+        """See :meth:`Fold.share`."""
+        self.step.share(processes)
+
+    def idle(self) -> None:
+        """See :meth:`Fold.idle`."""
+        self.step.idle()
+
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
         """See :meth:`Fold.begin`."""
         return self.step.begin(state, identity, epochs)
@@ -85,7 +94,7 @@ class SegmentsFold(Fold):
         """See :meth:`Fold.record`."""
         return self.step.record()
 
-    def estimate(self) -> Estimate | None:
+    def estimate(self, network: nn.Module, settings: PoolingSettings) -> Estimate | None:
         """See :meth:`Fold.estimate`."""
         return self.step.estimate()
 

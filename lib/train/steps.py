@@ -21,6 +21,7 @@ from lib.models.segments import Segment, SegmentsBatch
 from lib.runs.memory import Estimate, gigabytes
 from lib.settings import AttentionSettings, SegmentSettings
 from lib.train.history import EmbeddingTable
+from lib.train.processes import Processes
 
 ADVICE = "use MODEL=gst, or lower --configurations, --channels or --heads"
 
@@ -45,6 +46,12 @@ class FullSteps:
 
     def done(self, graph: Segmented, chosen: np.ndarray, batch: SegmentsBatch) -> None:
         """The step was taken."""
+
+    def share(self, processes: Processes) -> None:
+        """See :meth:`lib.train.fold.Fold.share`."""
+
+    def idle(self) -> None:
+        """See :meth:`lib.train.fold.Fold.idle`."""
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
         """See :meth:`lib.train.fold.Fold.begin`: nothing is kept, every state can be resumed."""
@@ -158,6 +165,23 @@ class SegmentSteps(FullSteps):
             where = chosen[one.places.numpy()]
             self.table.write(graph.graph.name, where, one.number, one.embeddings.numpy())
 
+    def share(self, processes: Processes) -> None:
+        """See :meth:`lib.train.fold.Fold.share`: the table is one file, mapped by all of them.
+
+        Raises:
+            UserError: if they run on several machines, which do not see each other's memory.
+        """
+        if self.kept is None:
+            return
+        if not processes.on_one_machine:
+            raise UserError("--history: processes on several machines share no table; --no-history")
+        self.kept.processes = processes
+
+    def idle(self) -> None:
+        """See :meth:`lib.train.fold.Fold.idle`: all processes count the same steps."""
+        if self.table is not None:
+            self.table.next_step()
+
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
         """See :class:`lib.train.fold.Fold`; tells the table's size, or why there is none.
 
@@ -168,7 +192,7 @@ class SegmentSteps(FullSteps):
             return True
         resumable = self.kept.begin(state, identity, epochs)
         self.table = self.kept if self.kept.made else None
-        if resumable:
+        if resumable and self.kept.processes.first:
             print(f"train: {state.parent.name}: {self._told()}", flush=True)
         return resumable
 

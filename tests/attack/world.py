@@ -35,7 +35,13 @@ from tests.tpugraphs.builders import computation, instruction, layout_run, modul
 SPLITS = {"train": 3, "valid": 1, "test": 2}
 CONFIGURATIONS = 9
 F32, SIDE = 11, 8  # XLA's number of float32, and the sides of the protobufs' matrices
-TIMES = ("seconds", "configurations_per_second", "finished", "peak_memory_bytes")
+TIMES = (
+    "seconds",
+    "validation_seconds",
+    "configurations_per_second",
+    "finished",
+    "peak_memory_bytes",
+)
 
 
 def build(folder: Path) -> None:

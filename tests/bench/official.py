@@ -28,6 +28,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from joblib import Parallel, delayed
 
 from lib.files.terminal import duration, table
@@ -136,6 +137,13 @@ def compared(stage: str, said: Forecast, found: dict[str, float]) -> list[str]:
     return [f"{stage} {STAGES[stage]}", *shown, " ".join(ratios)]
 
 
+def validation_share(outputs: Path, settings: Settings) -> str:
+    """What part of the last run's epochs went to validation."""
+    history = pl.read_parquet(outputs / settings.results / "fold_0" / "history.parquet")
+    share = history["validation_seconds"].sum() / history["seconds"].sum()
+    return f"validation took {share:.1%} of an epoch"
+
+
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -186,6 +194,8 @@ def rehearse(args: argparse.Namespace, folder: Path) -> None:
         f"{cells:,} layouts of configurable nodes"
     )
     print(table(rows, head))
+    if "2" in args.stages:
+        print(validation_share(outputs, settings))
 
 
 def main() -> None:

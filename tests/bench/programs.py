@@ -50,6 +50,7 @@ from lib.report.statistics import p_text, paired
 from lib.settings import MODELS, PROGRAMS, ProgramSettings
 from lib.tensorir.records import read_programs
 from lib.train.boosted import FOLDS
+from lib.train.dealing import Dealt
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import Trees
 from tests.bench.rivals import RIVALS, VARIANTS, Case, lstm_of, lstm_step
@@ -197,7 +198,7 @@ def _rate(training: FoldTraining, seconds: float) -> float:
     started, seen = time.perf_counter(), 0
     while True:
         for sample in training.data.samples(training.settings, np.random.default_rng(0)):
-            training.step(sample)
+            training.step(Dealt([sample]))
             seen += len(sample.labels)
             if time.perf_counter() - started > seconds:
                 return seen / (time.perf_counter() - started)

@@ -28,6 +28,7 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.models import build_network
 from lib.settings import MODELS
+from lib.train.dealing import Dealt
 from lib.train.loop import FoldTraining, new_network
 from lib.train.segments import SegmentsFold
 from tests.bench.case import Shape, program_graph
@@ -51,7 +52,10 @@ def measure(model: str, folder: Path, configurations: int) -> dict[str, Any]:
     before = resident("VmRSS:")
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     seconds = [timed_epoch(training, number) for number in range(STEPS)]
-    found = {"memory": resident("VmHWM:") - before, "estimate": fold.estimate().bytes}
+    found = {
+        "memory": resident("VmHWM:") - before,
+        "estimate": fold.estimate(network, settings).bytes,
+    }
     fold.end()
     return {**found, "first": seconds[0], "later": min(seconds[1:])}
 
@@ -69,7 +73,7 @@ def timed_epoch(training: FoldTraining, number: int) -> float:
     """Seconds of one step: an epoch of one graph, without validation."""
     started = time.perf_counter()
     for sample in training.data.samples(training.settings, np.random.default_rng(number)):
-        training._step(sample)
+        training.step(Dealt([sample]))
     return time.perf_counter() - started
 
 

@@ -13,10 +13,19 @@ from lib.forecast.costs import forecast
 from lib.forecast.files import measure_files
 from lib.forecast.measure import STAGES as MEASURES
 from lib.forecast.measure import Unit
-from lib.forecast.samples import PROGRAM, copy_twice, sample_files, side_by_side
+from lib.forecast.samples import (
+    KERNEL,
+    MOST_KERNELS,
+    PROGRAM,
+    copy_twice,
+    kernel_like,
+    sample_files,
+    side_by_side,
+)
 from lib.settings import described, root_of, settings_for
-from lib.tpugraphs.npz import read_layout, write_layout
-from lib.tpugraphs.sizes import GraphSize
+from lib.tpugraphs.dataset import TPUGRAPHS
+from lib.tpugraphs.npz import read_layout, read_tile, write_layout
+from lib.tpugraphs.sizes import GraphSize, official_graphs
 from tests.builders import COLLECTION
 from tests.commands import call
 from tests.kernels import tile_kernel, write_kernels
@@ -99,3 +108,21 @@ def test_copies_side_by_side_are_a_program(tmp_path):
             own = made.node_config_feat[:, copy * 62 + node]
             assert {row.tobytes() for row in own} <= known
     assert len(np.unique(made.node_config_feat.reshape(50, -1), axis=0)) == 50
+
+
+def test_without_kernels_some_as_large_as_official_ones_are_made(tmp_path):
+    graphs = [one.limited(300) for one in official_graphs("tile-xla", 0.05)]
+    settings = settings_for("tile-xla", TPUGRAPHS, {})
+    (files,) = sample_files(settings, None, graphs, tmp_path)
+    assert MOST_KERNELS / 2 < len(files) <= MOST_KERNELS
+    counts = [len(read_tile(path).config_runtime) for path in files]
+    labelled = [one.configurations for one in graphs if one.split != "test"]
+    assert np.mean(counts) == pytest.approx(np.mean(labelled), rel=0.1)
+
+
+def test_a_kernel_has_the_size_that_was_asked_for():
+    one = read_tile(KERNEL)
+    made = kernel_like(one, GraphSize("train", 95, 0, 700), seed=1)
+    assert (len(made.node_opcode), len(made.config_runtime)) == (93, 700)
+    assert len(np.unique(made.config_feat, axis=0)) == 700  # stage 1 merges none
+    assert made.labelled

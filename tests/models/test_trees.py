@@ -33,6 +33,26 @@ def test_predictions_are_xgboosts(seed, count, depth):
         np.testing.assert_allclose(trees(torch.from_numpy(rows)), expected, rtol=1e-4, atol=1e-5)
 
 
+@settings(max_examples=20)
+@given(
+    rows=st.integers(0, 40),
+    features=st.integers(1, 9),
+    count=st.integers(1, 5),
+    depth=st.integers(1, 7),
+    seed=st.integers(0, 99),
+)
+def test_compiled_loops_come_to_the_same_leaves(rows, features, count, depth, seed):
+    trees, drawn = Trees(count, depth), torch.Generator().manual_seed(seed)
+    trees.feature.random_(0, features, generator=drawn)
+    trees.threshold.normal_(generator=drawn)
+    trees.value.normal_(generator=drawn)
+    x = torch.randn((features, rows), generator=drawn).T  # rows that do not lie one after another
+    found = trees(x)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lib.native.available", lambda: False)
+        torch.testing.assert_close(found, trees(x))
+
+
 def test_trees_learn():
     x, y = table(0, 500)
     trees = Trees(100, 4)

@@ -64,7 +64,7 @@ def test_an_interruption_during_a_stages_imports_is_one_line(run, script, happen
 
 
 def test_an_interruption_during_the_imports_of_another_command_is_one_line(run):
-    done = run(EVERYTHING, "polars", INTERRUPT)
+    done = run(EVERYTHING, "lib.settings", INTERRUPT)
     assert (done.returncode, done.stderr) == (130, f"{INTERRUPTED}\n")
 
 

@@ -23,8 +23,8 @@ def planned(*words: str) -> str:
 
 
 def test_no_library_is_needed():
-    told = dict(word.split("=") for word in planned("tile-xla", "", "", "", *SCRIPTS).split())
-    assert list(told) == ["results", "cache", "folds", "table", *SCRIPTS]
+    told = dict(word.split("=") for word in planned("tile-xla", "", "", "", "", *SCRIPTS).split())
+    assert list(told) == ["results", "cache", "folds", "table", "settings", *SCRIPTS]
     assert (told["results"], told["cache"]) == ("tile-xla", "tile-xla/cache")
     assert told["03_infer.py"].split(":") == sources_of("03_infer.py")
 
@@ -54,10 +54,13 @@ def test_folders_are_those_of_the_stages(collection, hops):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("x", "", "", ""), f"COLLECTION=x: must be one of {' '.join(COLLECTIONS)}"),
-        (("", "", "", ""), f"COLLECTION=: must be one of {' '.join(COLLECTIONS)}"),
-        (("layout-xla-default", "", "0", ""), "HOPS=0: must be a whole number from 1, or all"),
-        (("layout-xla-default", "gst", "x", ""), "HOPS=x: must be a whole number from 1, or all"),
+        (("x", "", "", "", ""), f"COLLECTION=x: must be one of {' '.join(COLLECTIONS)}"),
+        (("", "", "", "", ""), f"COLLECTION=: must be one of {' '.join(COLLECTIONS)}"),
+        (("layout-xla-default", "", "0", "", ""), "HOPS=0: must be a whole number from 1, or all"),
+        (
+            ("layout-xla-default", "gst", "x", "", ""),
+            "HOPS=x: must be a whole number from 1, or all",
+        ),
     ],
 )
 def test_a_value_that_is_no_good_is_one_line(words, line):

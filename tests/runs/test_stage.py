@@ -56,3 +56,10 @@ def test_no_run_of_stage_1_is_told_that_is_not_known(tmp_path, record):
     else:
         path.write_text(record)
     assert run_stage(tmp_path, "train").tracker.about["config"]["preprocess_run"] is None
+
+
+def test_what_is_noted_before_the_run_begins_is_recorded(tmp_path):
+    with Stage() as stage:
+        stage.note(origins={"epochs": "command line"})
+        stage.begin("train", tmp_path, SETTINGS, DATA)
+    assert json.loads(stage.path.read_text())["origins"] == {"epochs": "command line"}

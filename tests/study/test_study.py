@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from lib.study.results import (
 from lib.study.runs import Run, cache_view, execute_all, stage_flags
 from tests.builders import cached_graph, tiny_settings
 from tests.kernels import cached_kernel
+from tests.stages import REPOSITORY
 
 STUDIED = {"inference_configurations": 128, "permutations": 10}
 
@@ -142,6 +144,17 @@ def test_a_run_is_executed_once(tmp_path):
     execute_all([run], 1)
     with pytest.raises(UserError, match=r"y: nonsense\.py failed: "):
         execute_all([run, failing], 2)
+
+
+def test_stages_run_through_another_command(tmp_path):
+    """As on a cluster: it is told what is made, and by which command."""
+    run = Run("x", tmp_path, 0, "key", (("nonsense.py", "--fold=0"),))
+    through = ["sh", "-c", 'echo "$@" >"$(dirname "$0")/told"; touch "$0"']
+    run.scores.parent.mkdir()
+    execute_all([run], 1, through)
+    assert run.done
+    script = str(REPOSITORY / "nonsense.py")
+    assert (run.scores.parent / "told").read_text().split() == [sys.executable, script, "--fold=0"]
 
 
 def test_stage_flags_say_every_setting(tmp_path):

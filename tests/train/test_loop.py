@@ -19,7 +19,7 @@ from lib.train.loop import FoldTraining, new_network
 from lib.train.pruned import PrunedFold
 from tests.builders import cached_graph, tiny_settings
 
-TIMES = ("seconds", "configurations_per_second")
+TIMES = ("seconds", "validation_seconds", "configurations_per_second")
 EACH_EPOCH = {"save_seconds": 0.0}
 
 
@@ -255,9 +255,10 @@ def test_the_best_epochs_weights_are_kept(data, tmp_path):
 def test_every_epoch_samples_anew(data, tmp_path, monkeypatch):
     sampled, real = [], FoldTraining.step
 
-    def step(self, sample):
+    def step(self, dealt):
+        (sample,) = dealt.samples
         sampled.append(tuple(sample.runtimes[0].tolist()))
-        return real(self, sample)
+        return real(self, dealt)
 
     monkeypatch.setattr(FoldTraining, "step", step)
     finished(data, tmp_path / "state", epochs=3)

@@ -30,7 +30,7 @@ OWN = {
     "partitioning": {"channels": 8, "heads": 2, "trained_nodes": 5},
     "pooling": {},
 }
-TIMES = ("seconds", "configurations_per_second")
+TIMES = ("seconds", "validation_seconds", "configurations_per_second")
 
 
 def settings_of(model: str, **overrides):

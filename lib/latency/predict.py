@@ -1,0 +1,73 @@
+"""What a network's programs are predicted to take, and which of them it is to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from lib.cache.reader import Cache
+from lib.files.errors import DataError, UserError
+from lib.infer.trained import Ensemble, load_networks
+from lib.inputs.programs import Programs, device_features, devices_of, predict
+from lib.settings import ProgramCollection, Settings
+
+
+def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:
+    """The networks of a collection of programs that stage 4 would blend, and their cache.
+
+    Raises:
+        UserError: it is no such collection, or nothing is trained.
+        DataError: the networks are of another cache.
+    """
+    if not isinstance(settings, ProgramCollection):
+        raise UserError(
+            f"latency: of tensor programs, and {settings.collection} is of kind {settings.kind}"
+        )
+    folder = outputs / settings.results
+    if not folder.is_dir():
+        make = f"make all COLLECTION={settings.collection} MODEL={settings.model}"
+        raise UserError(f"{folder}: no predictor there; {make} trains it")
+    ensemble = load_networks(folder, type(settings), {"model": settings.model})
+    cache = Cache(outputs / settings.cache)
+    if ensemble.data != cache.fingerprint:
+        raise DataError(folder, "data", "another cache's fingerprint", "this one's: train again")
+    return ensemble, cache
+
+
+def device_named(name: str, cache: Cache) -> int:
+    """The number of a device, by its name or its instruction set, with the fewest threads.
+
+    Raises:
+        UserError: the predictor has learned of no such device.
+    """
+    devices = devices_of(cache)
+    fits = [k for k, one in enumerate(devices) if name in (one["name"], one["instructions"])]
+    if not fits:
+        known = ", ".join(dict.fromkeys(one["instructions"] for one in devices))
+        raise UserError(f"device {name!r}: the predictor knows {known}")
+    return min(fits, key=lambda k: (devices[k]["threads"], k))
+
+
+def predicted_seconds(
+    ensemble: Ensemble, programs: Programs, cache: Cache, device: int
+) -> np.ndarray:
+    """(n,) seconds that each program takes on a device: the folds blended as stage 4 does."""
+    features = device_features(devices_of(cache))
+    size = ensemble.settings.batch
+    logs = [
+        predict(network, programs, features, size)[:, device]
+        for network in ensemble.networks.values()
+    ]
+    return np.exp(np.mean(logs, axis=0))
+
+
+def fastest(seconds: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """(tasks,) the program of each task that takes least; the first of equal ones.
+
+    Args:
+        seconds: (n,) of each program.
+        owner: (n,) ascending, which task each is of; every task has one.
+    """
+    order = np.lexsort((np.arange(len(owner)), seconds, owner))
+    return order[np.unique(owner[order], return_index=True)[1]]

@@ -1,0 +1,131 @@
+"""Settings from a file, such as the one that ``make tune`` writes: TOML, a line a setting.
+
+    collection = "layout-xla-default"    # not needed; if they are there, they must be those of
+    model = "tgraph-plus"                # the run
+    learning_rate = 0.003
+
+Names are those of the flags, with ``_`` or ``-``. Only the standard library is needed, for Make
+asks before there is an environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lib.files.artifacts import atomic_file
+from lib.files.errors import DataError
+from lib.files.regular import read_regular
+from lib.files.schema import NAMES
+from lib.settings.base import Settings, wanted_range
+
+MOST_BYTES = 1 << 20
+EXPECTED = "a TOML file of settings"
+SHOWN = 60  # characters of a value in a message
+CHOSEN = {"collection": "COLLECTION", "model": "MODEL"}  # what make calls what a run is of
+
+
+def read_settings(path: Path, collection: str, kind: type[Settings]) -> dict[str, Any]:
+    """The values of a settings file, by field name.
+
+    Args:
+        path: the file.
+        collection: that the run is of.
+        kind: the settings of its model.
+
+    Raises:
+        DataError: it is no such file, it is another collection's or model's, or a value is none
+            that its setting can have. Whether values go with one another is not looked at.
+    """
+    fields = {one.name: one for one in dataclasses.fields(kind) if "help" in one.metadata}
+    wanted = {"collection": collection, "model": kind.model}
+    values: dict[str, Any] = {}
+    for written, value in _parsed(path).items():
+        name = written.replace("-", "_")
+        if name in values:
+            raise DataError(path, written, "it twice", "each setting once")
+        if name in wanted:
+            _check_chosen(path, name, value, wanted[name])
+        elif name not in fields:
+            raise _unknown(path, written, [*wanted, *fields], kind)
+        elif name in kind.cache_depends_on:
+            flag = f"--{name.replace('_', '-')} ({name.upper()} of make)"
+            raise DataError(path, written, "what paths of files go by", f"{flag} to say it")
+        values[name] = value if name in wanted else _value(path, written, value, fields[name])
+    return {name: value for name, value in values.items() if name not in wanted}
+
+
+def write_settings(
+    path: Path,
+    collection: str,
+    model: str,
+    values: Mapping[str, Any],
+    comments: Sequence[str] = (),
+) -> None:
+    """Write a file that :func:`read_settings` takes.
+
+    Args:
+        path: the file.
+        collection, model: whose settings they are.
+        values: by field name.
+        comments: lines above them.
+    """
+    lines = [f"# {line}" for line in comments]
+    chosen = {"collection": collection, "model": model}
+    lines += [f"{name} = {_written(value)}" for name, value in {**chosen, **values}.items()]
+    with atomic_file(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(read_regular(path, MOST_BYTES).decode())
+    except DataError as error:
+        raise DataError(path, "TOML", error.found, EXPECTED) from None
+    except RecursionError:
+        raise DataError(path, "TOML", "values too deep in one another", EXPECTED) from None
+    except ValueError as error:
+        raise DataError(path, "TOML", error, EXPECTED) from None
+
+
+def _check_chosen(path: Path, name: str, value: object, wanted: str) -> None:
+    """Whether settings are those of the run's collection and model."""
+    if value != wanted:
+        other = f", or {CHOSEN[name]}={value} of make" if isinstance(value, str) else ""
+        raise DataError(path, name, _shown(value), f"{wanted!r}, the run's{other}")
+
+
+def _unknown(path: Path, written: str, known: Sequence[str], kind: type[Settings]) -> DataError:
+    near = difflib.get_close_matches(written.replace("-", "_"), known, n=1)
+    hint = f", such as {near[0]}" if near else f"; 02_train.py --model {kind.model} --help has them"
+    return DataError(path, _shown(written), "no such setting", f"one of {kind.model}{hint}")
+
+
+def _value(path: Path, written: str, value: object, one: dataclasses.Field) -> Any:
+    """A value as its setting has it; a whole number may stand for one with a point."""
+    words, kind = one.metadata.get("words", ()), type(one.default)
+    if isinstance(value, str) and value in words:
+        return value
+    if kind is float and type(value) is int and abs(value) <= 2**53:
+        value = float(value)
+    if type(value) is not (int if words else kind):
+        raise DataError(path, written, _shown(value), " or ".join((NAMES[kind], *words)))
+    if wanted := wanted_range(one, value):
+        raise DataError(path, written, _shown(value), wanted)
+    return value
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:SHOWN]
+
+
+def _written(value: object) -> str:
+    """A value as TOML has it."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value).lower() if isinstance(value, bool) else repr(value)

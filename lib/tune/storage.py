@@ -1,0 +1,108 @@
+"""Optuna's database of trials: opened, and taken up where a killed run left it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.exceptions import StorageInternalError
+from optuna.pruners import MedianPruner
+from optuna.storages import RDBStorage
+from optuna.study import Study
+from optuna.trial import FrozenTrial, TrialState
+from sqlalchemy import URL
+from sqlalchemy.exc import SQLAlchemyError
+
+from lib.files.artifacts import check_place
+from lib.files.errors import DataError
+
+STARTUP = 5  # trials before any is pruned
+DONE = (TrialState.COMPLETE, TrialState.PRUNED)
+OF_A_STORAGE = (SQLAlchemyError, StorageInternalError)
+AGAIN_FOR = "again for trial"  # of a trial that repeats one that was killed: its number
+WHY = "why"  # of a trial that came to nothing
+
+
+def open_study(path: Path, name: str, maximize: bool, warmup: int) -> Study:
+    """A search by its name, made if it is not there.
+
+    Trials that a killed run had begun are begun anew, with the same values, by the next that ask.
+
+    Args:
+        path: the database, of SQLite.
+        name: see :func:`lib.tune.space.name_of`.
+        maximize: the larger the value, the better.
+        warmup: passes of a trial before it is pruned.
+
+    Raises:
+        DataError: the file is no such database.
+        OSError: it cannot be written.
+    """
+    check_place(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with damage_told(path, (*OF_A_STORAGE, RuntimeError, ValueError)):
+        storage = RDBStorage(URL.create("sqlite", database=str(path)).render_as_string())
+        study = optuna.create_study(
+            storage=storage,
+            study_name=name,
+            load_if_exists=True,
+            direction="maximize" if maximize else "minimize",
+            pruner=MedianPruner(STARTUP, n_warmup_steps=warmup),
+        )
+        _take_up(study)
+    return study
+
+
+def _take_up(study: Study) -> None:
+    waiting = study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+    again = {one.user_attrs.get(AGAIN_FOR) for one in waiting}
+    for one in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        if one.number not in again and is_whole(one):
+            study.enqueue_trial(one.params, {AGAIN_FOR: one.number})
+        study.tell(one.number, state=TrialState.FAIL)
+
+
+def is_whole(trial: FrozenTrial) -> bool:
+    """Whether all its values were drawn when it was killed."""
+    return trial.user_attrs.get("values") == len(trial.params)
+
+
+def begun(study: Study) -> int:
+    """How many trials there have been, those that a kill cut short not counted."""
+    states = (*DONE, TrialState.RUNNING)
+    return len(study.get_trials(deepcopy=False, states=states))
+
+
+def finished(study: Study) -> list[FrozenTrial]:
+    """Trials that came to an end, whether to a value or not."""
+    return study.get_trials(deepcopy=False, states=DONE)
+
+
+def completed(study: Study) -> list[FrozenTrial]:
+    """Trials that have a value."""
+    return study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+
+
+def failures(study: Study) -> Mapping[int, str]:
+    """Why trials came to nothing, by their numbers; without those that were pruned."""
+    told: dict[int, Any] = {one.number: one.user_attrs.get(WHY) for one in finished(study)}
+    return {number: why for number, why in told.items() if why}
+
+
+@contextmanager
+def damage_told(path: Path, kinds: tuple[type[Exception], ...] = OF_A_STORAGE) -> Iterator[None]:
+    """Tell in one line that a file is no database of Optuna's, or cannot be written.
+
+    Args:
+        path: the file.
+        kinds: of errors that mean it.
+    """
+    try:
+        yield
+    except kinds as error:
+        found = str(getattr(error, "orig", None) or error).splitlines()[0]
+        wanted = "a database of Optuna's that can be written; without it a search begins anew"
+        raise DataError(path, "database", found, wanted) from error

@@ -1,0 +1,100 @@
+"""One trial: stage 2's training of some folds under some settings, epoch by epoch together.
+
+Only the training and validation graphs of a cache are read; the test split is never looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import shutil
+from collections.abc import Callable, Sequence
+from itertools import count, zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from lib.cache.reader import Cache
+from lib.files.artifacts import fingerprint_value
+from lib.files.errors import UserError
+from lib.inputs.kinds import network_for
+from lib.runs.provenance import run_identity
+from lib.settings import Settings, described
+from lib.train.kinds import load_fold
+from lib.train.loop import FoldTraining, new_network
+
+Report = Callable[[int, float | None], bool]
+
+
+def run_trial(
+    settings: Settings, cache: Cache, folds: int, states: Path, report: Report
+) -> float | None:
+    """Train the first folds, a pass of each in turn, and say how well they do in validation.
+
+    A trial that is killed goes on where it was; one of the same settings and code gives the same.
+
+    Args:
+        settings: of the trial.
+        cache: of the collection.
+        folds: how many are trained.
+        states: a folder for the training states of trials that are under way.
+        report: is told, after each pass, its number from 1 and the mean of the folds' validation
+            metric, or ``None`` if there was no validation. If it answers no, the trial ends.
+
+    Returns:
+        The mean over the folds of the metric that stage 2 tells of the weights that stage 3 uses;
+        ``None`` if the trial was ended.
+
+    Raises:
+        UserError: a fold cannot be trained with these settings, or diverged.
+    """
+    torch.set_num_threads(settings.threads)
+    own = states / fingerprint_value(described(settings))[:16]
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # what stage 2 says of a fold
+            trainings = [_training(settings, cache, fold) for fold in range(folds)]
+            value = _train(trainings, settings, cache, own, report)
+    except UserError:
+        shutil.rmtree(own, ignore_errors=True)
+        raise
+    for training, state in zip(trainings, _states(own), strict=False):
+        training.end(state)
+    shutil.rmtree(own, ignore_errors=True)
+    return value
+
+
+def _training(settings: Settings, cache: Cache, fold: int) -> FoldTraining:
+    """As stage 2 makes it."""
+    data = load_fold(cache, fold, settings)
+    network = new_network(lambda: network_for(settings), data, settings.seed, fold)
+    return FoldTraining(network, data, settings, fold)
+
+
+def _train(
+    trainings: Sequence[FoldTraining], settings: Settings, cache: Cache, own: Path, report: Report
+) -> float | None:
+    metric = settings.metric
+    runs = [
+        one.run(state, _identity(settings, cache, one.fold))
+        for one, state in zip(trainings, _states(own), strict=False)
+    ]
+    for step, rows in enumerate(zip_longest(*runs, fillvalue={}), start=1):
+        values = [row.get(f"validation_{metric}") for row in rows]
+        known = None if None in values else float(np.mean(values))
+        if not report(step, known):
+            return None
+    found = [one.validation(settings.weights)[metric] for one in trainings]
+    return float(np.mean(found))
+
+
+def _states(own: Path) -> Any:
+    """Each fold's training state."""
+    own.mkdir(parents=True, exist_ok=True)
+    return (own / f"fold_{fold}.safetensors" for fold in count())
+
+
+def _identity(settings: Settings, cache: Cache, fold: int) -> str:
+    """What a training state is resumed by: settings, fold, data, and the code that trains."""
+    return run_identity({**described(settings), "fold": fold, "data": cache.fingerprint})

@@ -1,0 +1,133 @@
+"""Whole networks as graphs of tensor programs, with TVM itself; skipped where there is none."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
+
+from lib.collect.tvm.compiler import hash_of
+from lib.collect.tvm.extract import relax_module
+from lib.collect.tvm.tasks import network_path
+from lib.collect.tvm.whole import graph_of, main, named
+from lib.files.errors import UserError
+from lib.latency.replay import Node, topological
+
+BRANCHES = """
+import torch
+from torch import nn
+
+class Branches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.left, self.right = (nn.Linear(24, 24) for _ in range(3))
+
+    def forward(self, x):
+        x = torch.relu(self.first(x))
+        left, right = torch.tanh(self.left(x)), torch.sigmoid(self.right(x))
+        return torch.softmax(left @ right.transpose(0, 1), -1)
+
+def network(batch):
+    return Branches(), (torch.zeros(batch, 24),)
+
+def wrong():
+    return Branches()
+
+def failing():
+    raise RuntimeError("no weights")
+"""
+
+
+@pytest.fixture(scope="module")
+def mine(tmp_path_factory):
+    path = tmp_path_factory.mktemp("mine") / "mine.py"
+    path.write_text(BRANCHES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def graph(mine):
+    return graph_of(relax_module(named(f"{mine}:network", 4)))
+
+
+def test_calls_wait_for_what_they_read(graph):
+    nodes = [Node(1.0, one.after) for one in graph.calls]
+    assert topological(nodes)[0] == 0
+    assert graph.calls[0].after == ()
+    branches = [k for k, one in enumerate(graph.calls) if one.after == (0,)]
+    assert len(branches) == 2  # the left and the right one, neither of which waits for the other
+    joined = next(one for one in graph.calls if len(one.after) == 2)
+    ends = {k for k in range(len(nodes)) if not any(k in one.after for one in graph.calls)}
+    assert len(ends) == 1  # the softmax
+    assert set(joined.after) & set(branches) or max(joined.after) > max(branches)
+
+
+def test_tasks_are_those_that_are_measured(tmp_path):
+    """With the hashes that MetaSchedule's own extraction gives, and as many calls."""
+    from lib.collect.tvm.extract import extract
+
+    network = named("mlp.w128_l3", 64)
+    extract(network, tmp_path)
+    wanted = {
+        one["task"]: one["calls"]
+        for one in json.loads(network_path(tmp_path, network.name).read_text())["tasks"]
+    }
+    found = graph_of(relax_module(network))
+    hashes = [hash_of(one) for one in found.tasks]
+    counts = np.bincount([one.task for one in found.calls])
+    assert dict(zip(hashes, counts.tolist(), strict=True)) == wanted
+    assert set(found.functions.values()) == set(range(len(hashes)))
+
+
+def test_what_is_written(mine, tmp_path, graph):
+    """What lib/latency/network.py reads, in an environment of its own."""
+    path = tmp_path / "a.npz"
+    main([f"{mine}:network", str(path), "--batch", "4", "--schedules", "3", "--seed", "1"])
+    with np.load(path, allow_pickle=False) as file:
+        about = json.loads(file["about"].item())
+        owner, leaves = file["owner"], file["leaves"]
+        assert len(owner) == len(leaves) == len(file["hash"]) == len(file["joined"])
+        assert leaves.sum() == len(file["features"])
+        assert file["nodes"].sum() == len(file["depth"])
+    assert about["network"] == f"{mine}:network"
+    assert [(one["task"], tuple(one["after"])) for one in about["calls"]] == [
+        (one.task, one.after) for one in graph.calls
+    ]
+    assert [one["operators"] for one in about["tasks"]] == list(graph.names)
+    assert (np.diff(owner) >= 0).all()
+    assert set(np.bincount(owner).tolist()) <= {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "found"),
+    [
+        ("resnet18", 1, "resnet18.w64_s112.b1"),
+        ("resnet18", None, "resnet18.w64_s112.b1"),
+        ("resnet18", 8, "resnet18.w40_s56.b8"),
+        ("resnet18.w32_s64", 1, "resnet18.w32_s64.b1"),
+        ("resnet18.w32_s64.b1", None, "resnet18.w32_s64.b1"),
+    ],
+)
+def test_a_name_means_the_largest_of_its_family_and_batch(name, batch, found):
+    assert named(name, batch).name == found
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "said"),
+    [
+        ("resnet18", 3, "network 'resnet18' of batch 3: not among resnet18.w24_s96.b4, resnet18.w"),
+        ("resnet18.w32_s64.b1", 2, "of batch 2: not among resnet18.w32_s64.b1"),
+        ("resnet", 1, "network 'resnet' of batch 1: not among python -m lib.collect.tvm --list"),
+        ("missing.py:network", 1, "missing.py: no such file"),
+        ("{mine}:nothing", 1, "nothing: AttributeError"),
+        ("{mine}:wrong", 1, "wrong: must return a torch.nn.Module and a tuple of inputs"),
+        ("{mine}:failing", 1, "failing: RuntimeError: no weights"),
+    ],
+)
+def test_what_is_no_network_is_told(mine, name, batch, said):
+    with pytest.raises(UserError) as error:
+        named(name.format(mine=mine), batch).build()
+    assert said in str(error.value)

@@ -1,0 +1,177 @@
+"""`make tune`, killed and resumed, and its settings file through `make all`."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lib.files.artifacts import read_json
+from tests.builders import COLLECTION, TGRAPH
+from tests.stages import (
+    REPOSITORY,
+    SCRIPTS,
+    TINY_FLAGS,
+    environment,
+    make,
+    make_command,
+    run_make,
+    stages_in,
+)
+from tests.synthetic import write_collection
+
+VARIABLES = {
+    "MODEL": "tgraph",
+    "EPOCHS": 3,
+    "ARGS": " ".join((*TINY_FLAGS[2:4], *TINY_FLAGS[6:])),  # the channels are searched
+    "FOLDS": 2,
+    "JOBS": 1,
+}
+TRIALS, SEEDS = 3, 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished search: its data root, the outputs, and what make said at last."""
+
+    data: Path
+    outputs: Path
+    said: str
+
+    @property
+    def folder(self) -> Path:
+        return self.outputs / TGRAPH / "tune"
+
+    def given(self, **variables: object) -> dict[str, object]:
+        return {"DATA": self.data, "OUTPUTS": self.outputs, **VARIABLES, **variables}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Run:
+    """Killed in its second trial, and run again to its end."""
+    root = tmp_path_factory.mktemp("tune")
+    write_collection(root / "data", COLLECTION, train=6, valid=2, test=2)
+    made = Run(root / "data", root / "outputs", "")
+    given = made.given(TRIALS=TRIALS, SEEDS=SEEDS)
+    process = subprocess.Popen(
+        make_command("tune", **given),
+        cwd=REPOSITORY,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        deadline = time.monotonic() + 240
+        while not (made.folder / "best.toml").exists():  # written when a trial has ended
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        subprocess.run(["kill", "-9", "--", f"-{process.pid}"], check=False)
+        process.wait()
+    assert process.returncode == -signal.SIGKILL
+    assert not (made.folder / "report.html").exists()
+    return Run(made.data, made.outputs, make("tune", **given))
+
+
+def test_a_killed_search_goes_on_to_its_end(run):
+    assert f"{TRIALS} trials of tgraph on {COLLECTION}, 2 folds each" in run.said
+    assert "learning_rate" in run.said
+    assert sorted(path.name for path in run.folder.iterdir()) == [
+        "best.toml",
+        "report.html",
+        "study.db",
+    ]
+
+
+def test_the_report_needs_nothing_else(run):
+    text = (run.folder / "report.html").read_text()
+    assert text.count('src="data:image/svg+xml;base64,') >= 2
+    assert not re.findall(r"(?:src|href)=\"(?!data:)", text)
+    assert "optimization history" in text
+    assert "Trial 0 has the settings as they are" in text
+
+
+def test_more_trials_begin_with_those_there_are(run):
+    again = make("tune", **run.given(TRIALS=TRIALS, SEEDS=SEEDS))
+    assert again.splitlines()[-1] == run.said.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def tuned(run) -> dict[str, object]:
+    """Variables of make that use the best values, with which all was made."""
+    path = run.outputs / "mine.toml"
+    path.write_text((run.folder / "best.toml").read_text())
+    given = run.given(SETTINGS=path)
+    assert stages_in(make("all", **given)) == list(SCRIPTS[1:])
+    return given
+
+
+def test_the_settings_file_is_what_the_stages_use(run, tuned):
+    values = tomllib.loads(tuned["SETTINGS"].read_text())
+    assert (values.pop("collection"), values.pop("model")) == (COLLECTION, "tgraph")
+    for fold in (0, 1):
+        record = read_json(run.outputs / TGRAPH / "stages" / f"train_{fold}.json")
+        assert {name: record["settings"][name] for name in values} == values
+        assert {record["origins"][name] for name in values} == {str(tuned["SETTINGS"])}
+        assert record["origins"]["epochs"] == "command line"
+        assert record["origins"]["keep_together"] == "this data root"
+        assert "warmup" in values or "warmup" not in record["origins"]
+
+
+def test_what_a_trial_said_is_what_stage_2_says(run, tuned):
+    """The best trial's value is the mean of its folds' validation."""
+    folds = [read_json(run.outputs / TGRAPH / f"fold_{k}" / "metrics.json") for k in (0, 1)]
+    mean = sum(one["validation"]["tau"] for one in folds) / 2
+    assert f"validation tau {mean:.4f} in trial" in run.said
+
+
+def test_other_values_in_the_file_are_made_again_and_told(run, tuned):
+    assert "stale" not in make("status", **tuned)
+    assert stages_in(make("-n", "all", **tuned)) == []
+    path = tuned["SETTINGS"]
+    text = path.read_text()
+    rate = tomllib.loads(text)["learning_rate"]
+    try:
+        path.write_text(text.replace(f"learning_rate = {rate!r}", "learning_rate = 0.5"))
+        assert stages_in(make("-n", "all", **tuned)) == list(SCRIPTS[1:])
+        assert f"changed: --learning-rate {rate!r} → 0.5" in make("status", **tuned)
+        path.write_text("learning_rate = 5\n")
+        done = run_make("all", **tuned)
+        assert done.returncode == 2
+        assert f"*** {path}: learning_rate: found 5.0, expected from 0 to 1. " in done.stderr
+    finally:
+        path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"TRIALS": 0}, "TRIALS=0: must be a whole number"),
+        ({"SEEDS": "-1"}, "--seeds -1: must be at least 0"),
+        ({"FOLDS": 3}, "--folds 3 (FOLDS of make): must be from 1 to --folds-total, 2"),
+    ],
+)
+def test_what_cannot_be_searched_is_one_line(run, variables, said):
+    done = run_make("tune", **run.given(**variables))
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def test_a_spoilt_database_is_one_line(run):
+    path = run.folder / "study.db"
+    content = path.read_bytes()
+    try:
+        path.write_bytes(b"no database of anything" * 99)
+        done = run_make("tune", **run.given(TRIALS=TRIALS))
+    finally:
+        path.write_bytes(content)
+    assert done.returncode == 2
+    assert f"error: {path}: database: found file is not a database, expected" in done.stderr

@@ -1,0 +1,132 @@
+"""Processes that train together: the losses of one that takes as many samples a step."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from lib.files import checkpoint
+from lib.train.history import EmbeddingTable
+from lib.train.processes import Processes
+from lib.train.schedule import peak_rate
+from tests.stages import REPOSITORY, environment, make
+from tests.train import together
+from tests.train.together import EPOCHS, cases, training
+
+COUNT = 2
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """What two processes have made of every case."""
+    folder = tmp_path_factory.mktemp("together")
+    together.write(folder)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    script = [f"--nproc-per-node={COUNT}", together.__file__, str(folder)]
+    given = environment() | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*torchrun, *script], cwd=REPOSITORY, env=given, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def left(folder: Path, name: str, how: str, rank: int):
+    return checkpoint.load(folder / f"{name}-{how}-{rank}.safetensors")
+
+
+@pytest.mark.parametrize("name", cases())
+def test_losses_of_one_process_that_takes_two_samples_a_step(folder, tmp_path, name):
+    made = training(folder, name)
+    rows = list(made.run(tmp_path / "state.safetensors", "a"))
+    weights, about = left(folder, name, "whole", 0)
+    np.testing.assert_allclose(about["losses"], [row["loss"] for row in rows], rtol=1e-4)
+    assert len(about["losses"]) == EPOCHS
+    for key, tensor in made.network.state_dict().items():
+        assert torch.allclose(tensor.double(), weights[key].double(), rtol=1e-3, atol=1e-4), key
+
+
+@pytest.mark.parametrize("name", cases())
+def test_the_same_bits_in_every_process_and_when_resumed(folder, name):
+    weights, about = left(folder, name, "whole", 0)
+    others = [left(folder, name, how, rank) for how, rank in (("resumed", 0), ("resumed", 1))]
+    others.append(left(folder, name, "whole", 1))
+    assert [other["resumed_at"] for _, other in others] == [together.CUT, together.CUT, 0]
+    learned = {key for key, _ in training(folder, name).network.named_parameters()}
+    for other, said in others:
+        assert said["losses"] == about["losses"]
+        assert all(torch.equal(weights[key], other[key]) for key in learned)
+
+
+@pytest.mark.parametrize(("samples", "count"), [(1, 2), (2, 2), (5, 2), (7, 3), (3, 4)])
+def test_each_sample_is_one_process_s_and_all_count_alike(samples, count):
+    places = [Processes(rank, count).places(samples) for rank in range(count)]
+    assert sorted(p for own in places for p in own if p < samples) == list(range(samples))
+    assert len({len(own) for own in places}) == 1
+
+
+def test_the_learning_rate_grows_with_the_root_of_the_samples():
+    assert [peak_rate(1e-3, count) for count in (1, 4)] == [1e-3, 2e-3]
+
+
+def test_processes_on_several_machines_share_no_table(folder, monkeypatch):
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
+    made = training(folder, "gst")
+    with pytest.raises(Exception, match="--no-history"):
+        made.data.share(Processes(0, 2))
+
+
+def test_a_table_of_several_processes_goes_back_to_what_was_saved(tmp_path):
+    """An entry that one has overwritten, and then the other, is what it was when that was saved."""
+    tables = [EmbeddingTable({"a": (3, 1)}, 2, 0) for _ in range(COUNT)]
+    for rank, table in enumerate(tables):
+        table.processes = _Silent(rank, COUNT)
+        assert table.begin(tmp_path / "state", "x", 0)
+    rows = np.arange(3)
+
+    def write(rank: int, value: float) -> None:
+        for table in tables:
+            table.next_step()
+        tables[rank].write("a", rows, 0, np.full((3, 2), value, np.float32))
+
+    write(0, 1.0)
+    for table in tables:
+        table.saved(1)
+    write(1, 2.0)
+    write(0, 3.0)
+    again = [EmbeddingTable({"a": (3, 1)}, 2, 0) for _ in range(COUNT)]
+    for rank, table in enumerate(again):
+        table.processes = _Silent(rank, COUNT)
+        assert table.begin(tmp_path / "state", "x", 1)
+    for table in again:
+        assert (table.read("a", rows)[1] == 1.0).all()
+        assert table.step == 1
+
+
+class _Silent(Processes):
+    """Processes of which each is asked in turn, and that agree."""
+
+    def told(self, value: float) -> float:
+        return value
+
+    least = most = told
+
+
+def test_torchrun_gives_the_stage_s_exit_code_and_no_more_words(tmp_path):
+    script = tmp_path / "stage.py"
+    script.write_text("import os, sys\nsys.exit(0 if os.environ['RANK'] == '0' else 2)\n")
+    line = [sys.executable, "-m", "lib.train.torchrun", "2", str(script)]
+    done = subprocess.run(line, cwd=REPOSITORY, env=environment(), capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
+def test_make_starts_processes_and_says_what_a_step_takes():
+    said = make("-n", "train", FOLDS=1, PROCESSES=3, ARGS="--accumulate 6", OUTPUTS="nowhere")
+    (line,) = (one for one in said.splitlines() if "02_train.py" in one)
+    assert "bin/python -m lib.train.torchrun 3 02_train.py " in line
+    assert line.index("--accumulate 3") < line.index("--accumulate 6")  # the last one counts

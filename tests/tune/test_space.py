@@ -1,0 +1,132 @@
+"""What is searched of each model: valid settings all, the defaults among them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+from lib.settings import (
+    COLLECTIONS,
+    MODELS,
+    Search,
+    read_settings,
+    settings_for,
+    space_of,
+    write_settings,
+)
+from lib.settings.base import wanted_range
+from lib.settings.search import among, between
+from lib.tpugraphs.dataset import TPUGRAPHS
+from lib.tune.space import distributions, name_of, with_values
+from tests.builders import CPU_LAYOUTS, tiny_settings
+
+EVERY = [
+    settings_for(collection, dataset, {"model": model})
+    for collection, kind in COLLECTIONS.items()
+    for model in MODELS[kind]
+    for dataset in (TPUGRAPHS, CPU_LAYOUTS)
+]
+NAMES = [f"{one.collection}-{one.model}-{one.epochs}" for one in EVERY]
+
+
+def drawn(search: Search, whole: bool) -> st.SearchStrategy:
+    """What a search may give."""
+    if search.values:
+        return st.sampled_from(search.values)
+    if whole:
+        return st.integers(int(search.low), int(search.high))
+    return st.floats(search.low, search.high)
+
+
+@st.composite
+def points(draw):
+    """Settings as they are, and values of all that is searched of them."""
+    chosen = draw(st.sampled_from(EVERY))
+    space = space_of(chosen)
+    whole = {name: isinstance(getattr(chosen, name), int) for name in space}
+    return chosen, {name: draw(drawn(one, whole[name])) for name, one in space.items()}
+
+
+@hypothesis_settings(max_examples=300, deadline=None)
+@given(points())
+def test_every_point_of_every_models_space_is_valid(tmp_path_factory, made):
+    chosen, values = made
+    found = with_values(chosen, values)  # which checks how they go together
+    fields = {one.name: one for one in dataclasses.fields(chosen)}
+    for name, value in values.items():
+        assert not wanted_range(fields[name], value)
+        assert getattr(found, name) == value
+        assert type(value) is type(fields[name].default)
+    path = tmp_path_factory.getbasetemp() / "point.toml"
+    write_settings(path, chosen.collection, chosen.model, values)
+    assert read_settings(path, chosen.collection, type(chosen)) == values
+
+
+@pytest.mark.parametrize("chosen", EVERY, ids=NAMES)
+def test_settings_as_they_are_are_in_the_space(chosen):
+    space = space_of(chosen)
+    made = distributions(chosen, space)
+    assert {"learning_rate", "weight_decay", "warmup"} <= set(made)
+    for name, one in made.items():
+        value = getattr(chosen, name)
+        assert one._contains(one.to_internal_repr(value)), name
+    if "dropout" in {one.name for one in dataclasses.fields(chosen)}:
+        assert "dropout" in made
+    if chosen.model != "pooling":
+        assert made.keys() & {"channels", "layers", "blocks"}
+
+
+def test_nothing_is_searched_that_paths_go_by():
+    for chosen in EVERY:
+        assert not {*chosen.cache_depends_on, "collection", "model"} & set(space_of(chosen))
+
+
+def test_what_is_given_stays():
+    chosen = tiny_settings()
+    assert "channels" in space_of(chosen)
+    assert "channels" not in space_of(chosen, {"channels"})
+
+
+def test_a_default_that_a_subclass_sets_is_searched_as_its_base_class_says():
+    plus = settings_for("layout-xla-default", CPU_LAYOUTS, {})
+    assert type(plus).__dataclass_fields__["learning_rate"].metadata["search"] is None
+    assert space_of(plus)["learning_rate"] == between(1e-4, 2e-2, logarithmic=True)
+
+
+def test_a_value_outside_is_taken_in():
+    assert between(1, 4).including(6) == between(1, 6)
+    assert between(0.1, 1, logarithmic=True).including(0) == between(0, 1)
+    assert among(2, 4).including(3) == among(3, 2, 4)
+    assert among(2, 4).including(4) == among(2, 4)
+
+
+def test_distributions_are_those_of_the_types():
+    chosen = settings_for("programs-cpu", TPUGRAPHS, {"model": "cdmpp"})
+    made = distributions(chosen, space_of(chosen))
+    assert isinstance(made["learning_rate"], FloatDistribution)
+    assert made["learning_rate"].log
+    assert isinstance(made["layers"].low, int)
+    assert isinstance(made["loss"], CategoricalDistribution)
+
+
+def test_a_search_is_called_by_all_that_its_values_depend_on():
+    chosen = tiny_settings()
+    space = space_of(chosen)
+
+    def name(settings=chosen, space=space, data="d", folds=1):
+        return name_of(settings, space, data, folds)
+
+    assert name() == name(tiny_settings(save_seconds=1.0))
+    others = [
+        name(tiny_settings(epochs=5)),
+        name(tiny_settings(seed=1)),
+        name(space=space_of(chosen, {"channels"})),
+        name(data="e"),
+        name(folds=2),
+    ]
+    assert len({name(), *others}) == 6
