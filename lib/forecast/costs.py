@@ -1,16 +1,11 @@
 """From what a few graphs took to what all of them will.
 
-A step, a score and a file take a time that grows with a graph's size. For each, the formula below
-is fitted to the measured graphs by non-negative least squares of relative errors:
-
-    file      a (configurations x configurable nodes) + b kept nodes + c
-    step      a (kept nodes x configurations of the step) + b kept nodes + c
-    score     a kept nodes + b
-
-``kept`` are the nodes that pruning keeps. Memory is fitted likewise: of a worker by what a file
-has, of training and inference by what a step has. Kernels are so small that a step and a kernel
-take their mean. A process takes a while to begin, which counts where there is little to do. What is
-measured has one graph at a time; training has all of a fold in memory (:meth:`Costs.held_bytes`).
+A step, a score and a file take a time that grows with a graph's size, by the formulae of
+:mod:`lib.forecast.formulae`. Memory is fitted likewise: of a worker by what a file has, of
+training and inference by what a step has. Kernels are so small that a step and a kernel take their
+mean. A process takes a while to begin and to read a fold's graphs, which counts where there is
+little to do. What is measured has one graph at a time; training has all of a fold in memory
+(:meth:`Costs.held_bytes`).
 """
 
 from __future__ import annotations
@@ -20,9 +15,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from lib.cache.prune import ALL
+from lib.forecast.formulae import (
+    Shape,
+    Sides,
+    Terms,
+    constant,
+    fitted,
+    of_a_file,
+    of_a_score,
+    of_a_step,
+)
 from lib.forecast.measure import Unit
 from lib.inputs.kinds import INPUTS
 from lib.settings import Settings
@@ -31,20 +35,11 @@ from lib.tpugraphs.sizes import GraphSize
 # Measured on parquets of 2.6 and 5.3 million rows (8 graphs of 66,000 configurations, 10
 # permutations each): bytes of a row on disk, and what reading it and taking means takes.
 SCORE_BYTES = 6.8
+FRAME_BYTES = 2 * 16 + 4 + 2 + 8 + 8  # of a row in memory, before it is written
 BLENDED_ROWS = 1.5e6  # a second
 BLENDED_BYTES = 220  # of memory, one fold at a time
 NODE_BYTES = 4 * 134 + 6 * 8 + 2 * 8  # of a prepared graph's node: features and digits
 TOUCHED_BYTES = 1 << 16  # of a mapped file, that Linux brings to memory where one row is read
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What formulae read of a graph: kept nodes, configurable ones, configurations."""
-
-    kept: float
-    configurable: float
-    configurations: float
-    batch: float  # configurations of a step
 
 
 @dataclass(frozen=True)
@@ -67,45 +62,6 @@ class Forecast:
 
 
 HELD = ("pruned", "copies")  # inputs whose graphs are all in memory while training
-Terms = Callable[[Shape], tuple[float, ...]]
-
-
-def of_a_file(shape: Shape) -> tuple[float, ...]:
-    """What reading and caching a file grows with."""
-    return shape.configurations * shape.configurable, shape.kept, 1.0
-
-
-def of_a_step(shape: Shape) -> tuple[float, ...]:
-    """What a step of training grows with."""
-    return shape.kept * shape.batch, shape.kept, 1.0
-
-
-def of_a_score(shape: Shape) -> tuple[float, ...]:
-    """What scoring a configuration grows with."""
-    return shape.kept, 1.0
-
-
-def constant(shape: Shape) -> tuple[float, ...]:
-    """What does not grow."""
-    return (1.0,)
-
-
-def fitted(
-    shapes: Sequence[Shape], values: Sequence[float], terms: Terms
-) -> Callable[[Shape], float]:
-    """The formula of ``terms`` that fits the values best, no coefficient below 0.
-
-    Args:
-        shapes: of the measured graphs.
-        values: what they took, above 0.
-        terms: of the formula.
-    """
-    rows = np.array([terms(shape) for shape in shapes])
-    known = np.maximum(np.asarray(values, np.float64), 1e-9)
-    scale = np.maximum(rows.max(0), 1e-9)
-    found, _ = nnls(rows / scale / known[:, None], np.ones(len(known)))
-    coefficients = found / scale
-    return lambda shape: float(np.dot(coefficients, terms(shape)))
 
 
 class Costs:
@@ -130,6 +86,7 @@ class Costs:
         self.cache_bytes = fit("cache_bytes", of_a_file)
         self.step = fit("step_seconds", of_a_step)
         self.step_memory = fit("train_memory", of_a_step)
+        self.load = fit("load_seconds", of_a_score)
         self.score = fit("score_seconds", of_a_score)
         self.ordered = fit("order_seconds", of_a_score)
         self.score_memory = fit("infer_memory", of_a_step)
@@ -149,35 +106,82 @@ class Costs:
     def _shape(self, kept: float, configurable: float, count: float) -> Shape:
         return Shape(kept, configurable, count, min(count, self.settings.configurations))
 
-    def fold_seconds(self, shapes: Sequence[Shape]) -> float:
-        """Of training one fold, (labelled) graphs dealt to it and held out in proportion."""
+    def training_seconds(self, sides: Sides) -> float:
+        """Of training one fold; all of its graphs are got ready first."""
         s = self.settings
-        held = 1 / s.folds_total
-        steps = sum(map(self.step, shapes)) * (1 - held)
+        steps = sides.learned * sum(map(self.step, sides.train))
         if self.kernels:
             steps /= s.kernels
         sampled, whole = (
-            held * sum(self._scored(self.score, shape, most) for shape in shapes)
+            sides.held * sum(self._scored(self.score, shape, most) for shape in sides.valid)
             for most in (s.validation_configurations, math.inf)
         )
         last = whole if sampled < whole else 0.0
-        return s.epochs * (steps + sampled / s.validate_every) + last
+        loaded = sides.learned * sum(map(self.load, sides.train))
+        loaded += sides.held * sum(map(self.load, sides.valid))
+        return loaded + s.epochs * (steps + sampled / s.validate_every) + last
 
     def held_bytes(self, shapes: Sequence[Shape]) -> float:
         """What training holds of all graphs, beside a step.
 
         That is their nodes, and of the mapped cache what was read so far, which Linux may take back
-        at any time. Of inputs that read graphs when they are needed, it is nothing.
+        at any time. Of kernels all of it is read, for the standardization sees some tiles of each;
+        of other inputs that read graphs when they are needed, it is nothing.
         """
+        if self.kernels:
+            return sum(map(self.cache_bytes, shapes))
         if self.settings.input not in HELD:
             return 0.0
         rows = self.settings.epochs * self.settings.configurations
         read = (min(s.configurations * s.configurable, rows * TOUCHED_BYTES) for s in shapes)
         return NODE_BYTES * sum(shape.kept for shape in shapes) + sum(read)
 
-    def scoring_seconds(self, shapes: Sequence[Shape]) -> float:
-        """Of scoring graphs under all permutations."""
-        return sum(self._scored(self.ordered, shape, math.inf) for shape in shapes)
+    def training(
+        self, sides: Sides, graphs: Sequence[GraphSize], folds: int, rounds: int
+    ) -> Forecast:
+        """Of stage 2: some folds, in rounds of several at a time."""
+        each = self.start + self.training_seconds(sides)
+        own = [*sides.train, *sides.valid]
+        held = self.held_bytes([self.shape(one) for one in graphs if one.split != "test"])
+        return Forecast(
+            seconds=rounds * each,
+            each=each,
+            memory=_most(self.step_memory, own) + held,
+            disk=folds * self.weight_bytes,
+            device_memory=_most(self.device_memory, own),
+        )
+
+    def scoring(self, sides: Sides, folds: int, rounds: int) -> Forecast:
+        """Of stage 3, likewise."""
+        each, rows = self.start + self.scoring_seconds(sides), self.rows(sides)
+        own = [shape for share, shapes in self.scored(sides) if share for shape in shapes]
+        held = self.scored_bytes(sides) + rows * FRAME_BYTES
+        return Forecast(
+            seconds=rounds * each,
+            each=each,
+            memory=_most(self.score_memory, own) + held,
+            disk=folds * rows * SCORE_BYTES,
+        )
+
+    def scored(self, sides: Sides) -> list[tuple[float, Sequence[Shape]]]:
+        """What a fold scores, with the shares that count: what it learned from only if asked to."""
+        learned = sides.learned if self.settings.score_training else 0.0
+        return [(1.0, sides.test), (sides.held, sides.valid), (learned, sides.train)]
+
+    def scoring_seconds(self, sides: Sides) -> float:
+        """Of scoring a fold's graphs under all permutations."""
+        return self._summed(sides, lambda shape: self._scored(self.ordered, shape, math.inf))
+
+    def scored_bytes(self, sides: Sides) -> float:
+        """What scoring has read of the mapped cache in the end."""
+        return self._summed(sides, self.cache_bytes)
+
+    def rows(self, sides: Sides) -> float:
+        """Of the table that scoring a fold leaves."""
+        return self.orders * self._summed(sides, lambda shape: shape.configurations)
+
+    def _summed(self, sides: Sides, each: Callable[[Shape], float]) -> float:
+        return sum(share * sum(map(each, shapes)) for share, shapes in self.scored(sides))
 
     def _scored(self, each: Callable[[Shape], float], shape: Shape, most: float) -> float:
         return each(shape) * (1 if self.kernels else min(shape.configurations, most))
@@ -199,7 +203,12 @@ class Costs:
 
 
 def forecast(
-    graphs: Sequence[GraphSize], units: Sequence[Unit], settings: Settings, folds: int, jobs: int
+    graphs: Sequence[GraphSize],
+    units: Sequence[Unit],
+    settings: Settings,
+    folds: int,
+    jobs: int,
+    fold: tuple[Sequence[GraphSize], Sequence[GraphSize]] | None = None,
 ) -> dict[str, Forecast]:
     """What each stage will take.
 
@@ -209,35 +218,31 @@ def forecast(
         settings: of the collection.
         folds: that are trained, ``jobs`` at a time.
         jobs: processes at a time; that they slow each other down is not reckoned with.
+        fold: the graphs to learn from and of validation, if it is known; else those of a fold in
+            the mean, and the memory of the one that takes most.
     """
     costs = Costs(units, settings)
-    every = [costs.shape(one) for one in graphs]
-    labelled = [shape for one, shape in zip(graphs, every, strict=True) if one.split != "test"]
-    test = [shape for one, shape in zip(graphs, every, strict=True) if one.split == "test"]
-    held = 1.0 if settings.score_training else 1 / settings.folds_total
-    train = costs.start + costs.fold_seconds(labelled)
-    infer = costs.start + costs.scoring_seconds(test) + held * costs.scoring_seconds(labelled)
-    rows = sum(s.configurations for s in test) + held * sum(s.configurations for s in labelled)
-    rows *= costs.orders
-    rounds = math.ceil(folds / jobs)
-
+    sides, rounds = _sides(costs, graphs, fold), math.ceil(folds / jobs)
+    rows = costs.rows(sides)
     return {
-        "preprocess": costs.files(every, jobs),
-        "train": Forecast(
-            seconds=rounds * train,
-            each=train,
-            memory=_most(costs.step_memory, every) + costs.held_bytes(labelled),
-            disk=folds * costs.weight_bytes,
-            device_memory=_most(costs.device_memory, every),
-        ),
-        "infer": Forecast(
-            seconds=rounds * infer,
-            each=infer,
-            memory=_most(costs.score_memory, every),
-            disk=folds * rows * SCORE_BYTES,
-        ),
+        "preprocess": costs.files([costs.shape(one) for one in graphs], jobs),
+        "train": costs.training(sides, graphs, folds, rounds),
+        "infer": costs.scoring(sides, folds, rounds),
         "ensemble": _blending(rows, folds),
     }
+
+
+def _sides(
+    costs: Costs,
+    graphs: Sequence[GraphSize],
+    fold: tuple[Sequence[GraphSize], Sequence[GraphSize]] | None,
+) -> Sides:
+    test = [costs.shape(one) for one in graphs if one.split == "test"]
+    if fold is not None:
+        return Sides(*([costs.shape(one) for one in side] for side in fold), test)
+    labelled = [costs.shape(one) for one in graphs if one.split != "test"]
+    held = 1 / costs.settings.folds_total
+    return Sides(labelled, labelled, test, 1 - held, held)
 
 
 def _blending(rows: float, folds: int) -> Forecast:

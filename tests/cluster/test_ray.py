@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,9 @@ def training(outputs: Path, fold: int) -> int | None:
             words = path.read_bytes().decode(errors="replace").split("\0")
         except OSError:
             continue
-        given = dict(zip(words, words[1:], strict=False))  # flag -> value
-        if words[1:2] == ["02_train.py"] and given.get("--fold") == f"{fold}":
-            if given.get("--outputs") == str(outputs):
-                return int(path.parent.name)
+        given = {"--outputs": str(outputs), "--fold": str(fold)}.items()
+        if words[1:2] == ["02_train.py"] and given <= set(pairwise(words)):
+            return int(path.parent.name)
     return None
 
 

@@ -9,23 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.forecast.costs import (
-    NODE_BYTES,
-    Costs,
-    Shape,
-    fitted,
-    forecast,
-    of_a_file,
-    of_a_score,
-    of_a_step,
-)
+from lib.forecast.costs import FRAME_BYTES, NODE_BYTES, SCORE_BYTES, Costs, forecast
+from lib.forecast.formulae import Shape, fitted, of_a_file, of_a_score, of_a_step
 from lib.forecast.measure import Unit
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.sizes import GraphSize, official_graphs
 
 SETTINGS = settings_for("layout-xla-default", TPUGRAPHS, {})
-RATE, STEP, SCORE, RATIO = 1e-7, 4e-6, 1e-6, 4  # seconds a cell, a (node, configuration), a node
+RATE, STEP, SCORE, LOAD = 1e-7, 4e-6, 1e-6, 1e-4  # seconds a cell, a (node, configuration), a node
+RATIO = 4
 
 
 def unit(configurable: int, configurations: int) -> Unit:
@@ -42,6 +35,7 @@ def unit(configurable: int, configurations: int) -> Unit:
         preprocess_seconds=RATE * configurable * configurations,
         cache_bytes=configurable * configurations,
         preprocess_memory=10**8 + configurable * configurations,
+        load_seconds=LOAD * kept,
         step_seconds=STEP * kept * batch,
         train_memory=10**8 + 1000 * kept * batch,
         score_seconds=SCORE * kept,
@@ -86,7 +80,8 @@ def test_every_stage_of_a_machine_whose_times_are_known():
         * sum(SCORE * RATIO * one.configurable * min(most, one.configurations) for one in labelled)
         for most in (SETTINGS.validation_configurations, 10**9)
     )
-    fold = SETTINGS.epochs * (step + some / SETTINGS.validate_every) + every
+    load = sum(LOAD * RATIO * one.configurable for one in labelled)
+    fold = load + SETTINGS.epochs * (step + some / SETTINGS.validate_every) + every
     assert said["train"].each == pytest.approx(fold)
     assert said["train"].seconds == pytest.approx(2 * fold)  # four folds, two at a time
     assert said["train"].disk == 4 * 1000
@@ -108,6 +103,25 @@ def test_memory_is_that_of_the_largest_graph_and_what_training_holds_of_all():
     on_gpu = [replace(one, device_memory=one.train_memory) for one in UNITS]
     gpu = forecast(GRAPHS, on_gpu, SETTINGS, folds=1, jobs=1)
     assert gpu["train"].device_memory == pytest.approx(step)
+
+
+def test_a_fold_that_is_known_is_reckoned_with_its_own_graphs():
+    train, valid = GRAPHS[:3], GRAPHS[3:4]
+    settings = replace(SETTINGS, epochs=2)
+    said = forecast(GRAPHS, UNITS, settings, folds=1, jobs=1, fold=(train, valid))
+    steps = sum(STEP * RATIO * one.configurable * 64 for one in train)
+    most = settings.validation_configurations
+    scored = SCORE * RATIO * 50 * (2 * most / settings.validate_every + 7000)
+    load = sum(LOAD * RATIO * one.configurable for one in GRAPHS[:4])
+    assert said["train"].each == pytest.approx(load + 2 * steps + scored)
+    assert said["infer"].each == pytest.approx(5 * SCORE * RATIO * (50 * 7000 + 250 * 6000))
+    assert said["infer"].disk == 10 * SCORE_BYTES * (7000 + 6000)
+    held = 50 * 7000 + 250 * 6000 + 10 * FRAME_BYTES * (7000 + 6000)
+    assert said["infer"].memory == pytest.approx(1e8 + held)
+    learned = replace(settings, score_training=True)
+    more = forecast(GRAPHS, UNITS, learned, folds=1, jobs=1, fold=(train, valid))
+    rows = sum(one.configurations for one in GRAPHS)
+    assert more["infer"].disk == 10 * SCORE_BYTES * rows
 
 
 def test_whole_graphs_keep_every_node():
