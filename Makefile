@@ -21,7 +21,7 @@ endif
 # paths, or bare in command lines; those of the second are quoted there.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
 	KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
-	CPUS GPUS MINUTES PROCESSES
+	CPUS GPUS MINUTES PROCESSES SLICES
 QUOTED := A B SAMPLE PROGRAMS NETWORKS NETWORK BASE_URL
 quoted = '$(subst ','\'',$(1))'
 WRONG := $(shell sh lib/runs/make.sh check \
@@ -86,7 +86,8 @@ RUN := $(VENV)/bin/python
 help:  ## this list
 	@sh lib/runs/make.sh help $(OUT) $(MAKEFILE_LIST)
 
-# `here` and `on`: where stages run, if not on this machine.
+# `here` and `on`: where stages run, if not on this machine. `WORKERS` and `SLICED`: by how many
+# processes stage 1 reads raw files, and by which other tasks.
 include lib/cluster/cluster.mk
 
 ##@ run
@@ -105,8 +106,9 @@ train: $(call here,$(MODELS))  ## stage 2: a network for each of the first FOLDS
 infer: $(call here,$(SCORES))  ## stage 3: a score parquet a fold
 ensemble: all  ## stage 4: blend, submission, metrics, report
 
-$(MANIFEST): $(call planned,01_preprocess.py) $(call stamp,1) $(call stamp,2) | $(READY)
-	$(call on)$(RUN) 01_preprocess.py $(TO) $(FLAGS) $(if $(KEEP_GOING),--keep-going)
+PREPROCESS = $(call on)$(RUN) 01_preprocess.py $(TO) $(FLAGS) $(if $(KEEP_GOING),--keep-going) --jobs $(WORKERS)
+$(MANIFEST): $(SLICED) $(call planned,01_preprocess.py) $(call stamp,1) $(call stamp,2) | $(READY)
+	$(PREPROCESS)$(if $(SLICED), --slices $(SLICES))
 
 $(OUT)/fold_%/metrics.json: $(MANIFEST) $(call planned,02_train.py) $(call stamp,3) $(call stamp,7) | $(READY)-native
 	$(call on,$(GPUS))$(RUN)$(if $(PROCESSES), -m lib.train.torchrun $(PROCESSES)) 02_train.py $(TO) $(TRAIN_FLAGS) --fold $* --folds $(FOLD_COUNT)

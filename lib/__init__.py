@@ -1,10 +1,27 @@
 """All that the stages do. Whoever imports it tells errors in one line from then on."""
 
+import os
 import resource
 import sys
+import zlib
+from pathlib import Path
 
 INTERRUPTED, INTERRUPTED_CODE = "interrupted; run the same command again to go on", 130
+TOLD = "TGRAPH_TOLD"  # of the environment of processes that run the same: a folder of all of them
 LEAST_ADDRESS_SPACE = 2 << 30  # bytes; with less, libraries abort, or wait for ever (OpenBLAS)
+
+
+def told_first(line: str) -> bool:
+    """Whether to tell a line: of several processes that run the same, one does."""
+    folder = os.environ.get(TOLD)
+    try:
+        if folder:
+            Path(folder, f"{zlib.crc32(line.encode(errors='replace')):08x}").mkdir()
+    except FileExistsError:
+        return False
+    except OSError:
+        pass  # better twice than not at all
+    return True
 
 
 def _tell(kind, error, trace) -> None:

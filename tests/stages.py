@@ -20,6 +20,7 @@ MAKE_VARIABLES = (
     *("KIND", "NETWORKS", "PROGRAM", "CANDIDATES", "TOP", "SETTINGS", "TRIALS", "SEEDS"),
     *("NETWORK", "BATCH", "DEVICE"),
     *("EXECUTOR", "CPUS", "GPUS", "MINUTES", "TGRAPH_TASKS", "RAY_ADDRESS", "PROCESSES"),
+    "SLICES",
 )
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
 TINY_FLAGS = (

@@ -68,7 +68,8 @@ def run_make(line: list[str], address: Path) -> int:
     and with that what was handed over.
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has put one of its own there
-    make = subprocess.Popen(line, env={**environment_of_make(), SOCKET: str(address)})
+    environment = {**environment_of_make(), SOCKET: str(address)}
+    make = subprocess.Popen(line, env=environment, stderr=sys.stderr)
     interrupted = False
     while True:
         try:

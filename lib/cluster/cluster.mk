@@ -17,6 +17,20 @@ here = $(if $(HANDING),handed,$(1))
 # What waits for a command that runs elsewhere. $(1): how many GPUs it can use.
 hand = $(PYTHON) -SE lib/cluster/hand.py $(TGRAPH_TASKS) $(or $(CPUS),1) $(or $(1),0)
 on = $(if $(TGRAPH_TASKS),@$(hand) $@ )
+WORKERS = $(if $(TGRAPH_TASKS),$(or $(CPUS),1),$(JOBS))
+
+# The raw files go to stage 1 in slices, each a task; one more puts them together. It deletes them,
+# and that they are gone is no reason to make them again.
+ifneq (,$(TGRAPH_TASKS))
+SLICES := $(or $(value SLICES),$(shell sh lib/runs/make.sh slices $(COLLECTION) '$(ROOTS)'))
+ifneq (1,$(SLICES))
+SLICE := $(OUTPUTS)/$(call planned,cache).slices/%-of-$(SLICES)/manifest.json
+SLICED := $(patsubst %,$(SLICE),$(shell seq 0 $$(($(SLICES) - 1))))
+.SECONDARY: $(SLICED)
+$(SLICED): $(SLICE): $(call planned,01_preprocess.py) $(call stamp,1) $(call stamp,2) | $(READY)
+	$(PREPROCESS) --slice $*-of-$(SLICES)
+endif
+endif
 
 $(CLUSTER)/.ready: lib/cluster/requirements.txt
 	$(PYTHON) -m venv $(CLUSTER)

@@ -11,6 +11,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -126,6 +127,8 @@ class SubmititExecutor:
         self.submitit, self.cluster, self.minutes = submitit, cluster, minutes
         self.folder = folder
         self.jobs = JOBS if cluster == "slurm" else len(os.sched_getaffinity(0))
+        if cluster == "local":
+            _keep_standard_error()
 
     def submit(self, task: Task) -> Any:
         """See :class:`Executor`."""
@@ -174,6 +177,16 @@ def executor_for(name: str, folder: Path, minutes: int) -> Executor:
 
 def _run(task: Task) -> int:
     return task()
+
+
+def _keep_standard_error() -> None:
+    """What is started from here on writes errors nowhere, and this process where it did.
+
+    Of an interruption, submitit's own processes would print a traceback each.
+    """
+    sys.stderr = open(os.dup(2), "w", buffering=1)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
 
 
 def _check_answers(address: str) -> None:

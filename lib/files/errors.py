@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lib import INTERRUPTED, INTERRUPTED_CODE
+from lib import INTERRUPTED, INTERRUPTED_CODE, told_first
 
 NO_MEMORY = re.compile(
     "failed to map segment|cannot allocate memory|can't allocate memory|bad_alloc"
@@ -70,13 +70,18 @@ def exit_because_of(error: BaseException) -> None:
         _drop_output()
         sys.exit(141)
     if isinstance(error, KeyboardInterrupt):
-        print(INTERRUPTED, file=sys.stderr)
+        _tell(INTERRUPTED)
         sys.exit(INTERRUPTED_CODE)
     if isinstance(error, UserError | OSError | MemoryError) or _is_want_of_memory(error):
         with suppress(OSError):
             _flush_output()
-        print(f"error: {in_one_line(error)}", file=sys.stderr)
+        _tell(f"error: {in_one_line(error)}")
         sys.exit(2)
+
+
+def _tell(line: str) -> None:
+    if told_first(line):
+        print(f"{line}\n", end="", file=sys.stderr)  # at once: of others, none comes between
 
 
 def _is_want_of_memory(error: BaseException) -> bool:

@@ -112,16 +112,51 @@ def write_cache(
             graph would be left out that is good once the disk is there again.
         DataError: if a file's content cannot be believed; with ``keep_going``, if none can.
     """
+    with new_cache(path, files, settings, kind) as (writer, skipped):
+        skipped += preprocess(writer, files, settings, jobs, keep_going, progress, kind)
+    return read_table(path), skipped
+
+
+@contextmanager
+def new_cache(
+    path: Path, files: list[RawFile], settings: dict[str, Any], kind: str
+) -> Iterator[tuple[CacheWriter, list[Skipped]]]:
+    """Yield the writer of a cache and a list for files that are left out; the block fills both.
+
+    Then the cache takes its place, unless one that holds the same is there. Arguments and errors
+    are those of :func:`write_cache`.
+    """
+    skipped: list[Skipped] = []
     with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
-        parts = temporary / PARTS
-        parts.mkdir()
-        with closing(_process_all(files, kind, settings, parts, jobs, keep_going)) as results:
-            skipped = _gather(writer, files, progress(results), parts)
-        parts.rmdir()
+        yield writer, skipped
+        if skipped and not writer.rows:
+            raise skipped[0].error
         about = ABOUT[kind](files[0].path) if kind in ABOUT else {}
         writer.finish({**about, **_manifest(writer.rows, skipped, settings)})
     (path / MANIFEST).touch()  # also of a cache that stayed as it was: make goes by times
-    return read_table(path), skipped
+
+
+def preprocess(
+    writer: CacheWriter,
+    files: list[RawFile],
+    settings: dict[str, Any],
+    jobs: int = 1,
+    keep_going: bool = False,
+    progress: Callable[[Iterable], Iterable] = iter,
+    kind: str = "layout",
+) -> list[Skipped]:
+    """Append raw files to an unfinished cache; returns those that are left out.
+
+    Args:
+        writer: the cache's.
+        files, settings, jobs, keep_going, progress, kind: see :func:`write_cache`.
+    """
+    parts = writer.folder / PARTS
+    parts.mkdir()
+    with closing(_process_all(files, kind, settings, parts, jobs, keep_going)) as results:
+        skipped = _gather(writer, files, progress(results), parts)
+    parts.rmdir()
+    return skipped
 
 
 def _gather(
@@ -130,26 +165,20 @@ def _gather(
     results: Iterable[list[Row] | DataError],
     parts: Path,
 ) -> list[Skipped]:
-    """Move each file's part of the cache to where it belongs; returns the files that have none.
-
-    Raises:
-        DataError: of the first of them, if all have none.
-    """
+    """Move each file's part of the cache to where it belongs; returns the files that have none."""
     skipped: list[Skipped] = []
-    seen: set[str] = set()
+    seen = {row["graph"] for row in writer.rows}
     for index, (file, rows) in enumerate(zip(files, results, strict=True)):
         if isinstance(rows, DataError):
             skipped.append(Skipped(file, rows))
         else:
-            _check_new(file, rows, seen)
+            check_new(file, rows, seen)
             writer.extend(parts / str(index), rows)
         shutil.rmtree(parts / str(index))
-    if skipped and not writer.rows:
-        raise skipped[0].error
     return skipped
 
 
-def _check_new(file: RawFile, rows: list[Row], seen: set[str]) -> None:
+def check_new(file: RawFile, rows: Iterable[Row], seen: set[str]) -> None:
     """Raise a UserError if a graph of these rows was in a file before; add them to ``seen``."""
     for name in (row["graph"] for row in rows):
         if name in seen:

@@ -13,7 +13,7 @@ import warnings
 from contextlib import AbstractContextManager
 from types import FrameType
 
-from lib import INTERRUPTED, INTERRUPTED_CODE
+from lib import INTERRUPTED, INTERRUPTED_CODE, told_first
 
 
 def one_line_errors() -> AbstractContextManager[None]:
@@ -26,7 +26,8 @@ def one_line_errors() -> AbstractContextManager[None]:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    os.write(2, f"{INTERRUPTED}\n".encode())
+    if told_first(INTERRUPTED):
+        os.write(2, f"{INTERRUPTED}\n".encode())
     os._exit(INTERRUPTED_CODE)
 
 

@@ -4,6 +4,7 @@
 #   sh lib/runs/make.sh check NAME=VALUE ...     a line if the value of one of make's variables is no good
 #   sh lib/runs/make.sh stamps FOLDER MODE COLLECTION 'ROOT ...' NAME=TEXT ...
 #                                           what stages depend on beside files: a word each, or a line
+#   sh lib/runs/make.sh slices COLLECTION 'ROOT ...'    into how many its raw files are cut on a cluster
 set -u
 LC_ALL=C
 # Make splits at blanks and cannot quote, and these signs mean something to it or to the shell;
@@ -37,6 +38,7 @@ help() { # OUT MAKEFILE ...
   KEEP_GOING=1                     stage 1 leaves bad files out and says so
   EXECUTOR=ray  RAY_ADDRESS=...    stages on a cluster: ray, slurm or local (docs/cluster.md)
   CPUS=1  GPUS=0  MINUTES=1440     what a task is given there, and after how long Slurm ends a job
+  SLICES=8                         tasks that stage 1 is cut into there (default: by the size of the data)
   PROCESSES=4                      train a fold by so many processes of a machine, a GPU each if it has some
   ARGS="--channels 256"            any other setting; 02_train.py --collection NAME --help lists them
   WANDB_MODE=disabled  NO_COLOR=1  no W&B (offline without a key, online with one); no colour
@@ -50,7 +52,7 @@ check() { # KIND before CORES
     case $value in *"$NEWLINE"*) fail "${given%%=*}: more than one line" ;; esac
     case $given in
       A=* | B=* | SAMPLE=* | PROGRAMS=* | NETWORKS=* | NETWORK=* | BASE_URL=*) ;; # quoted wherever they stand
-      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES=) ;;
+      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | SLICES=) ;;
       EXECUTOR=ray | EXECUTOR=slurm | EXECUTOR=local) ;;
       EXECUTOR=*) fail "$given: must be one of ray slurm local" ;;
       KIND=layouts | KIND=programs) kind=$value ;;
@@ -60,7 +62,7 @@ check() { # KIND before CORES
         case $value in
           *[!0-9.]* | *.*.* | .* | *. | ?????*) fail "$given: must be a number such as 1 or 0.5" ;;
         esac ;;
-      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=*)
+      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=* | SLICES=*)
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
         esac ;;
@@ -135,6 +137,18 @@ put() { # FILE TEXT
 # The stamp of what stage 1 would read. Files are read only if a name, size or time is another than
 # when that was done last: a copy of the same data, or `touch`, is no reason to make anything again.
 raw_files() {
+  times=$(listed '%p %s %T@\n' | sort | sha256sum)
+  if same "$folder/$collection.times" "$times" && [ -f "$folder/$collection.raw" ]; then
+    found="$found $folder/$collection.raw"
+    return
+  fi
+  content=$(listed '%p\0' | sort -z | xargs -0r sha256sum 2>&1 | sha256sum)
+  stamp "$collection.raw" "$content" raw-files
+  [ "$mode" = dry ] || put "$folder/$collection.times" "$times"
+}
+
+listed() { # FORMAT, of what stage 1 would read of $collection below $roots
+  format=$1
   set --
   deep=2 # a folder a split
   for root in $roots; do
@@ -149,20 +163,16 @@ raw_files() {
       [ ! -d "$below" ] || set -- "$@" "$below"
     done
   done
-  times=$(listed '%p %s %T@\n' "$@" | sort | sha256sum)
-  if same "$folder/$collection.times" "$times" && [ -f "$folder/$collection.raw" ]; then
-    found="$found $folder/$collection.raw"
-    return
-  fi
-  content=$(listed '%p\0' "$@" | sort -z | xargs -0r sha256sum 2>&1 | sha256sum)
-  stamp "$collection.raw" "$content" raw-files
-  [ "$mode" = dry ] || put "$folder/$collection.times" "$times"
+  [ $# = 0 ] || find -L "$@" -mindepth $deep -maxdepth $deep -type f ! -name '.*' -printf "$format"
 }
 
-listed() { # FORMAT FOLDER ...
-  format=$1
-  shift
-  [ $# = 0 ] || find -L "$@" -mindepth $deep -maxdepth $deep -type f ! -name '.*' -printf "$format"
+# A slice is of 256 MB, where a file counts as 256 kB more than it has: much more work than it takes
+# to begin with it. The tables of programs are read as one.
+slices() { # COLLECTION ROOTS
+  collection=$1 roots=$2
+  case $collection in programs-*) roots= ;; esac
+  listed '%s\n' | awk '{ bytes += $1 + 262144 }
+    END { count = int(bytes / 268435456) + 1; print count < 64 ? count : 64 }'
 }
 
 fail() {

@@ -2,7 +2,8 @@
 
     python -m lib.train.torchrun 2 02_train.py --collection layout-xla-default --fold 0
 
-Torchrun itself tells a process that has failed in thirty lines. The process has told it in one.
+Torchrun itself tells a process that has failed in thirty lines. The process has told it in one, and
+of several that tell the same one does.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import tempfile
 
-from lib import INTERRUPTED_CODE
+from lib import INTERRUPTED_CODE, TOLD
 from lib.files.errors import UserError, one_line_errors
 
 
@@ -25,13 +27,14 @@ def main(count: str, *line: str) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
-    try:
-        run.run(run.parse_args(["--standalone", f"--nproc-per-node={count}", *line]))
-    except ChildFailedError as error:
-        code = error.get_first_failure()[1].exitcode
-        return code if code > 0 else 128 - code
-    except SignalException:
-        return INTERRUPTED_CODE
+    with tempfile.TemporaryDirectory(prefix="tgraph-") as os.environ[TOLD]:
+        try:
+            run.run(run.parse_args(["--standalone", f"--nproc-per-node={count}", *line]))
+        except ChildFailedError as error:
+            code = error.get_first_failure()[1].exitcode
+            return code if code > 0 else 128 - code
+        except SignalException:
+            return INTERRUPTED_CODE
     return 0
 
 

@@ -69,7 +69,7 @@ def start(hand: Hand, target: str, script: str, **environment: str) -> subproces
 
 
 def code_of(hand: Hand, target: str, script: str, **environment: str) -> int:
-    return start(hand, target, script, **environment).wait(timeout=20)
+    return start(hand, target, script, **environment).wait(timeout=120)
 
 
 def states(said: str) -> list[str]:
@@ -136,7 +136,7 @@ def test_who_is_interrupted_cancels_and_others_go_on(hand, tmp_path, capsys):
         time.sleep(0.02)
     assert "cancelled" not in capsys.readouterr().out, "it has not ended yet"
     (tmp_path / "go").touch()
-    assert other.wait(timeout=20) == 0
+    assert other.wait(timeout=120) == 0
     said = ""
     while "cancelled" not in said:
         said += capsys.readouterr().out
@@ -151,7 +151,7 @@ def test_two_tasks_never_write_one_file(hand, tmp_path, capsys):
         time.sleep(0.02)
     assert code_of(hand, "a", f"touch {tmp_path}/second") == 2
     (tmp_path / "go").touch()
-    assert first.wait(timeout=20) == 0
+    assert first.wait(timeout=120) == 0
     assert not (tmp_path / "second").exists()
     assert "is being made already" in capsys.readouterr().out
 

@@ -24,8 +24,13 @@ from tests.test_makefile import STAND_IN
 # Before a stand-in makes its target: what the test wants of it. Modules are real.
 HOOK = """#!/bin/sh
 [ "$1" != -m ] || exec %(python)s "$@"
-if [ -x %(folder)s/$1.sh ]; then %(folder)s/$1.sh || exit; fi
+if [ -x %(folder)s/$1.sh ]; then %(folder)s/$1.sh "$@" || exit; fi
 """
+FLAGS = "--collection) collection=$2;; --slice) slice=.slices/$2;; --slices) all=$2;;"
+WHOLE = "01_*) touch $cache/manifest.json;;"
+SLICED = """01_*) mkdir -p $cache$slice; touch $cache$slice/manifest.json
+    [ -z "$all" ] || rm -r $cache.slices;;"""
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 TARGETS = (
     *("cache/manifest.json", "fold_0/metrics.json", "fold_1/metrics.json"),
     *("scores/fold_0.parquet", "scores/fold_1.parquet", "submission.csv"),
@@ -38,7 +43,7 @@ def folder(environment, tmp_path) -> Path:
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     hook = HOOK % {"folder": tmp_path, "python": sys.executable}
-    every = STAND_IN.replace("case $1 in\n", "case $1 in --collection) collection=$2;;\n")
+    every = STAND_IN.replace("case $1 in\n", f"case $1 in {FLAGS}\n").replace(WHOLE, SLICED)
     python.write_text(every.replace("#!/bin/sh\n", hook) % ("$collection", "$collection"))
     python.chmod(0o755)
     (tmp_path / "venv-cluster").symlink_to(environment)
@@ -83,9 +88,26 @@ def test_all_is_made_once_and_in_order(folder):
     assert made(run(folder, "all").stdout) == []
 
 
+def test_slices_of_stage_1_are_tasks_and_those_that_are_made_stay(folder):
+    before(folder, "01_preprocess.py", f"case $* in *1-of-3) [ -e {folder}/go ];; esac")
+    done = run(folder, "preprocess", SLICES=3)
+    assert done.returncode == 2
+    slices = [f"{COLLECTION}/cache.slices/{number}-of-3/manifest.json" for number in range(3)]
+    first = made(done.stdout)
+    assert slices[0] in first
+    (folder / "go").touch()
+    done = run(folder, "preprocess", SLICES=3)
+    assert done.returncode == 0, done.stdout + done.stderr
+    *then, last = made(done.stdout)
+    assert sorted(first + then) == slices, "each once"
+    assert last == f"{COLLECTION}/cache/manifest.json"
+    assert not (folder / "out" / COLLECTION / "cache.slices").exists()
+    assert made(run(folder, "preprocess", SLICES=3).stdout) == [], "gone, and not to be made again"
+
+
 def test_a_worker_that_dies_is_replaced(folder):
     """The stand-in kills the one that has started it, once."""
-    once = f"mkdir {folder}/once 2>/dev/null || exit 0; kill -9 $(ps -o ppid= -p $PPID); sleep 60"
+    once = f"mkdir {folder}/once 2>/dev/null || exit 0; kill -9 $(ps -o ppid= -p $PPID); exit 1"
     before(folder, "01_preprocess.py", once)
     done = run(folder, "preprocess")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -105,17 +127,18 @@ def test_an_interruption_leaves_what_is_made_and_ends_the_rest(folder):
     before(folder, "02_train.py", f"echo $PPID >{folder}/process; sleep 60")
     line = command(folder, "all", FOLDS=1)
     with subprocess.Popen(
-        line, cwd=REPOSITORY, env=clean(), stdout=subprocess.PIPE, text=True, start_new_session=True
+        line, cwd=REPOSITORY, env=clean(), text=True, start_new_session=True, **PIPES
     ) as make:
         while not (folder / "process").exists() or not (folder / "process").read_text():
             assert make.poll() is None
             time.sleep(0.05)
         os.killpg(make.pid, signal.SIGINT)  # as a terminal does
-        said, _ = make.communicate(timeout=60)
+        said, wrong = make.communicate(timeout=60)
     assert make.returncode != 0
+    assert "Traceback" not in wrong
     assert (folder / "out" / COLLECTION / "cache" / "manifest.json").exists()
     process = Path("/proc", (folder / "process").read_text().strip())
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while process.exists() and "State:\tZ" not in (process / "status").read_text():
         assert time.monotonic() < until
         time.sleep(0.1)

@@ -9,30 +9,54 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lib.files import checkpoint
-from lib.files.errors import DataError
 from tests.builders import COLLECTION
 from tests.killing import assert_same_training, stages
 from tests.stages import REPOSITORY, make_command
 from tests.stages import environment as clean
 from tests.synthetic import write_collection
 
-FOLDS, EPOCHS = 2, 40
+FOLDS, EPOCHS = 2, 4
+SAVED = 3  # which saving of fold 0's state it does not survive
 SECONDS = 240  # that anything may take
+# Read by every Python of the cluster when it starts. The training of fold 0 stands still when it
+# is about to save its state for the third time, once, and says who it is.
+STANDSTILL = """
+import os, signal, sys
+
+saved = 0
+
+def about_to(event, arguments):
+    global saved
+    if event == "os.rename" and os.fspath(arguments[1]).endswith("/fold_0/state.safetensors"):
+        saved += 1
+        if saved == {saved} and not os.path.exists({mark!r}):
+            with open({mark!r} + ".new", "w") as file:
+                file.write(str(os.getpid()))
+            os.rename({mark!r} + ".new", {mark!r})
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+if "02_train.py" in sys.orig_argv:
+    sys.addaudithook(about_to)
+"""
 
 
 @contextmanager
-def two_nodes(environment: Path) -> Iterator[tuple[subprocess.Popen, dict[str, Any]]]:
-    """The cluster's process, and what it says of itself; skips where Ray does not start."""
+def two_nodes(environment: Path, folder: Path) -> Iterator[tuple[subprocess.Popen, dict[str, Any]]]:
+    """The cluster's process, and what it says of itself; skips where Ray does not start.
+
+    Args:
+        environment: of ``lib/cluster``.
+        folder: that is on the path of every Python there.
+    """
+    own = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": f"{folder}:{REPOSITORY}"}
     with subprocess.Popen(
         [environment / "bin" / "python", Path(__file__).with_name("two_nodes.py")],
-        env=clean() | {"RAY_USAGE_STATS_ENABLED": "0"},
+        env=clean() | own,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -47,51 +71,32 @@ def two_nodes(environment: Path) -> Iterator[tuple[subprocess.Popen, dict[str, A
             cluster.stdin.close()
 
 
-def training(outputs: Path, fold: int) -> int | None:
-    """The process that trains a fold, once it has saved an epoch."""
-    state = outputs / COLLECTION / f"fold_{fold}" / "state.safetensors"
-    try:
-        epochs = checkpoint.read_about(state)["progress"]["epochs"]
-    except (DataError, OSError):
-        return None
-    assert epochs < EPOCHS // 2, "training was over before its node could go"
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = path.read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        given = {"--outputs": str(outputs), "--fold": str(fold)}.items()
-        if words[1:2] == ["02_train.py"] and given <= set(pairwise(words)):
-            return int(path.parent.name)
-    return None
-
-
 def parent(process: int) -> int:
     """Who started a process; 1 if that one is gone."""
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-def wait_for(condition: Callable[[], Any]) -> Any:
-    """What a condition gives, as soon as that is something."""
+def wait_for(condition: Callable[[], Any], make: subprocess.Popen) -> Any:
+    """What a condition gives, as soon as that is something; make runs meanwhile."""
     started = time.monotonic()
     while not (found := condition()):
+        assert make.poll() is None, make.stdout.read()
         assert time.monotonic() - started < SECONDS
         time.sleep(0.02)
     return found
 
 
-def lose_node(fold: int, outputs: Path, cluster: subprocess.Popen, raylets: list[int]) -> None:
-    """End the node that trains a fold, in the middle, as if its machine had gone.
-
-    The training stands still meanwhile, so that it is not over before the node is.
-    """
-    process = wait_for(lambda: training(outputs, fold))
-    os.kill(process, signal.SIGSTOP)
+def lose_node(
+    mark: Path, make: subprocess.Popen, cluster: subprocess.Popen, raylets: list[int]
+) -> None:
+    """End the node of the training that stands still, as if its machine had gone."""
+    wait_for(mark.exists, make)
+    process = int(mark.read_text())
     worker = parent(process)
     print(raylets.index(parent(worker)), file=cluster.stdin, flush=True)
-    wait_for(lambda: parent(process) != worker)
+    wait_for(lambda: parent(process) != worker, make)
     os.kill(process, signal.SIGCONT)
-    wait_for(lambda: not Path(f"/proc/{process}").exists())
+    wait_for(lambda: not Path(f"/proc/{process}").exists(), make)
 
 
 @pytest.fixture(scope="module")
@@ -108,24 +113,30 @@ def alone(tmp_path_factory) -> Path:
 
 
 def test_a_lost_node_changes_no_byte(alone, environment, tmp_path):
-    given = {"DATA": alone.parent / "data", "OUTPUTS": tmp_path, "FOLDS": FOLDS, "EPOCHS": EPOCHS}
-    given |= {"EXECUTOR": "ray", "ARGS": "--save-seconds 0"}
+    given = {"DATA": alone.parent / "data", "OUTPUTS": tmp_path / "outputs"}
+    given |= {"FOLDS": FOLDS, "EPOCHS": EPOCHS}
+    given |= {"EXECUTOR": "ray", "ARGS": "--save-seconds 0", "SLICES": 2}
     # All that make starts is to leave the environment alone, as make itself is.
     given["SUBMAKE"] = " ".join(make_command()[:5])
-    with two_nodes(environment) as (cluster, about):
+    mark, outputs = tmp_path / "mark", tmp_path / "outputs"
+    (tmp_path / "sitecustomize.py").write_text(STANDSTILL.format(saved=SAVED, mark=str(mark)))
+    with two_nodes(environment, tmp_path) as (cluster, about):
         line = make_command("train", **given, RAY_ADDRESS=about["address"])
         with subprocess.Popen(
             line, cwd=REPOSITORY, env=clean(), stdout=subprocess.PIPE, text=True
         ) as make:
-            lose_node(0, tmp_path, cluster, about["raylets"])
+            lose_node(mark, make, cluster, about["raylets"])
             said, _ = make.communicate(timeout=2 * SECONDS)
     assert make.returncode == 0, said
     lines = [line.split() for line in said.splitlines() if "/fold_0/metrics.json" in line]
     assert [line[0] for line in lines] == ["running", "lost", "running", "done"], said
     assert "validation tau" in " ".join(lines[-1])
+    for path in (alone / COLLECTION / "cache-all").iterdir():
+        other = outputs / COLLECTION / "cache-all" / path.name
+        assert path.read_bytes() == other.read_bytes(), path.name
     for fold in range(FOLDS):
-        own, other = (folder / COLLECTION / f"fold_{fold}" for folder in (alone, tmp_path))
+        own, other = (folder / COLLECTION / f"fold_{fold}" for folder in (alone, outputs))
         assert_same_training(own, other)
         assert (own / "metrics.json").read_bytes() == (other / "metrics.json").read_bytes()
-    record = json.loads((tmp_path / COLLECTION / "stages" / "train_0.json").read_text())
+    record = json.loads((outputs / COLLECTION / "stages" / "train_0.json").read_text())
     assert record["earlier_seconds"] > 0, "it was not resumed"

@@ -125,6 +125,33 @@ def test_torchrun_gives_the_stage_s_exit_code_and_no_more_words(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
 
 
+def test_an_error_of_all_processes_is_told_once_and_others_as_well(tmp_path):
+    """The others are there before one ends, for torchrun then ends them all."""
+    script = tmp_path / "stage.py"
+    script.write_text(
+        "import os, pathlib, sys, time\n"
+        "from lib.files.errors import UserError, one_line_errors\n"
+        "here, rank = pathlib.Path(__file__).parent, os.environ['RANK']\n"
+        "def fail(error):\n"
+        "    with one_line_errors():\n"
+        "        raise error\n"
+        "for error in (UserError('no such file'), UserError(f'rank {rank}')):\n"
+        "    try:\n"
+        "        fail(error)\n"
+        "    except SystemExit:\n"
+        "        pass\n"
+        "(here / rank).touch()\n"
+        "while len(list(here.glob('[0-2]'))) < 3:\n"
+        "    time.sleep(0.01)\n"
+        "sys.exit(2)\n"
+    )
+    line = [sys.executable, "-m", "lib.train.torchrun", "3", str(script)]
+    done = subprocess.run(line, cwd=REPOSITORY, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 2
+    said = sorted(done.stderr.splitlines())
+    assert said == ["error: no such file", *(f"error: rank {rank}" for rank in range(3))]
+
+
 def test_make_starts_processes_and_says_what_a_step_takes():
     said = make("-n", "train", FOLDS=1, PROCESSES=3, ARGS="--accumulate 6", OUTPUTS="nowhere")
     (line,) = (one for one in said.splitlines() if "02_train.py" in one)

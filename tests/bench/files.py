@@ -1,0 +1,186 @@
+"""Stage 1 on many files by one worker and by two: 10,000 small ones, and 20 huge ones.
+
+.venv/bin/python -m tests.bench.files [--small 10000] [--huge 20] [--workers 1 2] [--repeat 2]
+    [--executor local]
+
+Files are made first, which is not measured: kernels of about 10 kB, and graphs of 14,000 nodes with
+10,000 configurations of 150 nodes (the averages of TpuGraphs' layout-xla-default), 108 MB each as
+arrays. A measurement is `01_preprocess.py --jobs N` from its start to its end, or with
+``--executor`` `make preprocess EXECUTOR=... JOBS=N SLICES=N`, whose tasks have one worker each. The
+files are read once before, so that no disk is measured. The fastest of ``--repeat`` counts. All
+caches of a case must have the same bytes. Memory is the most that a process of stage 1 has held.
+
+Some four minutes on two cores that do nothing else, twelve with ``--executor``, and 1 GB of disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+
+from lib.files.checksum import checksum_of
+from lib.tpugraphs.dataset import write_dataset
+from tests.bench.rawfiles import write_raw
+from tests.kernels import tile_kernel, write_kernels
+from tests.stages import REPOSITORY, environment, make_command
+from tests.synthetic import OWN
+
+SMALL, HUGE = "tile-xla", "layout-xla-default"  # collections
+SPLIT = "train"
+DISTINCT = 2  # huge files
+AIM = 1.7  # how many times as fast two workers are to be
+LOOK = 0.05  # seconds between looks at memory
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one run: seconds, bytes of memory of the largest process, and the cache's checksums."""
+
+    wall: float
+    memory: int
+    cache: dict[str, str]
+
+
+def write_small(root: Path, count: int) -> None:
+    """Kernels as npz files of about 10 kB."""
+    folder = root / "npz" / "tile" / "xla" / SPLIT
+    folder.mkdir(parents=True)
+    for index in range(count):
+        write_kernels(folder, [tile_kernel(f"k{index:05}", index, configurations=60)])
+
+
+def write_huge(root: Path, count: int, configurations: int) -> None:
+    """Graphs of one size; all but the first two are other names of one of these."""
+    folder = root / "npz" / "layout" / "xla" / "default" / SPLIT
+    for index in range(count):
+        path = folder / f"g{index:02}.npz"
+        if index < DISTINCT:
+            write_raw(path, configurations, 150, 14_000, repeated=0.2, level=1, seed=index)
+        else:
+            path.hardlink_to(folder / f"g{index % DISTINCT:02}.npz")
+
+
+def run(collection: str, root: Path, workers: int, executor: str) -> Result:
+    """Stage 1 in a folder of its own; the files are in memory."""
+    for path in root.rglob("*.npz"):
+        path.read_bytes()
+    with tempfile.TemporaryDirectory(dir=root) as name:
+        line = command(collection, root, Path(name), workers, executor)
+        quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        started = time.perf_counter()
+        with subprocess.Popen(line, cwd=REPOSITORY, env=environment(), **quiet) as stage:
+            with watched(Path(name)) as most:
+                said, _ = stage.communicate()
+            wall = time.perf_counter() - started
+        if stage.returncode:
+            sys.exit(said)
+        (cache,) = Path(name, collection).glob("cache*")
+        checksums = {path.name: checksum_of(path) for path in cache.iterdir()}
+    return Result(wall, max(most.values(), default=0), checksums)
+
+
+def command(collection: str, root: Path, outputs: Path, workers: int, executor: str) -> list[str]:
+    """The command line that is measured."""
+    if not executor:
+        stage = [sys.executable, "01_preprocess.py", "--collection", collection, "--data", root]
+        return [*map(str, stage), "--outputs", str(outputs), "--jobs", str(workers)]
+    given = {"COLLECTION": collection, "DATA": root, "OUTPUTS": outputs, "EXECUTOR": executor}
+    given |= {"JOBS": workers, "SLICES": workers}
+    return make_command("preprocess", SUBMAKE=" ".join(make_command()[:4]), **given)
+
+
+@contextmanager
+def watched(outputs: Path) -> Iterator[dict[int, int]]:
+    """Memory that each process of stage 1 with these outputs, or started by one, has held."""
+    most, over = dict[int, int](), Event()
+
+    def look() -> None:
+        while not over.wait(LOOK):
+            for process, memory in processes_of(outputs):
+                most[process] = memory
+
+    thread = Thread(target=look, daemon=True)
+    thread.start()
+    try:
+        yield most
+    finally:
+        over.set()
+        thread.join()
+
+
+def processes_of(outputs: Path) -> Iterator[tuple[int, int]]:
+    """Numbers of stage 1's processes and their workers, and the most that each has held."""
+    of_stage, parents = set[int](), dict[int, tuple[int, int]]()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            status = (folder / "status").read_text()
+        except OSError:
+            continue
+        fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        if "VmHWM" in fields:
+            held = int(fields["VmHWM"].split()[0]) * 1024
+            parents[int(folder.name)] = int(fields["PPid"]), held
+        if b"01_preprocess.py" in words[:2] and str(outputs).encode() in words:
+            of_stage.add(int(folder.name))
+    for process, (parent, held) in parents.items():
+        if process in of_stage or parent in of_stage:
+            yield process, held
+
+
+def measure(title: str, collection: str, root: Path, args: argparse.Namespace) -> None:
+    """Print a line a number of workers; ends the program if two caches differ."""
+    found = {workers: list[Result]() for workers in args.workers}
+    for _ in range(args.repeat):  # in turn, so that what slows the machine slows all
+        for workers, results in found.items():
+            results.append(run(collection, root, workers, args.executor))
+    caches = [one.cache for results in found.values() for one in results]
+    if any(cache != caches[0] for cache in caches):
+        sys.exit(f"{title}: caches differ")
+    alone = min(one.wall for one in found[args.workers[0]])
+    for workers, results in found.items():
+        wall = min(one.wall for one in results)
+        memory = max(one.memory for one in results) / 1e6
+        told = f"| {title} | {workers} | {wall:.1f} | {alone / wall:.2f} | {memory:.0f} |"
+        print(told, flush=True)
+
+
+def main() -> None:
+    """Write files, measure, print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--small", type=int, default=10_000, help="small files; 0 for none")
+    parser.add_argument("--huge", type=int, default=20, help="huge files; 0 for none")
+    parser.add_argument("--configurations", type=int, default=10_000, help="of a huge one")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--executor", default="", choices=("", "local", "ray"))
+    args = parser.parse_args()
+    print(f"cores: {len(os.sched_getaffinity(0))}; two workers are to be {AIM} times as fast\n")
+    print("| files | workers | wall s | speed-up | memory MB |\n|---|--:|--:|--:|--:|")
+    with tempfile.TemporaryDirectory(prefix="tgraph-files-") as name:
+        for collection, count in ((SMALL, args.small), (HUGE, args.huge)):
+            if not count:
+                continue
+            root = Path(name, collection)
+            if collection == SMALL:
+                write_small(root, count)
+            else:
+                write_huge(root, count, args.configurations)
+            write_dataset(root, OWN)
+            title = f"{count:,} {'kernels' if collection == SMALL else 'graphs'}"
+            measure(title, collection, root, args)
+            shutil.rmtree(root)
+
+
+if __name__ == "__main__":
+    main()
