@@ -142,7 +142,10 @@ class SubmititExecutor:
             cpus_per_task=task.cpus,
             gpus_per_node=int(task.gpus),
         )
-        return executor.submit(task)
+        job = executor.submit(task)
+        if self.cluster == "local":
+            job._results_timeout_s = 0  # of no use here: what network file systems may need
+        return job
 
     def finished(self, handle: Any) -> bool:
         """See :class:`Executor`."""
