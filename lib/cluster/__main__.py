@@ -27,6 +27,7 @@ from lib.files.errors import exit_because_of, one_line_errors
 from lib.files.locks import FOLDER
 from lib.runs.submake import environment_of_make
 
+OWN_SECONDS = 2  # that make has to end by itself when this process is interrupted
 SOCKET = "TGRAPH_TASKS"  # of the environment: by which make knows that there is somebody to hand to
 
 
@@ -65,19 +66,21 @@ def run_make(line: list[str], address: Path) -> int:
     """Make's exit code; minus SIGINT if it was interrupted, by whomever.
 
     Of an interruption that only this process is told of, make is told: it ends what it waits for,
-    and with that what was handed over.
+    and with that what was handed over. (A terminal tells all, and make does not bear it twice.)
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has put one of its own there
     environment = {**environment_of_make(), SOCKET: str(address)}
     make = subprocess.Popen(line, env=environment, stderr=sys.stderr)
-    interrupted = False
+    interrupted, patience = False, None
     while True:
         try:
-            code = make.wait()
+            code = make.wait(patience)
             break
         except KeyboardInterrupt:
-            interrupted = True
+            interrupted, patience = True, OWN_SECONDS
+        except subprocess.TimeoutExpired:
             make.send_signal(signal.SIGINT)
+            patience = None
     return -signal.SIGINT if interrupted or code in (INTERRUPTED_CODE, -signal.SIGINT) else code
 
 

@@ -26,7 +26,7 @@ def main(count: str, *line: str) -> int:
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+    logging.disable(logging.ERROR)
     with tempfile.TemporaryDirectory(prefix="tgraph-") as os.environ[TOLD]:
         try:
             run.run(run.parse_args(["--standalone", f"--nproc-per-node={count}", *line]))
