@@ -28,12 +28,13 @@ class CacheWriter:
     Args:
         folder: an empty folder.
         kind: of the graphs, one of :data:`lib.cache.format.FORMS`.
+        prefix: of the arrays' files, so that others fit into the folder.
     """
 
-    def __init__(self, folder: Path, kind: str = "layout"):
+    def __init__(self, folder: Path, kind: str = "layout", prefix: str = ""):
         self.folder = folder
         self.arrays = FORMS[kind].arrays
-        self.files = {name: open(folder / f"{name}.bin", "wb") for name in self.arrays}
+        self.files = {name: open(folder / f"{prefix}{name}.bin", "wb") for name in self.arrays}
         self.rows: list[dict[str, Any]] = []
         self.offsets = dict.fromkeys(self.arrays, 0)
         self.checksums = {name: Checksum() for name in self.arrays}
@@ -53,11 +54,11 @@ class CacheWriter:
             self.offsets[name] += len(values)
         self.rows.append({**row, **about})
 
-    def extend(self, folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    def extend(self, folder: Path, rows: Iterable[Mapping[str, Any]], prefix: str = "") -> None:
         """Append the graphs that another writer, now closed, put into ``folder``.
 
         Args:
-            folder: the other writer's; it has no table.
+            folder, prefix: the other writer's.
             rows: the other writer's rows.
         """
         for row in rows:
@@ -68,7 +69,7 @@ class CacheWriter:
             self.rows.append({**row, **moved})
         for name, (dtype, shape, _) in self.arrays.items():
             size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            with open(folder / f"{name}.bin", "rb") as file:
+            with open(folder / f"{prefix}{name}.bin", "rb") as file:
                 while piece := file.read(COPY_BYTES):
                     self._append(name, piece)
                 self.offsets[name] += file.tell() // size

@@ -29,7 +29,7 @@ from tests import kernels, programs
 from tests.builders import COLLECTION
 from tests.synthetic import layout_graph
 
-EPOCHS, CUT = 3, 1  # of a training, and after which the first of two runs is over
+EPOCHS, CUT = 2, 1  # of a training, and after which the first of two runs is over
 GRAPHS = 10  # of which a fold trains on five: in the last step of a pass one process has none
 OWN = {
     **{"epochs": EPOCHS, "folds_total": 2, "configurations": 6, "channels": 8},
