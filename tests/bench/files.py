@@ -4,11 +4,11 @@
     [--executor local]
 
 Files are made first, which is not measured: kernels of about 2 kB, and graphs of 14,000 nodes with
-100,000 configurations of 150 nodes, 1 GB each as arrays. A measurement is `01_preprocess.py --jobs N`
-from its start to its end, or with ``--executor`` `make preprocess EXECUTOR=... JOBS=N SLICES=N`,
-whose tasks have one worker each. The files are read once before, so that no disk is measured. The
-fastest of ``--repeat`` counts. All caches of a case must have the same bytes. Memory is the most that
-a process of stage 1 has held.
+100,000 configurations of 150 nodes, 1 GB each as arrays. A measurement is `01_preprocess.py
+--jobs N` from its start to its end, or with ``--executor`` `make preprocess EXECUTOR=... JOBS=N
+SLICES=N`, whose tasks have one worker each. The files are read once before, so that no disk is
+measured. The fastest of ``--repeat`` counts. All caches of a case must have the same bytes. Memory
+is the most that a process of stage 1 has held.
 
 Some seven minutes on two cores that do nothing else (reckoned from 1,500 kernels and 4 graphs of
 half the size), and 2 GB of disk.
