@@ -21,7 +21,7 @@ endif
 # paths, or bare in command lines; those of the second are quoted there.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
 	KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
-	CPUS GPUS MINUTES PROCESSES SLICES
+	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES
 QUOTED := A B SAMPLE PROGRAMS NETWORKS NETWORK BASE_URL
 quoted = '$(subst ','\'',$(1))'
 WRONG := $(shell sh lib/runs/make.sh check \
@@ -64,7 +64,7 @@ MEASUREMENTS := $(wildcard $(ROOTS:%=%/measurements.parquet))
 STAMPED := $(OUTPUTS)/.make
 CACHE_STAMP := $(subst /cache,.preprocess,$(call planned,cache))
 DRY := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
-ifneq (,$(filter all preprocess train infer ensemble study tune $(OUTPUTS)/%,$(MAKECMDGOALS)))
+ifneq (,$(filter all preprocess train infer ensemble study tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
 STAMPS := $(shell sh lib/runs/make.sh stamps $(STAMPED) $(if $(DRY),dry,write) \
 	$(COLLECTION) '$(ROOTS)' $(call quoted,$(CACHE_STAMP)=$(CACHE_FLAGS)) \
 	$(call quoted,$(NAME).train=$(TRAIN_FLAGS)) $(call quoted,$(NAME).infer=$(INFER_FLAGS)) \
@@ -152,4 +152,5 @@ clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)
 	rm -rf $(OUT) $(STAMPED)/$(NAME).*
 
 # Questions beside the pipeline, and where data come from, which has environments of its own.
-include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/latency/latency.mk
+include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/latency/latency.mk \
+	lib/adapt/adapt.mk

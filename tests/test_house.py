@@ -30,7 +30,7 @@ FLOORS = (  # from the ground up
     {"submit", "report"},
     {"study", "forecast", "tune"},
     {"collect", "cluster"},
-    {"latency"},
+    {"latency", "adapt"},
 )
 WINGS = {"preprocess", "train", "infer", "ensemble", "collect"}
 NETWORKS_MAY_IMPORT = {"models", "native", "files", "settings"}  # of settings, types

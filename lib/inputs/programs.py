@@ -64,6 +64,25 @@ class Programs:
         """(n,) leaves of each program."""
         return np.diff(self.starts)
 
+    @property
+    def task(self) -> np.ndarray:
+        """(n,) the number of each program's task."""
+        return np.repeat(np.arange(len(self.tasks)), np.diff(self.first))
+
+    def some(self, kept: np.ndarray) -> Programs:
+        """Those of (n,) bool that are true, and the tasks that have any of them."""
+        leaves = np.repeat(kept, self.counts)
+        sizes = np.diff(np.concatenate([[0], np.cumsum(kept)])[self.first])
+        return Programs(
+            features=self.features[leaves],
+            position=self.position[leaves],
+            loops=self.loops[leaves],
+            starts=np.concatenate([[0], np.cumsum(self.counts[kept])]),
+            seconds=self.seconds[kept],
+            tasks=tuple(name for name, size in zip(self.tasks, sizes, strict=True) if size),
+            first=np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
+        )
+
     def batch(self, chosen: np.ndarray, devices: Tensor) -> ProgramBatch:
         """Some programs of equally many leaves, (b,) numbers of them."""
         leaves = int(self.starts[chosen[0] + 1] - self.starts[chosen[0]])

@@ -177,9 +177,14 @@ class Cdmpp(nn.Module):
 
     def forward(self, batch: ProgramBatch) -> Tensor:
         """Labels of each program on each device, (b, d)."""
+        return self.with_latents(batch)[0]
+
+    def with_latents(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
+        """Labels, (b, d), and what the decoder reads them from, z, (b, d, embedding)."""
         program = self.counts(self.encoder(batch))  # (b, embedding)
         device = self.device(batch.devices)  # (d, embedding)
-        return self.decoder(program[:, None] * device).squeeze(-1)
+        latents = program[:, None] * device
+        return self.decoder(latents).squeeze(-1), latents
 
     def log_seconds(self, batch: ProgramBatch) -> Tensor:
         """Logarithms of the predicted latencies in seconds, (b, d) float64."""

@@ -115,13 +115,23 @@ class CdmppPlus(nn.Module):
 
     def forward(self, batch: ProgramBatch) -> Tensor:
         """Logarithms of latencies by the network alone, (b, d)."""
+        return self._decoded(batch)[0]
+
+    def with_latents(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
+        """The same, and the mean of what the decoder reads of each leaf, (b, d, c)."""
+        labels, latents = self._decoded(batch)
+        return labels, latents.mean(1)
+
+    def _decoded(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
+        """Logarithms of latencies, (b, d), and what is read of the leaves, (b, l, d, c)."""
         features, work = self._read(batch)
         context = self.context(self.standardize(pooled(batch, features, work)))  # (b, c)
         loops = self.loops_in(self.loops_scale(batch.loops.float()))  # (b, l, c)
         leaves = self.encoder(batch, loops) + context[:, None]  # (b, l, c)
         device = self.device(batch.devices)  # (d, c)
-        each = self.decoder(leaves[:, :, None] * device).squeeze(-1)  # (b, l, d)
-        return torch.logsumexp(each + work[..., None], 1) + self.level
+        latents = leaves[:, :, None] * device
+        each = self.decoder(latents).squeeze(-1)  # (b, l, d)
+        return torch.logsumexp(each + work[..., None], 1) + self.level, latents
 
     def by_trees(self, batch: ProgramBatch) -> Tensor:
         """Logarithms of latencies by the trees alone, (b, d)."""

@@ -52,7 +52,7 @@ check() { # KIND before CORES
     case $value in *"$NEWLINE"*) fail "${given%%=*}: more than one line" ;; esac
     case $given in
       A=* | B=* | SAMPLE=* | PROGRAMS=* | NETWORKS=* | NETWORK=* | BASE_URL=*) ;; # quoted wherever they stand
-      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | SLICES=) ;;
+      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | SLICES= | TASKS= | SOURCES=) ;;
       EXECUTOR=ray | EXECUTOR=slurm | EXECUTOR=local) ;;
       EXECUTOR=*) fail "$given: must be one of ray slurm local" ;;
       KIND=layouts | KIND=programs) kind=$value ;;
@@ -62,7 +62,7 @@ check() { # KIND before CORES
         case $value in
           *[!0-9.]* | *.*.* | .* | *. | ?????*) fail "$given: must be a number such as 1 or 0.5" ;;
         esac ;;
-      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=* | SLICES=*)
+      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=* | SLICES=* | TASKS=*)
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
         esac ;;

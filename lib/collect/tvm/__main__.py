@@ -29,6 +29,7 @@ def arguments() -> argparse.Namespace:
     parser = Parser(prog="python -m lib.collect.tvm", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("outputs/collect-programs"))
     parser.add_argument("--networks", default="*", help="comma-separated names or patterns")
+    parser.add_argument("--tasks", type=Path, help="a file of tasks' names: measure no others")
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all tasks")
     parser.add_argument(
         "--first-round", type=int, default=0, help="where to begin, counting from 0"
@@ -55,11 +56,12 @@ def main() -> None:
     if unknown := sorted(set(phases) - set(raw.PHASES)):
         raise UserError(f"--phases {unknown[0]}: choose from {', '.join(raw.PHASES)}")
     supported(args.devices.split(","))
+    among = plan.named_tasks(args.tasks) if args.tasks else None
     if args.core not in range(os.cpu_count() or 1):
         raise UserError(f"--core {args.core}: not a core of this machine")
     extract(args)
     names = [network.name for network in networks]
-    tasks = plan.chosen_tasks(args.output, names)
+    tasks = plan.chosen_tasks(args.output, names, among)
     search: list[str] = []
     if len(networks) == len(all_networks()):
         calls = plan.networks_of(args.output)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from lib.collect.tvm import raw
 from lib.files.artifacts import read_json, write_json
-from lib.files.errors import UserError
+from lib.files.errors import DataError, UserError
+from lib.files.regular import read_regular
 
 Job = tuple[str, int, str]  # phase, round, task
 DISTINCT_SHARE = 0.75  # of the schedules sampled from a task, else it runs out of them soon
@@ -21,6 +23,8 @@ THREADED = 4  # the programs of one in so many tasks are timed on two threads, t
 SEARCHED = 30  # tasks that are kept for searching
 SEARCH_FLOPS = (5e5, 2e7)
 PLAN = "plan.json"
+HASH = re.compile("[0-9a-f]{16}")  # of a task
+MOST_TEXT = 1 << 24  # bytes of a file of names
 
 
 def networks_of(work: Path) -> dict[str, dict[str, int]]:
@@ -102,15 +106,38 @@ def to_do(work: Path, jobs: Sequence[Job]) -> list[Job]:
     return found
 
 
-def chosen_tasks(work: Path, networks: Sequence[str]) -> list[str]:
+def chosen_tasks(
+    work: Path, networks: Sequence[str], among: Collection[str] | None = None
+) -> list[str]:
     """The eligible tasks of some networks.
+
+    Args:
+        work: the work folder.
+        networks: names of networks.
+        among: hashes of tasks, all others are left out; ``None`` for none.
 
     Raises:
         UserError: there is none.
     """
     tasks, calls = tasks_of(work), networks_of(work)
     wanted = {task for name in networks for task in calls[name]}
-    found = sorted(t for t in wanted if eligible(tasks[t]))
+    found = sorted(t for t in wanted if eligible(tasks[t]) and (among is None or t in among))
     if not found:
-        raise UserError("no task of these networks has enough schedules to measure")
+        which = "" if among is None else "among those that were named "
+        raise UserError(f"no task of these networks {which}has enough schedules to measure")
+    return found
+
+
+def named_tasks(path: Path) -> list[str]:
+    """The tasks that a file names, a line each: hashes, or names that end in a dot and a hash.
+
+    Raises:
+        DataError: a line is neither.
+    """
+    text = read_regular(path, MOST_TEXT).decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines()]
+    found = [line.rpartition(".")[2] for line in lines if line and not line.startswith("#")]
+    for one in found:
+        if not HASH.fullmatch(one):
+            raise DataError(path, "task", repr(one), "16 hexadecimal digits, a line each task")
     return found

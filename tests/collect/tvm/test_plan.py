@@ -6,7 +6,7 @@ import pytest
 
 from lib.collect.tvm import plan, raw
 from lib.files.artifacts import write_json
-from lib.files.errors import UserError
+from lib.files.errors import DataError, UserError
 from tests.collect.tvm.builders import task_name, write_network, write_raw, write_task
 
 ABOUT = {
@@ -88,3 +88,25 @@ def test_networks_without_a_task_to_measure_are_one_line(tmp_path):
     write_network(tmp_path, "mlp.w8", {write_task(tmp_path, 0, distinct=1): 1})
     with pytest.raises(UserError, match="enough schedules"):
         plan.chosen_tasks(tmp_path, ["mlp.w8"])
+
+
+def test_tasks_that_a_file_names_are_measured_and_no_others(tmp_path):
+    tasks = [write_task(tmp_path, k) for k in range(4)]
+    write_network(tmp_path, "mlp.w8", dict.fromkeys(tasks, 1))
+    path = tmp_path / "tasks.txt"
+    path.write_text(f"# chosen\n\nconv2d_add.{tasks[2]}\n{tasks[0]}\n{task_name(99)}\n")
+    named = plan.named_tasks(path)
+    assert named == [tasks[2], tasks[0], task_name(99)]
+    assert plan.chosen_tasks(tmp_path, ["mlp.w8"], named) == sorted([tasks[2], tasks[0]])
+    with pytest.raises(UserError, match="no task of these networks among those that were named"):
+        plan.chosen_tasks(tmp_path, ["mlp.w8"], [task_name(99)])
+
+
+@pytest.mark.parametrize("line", ["conv2d", "conv2d.12", "0123456789ABCDEF", "a b"])
+def test_a_line_that_names_no_task_is_told(tmp_path, line):
+    path = tmp_path / "tasks.txt"
+    path.write_text(f"{task_name(1)}\n{line}\n")
+    with pytest.raises(DataError, match="16 hexadecimal digits"):
+        plan.named_tasks(path)
+    with pytest.raises(DataError, match=r"none\.txt"):
+        plan.named_tasks(tmp_path / "none.txt")

@@ -1,0 +1,136 @@
+"""What is known when a predictor is brought to another device, and what is not to be looked at.
+
+Latencies of the target device go through :meth:`Case.visible` or are left out: whatever learns or
+predicts is given what it returns, in which only the chosen tasks have any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lib.cache.reader import Cache
+from lib.files.errors import UserError
+from lib.inputs.programs import (
+    OPERATIONS,
+    Programs,
+    batches_of,
+    device_features,
+    devices_of,
+    load_programs,
+)
+from lib.models.cdmpp_plus import POOLED, log_work, pooled
+from lib.tensorir.features import FEATURES
+
+READ = 4096  # programs whose pooled features are computed at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Programs, and their latencies on the source devices and the target.
+
+    Attributes:
+        programs: of the tasks that may be learned from; the target's seconds are the last column.
+        test: of the tasks of networks that are kept for the test; nothing is learned from them.
+        devices: (k + 1, 8) features, the target's last.
+        names: of the devices.
+        numbers: of the devices in the cache.
+    """
+
+    programs: Programs
+    test: Programs
+    devices: Tensor
+    names: tuple[str, ...]
+    numbers: tuple[int, ...]
+
+    def visible(self, chosen: np.ndarray) -> Visible:
+        """The case as it is known when some tasks, by number, were measured on the target."""
+        hidden = self.programs.seconds.copy()
+        hidden[~np.isin(self.programs.task, chosen), -1] = np.nan
+        blank = np.full_like(self.test.seconds, np.nan)
+        return Visible(
+            programs=replace(self.programs, seconds=hidden),
+            test=replace(self.test, seconds=blank),
+            devices=self.devices,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Visible:
+    """As :class:`Case`, without what is not known: seconds that are not are NaN."""
+
+    programs: Programs
+    test: Programs
+    devices: Tensor
+
+    @property
+    def known(self) -> np.ndarray:
+        """(n,) whether a program was measured on the target."""
+        return np.isfinite(self.programs.seconds[:, -1])
+
+    @property
+    def target(self) -> np.ndarray:
+        """Logarithms of the seconds of those."""
+        return np.log(self.programs.seconds[self.known, -1])
+
+
+def load_case(cache: Cache, target: str, sources: Sequence[str] | None) -> Case:
+    """The case of one device of a cache, from others.
+
+    Args:
+        cache: of tensor programs.
+        target: a device's name or instruction set.
+        sources: of those that are known; ``None`` for all others.
+
+    Raises:
+        UserError: there is no such device, or no source.
+    """
+    devices = devices_of(cache)
+    last = device_number(target, devices)
+    others = [k for k in range(len(devices)) if k != last]
+    if sources is not None:
+        others = list(dict.fromkeys(device_number(one, devices) for one in sources))
+    if last in others or not others:
+        raise UserError(f"device {target!r}: needs sources, which are other devices")
+    numbers = (*others, last)
+    sides = (("train", "valid"), ("test",))
+    parts = [load_programs(cache, all_programs(cache, *splits)) for splits in sides]
+    known, test = (replace(one, seconds=one.seconds[:, numbers]) for one in parts)
+    features = device_features(devices)[list(numbers)]
+    return Case(known, test, features, tuple(devices[k]["name"] for k in numbers), numbers)
+
+
+def device_number(name: str, devices: Sequence[dict]) -> int:
+    """The number of a device, by its name or, if one has it alone, its instruction set.
+
+    Raises:
+        UserError: there is none, or there are several.
+    """
+    fits = [k for k, one in enumerate(devices) if name == one["name"]]
+    fits = fits or [k for k, one in enumerate(devices) if name == one["instructions"]]
+    if len(fits) != 1:
+        known = ", ".join(one["name"] for one in devices)
+        several = "several are called that" if fits else "there is none"
+        raise UserError(f"device {name!r}: {several}; the data have {known}")
+    return fits[0]
+
+
+def pooled_rows(programs: Programs) -> np.ndarray:
+    """(n, ``POOLED``) float32: each program as one row, the work last."""
+    rows = np.empty((len(programs), POOLED), np.float32)
+    operations = torch.tensor([OPERATIONS.get(name, 0.0) for name in FEATURES])
+    loops, nowhere = FEATURES.index("loops_product"), torch.zeros((1, 8))
+    for own in batches_of(programs.counts, READ):
+        batch = programs.batch(own, nowhere)
+        features = batch.features.float()
+        rows[own] = pooled(batch, features, log_work(features, operations, loops)).numpy()
+    return rows
+
+
+def all_programs(cache: Cache, *splits: str) -> dict[str, np.ndarray]:
+    """All programs of the tasks of some splits."""
+    return {name: np.ones(cache.rows[name]["programs"], bool) for name in cache.names(*splits)}

@@ -1,0 +1,57 @@
+"""How far predicted latencies are off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from lib.files.terminal import table
+from lib.ranking.latency import ERRORS, LEAST_PROGRAMS, ORDERS
+
+SHOWN = (*ERRORS[:2], *ORDERS[:2])  # MAPE, median, tau, top-1
+COUNT = "latencies"
+
+
+def judged(
+    predicted: np.ndarray, seconds: np.ndarray, first: np.ndarray, among: np.ndarray
+) -> dict[str, float]:
+    """Every number by key: errors over latencies, orders within tasks, and how many latencies.
+
+    Args:
+        predicted: (n, d) logarithms of seconds; what is NaN does not count.
+        seconds: (n, d) measured on d devices; NaN where nothing was.
+        first: (tasks + 1,) where each task's programs begin.
+        among: (n,) bool, which programs count.
+    """
+    counts = among[:, None] & np.isfinite(seconds) & np.isfinite(predicted)
+    found: dict[str, float] = {COUNT: int(counts.sum())}
+    if not found[COUNT]:
+        return found
+    pair = np.exp(predicted), seconds
+    found |= {one.key: one.compute(*(x[counts] for x in pair)) for one in ERRORS}
+    orders = []
+    for device in range(seconds.shape[1]):
+        for start, stop in pairwise(first):
+            own = np.arange(start, stop)[counts[start:stop, device]]
+            if len(own) >= LEAST_PROGRAMS:
+                orders.append([one.compute(*(x[own, device] for x in pair)) for one in ORDERS])
+    if orders:
+        means = np.mean(orders, axis=0)
+        found |= {one.key: float(value) for one, value in zip(ORDERS, means, strict=True)}
+    return found
+
+
+def text_of(sections: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """Errors of each method in each section, as aligned text."""
+    rows = []
+    for section, methods in sections.items():
+        counts = {int(found[COUNT]) for found in methods.values()}
+        shared = f"{max(counts):,}"
+        rows.append([section, shared, *[""] * len(SHOWN)])
+        for method, found in methods.items():
+            count = int(found[COUNT])
+            cells = [one.plain(found.get(one.key)) for one in SHOWN]
+            rows.append([f"  {method}", "" if count == max(counts) else f"{count:,}", *cells])
+    return table(rows, ["", COUNT, *(one.heading for one in SHOWN)])
