@@ -60,8 +60,8 @@ def test_it_is_symmetric_and_never_negative(pair):
 def test_of_equal_samples_it_is_nothing_in_any_order(pair, random):
     rows = pair[0].tolist()
     random.shuffle(rows)
-    assert discrepancy(pair[0], rows) == pytest.approx(0, abs=1e-9)
-    assert discrepancy(pair[0], rows + rows) == pytest.approx(0, abs=1e-9)
+    assert discrepancy(pair[0], np.array(rows)) == pytest.approx(0, abs=1e-9)
+    assert discrepancy(pair[0], np.array(rows + rows)) == pytest.approx(0, abs=1e-9)
 
 
 @given(SAMPLES, st.floats(0.01, 100), st.floats(-10, 10))
