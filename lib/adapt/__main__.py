@@ -40,7 +40,7 @@ TUNING = FineTuning()
 def main(arguments: list[str] | None = None) -> None:
     """Do what the command line asks for."""
     args = parser().parse_args(arguments)
-    chosen, _ = settings.resolve(args)
+    chosen, root = settings.resolve(args)
     check(args, chosen)
     torch.set_num_threads(chosen.threads)
     cache = Cache(args.outputs / chosen.cache)
@@ -48,10 +48,12 @@ def main(arguments: list[str] | None = None) -> None:
     folder = args.outputs / chosen.results / "adapt" / name
     with Stage() as stage:
         stage.alone(args.outputs, folder, folder / "metrics.json")
-        print(told(args, chosen, cache, folder))
+        print(told(args, chosen, cache, folder, root.path))
 
 
-def told(args: argparse.Namespace, chosen: ProgramCollection, cache: Cache, folder: Path) -> str:
+def told(
+    args: argparse.Namespace, chosen: ProgramCollection, cache: Cache, folder: Path, data: Path
+) -> str:
     """Do it; returns what there is to say."""
     tuning = FineTuning(args.alpha, args.tune_epochs, args.tune_rate)
     work = Work(cache, chosen, folder, tuning, args.fold, args.draw)
@@ -59,7 +61,7 @@ def told(args: argparse.Namespace, chosen: ProgramCollection, cache: Cache, fold
         return adapt_to_networks(work, args.network)
     names = [(one["name"], one["instructions"]) for one in devices_of(cache)]
     if args.target not in {word for both in names for word in both}:
-        return measuring_told(cache, folder, args.target, choice(args), args.outputs)
+        return measuring_told(cache, folder, args.target, choice(args), data)
     sources = args.sources.split(",") if args.sources else None
     return adapt_to_device(work, args.target, sources, choice(args))
 

@@ -6,17 +6,20 @@ predicts is given what it returns, in which only the chosen tasks have any.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from lib.adapt.machine import nearest
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.inputs.programs import (
     OPERATIONS,
+    PROCESSOR,
     Programs,
     batches_of,
     device_features,
@@ -100,8 +103,29 @@ def load_case(cache: Cache, target: str, sources: Sequence[str] | None) -> Case:
     sides = (("train", "valid"), ("test",))
     parts = [load_programs(cache, all_programs(cache, *splits)) for splits in sides]
     known, test = (replace(one, seconds=one.seconds[:, numbers]) for one in parts)
-    features = device_features(devices)[list(numbers)]
+    features = starting_features(
+        [devices[k] for k in numbers], device_features(devices)[[*numbers]]
+    )
     return Case(known, test, features, tuple(devices[k]["name"] for k in numbers), numbers)
+
+
+def starting_features(devices: Sequence[Mapping[str, Any]], features: Tensor) -> Tensor:
+    """(k + 1, 8) features of devices, the last of which a network has not learned from.
+
+    The place among the processors means nothing to it of a processor that no source has. So a new
+    one begins as the source whose machine is most like its own, as far as the dataset describes
+    machines (:mod:`lib.adapt.machine`), else as the first. Its instruction set stays its own.
+
+    Args:
+        devices: as the dataset has them.
+        features: of them, see :func:`lib.inputs.programs.device_features`.
+    """
+    *sources, target = devices
+    found = features.clone()
+    if target["processor"] not in [one["processor"] for one in sources]:
+        like = nearest(target.get("machine"), [one.get("machine") for one in sources])
+        found[-1, PROCESSOR] = features[like, PROCESSOR]
+    return found
 
 
 def device_number(name: str, devices: Sequence[dict]) -> int:

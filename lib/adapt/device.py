@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from torch import nn
@@ -28,6 +28,7 @@ SCALED, MODEL, TUNED, CORRECTED = (
     "fine-tuned network",
     "corrected latency",
 )
+PREDICTORS = (SCALED, MODEL, TUNED, CORRECTED)  # as they are told
 OTHERS, TEST = "other tasks, measured on the sources", "networks of the test, measured nowhere"
 WARMUP = 0.1  # share of fine-tuning with a rising rate
 SIZE = 1024  # programs that are predicted at a time
@@ -104,24 +105,19 @@ def by_fine_tuning(
     return {TUNED: (found[0], found[1])}
 
 
-def report(
-    case: Case, chosen: np.ndarray, found: Predictions
-) -> dict[str, dict[str, dict[str, float]]]:
-    """Section -> method -> numbers, on all tasks but the chosen ones."""
+def report(case: Case, chosen: np.ndarray, found: Predictions) -> list[dict[str, Any]]:
+    """``section, method`` and numbers of each method, on all tasks but the chosen ones."""
     others = ~np.isin(case.programs.task, chosen)
     every = np.ones(len(case.test), bool)
-    sections: Mapping[str, tuple[Programs, np.ndarray]] = {
-        OTHERS: (case.programs, others),
-        TEST: (case.test, every),
-    }
-    told: dict[str, dict[str, dict[str, float]]] = {}
-    for place, (section, (programs, among)) in enumerate(sections.items()):
-        told[section] = {}
-        for method, predicted in found.items():
-            logs, seconds = predicted[place][:, None], programs.seconds[:, -1:]
+    sides = ((OTHERS, case.programs, others), (TEST, case.test, every))
+    rows = []
+    for place, (section, programs, among) in enumerate(sides):
+        for method in PREDICTORS:
+            logs, seconds = found[method][place][:, None], programs.seconds[:, -1:]
             if np.isfinite(logs).any():
-                told[section][method] = judged(logs, seconds, programs.first, among)
-    return told
+                numbers = judged(logs, seconds, programs.first, among)
+                rows.append({"section": section, "method": method, **numbers})
+    return rows
 
 
 def _table(programs: Programs, network: nn.Module, case: Visible) -> Table:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -43,15 +44,20 @@ def judged(
     return found
 
 
-def text_of(sections: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
-    """Errors of each method in each section, as aligned text."""
-    rows = []
-    for section, methods in sections.items():
-        counts = {int(found[COUNT]) for found in methods.values()}
-        shared = f"{max(counts):,}"
-        rows.append([section, shared, *[""] * len(SHOWN)])
-        for method, found in methods.items():
-            count = int(found[COUNT])
-            cells = [one.plain(found.get(one.key)) for one in SHOWN]
-            rows.append([f"  {method}", "" if count == max(counts) else f"{count:,}", *cells])
-    return table(rows, ["", COUNT, *(one.heading for one in SHOWN)])
+def text_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Errors of each method in each section, as aligned text.
+
+    Args:
+        rows: with ``section`` and ``method``, and the numbers of :func:`judged`; those of a section
+            one after the other.
+    """
+    shown: list[list[str]] = []
+    for section, own in groupby(rows, key=lambda row: row["section"]):
+        methods = list(own)
+        most = max(row[COUNT] for row in methods)
+        shown.append([section, f"{most:,.0f}", *[""] * len(SHOWN)])
+        for row in methods:
+            count = "" if row[COUNT] == most else f"{row[COUNT]:,.0f}"
+            cells = [one.plain(row.get(one.key)) for one in SHOWN]
+            shown.append([f"  {row['method']}", count, *cells])
+    return table(shown, ["", COUNT, *(one.heading for one in SHOWN)])

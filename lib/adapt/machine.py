@@ -1,8 +1,8 @@
 """What this machine is like, as far as it tells or a short probe finds (CDMPP, section 4.3).
 
-    python -m lib.adapt.machine
+    python -m lib.adapt.machine [--into data/programs-cpu]
 
-A dataset may say the same of its devices, under ``machine`` in ``dataset.json``.
+A dataset has it under ``machine`` of its devices in ``dataset.json``, if it has it at all.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ from typing import Any
 
 import numpy as np
 
+from lib.collect.processor import processor
+from lib.files.artifacts import read_json, write_json
 from lib.files.command_line import Parser
-from lib.files.errors import one_line_errors
+from lib.files.errors import DataError, one_line_errors
+from lib.files.schema import expect
 
 CPUINFO, CACHES = Path("/proc/cpuinfo"), Path("/sys/devices/system/cpu/cpu0/cache")
 FASTEST = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
@@ -112,9 +115,38 @@ def _distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     return float(np.mean([abs(np.log(one[name] / other[name])) for name in both]))
 
 
+def describe(root: Path) -> int:
+    """Write what this machine is like to a dataset's devices of this processor.
+
+    Returns:
+        How many devices that are.
+
+    Raises:
+        DataError: the dataset has none, or is none.
+    """
+    path = root / "dataset.json"
+    about = expect(read_json(path), {"devices": [{"processor": str}]}, path)
+    own = [one for one in about["devices"] if one["processor"] == processor()]
+    if not own:
+        raise DataError(path, "devices", "none of this processor", processor())
+    found = machine()
+    for one in own:
+        one["machine"] = found
+    write_json(path, about)
+    return len(own)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print what this machine is like, or write it to a dataset."""
+    made = Parser(prog="python -m lib.adapt.machine", description=__doc__.partition("\n")[0])
+    made.add_argument("--into", type=Path, help="a dataset: describe its devices of this processor")
+    args = made.parse_args(arguments)
+    if args.into:
+        print(f"machine: described {describe(args.into)} devices in {args.into}/dataset.json")
+    else:
+        print(json.dumps(machine(), indent=2))
+
+
 if __name__ == "__main__":
     with one_line_errors():
-        Parser(
-            prog="python -m lib.adapt.machine", description=__doc__.partition("\n")[0]
-        ).parse_args()
-        print(json.dumps(machine(), indent=2))
+        main()

@@ -38,9 +38,17 @@ def write_tasks(path: Path, names: list[str]) -> None:
 
 
 def measuring_told(
-    cache: Cache, folder: Path, target: str, choice: Mapping[str, Any], outputs: Path
+    cache: Cache, folder: Path, target: str, choice: Mapping[str, Any], data: Path
 ) -> str:
-    """Choose tasks for a device that there are no data of; returns what to do next."""
+    """Choose tasks for a device that there are no data of; returns what to do next.
+
+    Args:
+        cache: of the data.
+        folder: for the list of tasks.
+        target: what the device was called.
+        choice: see :func:`choose`.
+        data: root of the data.
+    """
     programs = load_programs(cache, all_programs(cache, "train", "valid"))
     chosen = choose(programs, np.ones(len(programs.tasks), bool), choice)
     names = [programs.tasks[k] for k in chosen]
@@ -48,12 +56,13 @@ def measuring_told(
     write_tasks(path, names)
     networks = ",".join(covering({name: networks_of(cache.rows[name]) for name in names}))
     known = ", ".join(one["name"] for one in cache.manifest["devices"])
-    root = outputs / "programs-with-it"
+    root = folder / "data"
     return (
-        f"Measure them on the new device, and add them to a copy of the data in {root}:\n"
+        "On the new device, with the instruction sets that it has, and added to a copy of the data:\n"
         f"  make collect KIND=programs NETWORKS={networks!r} ROUNDS=2 "
         f'ARGS="--tasks {path} --devices avx2"\n'
-        f"  .venv/bin/python -m lib.collect.tvm.export {outputs}/collect-programs {root} --add\n"
+        f"  cp -r {data} {root}\n"
+        f"  .venv/bin/python -m lib.collect.tvm.export outputs/collect-programs {root} --add\n"
         f"  make adapt DATA={root} DEVICE=its-name TASKS={len(names)}\n"
         f"adapt: {target} is none of {known}; chose {len(names)} of {len(programs.tasks)} tasks to "
         f"measure; wrote {path}"

@@ -28,7 +28,7 @@ BOOSTING: dict[str, Any] = {  # of XGBoost, for some hundred programs of a few d
     "max_depth": 4,
     "eta": 0.06,
     "objective": "reg:pseudohubererror",  # most programs gain nothing, some a lot
-    "huber_slope": 0.1,
+    "huber_slope": 0.3,
 }
 ROUNDS, SEEDS = 120, 2  # trees of a sum, and sums that are averaged
 Learned = Callable[[np.ndarray], np.ndarray]

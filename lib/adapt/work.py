@@ -93,8 +93,10 @@ def adapt_to_device(
         }
         write_tasks(work.folder / LISTED, names)
         _write(work.folder, _device_table(work, case, chosen, predictions), found)
-    mape = found["results"][OTHERS].get(CORRECTED, {})
-    shown = f"{CORRECTED}: MAPE {MAPE.plain(mape.get(MAPE.key))} of {mape.get(COUNT, 0):,.0f}"
+    (told,) = (
+        row for row in found["results"] if (row["section"], row["method"]) == (OTHERS, CORRECTED)
+    )
+    shown = f"{CORRECTED}: MAPE {MAPE.plain(told.get(MAPE.key))} of {told[COUNT]:,.0f}"
     return (
         f"{text_of(found['results'])}\n"
         f"adapt: {found['device']} from {len(found['sources'])} devices and {len(found['tasks'])} "
@@ -129,16 +131,19 @@ def adapt_to_networks(work: Work, pattern: str) -> str:
         fine_tune(case.network, data, work.tuning.of(ensemble.settings), work.draw, state, identity)
         logs = {BEFORE: before, AFTER: _every(case)}
         first, every = case.target.programs.first, np.ones(len(before), bool)
-        results = {name: judged(own, case.truth, first, every) for name, own in logs.items()}
+        section = ", ".join(case.names)
+        results = [
+            {"section": section, "method": name, **judged(own, case.truth, first, every)}
+            for name, own in logs.items()
+        ]
         found = {
             "identity": identity,
             "networks": list(case.names),
             "fold": case.fold,
-            "results": {", ".join(case.names): results},
+            "results": results,
         }
         _write(work.folder, _network_table(work, case, logs[AFTER]), found)
-    (results,) = found["results"].values()
-    shown = ", then ".join(MAPE.plain(results[one].get(MAPE.key)) for one in (BEFORE, AFTER))
+    shown = ", then ".join(MAPE.plain(row.get(MAPE.key)) for row in found["results"])
     return (
         f"{text_of(found['results'])}\n"
         f"adapt: fold {found['fold']} towards {len(found['networks'])} networks: MAPE {shown}; "

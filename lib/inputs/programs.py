@@ -31,6 +31,7 @@ OPERATIONS = {  # what an operation counts in a leaf's work
     **dict.fromkeys(("float_add_sub", "float_mul", "float_div_mod", "float_cmp"), 1.0),
     "float_other": 1.0,
 }
+PROCESSOR = 7  # the column of :func:`device_features` that tells processors apart
 DEVICE = {"name": str, "instructions": str, "processor": str, "threads": int}
 
 

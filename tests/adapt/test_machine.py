@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from lib.adapt.case import starting_features
 from lib.adapt.machine import (
     FIELDS,
     bandwidth,
     cache_sizes,
     clock,
     machine,
+    main,
     nearest,
     vector_bits,
 )
+from lib.collect.processor import processor
+from lib.inputs.programs import PROCESSOR, device_features
+from tests.commands import call
 
 SMALL = {"clock_ghz": 2.0, "cores": 4, "l2_kib": 512}
 LARGE = {"clock_ghz": 4.0, "cores": 64, "l2_kib": 2048, "bandwidth_gbs": 40.0}
@@ -58,11 +61,33 @@ def test_a_copy_is_neither_free_nor_endless():
     assert 0.1 < bandwidth() < 2000
 
 
-def test_the_command_prints_it():
-    done = subprocess.run(
-        [sys.executable, "-m", "lib.adapt.machine"], capture_output=True, text=True, check=True
-    )
-    assert set(json.loads(done.stdout)) == set(FIELDS)
+def test_the_command_prints_it_or_writes_it_to_a_dataset(tmp_path):
+    assert set(json.loads(call(main).stdout)) == set(FIELDS)
+    devices = [{"processor": processor(), "name": "a"}, {"processor": "another", "name": "b"}]
+    path = tmp_path / "dataset.json"
+    path.write_text(json.dumps({"devices": devices, "kind": "programs"}))
+    said = call(main, "--into", tmp_path)
+    assert said.stdout == f"machine: described 1 devices in {path}\n", said.stderr
+    found = json.loads(path.read_text())
+    assert found["kind"] == "programs" and found["devices"][1] == devices[1]
+    assert found["devices"][0]["machine"]["cores"] >= 1
+    path.write_text(json.dumps({"devices": devices[1:]}))
+    said = call(main, "--into", tmp_path)
+    assert said.returncode == 2 and "devices: found none of this processor" in said.stderr
+
+
+def test_a_new_processor_begins_as_the_source_that_is_most_like_it():
+    sources = [
+        {"processor": name, "instructions": "avx2", "threads": 1, "machine": about}
+        for name, about in (("a", SMALL), ("b", LARGE))
+    ]
+    target = {"processor": "c", "instructions": "avx512", "threads": 1, "machine": LARGE}
+    features = device_features([*sources, target])
+    found = starting_features([*sources, target], features)
+    assert found[-1, PROCESSOR] == features[1, PROCESSOR] != features[2, PROCESSOR]
+    assert found[-1, :PROCESSOR].equal(features[2, :PROCESSOR])  # its instructions are its own
+    known = {**target, "processor": "a"}
+    assert starting_features([*sources, known], features).equal(features)
 
 
 def test_the_most_similar_machine():
