@@ -58,7 +58,7 @@ def measuring_told(
     known = ", ".join(one["name"] for one in cache.manifest["devices"])
     root = folder / "data"
     return (
-        "On the new device, with the instruction sets that it has, and added to a copy of the data:\n"
+        "On the new device, with an instruction set that it has, into a copy of the data:\n"
         f"  make collect KIND=programs NETWORKS={networks!r} ROUNDS=2 "
         f'ARGS="--tasks {path} --devices avx2"\n'
         f"  cp -r {data} {root}\n"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import runpy
 import shutil
-import subprocess
+import signal
 import sys
 from pathlib import Path
 
@@ -22,12 +24,14 @@ from lib.adapt.network import load_network_case
 from lib.adapt.tasks import covering
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
+from lib.files.parquet import write_parquet
 from lib.infer.trained import load_networks
 from lib.preprocess.collection import RawFile, write_cache
 from lib.settings import ProgramPlusSettings
+from lib.train.loop import FoldTraining
 from tests.commands import call
 from tests.programs import COLLECTION, device, write_root
-from tests.stages import REPOSITORY, environment
+from tests.stages import REPOSITORY
 
 TINY = (
     *("--folds-total", 2, "--channels", 16, "--layers", 1, "--heads", 2, "--epochs", 2),
@@ -44,8 +48,6 @@ def write_case(root: Path) -> Path:
     third = rows.filter(device=0).with_columns(
         device=pl.lit(2, pl.Int8), seconds=pl.col("seconds") / 2
     )
-    from lib.files.parquet import write_parquet
-
     write_parquet(pl.concat([rows, third]).sort("program", "device"), path)
     about = json.loads((root / "dataset.json").read_text())
     about["devices"].append(device("avx2"))
@@ -119,19 +121,19 @@ def test_labels_that_are_not_known_change_nothing(run, tmp_path):
     cache = Cache(root / "outputs" / COLLECTION / "cache")
     case = load_case(cache, "avx2", None)
     chosen = np.array([1, 5, 7])
-    found = predictions(case, chosen, tmp_path / "a", cache)
+    found = predictions(case, chosen, tmp_path, cache)
     rng = np.random.default_rng(0)
     kept = np.isin(case.programs.task, chosen)
     for programs in (case.programs, case.test):
         own = ~kept if programs is case.programs else slice(None)
         programs.seconds[own, -1] = rng.lognormal(0, 5, len(programs.seconds[own]))
-    poisoned = predictions(case, chosen, tmp_path / "b", cache)
+    poisoned = predictions(case, chosen, tmp_path, cache)
     for method, both in found.items():
         for one, other in zip(both, poisoned[method], strict=True):
             np.testing.assert_array_equal(one, other, method)
     changed = (case.programs.seconds[kept, -1] * 3).copy()
     case.programs.seconds[kept, -1] = changed
-    told = predictions(case, chosen, tmp_path / "c", cache)
+    told = predictions(case, chosen, tmp_path, cache)
     assert not np.array_equal(found[CORRECTED][0], told[CORRECTED][0])
 
 
@@ -161,8 +163,6 @@ def test_sources_are_trained_without_the_targets_latencies(run, tmp_path):
     path = tmp_path / "data" / "latencies.parquet"
     rows = pl.read_parquet(path)
     factor = pl.when(pl.col("device") == 2).then(pl.lit(50.0)).otherwise(pl.lit(1.0))
-    from lib.files.parquet import write_parquet
-
     seconds = (pl.col("seconds") * factor).cast(pl.Float32)
     write_parquet(rows.with_columns(seconds=seconds), path)
     settings, weights = ProgramPlusSettings(COLLECTION, **tiny_values()), []
@@ -183,22 +183,8 @@ def test_killed_while_it_is_fine_tuned_it_goes_on_to_the_same(run, tmp_path):
     shutil.copytree(root / "outputs", tmp_path / "outputs")
     folder = tmp_path / "outputs" / COLLECTION / "adapt" / "avx2"
     shutil.rmtree(folder)
-    line = [str(x) for x in flags(root, "--save-seconds", "0", "--outputs", tmp_path / "outputs")]
-    driver = (
-        "import os, signal, sys\n"
-        "from lib.train.loop import FoldTraining\n"
-        "from lib.adapt.__main__ import main\n"
-        "real, taken = FoldTraining.step, []\n"
-        "def step(self, dealt):\n"
-        "    taken.append(1)\n"
-        "    if len(taken) == 25: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return real(self, dealt)\n"
-        "FoldTraining.step = step\n"
-        "main(sys.argv[1:])\n"
-    )
-    command = [sys.executable, "-c", driver, *line]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment(), capture_output=True)
-    assert done.returncode == -9, done.stderr
+    line = flags(root, "--save-seconds", "0", "--outputs", tmp_path / "outputs")
+    assert killed(line, step=25) == -signal.SIGKILL
     assert (folder / "state.safetensors").exists() and not (folder / "metrics.json").exists()
     assert call(main, *line).returncode == 0
     assert not (folder / "state.safetensors").exists()
@@ -208,6 +194,24 @@ def test_killed_while_it_is_fine_tuned_it_goes_on_to_the_same(run, tmp_path):
         json.loads((one / "metrics.json").read_text())["results"] for one in (folder, results(root))
     )
     assert ours == theirs
+
+
+def killed(line: list[object], step: int) -> int:
+    """How the command ends if it is killed before a step of fine-tuning, in a fork of this one."""
+    process = os.fork()
+    if not process:
+        real, taken = FoldTraining.step, []
+
+        def counted(self, dealt):
+            if len(taken) == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            taken.append(dealt)
+            return real(self, dealt)
+
+        FoldTraining.step = counted
+        call(main, *line)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
 
 
 def test_a_device_that_nobody_measured_gets_tasks_to_measure(run):
@@ -260,9 +264,10 @@ def trained(run):
     """The same data with a fold of stage 2."""
     root, _ = run
     line = ["02_train.py", *flags(root)[:6], *TINY[:-2], "--fold", 1]
-    command = [sys.executable, *map(str, line)]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment(), capture_output=True)
-    assert done.returncode == 0, done.stderr
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("WANDB_MODE", "disabled")
+        patched.setattr(sys, "argv", [str(one) for one in line])
+        runpy.run_path(str(REPOSITORY / line[0]), run_name="__main__")
     return root
 
 

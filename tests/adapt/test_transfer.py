@@ -100,7 +100,7 @@ def test_parts_have_each_task_once(tasks):
         assert not set(task[part]) & set(task[~part])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(arrays(np.float64, st.tuples(st.integers(2, 9), st.just(3)), elements=st.floats(-0.5, 0.5)))
 def test_a_blend_is_no_worse_than_any_member_with_a_factor(members):
     weights, shift = blend_of(members, np.zeros(len(members)))
