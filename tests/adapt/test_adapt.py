@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import runpy
 import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -28,10 +28,9 @@ from lib.files.parquet import write_parquet
 from lib.infer.trained import load_networks
 from lib.preprocess.collection import RawFile, write_cache
 from lib.settings import ProgramPlusSettings
-from lib.train.loop import FoldTraining
 from tests.commands import call
 from tests.programs import COLLECTION, device, write_root
-from tests.stages import REPOSITORY
+from tests.stages import REPOSITORY, environment
 
 TINY = (
     *("--folds-total", 2, "--channels", 16, "--layers", 1, "--heads", 2, "--epochs", 2),
@@ -197,21 +196,25 @@ def test_killed_while_it_is_fine_tuned_it_goes_on_to_the_same(run, tmp_path):
 
 
 def killed(line: list[object], step: int) -> int:
-    """How the command ends if it is killed before a step of fine-tuning, in a fork of this one."""
-    process = os.fork()
-    if not process:
-        real, taken = FoldTraining.step, []
+    """How the command ends if it is killed before a step of fine-tuning.
 
-        def counted(self, dealt):
-            if len(taken) == step:
-                os.kill(os.getpid(), signal.SIGKILL)
-            taken.append(dealt)
-            return real(self, dealt)
-
-        FoldTraining.step = counted
-        call(main, *line)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    In a process of its own: a fork of this one would wait for threads that it does not have.
+    """
+    driver = (
+        "import os, signal, sys\n"
+        "from lib.train.loop import FoldTraining\n"
+        "from lib.adapt.__main__ import main\n"
+        "real, taken = FoldTraining.step, []\n"
+        "def step(self, dealt):\n"
+        f"    if len(taken) == {step}: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    taken.append(dealt)\n"
+        "    return real(self, dealt)\n"
+        "FoldTraining.step = step\n"
+        "main(sys.argv[1:])\n"
+    )
+    command = [sys.executable, "-c", driver, *map(str, line)]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment(), capture_output=True)
+    return done.returncode
 
 
 def test_a_device_that_nobody_measured_gets_tasks_to_measure(run):
