@@ -1,10 +1,14 @@
-# Predictors for other devices and networks, a part of the Makefile.
+# Predictors for other devices and networks, a part of the Makefile, with a package of their own.
 
 .PHONY: adapt
 
 ifneq (,$(filter adapt,$(MAKECMDGOALS)))
 $(if $(value DEVICE)$(value NETWORK),,$(error usage: make adapt COLLECTION=programs-cpu DEVICE=avx512 TASKS=30, or NETWORK='bert.*'))
 endif
-adapt: $(MANIFEST) | $(READY)-native  ## latencies on a DEVICE from few tasks: [TASKS=30] [SOURCES=sse2,avx2]; or of networks: NETWORK='bert.*'
+$(READY)-adapt: lib/adapt/requirements.txt $(READY)
+	$(RUN) -m pip install --quiet -r $<
+	touch $@
+
+adapt: $(MANIFEST) | $(READY)-native $(READY)-adapt  ## latencies on a DEVICE from few tasks: [TASKS=30] [SOURCES=sse2,avx2]; or of networks: NETWORK='bert.*'
 	$(RUN) -m lib.adapt $(TO) $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,TASKS,tasks) $(call flag,SOURCES,sources) \
 		$(if $(value NETWORK),$(call text,NETWORK,network),$(call flag,DEVICE,target))

@@ -20,7 +20,7 @@ $(READY)-native: lib/native/__init__.py $(wildcard lib/native/*.cpp lib/native/*
 	$(RUN) -c 'from lib import native; native.available()'
 	touch $@
 
-$(READY)-test: tests/requirements.txt lib/tune/requirements.txt $(READY)
+$(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/adapt/requirements.txt $(READY)
 	$(RUN) -m pip install --quiet -r $<
 	touch $@
 
