@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.builders import COLLECTION
+from tests.interpreter import quick
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCRIPTS = ("01_preprocess.py", "02_train.py", "03_infer.py", "04_ensemble.py")
@@ -20,7 +21,7 @@ MAKE_VARIABLES = (
     *("KIND", "NETWORKS", "PROGRAM", "CANDIDATES", "TOP", "SETTINGS", "TRIALS", "SEEDS"),
     *("NETWORK", "BATCH", "DEVICE"),
     *("EXECUTOR", "CPUS", "GPUS", "MINUTES", "TGRAPH_TASKS", "RAY_ADDRESS", "PROCESSES"),
-    "SLICES",
+    *("SLICES", "TASKS", "SOURCES"),
 )
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
 TINY_FLAGS = (
@@ -51,17 +52,22 @@ def make(*arguments: str, **keywords: object) -> str:
 
 def run_make(
     *arguments: str,
-    venv: Path | str = sys.prefix,
+    venv: Path | str | None = None,
     environ: dict[str, str] | None = None,
     folder: Path = REPOSITORY,
     **variables: object,
 ) -> subprocess.CompletedProcess:
     """Run make in the repository, whatever comes of it.
 
-    ``environ`` is put on top of :func:`environment`; ``folder`` is another copy of the repository.
+    Args:
+        arguments: of make.
+        venv: the environment; without it, one whose Python starts at once.
+        environ: put on top of :func:`environment`.
+        folder: of the repository, or of a copy.
+        variables: of make.
     """
     return subprocess.run(
-        make_command(*arguments, venv=venv, **variables),
+        make_command(*arguments, venv=venv or quick(), **variables),
         cwd=folder,
         env=environment() | (environ or {}),
         capture_output=True,
@@ -94,9 +100,9 @@ def command(program: str, *flags: object) -> list[str]:
 
 
 def run_stage(program: str, *flags: object) -> subprocess.CompletedProcess:
-    """Run one stage or command on ``COLLECTION``, whatever comes of it."""
+    """Run one stage or command on ``COLLECTION``, whatever comes of it; Python starts at once."""
     return subprocess.run(
-        command(program, *flags),
+        [quick() / "bin" / "python", *command(program, *flags)[1:]],
         cwd=REPOSITORY,
         env=environment(),
         capture_output=True,

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -67,7 +68,7 @@ def run(tmp_path_factory) -> Run:
     root = tmp_path_factory.mktemp("pipeline")
     write_collection(root / "data", COLLECTION, train=6, valid=2, test=2)
     made = Run(root / "data", root / "outputs" / TGRAPH, "")
-    return Run(made.data, made.folder, made.make("all", JOBS=2))
+    return Run(made.data, made.folder, made.make("all", JOBS=2, venv=sys.prefix))
 
 
 def test_every_stage_ran_and_said_what_it_wrote(run):

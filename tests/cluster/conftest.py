@@ -13,7 +13,7 @@ from tests.stages import run_make
 @pytest.fixture(scope="session")
 def environment() -> Path:
     """The folder of the environment; the tests are skipped where Ray cannot be installed."""
-    done = run_make(f"{sys.prefix}-cluster/.ready")
+    done = run_make(f"{sys.prefix}-cluster/.ready", venv=sys.prefix)
     if done.returncode:
         said = done.stderr.strip().splitlines()
         pytest.skip(f"Ray and submitit cannot be installed: {said[0] if said else 'no reason'}")

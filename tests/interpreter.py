@@ -1,0 +1,163 @@
+"""A Python that starts at once: it has imported what programs need, and is forked for each.
+
+Most of what a stage takes on small data is the import of its packages, some seconds of it. The
+folder that :func:`quick` returns can stand for a virtual environment: its ``bin/python`` runs
+scripts and modules with arguments, folder, environment, input and output of its caller, in a
+process of its own, and ends as the program does. All else is as in a Python that starts anew.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+STREAMS = (0, 1, 2)
+# Runs without packages, so that it starts in no time; gone, so is what it asked for.
+CLIENT = """#!{python} -SIE
+import json, os, signal, socket, sys
+asked = {{"arguments": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
+body = json.dumps(asked).encode()
+server = socket.socket(socket.AF_UNIX)
+server.connect({address!r})
+socket.send_fds(server, [len(body).to_bytes(8, "big")], [0, 1, 2])
+server.sendall(body)
+code = int(server.makefile().readline() or 1)
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+PROGRAMS = (
+    *("01_preprocess.py", "02_train.py", "03_infer.py", "04_ensemble.py"),
+    *("lib/infer/rank.py", "lib/report/status.py", "lib/report/compare.py", "lib/submit/merge.py"),
+)
+FRESH = ("lib.runs.begin",)  # of what is imported: does something when it is
+
+
+@cache
+def quick() -> Path:
+    """The folder of this process's own server, which is started by the first call."""
+    folder = Path(tempfile.mkdtemp(prefix="tgraph-python-"))
+    client, address = folder / "bin" / "python", str(folder / "socket")
+    client.parent.mkdir()
+    client.write_text(CLIENT.format(python=sys.executable, address=address))
+    client.chmod(0o755)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "tests.interpreter", address],
+        cwd=REPOSITORY,
+        env={**os.environ, "OMP_WAIT_POLICY": "passive"},  # threads that wait leave the cores
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    atexit.register(server.kill)
+    assert server.stdout.readline() == b"ready\n"
+    return folder
+
+
+def serve(address: str) -> None:
+    """Fork a program for each connection, until this process is killed."""
+    import gc
+
+    import torch._dynamo  # noqa: F401 (AdamW does when it is first made)
+    import tqdm  # noqa: F401
+
+    from lib import native
+    from lib.runs.sources import sources_of
+
+    for path in sources_of(*PROGRAMS):
+        name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        if path.endswith(".py") and path not in PROGRAMS and name not in FRESH:
+            __import__(name)
+    native.available()
+    gc.freeze()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        print("ready", flush=True)
+        while True:
+            connection, _ = listener.accept()
+            if not os.fork():
+                listener.close()
+                follow(connection)
+            connection.close()
+
+
+def follow(connection: socket.socket) -> None:
+    """Run one program, and tell its exit code; end it if who asked for it is gone."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    head, streams, _, _ = socket.recv_fds(connection, 8, len(STREAMS))
+    body = connection.makefile("rb").read(int.from_bytes(head, "big"))
+    process = os.fork()
+    if not process:
+        connection.close()
+        become(json.loads(body), streams)
+    for stream in streams:
+        os.close(stream)
+    ended = os.pidfd_open(process)
+    ready, _, _ = select.select([ended, connection], [], [])
+    if ended not in ready:
+        os.kill(process, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    if ended in ready:
+        connection.sendall(f"{code}\n".encode())
+    os._exit(0)
+
+
+def become(asked: dict, streams: list[int]) -> None:
+    """Be the program that was asked for."""
+    import runpy
+
+    for stream, target in zip(streams, STREAMS, strict=True):
+        os.dup2(stream, target)
+        os.close(stream)
+    os.chdir(asked["folder"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    first, *rest = asked["arguments"]
+    code = 0
+    try:
+        if first == "-m":
+            sys.argv, sys.path[0] = rest, asked["folder"]
+            runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = [first, *rest]
+            runpy.run_path(first, run_name="__main__")
+    except BaseException as error:
+        code = exit_code(error)
+    finish(code)
+
+
+def exit_code(error: BaseException) -> int:
+    """What Python would end with, having said why."""
+    if not isinstance(error, SystemExit):
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    if error.code is None or isinstance(error.code, int):
+        return error.code or 0
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def finish(code: int) -> None:
+    """End as Python does, but for the clearing up of all that was imported, which takes a while."""
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
