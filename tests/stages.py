@@ -67,7 +67,7 @@ def run_make(
         variables: of make.
     """
     return subprocess.run(
-        make_command(*arguments, venv=venv or quick(), **variables),
+        make_command(*arguments, venv=quick() if venv is None else venv, **variables),
         cwd=folder,
         env=environment() | (environ or {}),
         capture_output=True,
