@@ -1,4 +1,4 @@
-"""A few hundred cases end with success or with one line; and the attacker finds what is planted."""
+"""Some hundred cases end with success or with one line; and the attacker finds what is planted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.attack.judging import GONE, ONE_LINE, SUCCESS, WORSE, Result, judge
 from tests.attack.snapshot import snapshot
 from tests.stages import REPOSITORY, environment
 
-COUNT = 300
+COUNT = 160
 GOOD = runner.Outcome(code=0, stdout="", stderr="", seconds=0.1, peak=10**8, timed_out=False)
 REFUSED = dataclasses.replace(GOOD, code=2, stderr="error: a: b: found c, expected d\n")
 ANY = Result({}, None)
