@@ -15,16 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from lib.train.boosted import BOOSTING
+
 SHIFTS = np.linspace(-1, 1, 401)  # logarithms of a factor that are tried
 PARTS = 5  # of the chosen tasks, each predicted by what the others teach
 STEPS = 10  # of a weight, from 0 to 1
-BOOSTING: dict[str, Any] = {  # of XGBoost, for some hundred programs of a few dozen tasks
-    "tree_method": "hist",
-    "nthread": 1,
-    "max_bin": 64,
-    "subsample": 0.7,
-    "colsample_bytree": 0.3,
-    "min_child_weight": 3,
+GENTLE: dict[str, Any] = {  # for some hundred programs of a few dozen tasks
+    **BOOSTING,
     "max_depth": 4,
     "eta": 0.06,
     "objective": "reg:pseudohubererror",  # most programs gain nothing, some a lot
@@ -164,7 +161,7 @@ def _boosted(rows: np.ndarray, wanted: np.ndarray, seed: int) -> Learned:
     import xgboost  # late: only learning has it
 
     data = xgboost.QuantileDMatrix(rows, wanted, max_bin=BOOSTING["max_bin"], nthread=1)
-    about = {**BOOSTING, "base_score": float(np.median(wanted))}
+    about = {**GENTLE, "base_score": float(np.median(wanted))}
     made = [xgboost.train({**about, "seed": seed * SEEDS + k}, data, ROUNDS) for k in range(SEEDS)]
 
     def predicted(asked: np.ndarray) -> np.ndarray:
