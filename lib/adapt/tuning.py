@@ -20,7 +20,7 @@ from lib.inputs.programs import Programs, batches_of
 from lib.models.cdmpp import ProgramBatch
 from lib.models.discrepancy import central_moment_discrepancy
 from lib.settings import ProgramCollection
-from lib.train.fold import Fold, Sample
+from lib.train.fold import Fold
 from lib.train.loop import FoldTraining
 from lib.train.loss import LATENCY_LOSSES
 
@@ -151,10 +151,6 @@ class AdaptFold(Fold):
         labels = [each[torch.from_numpy(own)] for each, (own, _) in known]
         weights = [weight for _, (_, weight) in known]
         yield AdaptSample(inputs, labels, weights, self.alpha, settings)
-
-    def sample(self, *_: object) -> Sample:
-        """Nothing is sampled: programs have no configurations."""
-        raise NotImplementedError
 
     def validate(
         self, network: nn.Module, settings: ProgramCollection, whole: bool = False

@@ -11,13 +11,13 @@ from torch import nn
 
 from lib.cache.reader import Cache
 from lib.settings import PlusSettings
-from lib.train.fold import Fold, LabelledGraph, Sample
+from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.loss import LOSSES
 from lib.train.split import prepared_sides
 
 
 @dataclass(frozen=True)
-class CopiesFold(Fold):
+class CopiesFold(GraphsFold):
     """Training and validation graphs of one fold, each sorted by name.
 
     Attributes:
@@ -44,7 +44,7 @@ class CopiesFold(Fold):
         settings: PlusSettings,
         generator: np.random.Generator,
     ) -> Sample:
-        """See :meth:`Fold.sample`."""
+        """See :meth:`GraphsFold.sample`."""
         (graph,), (own,) = graphs, chosen
         runtimes = [torch.from_numpy(graph.runtime[own])]
         return Sample(graph.prepared.batch(own), runtimes, LOSSES[settings.loss])

@@ -1,6 +1,7 @@
 """What every input's training has in common: drawing a step's configurations, and validating.
 
-What an input adds, a subclass of :class:`Fold` says in its own module.
+What an input adds, a subclass of :class:`GraphsFold`, or of :class:`Fold` where configurations are
+not drawn, says in its own module.
 """
 
 from __future__ import annotations
@@ -83,76 +84,39 @@ class Sample:
 
 
 class Fold(ABC):
-    """Training and validation graphs of one fold.
+    """What stage 2 trains on and validates on, whatever a step has.
 
     Attributes:
-        train, valid: what :meth:`read` takes, sorted by name: graphs, or their names if they are
-            read from the cache when they are needed.
+        train, valid: graphs, tasks, or their names, sorted by name.
     """
 
     train: Sequence[Any]
     valid: Sequence[Any]
-    metrics = staticmethod(ranking_metrics)  # of (c,) scores and (c,) runtimes
 
     @abstractmethod
     def standardize(self, network: nn.Module) -> None:
         """Fit the network's standardization on the training graphs."""
 
     @abstractmethod
-    def sample(
-        self,
-        graphs: Sequence[LabelledGraph],
-        chosen: Sequence[np.ndarray],
-        settings: GraphSettings,
-        generator: np.random.Generator,
-    ) -> Sample:
-        """A step's graphs under the configurations chosen of each.
-
-        All else that is random comes from ``generator``.
-        """
-
-    def read(self, one: Any) -> LabelledGraph:
-        """A graph of ``train`` or ``valid``."""
-        return one
-
     def steps(self, settings: GraphSettings) -> int:
         """How many :meth:`samples` there are."""
-        return len(self.train)
 
-    def samples(self, settings: GraphSettings, generator: np.random.Generator) -> Iterator[Sample]:
-        """One pass: every training graph once, its configurations drawn anew (TGraph, 2.2.5)."""
-        for group in self.groups(settings, generator):
-            yield from self.take(group, settings, generator)
-
+    @abstractmethod
     def groups(self, settings: GraphSettings, generator: np.random.Generator) -> Sequence[Any]:
-        """What each sample of a pass is made of, in random order.
+        """What each sample of a pass is made of, in random order."""
 
-        Groups of graphs differ in size by one at most, so that none is left with a remainder.
-        """
-        order = generator.permutation(len(self.train))
-        return np.array_split(order, self.steps(settings))
-
+    @abstractmethod
     def take(
         self, group: Any, settings: GraphSettings, generator: np.random.Generator
     ) -> Iterator[Sample]:
         """The one sample of a group; whoever asks for another one has taken the step."""
-        graphs = [self.read(self.train[index]) for index in group]
-        chosen = [_drawn(one, settings.configurations, generator) for one in graphs]
-        sample = self.sample(graphs, chosen, settings, generator)
-        yield sample
-        self.done(graphs, chosen, sample)
 
-    def done(  # noqa: B027 (nothing, unless an input says otherwise)
-        self, graphs: Sequence[LabelledGraph], chosen: Sequence[np.ndarray], sample: Sample
-    ) -> None:
-        """The step was taken."""
+    def samples(self, settings: GraphSettings, generator: np.random.Generator) -> Iterator[Sample]:
+        """One pass over what is trained on."""
+        for group in self.groups(settings, generator):
+            yield from self.take(group, settings, generator)
 
-    def share(self, processes: Processes) -> None:  # noqa: B027
-        """Several processes train: what is kept beside the network is all of theirs."""
-
-    def idle(self) -> None:  # noqa: B027
-        """Another process takes a step on a sample, and this one on none."""
-
+    @abstractmethod
     def validate(
         self, network: nn.Module, settings: GraphSettings, whole: bool = False
     ) -> Mapping[str, dict[str, float]]:
@@ -165,20 +129,16 @@ class Fold(ABC):
             settings: of the collection.
             whole: on all configurations of a graph, not on :func:`validated` ones alone.
         """
-        score, found = INPUTS[settings.input].scores, {}
-        most = None if whole else settings.validation_configurations
-        for graph in map(self.read, self.valid):
-            rows = validated(graph, most)
-            scores = score(network, graph.prepared, settings.inference_configurations, rows)
-            if not np.isfinite(scores).all():
-                return {}
-            found[graph.name] = self.metrics(scores, graph.runtime[rows])
-        return found
 
+    @abstractmethod
     def samples_validation(self, settings: GraphSettings) -> bool:
-        """Whether a graph has more configurations than epochs are validated on."""
-        most = settings.validation_configurations
-        return any(len(self.read(one).runtime) > most for one in self.valid)
+        """Whether epochs are validated on less than there is."""
+
+    def share(self, processes: Processes) -> None:  # noqa: B027
+        """Several processes train: what is kept beside the network is all of theirs."""
+
+    def idle(self) -> None:  # noqa: B027
+        """Another process takes a step on a sample, and this one on none."""
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
         """Before the first step: get ready what training keeps beside the network.
@@ -206,6 +166,80 @@ class Fold(ABC):
     def estimate(self, network: nn.Module, settings: GraphSettings) -> Estimate | None:
         """Memory that a step takes, as far as it is known beforehand and worth telling."""
         return None
+
+
+class GraphsFold(Fold):
+    """Training and validation graphs of one fold, some of whose configurations a step has.
+
+    Attributes:
+        train, valid: what :meth:`read` takes, sorted by name: graphs, or their names if they are
+            read from the cache when they are needed.
+    """
+
+    metrics = staticmethod(ranking_metrics)  # of (c,) scores and (c,) runtimes
+
+    @abstractmethod
+    def sample(
+        self,
+        graphs: Sequence[LabelledGraph],
+        chosen: Sequence[np.ndarray],
+        settings: GraphSettings,
+        generator: np.random.Generator,
+    ) -> Sample:
+        """A step's graphs under the configurations chosen of each.
+
+        All else that is random comes from ``generator``.
+        """
+
+    def read(self, one: Any) -> LabelledGraph:
+        """A graph of ``train`` or ``valid``."""
+        return one
+
+    def steps(self, settings: GraphSettings) -> int:
+        """See :meth:`Fold.steps`."""
+        return len(self.train)
+
+    def groups(self, settings: GraphSettings, generator: np.random.Generator) -> Sequence[Any]:
+        """See :meth:`Fold.groups`: every training graph once.
+
+        Groups of graphs differ in size by one at most, so that none is left with a remainder.
+        """
+        order = generator.permutation(len(self.train))
+        return np.array_split(order, self.steps(settings))
+
+    def take(
+        self, group: Any, settings: GraphSettings, generator: np.random.Generator
+    ) -> Iterator[Sample]:
+        """See :meth:`Fold.take`; configurations are drawn anew (TGraph, 2.2.5)."""
+        graphs = [self.read(self.train[index]) for index in group]
+        chosen = [_drawn(one, settings.configurations, generator) for one in graphs]
+        sample = self.sample(graphs, chosen, settings, generator)
+        yield sample
+        self.done(graphs, chosen, sample)
+
+    def done(
+        self, graphs: Sequence[LabelledGraph], chosen: Sequence[np.ndarray], sample: Sample
+    ) -> None:
+        """The step was taken."""
+
+    def validate(
+        self, network: nn.Module, settings: GraphSettings, whole: bool = False
+    ) -> Mapping[str, dict[str, float]]:
+        """See :meth:`Fold.validate`: on :func:`validated` configurations, or all."""
+        score, found = INPUTS[settings.input].scores, {}
+        most = None if whole else settings.validation_configurations
+        for graph in map(self.read, self.valid):
+            rows = validated(graph, most)
+            scores = score(network, graph.prepared, settings.inference_configurations, rows)
+            if not np.isfinite(scores).all():
+                return {}
+            found[graph.name] = self.metrics(scores, graph.runtime[rows])
+        return found
+
+    def samples_validation(self, settings: GraphSettings) -> bool:
+        """See :meth:`Fold.samples_validation`: on some configurations of a graph."""
+        most = settings.validation_configurations
+        return any(len(self.read(one).runtime) > most for one in self.valid)
 
 
 def validated(graph: LabelledGraph, most: int | None) -> np.ndarray:

@@ -21,7 +21,7 @@ from lib.inputs.kernels import kernel_batch, tile_batch
 from lib.models.tile import TileNetwork
 from lib.ranking.metrics import tile_metrics
 from lib.settings import TileCollection, TileSettings
-from lib.train.fold import Fold, LabelledGraph, Sample
+from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.loss import HINGES
 from lib.train.split import folds_with
 
@@ -30,7 +30,7 @@ ROWS = 1 << 12  # compared at a time
 
 
 @dataclass(frozen=True)
-class KernelsFold(Fold):
+class KernelsFold(GraphsFold):
     """Names of the training and validation kernels of one fold, sorted."""
 
     cache: Cache
@@ -48,7 +48,7 @@ class KernelsFold(Fold):
         )
 
     def read(self, one: str) -> LabelledGraph:
-        """See :meth:`Fold.read`."""
+        """See :meth:`GraphsFold.read`."""
         kernel = self.cache.graph(one)
         return LabelledGraph(one, kernel, kernel.target)
 
@@ -63,7 +63,7 @@ class KernelsFold(Fold):
         settings: TileSettings,
         generator: np.random.Generator,
     ) -> Sample:
-        """See :meth:`Fold.sample`."""
+        """See :meth:`GraphsFold.sample`."""
         pairs = zip(graphs, chosen, strict=True)
         runtimes = [torch.from_numpy(kernel.runtime[own]) for kernel, own in pairs]
         batch = tile_batch([kernel.prepared for kernel in graphs], chosen)

@@ -21,7 +21,7 @@ from lib.models.cdmpp import ProgramBatch
 from lib.ranking.latency import MAPE, MEDIAN
 from lib.ranking.programs import sides_of_fold
 from lib.settings import ProgramCollection, ProgramSettings
-from lib.train.fold import Fold, Sample
+from lib.train.fold import Fold
 from lib.train.loss import LATENCY_LOSSES
 
 
@@ -104,10 +104,6 @@ class ProgramsFold(Fold):
         """See :meth:`Fold.take`."""
         inputs = self.programs.batch(group, self.devices)
         yield LabelledPrograms(inputs, self.labels[torch.from_numpy(group)], settings)
-
-    def sample(self, *_: object) -> Sample:
-        """Nothing is sampled: programs have no configurations."""
-        raise NotImplementedError
 
     def validate(
         self, network: nn.Module, settings: ProgramSettings, whole: bool = False

@@ -13,13 +13,13 @@ from lib.cache.reader import Cache
 from lib.inputs.pruned import step_estimate
 from lib.runs.memory import Estimate
 from lib.settings import LayoutSettings
-from lib.train.fold import Fold, LabelledGraph, Sample
+from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.loss import HINGES
 from lib.train.split import prepared_sides
 
 
 @dataclass(frozen=True)
-class PrunedFold(Fold):
+class PrunedFold(GraphsFold):
     """Training and validation graphs of one fold, each sorted by name."""
 
     train: list[LabelledGraph]
@@ -40,7 +40,7 @@ class PrunedFold(Fold):
         settings: LayoutSettings,
         generator: np.random.Generator,
     ) -> Sample:
-        """See :meth:`Fold.sample`."""
+        """See :meth:`GraphsFold.sample`."""
         (graph,), (own,) = graphs, chosen
         runtimes = [torch.from_numpy(graph.runtime[own])]
         return Sample(graph.prepared.batch(own), runtimes, HINGES[settings.loss_reduction])

@@ -17,7 +17,7 @@ from lib.inputs.segments import Segmented, segmented
 from lib.models.inputs import NUMERIC
 from lib.runs.memory import Estimate
 from lib.settings import PoolingSettings
-from lib.train.fold import Fold, LabelledGraph, Sample
+from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.processes import Processes
 from lib.train.split import sides_of
 from lib.train.steps import STEPS
@@ -25,7 +25,7 @@ from lib.train.steps import STEPS
 KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
 
 
-class SegmentsFold(Fold):
+class SegmentsFold(GraphsFold):
     """Names of the training and validation graphs of one fold, sorted, and a model's steps.
 
     Graphs are read from the cache when they are needed; a few of them stay prepared.
@@ -48,7 +48,7 @@ class SegmentsFold(Fold):
         network.inputs.standardize.fit_chunks(features)
 
     def read(self, one: str) -> LabelledGraph:
-        """See :meth:`Fold.read`."""
+        """See :meth:`GraphsFold.read`."""
         graph = self.graph(one)
         return LabelledGraph(one, graph, graph.graph.runtime)
 
@@ -59,7 +59,7 @@ class SegmentsFold(Fold):
         settings: PoolingSettings,
         generator: np.random.Generator,
     ) -> Sample:
-        """See :meth:`Fold.sample`."""
+        """See :meth:`GraphsFold.sample`."""
         (graph,), (own,) = graphs, chosen
         batch = self.step.batch(graph.prepared, own, generator)
         return Sample(batch, [torch.from_numpy(graph.runtime[own])])
@@ -67,7 +67,7 @@ class SegmentsFold(Fold):
     def done(
         self, graphs: Sequence[LabelledGraph], chosen: Sequence[np.ndarray], sample: Sample
     ) -> None:
-        """See :meth:`Fold.done`."""
+        """See :meth:`GraphsFold.done`."""
         self.step.done(graphs[0].prepared, chosen[0], sample.inputs)
 
     def share(self, processes: Processes) -> None:
