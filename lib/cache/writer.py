@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,22 @@ class CacheWriter:
                 while piece := file.read(COPY_BYTES):
                     self._append(name, piece)
                 self.offsets[name] += file.tell() // size
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """What the block adds is taken back if it raises."""
+        rows, offsets = len(self.rows), dict(self.offsets)
+        sizes = {name: file.tell() for name, file in self.files.items()}
+        checksums = {name: copy(one) for name, one in self.checksums.items()}
+        try:
+            yield
+        except BaseException:
+            del self.rows[rows:]
+            self.offsets, self.checksums = offsets, checksums
+            for name, file in self.files.items():
+                file.seek(sizes[name])
+                file.truncate()
+            raise
 
     def close(self) -> None:
         """Close the arrays; nothing can be added any more."""

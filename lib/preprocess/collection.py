@@ -10,7 +10,7 @@ import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -30,7 +30,10 @@ from lib.preprocess.kinds import ABOUT, FILES, READERS
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
-PARTS = "parts"  # folder in the unfinished cache: what of each raw file the workers write
+PARTS = "parts"  # folder in the unfinished cache: what the workers write
+TASK_BYTES = 1 << 21  # of raw files that a worker takes at a time; a larger one comes alone
+TASK_FILES = 32  # at most, and fewer where workers would otherwise end at different times
+TASKS = 8  # of a worker, at least
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Skipped:
 
 
 Row = dict[str, Any]  # a graph's row of the cache's table
+Result = list[Row] | DataError  # of one file
 
 
 def raw_files(root: DataRoot, folder: Path) -> list[RawFile]:
@@ -152,34 +156,53 @@ def preprocess(
     """
     parts = writer.folder / PARTS
     parts.mkdir()
-    with closing(_process_all(files, kind, settings, parts, jobs, keep_going)) as results:
-        skipped = _gather(writer, files, progress(results), parts)
+    tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
+    with closing(_process_all(tasks, kind, settings, parts, jobs, keep_going)) as results:
+        skipped = [one for one in progress(_gather(writer, tasks, results, parts)) if one]
     parts.rmdir()
     return skipped
 
 
+def _tasks(files: Iterable[RawFile], most: int) -> Iterator[list[RawFile]]:
+    """Some files after one another: handing each small one over would take as long as reading."""
+    task, size = [], 0
+    for file in files:
+        own = 0
+        with suppress(OSError):  # of a file that is gone, its worker tells
+            own = file.path.stat().st_size
+        if task and (size + own > TASK_BYTES or len(task) == most):
+            yield task
+            task, size = [], 0
+        task.append(file)
+        size += own
+    if task:
+        yield task
+
+
 def _gather(
     writer: CacheWriter,
-    files: list[RawFile],
-    results: Iterable[list[Row] | DataError],
+    tasks: list[list[RawFile]],
+    results: Iterable[list[Result]],
     parts: Path,
-) -> list[Skipped]:
-    """Move each file's part of the cache to where it belongs; returns the files that have none."""
-    skipped: list[Skipped] = []
+) -> Iterator[Skipped | None]:
+    """Move each task's part of the cache to where it belongs; yields whether a file has none."""
     seen = {row["graph"] for row in writer.rows}
-    for index, (file, rows) in enumerate(zip(files, results, strict=True)):
-        if isinstance(rows, DataError):
-            skipped.append(Skipped(file, rows))
-        else:
-            check_new(file, rows, seen)
-            writer.extend(parts, rows, _prefix(index))
+    for index, (task, found) in enumerate(zip(tasks, results, strict=True)):
+        rows = []
+        for file, result in zip(task, found, strict=True):
+            if isinstance(result, DataError):
+                yield Skipped(file, result)
+            else:
+                check_new(file, result, seen)
+                rows += result
+                yield None
+        writer.extend(parts, rows, _prefix(index))
         for name in writer.arrays:
-            (parts / f"{_prefix(index)}{name}.bin").unlink(missing_ok=True)
-    return skipped
+            (parts / f"{_prefix(index)}{name}.bin").unlink()
 
 
 def _prefix(index: int) -> str:
-    """What the names of a raw file's part of the cache begin with."""
+    """What the names of a task's part of the cache begin with."""
     return f"{index}-"
 
 
@@ -192,14 +215,14 @@ def check_new(file: RawFile, rows: Iterable[Row], seen: set[str]) -> None:
 
 
 def _process_all(
-    files: list[RawFile],
+    tasks: Iterable[list[RawFile]],
     kind: str,
     settings: dict[str, Any],
     parts: Path,
     jobs: int,
     keep_going: bool,
-) -> Generator[list[Row] | DataError]:
-    """Yield each file's rows, in order; its arrays are then in numbered files of ``parts``.
+) -> Generator[list[Result]]:
+    """Yield each task's results, in order; its arrays are then in numbered files of ``parts``.
 
     A worker writes them there and hands back the rows only, so that no array is pickled. (In one
     folder: deleting one takes some file systems milliseconds.) Once this is closed, no worker
@@ -211,13 +234,13 @@ def _process_all(
     work = delayed(_process)
     # What joblib says when an error leaves tasks that nobody waits for any more.
     warnings.filterwarnings("ignore", r"\d+ tasks (which were still|have been succ)", UserWarning)
-    tasks = (
-        work(file, kind, settings, parts / _prefix(index), keep_going)
-        for index, file in enumerate(files)
+    calls = (
+        work(task, kind, settings, parts / _prefix(index), keep_going)
+        for index, task in enumerate(tasks)
     )
     try:
         with _uninterrupted_children():
-            results = parallel(tasks)
+            results = parallel(calls)
         yield from results
     except BrokenProcessPool:
         raise UserError(
@@ -229,7 +252,7 @@ def _process_all(
 def _uninterrupted_children() -> Iterator[None]:
     """Processes that are started in the block are never interrupted, and this one after it.
 
-    On Ctrl-C the terminal tells every process, and each worker would print a traceback.
+    On Ctrl-C the terminal tells every process: each worker would print a traceback.
     """
     resource_tracker.ensure_running()  # whose start would lift the block
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -240,14 +263,23 @@ def _uninterrupted_children() -> Iterator[None]:
 
 
 def _process(
-    file: RawFile, kind: str, settings: dict[str, Any], part: Path, keep_going: bool
-) -> list[Row] | DataError:
+    task: list[RawFile], kind: str, settings: dict[str, Any], part: Path, keep_going: bool
+) -> list[Result]:
+    """Write the part of the cache that is some files'."""
+    with CacheWriter(part.parent, kind, part.name) as writer:
+        return [_process_file(writer, file, kind, settings, keep_going) for file in task]
+
+
+def _process_file(
+    writer: CacheWriter, file: RawFile, kind: str, settings: dict[str, Any], keep_going: bool
+) -> Result:
+    first = len(writer.rows)
     try:
-        with CacheWriter(part.parent, kind, part.name) as writer:
+        with writer.whole():
             for graph, before in READERS[kind](file.path, file.split, settings):
                 writer.add(graph, {"source": file.path.name, **before})
-        sources = FILES[kind](file.path) if kind in FILES else [file.path]
-        fingerprint = fingerprint_files(sources, file.path.parent)
+            sources = FILES[kind](file.path) if kind in FILES else [file.path]
+            fingerprint = fingerprint_files(sources, file.path.parent)
     except MemoryError:
         raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
     except UnreadableError:
@@ -256,7 +288,7 @@ def _process(
         if not keep_going:
             raise
         return error
-    return [{**row, "fingerprint": fingerprint} for row in writer.rows]
+    return [{**row, "fingerprint": fingerprint} for row in writer.rows[first:]]
 
 
 def _manifest(rows: list[Row], skipped: list[Skipped], settings: dict[str, Any]) -> dict[str, Any]:

@@ -90,20 +90,28 @@ class ProgramsFold(Fold):
 
     def steps(self, settings: ProgramSettings) -> int:
         """See :meth:`Fold.steps`."""
-        return sum(1 for _ in batches_of(self.programs.counts, settings.batch))
+        return sum(1 for _ in batches_of(self._alike(), settings.batch))
 
     def groups(self, settings: ProgramSettings, generator: np.random.Generator) -> list[np.ndarray]:
-        """See :meth:`Fold.groups`: batches of one number of leaves."""
+        """See :meth:`Fold.groups`: batches of one number of leaves and one set of devices."""
         order = generator.permutation(len(self.programs))
-        batches = list(batches_of(self.programs.counts[order], settings.batch))
+        batches = list(batches_of(self._alike()[order], settings.batch))
         return [order[batches[number]] for number in generator.permutation(len(batches))]
+
+    def _alike(self) -> np.ndarray:
+        """(n,) a number for each number of leaves and each set of devices."""
+        known = np.isfinite(self.programs.seconds)
+        _, sets = np.unique(known, axis=0, return_inverse=True)
+        return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
 
     def take(
         self, group: np.ndarray, settings: ProgramSettings, generator: np.random.Generator
     ) -> Iterator[LabelledPrograms]:
         """See :meth:`Fold.take`."""
-        inputs = self.programs.batch(group, self.devices)
-        yield LabelledPrograms(inputs, self.labels[torch.from_numpy(group)], settings)
+        known = np.isfinite(self.programs.seconds[group]).any(0)
+        inputs = self.programs.batch(group, self.devices[known])
+        labels = self.labels[torch.from_numpy(group)][:, known]
+        yield LabelledPrograms(inputs, labels, settings)
 
     def validate(
         self, network: nn.Module, settings: ProgramSettings, whole: bool = False

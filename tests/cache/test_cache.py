@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lib.cache.format import FORMS, TABLE
 from lib.cache.graph import CachedGraph
@@ -255,3 +260,23 @@ def test_graphs_of_several_writers(tmp_path):
         writer.finish({"fingerprint": "f" * 64, "settings": {}})
     for path in whole.folder.iterdir():
         assert path.read_bytes() == (tmp_path / "joined" / path.name).read_bytes(), path.name
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=5))
+def test_what_fails_is_taken_back(good):
+    """Graphs that are added before an error leave nothing, whether others follow or not."""
+    graphs = mixed_graphs()[: len(good)]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        kept = [graph for graph, one in zip(graphs, good, strict=True) if one]
+        wanted = write(folder / "wanted", [*kept, graphs[0]])
+        (folder / "found").mkdir()
+        writer = CacheWriter(folder / "found")
+        for graph, one in zip(graphs, good, strict=True):
+            with suppress(ZeroDivisionError), writer.whole():
+                writer.add(graph, {"source_nodes": len(graph.node_opcode)})
+                assert one or 1 / 0
+        writer.add(graphs[0], {"source_nodes": len(graphs[0].node_opcode)})
+        writer.finish({"fingerprint": "f" * 64, "settings": {}})
+        for path in wanted.folder.iterdir():
+            assert path.read_bytes() == (folder / "found" / path.name).read_bytes(), path.name

@@ -192,3 +192,25 @@ def test_a_slice_that_is_being_written_stays(layouts, tmp_path):
     write_all(cache, layouts)
     together(cache, layouts)
     assert not folder_of_slices(cache).exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("bad", [{0}, {3, 4}, {39}])
+def test_bad_ones_among_small_files_leave_nothing_behind(tmp_path, bad, jobs):
+    """Small files share a task of a worker, and good ones are not told from others."""
+    files = [RawFile(tmp_path / "train" / f"k{n:02}.npz", "train") for n in range(40)]
+    files[0].path.parent.mkdir()
+    for number, file in enumerate(files):
+        write_layout(file.path, layout_graph(file.path.stem, number, 10))
+    good = [file for number, file in enumerate(files) if number not in bad]
+    write_cache(tmp_path / "wanted", good, SETTINGS)
+    for number in bad:
+        cut = files[number].path.read_bytes()
+        files[number].path.write_bytes(cut[: len(cut) // 2])
+    how = {"jobs": jobs, "keep_going": True}
+    _, skipped = write_cache(tmp_path / "found", files, SETTINGS, **how)
+    assert [one.file for one in skipped] == [files[number] for number in sorted(bad)]
+    wanted, found = content(tmp_path / "wanted"), content(tmp_path / "found")
+    assert {k: v for k, v in found.items() if k.endswith(("bin", "parquet"))} == {
+        k: v for k, v in wanted.items() if k.endswith(("bin", "parquet"))
+    }

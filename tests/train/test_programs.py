@@ -35,25 +35,45 @@ def trained(cache, settings, folder, epochs: int | None = None) -> FoldTraining:
     return training
 
 
+def latencies(labels) -> torch.Tensor:
+    """The labels that are there, in order."""
+    flat = torch.cat([one.flatten() for one in labels])
+    return flat[torch.isfinite(flat)]
+
+
 def test_a_pass_has_every_program_once_in_batches_of_one_number_of_leaves(cache):
     data = load_fold(cache, 0, SETTINGS)
     new_network(lambda: network_for(SETTINGS), data, 0, 0)
     samples = list(data.samples(SETTINGS, np.random.default_rng(0)))
     assert len(samples) == data.steps(SETTINGS)
     assert sum(len(one.labels) for one in samples) == len(data.programs)
-    labels = torch.cat([one.labels for one in samples])[:, 0]
-    expected = data.labels[:, 0]
-    torch.testing.assert_close(labels.sort().values, expected.sort().values, equal_nan=True)
+    found, expected = latencies(one.labels for one in samples), latencies([data.labels])
+    torch.testing.assert_close(found.sort().values, expected.sort().values)
+
+
+def test_a_batch_reads_the_devices_that_its_programs_were_measured_on(cache):
+    data = load_fold(cache, 0, SETTINGS)
+    data.programs.seconds[::3, 0] = np.nan
+    data.programs.seconds[1::3, 1:] = np.nan
+    new_network(lambda: network_for(SETTINGS), data, 0, 0)
+    widths = set()
+    for one in data.samples(SETTINGS, np.random.default_rng(0)):
+        assert torch.isfinite(one.labels).any(0).all()
+        known = one.inputs.devices.tolist()
+        assert len(known) == one.labels.shape[1]
+        assert all(device in data.devices.tolist() for device in known)
+        widths.add(len(known))
+    assert widths >= {1, len(data.devices)}
 
 
 def test_passes_are_in_other_orders(cache):
     data = load_fold(cache, 0, SETTINGS)
     new_network(lambda: network_for(SETTINGS), data, 0, 0)
     one, other, same = (
-        torch.cat([s.labels for s in data.samples(SETTINGS, np.random.default_rng(seed))])
+        latencies(s.labels for s in data.samples(SETTINGS, np.random.default_rng(seed)))
         for seed in (0, 1, 0)
     )
-    assert torch.equal(one.nan_to_num(), same.nan_to_num()) and not torch.equal(one, other)
+    assert torch.equal(one, same) and not torch.equal(one, other)
 
 
 @BOTH

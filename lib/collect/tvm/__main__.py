@@ -15,8 +15,10 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from lib.collect.processor import processor
 from lib.collect.tvm import plan, raw
 from lib.collect.tvm.networks import TEST, all_networks, chosen
+from lib.collect.tvm.slow import slow_jobs
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
@@ -40,6 +42,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--core", type=int, default=1, help="the core to compile and to time on")
     parser.add_argument(
         "--realtime", action="store_true", help="time at real-time priority (needs privileges)"
+    )
+    parser.add_argument(
+        "--repeat-slow",
+        action="store_true",
+        help="time jobs again during which the machine was slow; the better times are kept",
     )
     parser.add_argument("--list", action="store_true", help="name the networks and stop")
     return parser.parse_args()
@@ -68,13 +75,15 @@ def main() -> None:
         kept = {task for name in TEST for task in calls[name]}
         search = plan.searched(args.output, plan.tasks_of(args.output), kept)
     tasks = sorted(set(tasks) - set(search))
-    print(f"collect: {len(tasks)} tasks of {len(names)} networks")
+    slow = slow_jobs(args.output, phases, processor()) if args.repeat_slow else set()
+    again = f", {len(slow)} slow jobs once more" if args.repeat_slow else ""
+    print(f"collect: {len(tasks)} tasks of {len(names)} networks{again}", flush=True)
     for jobs in tqdm(
         list(plan.chunks(phases, range(args.first_round, args.rounds), tasks, search)),
         unit="process",
         disable=None,
     ):
-        measure(args, jobs)
+        measure(args, jobs, slow)
     print(summary(args.output))
 
 
@@ -100,9 +109,9 @@ def extract(args: argparse.Namespace) -> None:
         raise UserError(f"the networks could not be read: {reason}")
 
 
-def measure(args: argparse.Namespace, jobs: list[plan.Job]) -> None:
+def measure(args: argparse.Namespace, jobs: list[plan.Job], slow: set[plan.Job]) -> None:
     """Have jobs done by one process; one that brings it down is given up, the rest goes on."""
-    while todo := plan.to_do(args.output, jobs):
+    while todo := plan.to_do(args.output, jobs, slow):
         threads = 2 if todo[0][0] == "threads" else 1
         other = min(set(range(os.cpu_count() or 1)) - {args.core}, default=args.core)
         cores = f"{args.core},{other}" if threads == 2 else str(args.core)
@@ -123,7 +132,9 @@ def measure(args: argparse.Namespace, jobs: list[plan.Job]) -> None:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
         if not started:
             raise UserError(f"measuring does not start: {reason}")
-        phase, turn, task = started[-1].split()
+        for line in started:
+            phase, turn, task = line.split()
+            slow.discard((phase, int(turn), task))
         given_up = raw.failed(args.output, phase, int(turn), task)
         write_json(given_up, {"error": f"exit code {done.returncode}: {reason}"})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,12 @@ import numpy as np
 
 from lib.collect.tvm import raw
 from lib.collect.tvm.merge import DISAGREEMENT
+from lib.collect.tvm.slow import finished, is_slow, usual_reference
 from lib.tensorir.records import DISAGREE, SLOW
 from lib.tensorir.tree import COLUMNS, positions
 
 LONG = 2e-2  # seconds: from here on a first run is as good as any
 OUTPUTS = 1e-4  # two programs of a task agree if their outputs' fingerprints do, to that part
-SLOWNESS = 0.15  # of the reference program at its best moment, above which a latency is flagged
 
 
 @dataclass
@@ -69,18 +68,10 @@ def same_outputs(measured: raw.Measured) -> np.ndarray:
     return (np.abs(check - middle) <= OUTPUTS * np.abs(middle[0]) + 1e-30).all((0, 2))
 
 
-def finished(work: Path, *phases: str) -> Iterator[raw.Measured]:
-    """The raw files of some phases that have programs, in the order of tasks and rounds."""
-    paths = (path for phase in phases for path in (work / "raw" / phase).glob("[0-9][0-9]/*.npz"))
-    for path in sorted(paths, key=lambda p: (p.stem, p.parts[-3:])):
-        if not path.name.startswith(".") and len((found := raw.read(path)).hash):
-            yield found
-
-
 def gather(work: Path, tasks: dict[str, int]) -> Gathered:
     """All rows, of the programs that were joined with their features and compute the same."""
     found = Gathered(tasks)
-    usual = _usual_reference(work)
+    usual = usual_reference(work)
     for one in finished(work, "main", "search"):
         _add(found, work, one, usual)
     for one in finished(work, "plain"):
@@ -89,15 +80,6 @@ def gather(work: Path, tasks: dict[str, int]) -> Gathered:
             device = found.device(one.about, *instructions)
             found.unscheduled.append((tasks[one.about["task"]], device, float(seconds[k, 0])))
     return found
-
-
-def _usual_reference(work: Path) -> dict[str, float]:
-    """Processor -> what the reference program takes at its best moment of a job, in the middle."""
-    best: dict[str, list[float]] = {}
-    for one in finished(work, "main", "search"):
-        reference = float(np.nanmin(one.arrays["reference"]))
-        best.setdefault(one.about["processor"], []).append(reference)
-    return {name: float(np.median(values)) for name, values in best.items()}
 
 
 def _add(found: Gathered, work: Path, one: raw.Measured, usual: dict[str, float]) -> None:
@@ -118,7 +100,6 @@ def _add(found: Gathered, work: Path, one: raw.Measured, usual: dict[str, float]
         sizes = len(tables[k]), tree.nodes
         found.programs.append((found.tasks[task], str(one.hash[k]), turn, *sizes))
     found.dates.append(one.about["measured_at"])
-    slow = float(np.nanmin(one.arrays["reference"])) / usual[one.about["processor"]] - 1 > SLOWNESS
     repeated = [_repeated(work, p, one) for p in raw.REPEATING if raw.REPEATING[p] == phase]
     second: dict[str, np.ndarray] = {}
     for other in filter(None, repeated):
@@ -126,8 +107,8 @@ def _add(found: Gathered, work: Path, one: raw.Measured, usual: dict[str, float]
             devices = [instructions for instructions, _ in other.about["devices"]]
             second |= zip(devices, seconds_of(other), strict=True)
         else:  # another processor, or more threads: devices of their own
-            _latencies(found, other, kept, first, {}, 0)
-    _latencies(found, one, kept, first, second, SLOW * slow)
+            _latencies(found, other, kept, first, {}, SLOW * is_slow(other, usual))
+    _latencies(found, one, kept, first, second, SLOW * is_slow(one, usual))
 
 
 def _clock(measured: raw.Measured) -> tuple[str, int]:

@@ -90,14 +90,16 @@ def chunks(
         yield from ([("plain", 0, task) for task in group] for group in groups)
     if "threads" in phases:
         for group in groups:
-            yield [("threads", 0, task) for task in group if int(task, 16) % THREADED == 0]
+            yield [
+                ("threads", rounds.start, task) for task in group if int(task, 16) % THREADED == 0
+            ]
 
 
-def to_do(work: Path, jobs: Sequence[Job]) -> list[Job]:
-    """The jobs that have no result yet, and that nothing stands in the way of."""
+def to_do(work: Path, jobs: Sequence[Job], once_more: Collection[Job] = ()) -> list[Job]:
+    """The jobs without a result, or wanted ``once_more``, that nothing stands in the way of."""
     found = []
     for phase, turn, task in jobs:
-        done = raw.path(work, phase, turn, task).exists()
+        done = (phase, turn, task) not in once_more and raw.path(work, phase, turn, task).exists()
         given_up = raw.failed(work, phase, turn, task).exists()
         first = raw.REPEATING.get(phase)
         missing = first is not None and not raw.path(work, first, turn, task).exists()

@@ -23,6 +23,7 @@ from lib.tensorir.tree import COLUMNS, Forest, fault
 
 PHASES = ("main", "again", "threads", "search", "plain")
 ABOUT = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
+TIMED = ("seconds", "check", "reference")  # what a clock says; the rest of a file are programs
 REPEATING = {"again": "main", "threads": "main"}  # phase -> whose programs it times
 
 
@@ -77,6 +78,11 @@ class Measured:
     def traces(self) -> list[str]:
         """The decisions of each schedule, JSON."""
         return json.loads(zlib.decompress(self.arrays["traces"].tobytes()))
+
+    @property
+    def best_reference(self) -> float:
+        """Seconds of the reference program at its best moment of the job."""
+        return float(np.nanmin(self.arrays["reference"]))
 
     def forest(self) -> Forest:
         """The trees of the programs."""

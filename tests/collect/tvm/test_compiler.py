@@ -208,6 +208,32 @@ def test_two_threads_time_what_one_has_timed(work):
     assert found.hash.tolist() == raw.read(raw.path(root, "main", 0, task)).hash.tolist()
 
 
+@pytest.mark.parametrize("phase", ["main", "plain"])
+@pytest.mark.parametrize("better", [False, True])
+def test_a_job_done_once_more_has_the_same_programs_and_the_better_times(work, phase, better):
+    root, task = work
+    place = raw.path(root, phase, 0, task)
+    before = raw.read(place)
+    scale = 1e3 if better else 1e-6  # of what is said to have been the machine's speed then
+    old = {name: a * scale if name in raw.TIMED else a for name, a in before.arrays.items()}
+    raw.write(place, {"hash": before.hash, **old}, before.about)
+    settings = argparse.Namespace(
+        work=root, devices="sse2,avx2", core=0, realtime=False, threads=1, programs=3
+    )
+    bench = measure.Bench(settings)
+    pending = [bench.prepare(phase, 0, task)]
+    while pending:
+        pending = bench.visit(pending)
+    after = raw.read(place)
+    raw.write(place, {"hash": before.hash, **before.arrays}, before.about)
+    assert (after.best_reference < old["reference"].min()) == better
+    assert after.hash.tolist() == before.hash.tolist() and after.traces == before.traces
+    for name in before.arrays.keys() - set(raw.TIMED):
+        np.testing.assert_array_equal(after.arrays[name], before.arrays[name])
+    if better:
+        np.testing.assert_allclose(after.arrays["check"], before.arrays["check"], rtol=1e-4)
+
+
 def test_a_job_that_cannot_be_done_says_so_and_the_next_goes_on(work, monkeypatch, capsys):
     root, task = work
     broken = {**read_json(root / "tasks" / f"{task}.json"), "module": "{}"}

@@ -1,0 +1,44 @@
+"""Jobs during which the machine was slow, as the reference program beside them tells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lib.collect.tvm import raw
+
+SLOWNESS = 0.15  # of the reference program at its best moment, above which a latency is flagged
+
+
+def finished(work: Path, *phases: str) -> Iterator[raw.Measured]:
+    """The raw files of some phases that have programs, in the order of tasks and rounds."""
+    paths = (path for phase in phases for path in (work / "raw" / phase).glob("[0-9][0-9]/*.npz"))
+    for path in sorted(paths, key=lambda p: (p.stem, p.parts[-3:])):
+        if not path.name.startswith(".") and len((found := raw.read(path)).hash):
+            yield found
+
+
+def usual_reference(work: Path) -> dict[str, float]:
+    """Processor -> what the reference program takes at its best moment of a job, in the middle."""
+    best: dict[str, list[float]] = {}
+    for one in finished(work, "main", "search"):
+        best.setdefault(one.about["processor"], []).append(one.best_reference)
+    return {name: float(np.median(values)) for name, values in best.items()}
+
+
+def is_slow(one: raw.Measured, usual: dict[str, float]) -> bool:
+    """Whether the machine was slow at every moment of a job. Two threads have a clock alike."""
+    own = usual.get(one.about["processor"], one.best_reference)
+    return one.best_reference / own - 1 > SLOWNESS
+
+
+def slow_jobs(work: Path, phases: Sequence[str], processor: str) -> set[tuple[str, int, str]]:
+    """(phase, round, task) of the jobs that were slow on a processor."""
+    usual = usual_reference(work)
+    return {
+        (one.about["phase"], one.about["round"], one.about["task"])
+        for one in finished(work, *phases)
+        if one.about["processor"] == processor and is_slow(one, usual)
+    }
