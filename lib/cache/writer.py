@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -80,13 +79,14 @@ class CacheWriter:
         """What the block adds is taken back if it raises."""
         rows, offsets = len(self.rows), dict(self.offsets)
         sizes = {name: file.tell() for name, file in self.files.items()}
-        checksums = {name: copy(one) for name, one in self.checksums.items()}
+        checksums = {name: one.value for name, one in self.checksums.items()}
         try:
             yield
         except BaseException:
             del self.rows[rows:]
-            self.offsets, self.checksums = offsets, checksums
+            self.offsets = offsets
             for name, file in self.files.items():
+                self.checksums[name].value = checksums[name]
                 file.seek(sizes[name])
                 file.truncate()
             raise

@@ -32,7 +32,7 @@ from lib.tpugraphs.roots import SPLITS, DataRoot
 
 PARTS = "parts"  # folder in the unfinished cache: what the workers write
 TASK_BYTES = 1 << 21  # of raw files that a worker takes at a time; a larger one comes alone
-TASK_FILES = 32  # at most, and fewer where workers would otherwise end at different times
+TASK_FILES = 128  # at most, and fewer where workers would otherwise end at different times
 TASKS = 8  # of a worker, at least
 
 
@@ -230,7 +230,7 @@ def _process_all(
     """
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: at least 1")
-    parallel = Parallel(n_jobs=jobs, return_as="generator", pre_dispatch="2*n_jobs")
+    parallel = Parallel(jobs, return_as="generator", pre_dispatch="2*n_jobs", batch_size=1)
     work = delayed(_process)
     # What joblib says when an error leaves tasks that nobody waits for any more.
     warnings.filterwarnings("ignore", r"\d+ tasks (which were still|have been succ)", UserWarning)

@@ -40,7 +40,7 @@ SMALL, HUGE = "tile-xla", "layout-xla-default"  # collections
 SPLIT = "train"
 DISTINCT = 2  # huge files
 AIM = 1.7  # how many times as fast two workers are to be
-LOOK = 0.05  # seconds between looks at memory
+LOOK = 0.5  # seconds between looks at memory, of which the kernel keeps the most
 
 
 @dataclass(frozen=True)
