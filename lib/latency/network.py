@@ -15,11 +15,9 @@ import numpy as np
 
 from lib.files.errors import DataError
 from lib.files.schema import expect
+from lib.inputs.described import ARRAYS, described_programs
 from lib.inputs.programs import Programs
 from lib.latency.replay import Node, topological
-from lib.tensorir.features import WIDTH
-from lib.tensorir.nests import nests
-from lib.tensorir.tree import COLUMNS, Forest, fault, positions
 
 EXPECTED = "a network as lib.collect.tvm.whole writes it"
 ABOUT = {
@@ -28,7 +26,6 @@ ABOUT = {
     "calls": [{"task": int, "after": [int]}],
     "tasks": [{"task": str, "operators": str}],
 }
-ARRAYS = (*COLUMNS, "hash", "owner", "joined", "leaves", "nodes", "features")
 MOST_BYTES = 1 << 31  # of all arrays together
 
 
@@ -70,24 +67,13 @@ def read_network(path: Path) -> Network:
     expect(about, ABOUT, path, advice=EXPECTED)
     calls = tuple((one["task"], tuple(one["after"])) for one in about["calls"])
     _check_calls(path, calls, len(about["tasks"]))
-    forest, features = _check_programs(path, arrays)
     owner, joined = arrays["owner"], arrays["joined"].astype(bool)
-    tasks = np.arange(len(about["tasks"]))
-    if owner.shape != joined.shape or (np.diff(owner) < 0).any():
+    whole = owner.ndim == 1 and owner.dtype.kind in "iu" and owner.shape == joined.shape
+    if not whole or (np.diff(owner) < 0).any():
         raise DataError(path, "owner", "another order", "a task for each program, ascending")
-    if not np.array_equal(np.unique(owner[joined]), tasks):
+    if not np.array_equal(np.unique(owner[joined]), np.arange(len(about["tasks"]))):
         raise DataError(path, "owner", "a task without a program", "programs of every task")
-    first = np.concatenate([[0], np.cumsum(np.bincount(owner[joined], minlength=len(tasks)))])
-    kept = np.repeat(joined, arrays["leaves"])
-    programs = Programs(
-        features=features.astype(np.float16)[kept],
-        position=positions(forest).astype(np.int64)[kept],
-        loops=nests(forest)[kept],
-        starts=np.concatenate([[0], np.cumsum(arrays["leaves"][joined])]).astype(np.int64),
-        seconds=np.full((int(joined.sum()), 0), np.nan),
-        tasks=tuple(one["task"] for one in about["tasks"]),
-        first=first.astype(np.int64),
-    )
+    programs = described_programs(path, arrays, [one["task"] for one in about["tasks"]], owner)
     operators = tuple(one["operators"] for one in about["tasks"])
     schedules = arrays["hash"][joined]
     return Network(
@@ -101,7 +87,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], Any]:
             sizes = {one.filename: one.file_size for one in file.zip.infolist()}
             if sum(sizes.values()) > MOST_BYTES:
                 raise DataError(path, "npz", f"{sum(sizes.values())} bytes", f"up to {MOST_BYTES}")
-            arrays = {name: file[name] for name in (*ARRAYS, "about")}
+            arrays = {name: file[name] for name in (*ARRAYS, "owner", "about")}
         return arrays, json.loads(arrays.pop("about").item())
     except DataError:
         raise
@@ -119,28 +105,3 @@ def _check_calls(path: Path, calls: tuple[tuple[int, tuple[int, ...]], ...], tas
         topological([Node(0.0, after) for _, after in calls])
     except ValueError as error:
         raise DataError(path, "calls", error, "a graph without circles") from None
-
-
-def _check_programs(path: Path, arrays: dict[str, np.ndarray]) -> tuple[Forest, np.ndarray]:
-    """Trees are trees, and features are as many as the counts say, and numbers."""
-    count = len(arrays["hash"]) if arrays["hash"].ndim == 1 else 0
-    for name, table in (("leaves", "features"), ("nodes", "depth")):
-        found, rows = arrays[name], len(np.atleast_1d(arrays[table]))
-        whole = found.shape == (count,) and found.dtype.kind in "iu"
-        if not count or not whole or (found < 1).any() or found.sum() != rows:
-            raise DataError(path, name, "other numbers", f"{count} counts that add up to {rows}")
-    features = arrays["features"]
-    largest = np.finfo(np.float16).max
-    if features.shape[1:] != (WIDTH,) or not (np.abs(features) <= largest).all():
-        raise DataError(path, "features", "no numbers", f"{WIDTH} numbers a leaf")
-    if any(arrays[name].dtype.kind not in "iu" for name in (*COLUMNS, "owner")):
-        raise DataError(path, "depth", "no whole numbers", EXPECTED)
-    starts = np.cumsum(arrays["nodes"]) - arrays["nodes"]
-    columns = (arrays[name].astype(dtype) for name, dtype in COLUMNS.items())
-    forest = Forest(*columns, starts.astype(np.int64))
-    if wrong := fault(forest):
-        raise DataError(path, *wrong, "trees of loops in pre-order")
-    counts = np.bincount(forest.tree_of_node[forest.leaves], minlength=len(forest))
-    if not np.array_equal(counts, arrays["leaves"]):
-        raise DataError(path, "leaves", "other numbers", "those of the trees")
-    return forest, features

@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--case", type=int, help="run this one, and show all of it")
     parser.add_argument("--only", choices=TARGETS, nargs="+", default=(), help="what to damage")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
+    parser.add_argument("--world", type=Path, help="make the undamaged tree there, or use it")
     parser.add_argument("--keep", type=Path, help="with --case: put the damaged tree there")
     args = parser.parse_args()
     if os.environ.get("PYTHONHASHSEED") != runner.ENVIRONMENT["PYTHONHASHSEED"]:
@@ -39,7 +40,7 @@ def main() -> int:
 
     runner.prepare()
     with tempfile.TemporaryDirectory(prefix="attack-") as name:
-        attacked = build(Path(name))
+        attacked = build(args.world or Path(name))
         if args.case is None:
             return run_all(attacked, args, Path(name))
         return show(attacked, args, Path(name))

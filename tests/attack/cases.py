@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -65,26 +66,36 @@ class Report:
 def build(folder: Path) -> Attacked:
     """Make the undamaged tree in a folder, and note what its commands make of it.
 
+    What is there already is used.
+
     Raises:
         RuntimeError: if a command does not succeed on undamaged files.
     """
-    tree = folder / "undamaged"
-    tree.mkdir(parents=True)
-    world.build(tree)
-    found = snapshot(tree)
+    tree, noted = folder / "undamaged", folder / "noted.json"
+    if not noted.exists():
+        tree.mkdir(parents=True)
+        world.build(tree)
+        noted.write_text(json.dumps(_note(tree, folder / "try")))
+    known, results = json.loads(noted.read_text())
+    files = sorted(name for name, what in snapshot(tree).items() if what != FOLDER)
+    made = {name: Result(*parts) for name, parts in results.items()}
+    return Attacked(tree, files, all_commands(), known, made)
+
+
+def _note(tree: Path, copy: Path) -> tuple[dict[str, list[str]], dict[str, list]]:
+    """The flags that each command knows, and what it makes of a copy of the tree and says."""
     known, results = {}, {}
     for name, command in all_commands().items():
-        shutil.copytree(tree, folder / "try")
-        said = world.succeed(command, folder / "try").stdout if command.says else None
+        shutil.copytree(tree, copy)
+        said = world.succeed(command, copy).stdout if command.says else None
         if not command.says and command.products:
-            world.succeed(command, folder / "try")
-        made = {n: w for n, w in snapshot(folder / "try").items() if matches(n, command.products)}
-        results[name] = Result(made, said)
-        shutil.rmtree(folder / "try")
+            world.succeed(command, copy)
+        made = {n: w for n, w in snapshot(copy).items() if matches(n, command.products)}
+        results[name] = [made, said]
+        shutil.rmtree(copy)
         help = runner.run((*command.words, "--help"), tree).stdout
         known[name] = sorted(set(re.findall(r"--[a-z][a-z-]+", help)))
-    files = sorted(name for name, what in found.items() if what != FOLDER)
-    return Attacked(tree, files, all_commands(), known, results)
+    return known, results
 
 
 def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree: Path) -> Report:

@@ -22,9 +22,15 @@ ANY = Result({}, None)
 COMMAND = Command("it", ("x.py",), {}, writes=("out/*",))
 
 
-def attack(*flags: object) -> subprocess.CompletedProcess:
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """The folder of the undamaged tree, which the first attack makes."""
+    return tmp_path_factory.mktemp("attack") / "world"
+
+
+def attack(world, *flags: object) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-m", "tests.attack", *map(str, flags)],
+        [sys.executable, "-m", "tests.attack", "--world", world, *map(str, flags)],
         cwd=REPOSITORY,
         env=environment(),
         capture_output=True,
@@ -33,8 +39,8 @@ def attack(*flags: object) -> subprocess.CompletedProcess:
     )
 
 
-def test_hostile_files_and_flags_end_in_one_line_at_worst():
-    done = attack("--count", COUNT, "--seed", 0, "--jobs", 2)
+def test_hostile_files_and_flags_end_in_one_line_at_worst(world):
+    done = attack(world, "--count", COUNT, "--seed", 0, "--jobs", 2)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     rows = {row.split()[0]: row.split()[1:] for row in done.stdout.splitlines()}
@@ -45,8 +51,8 @@ def test_hostile_files_and_flags_end_in_one_line_at_worst():
     assert all(sum(map(int, rows[kind])) > 5 for kind in TARGETS)
 
 
-def test_a_case_is_run_again():
-    done = attack("--case", 7, "--seed", 3, "--only", "cache")
+def test_a_case_is_run_again(world):
+    done = attack(world, "--case", 7, "--seed", 3, "--only", "cache")
     assert done.stderr == ""
     line = done.stdout.splitlines()[0]
     assert line.endswith("; python -m tests.attack --seed 3 --case 7 --only cache")

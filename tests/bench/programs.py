@@ -1,12 +1,14 @@
 """How well latencies of unseen tensor programs are predicted, by the models and by rivals.
 
     .venv/bin/python -m tests.bench.programs [--data ROOT] [--seeds 3] [--variants NAME ...]
+    .venv/bin/python -m tests.bench.programs --curves
     .venv/bin/python -m tests.bench.programs --speed
 
 Every variant learns from the same programs, is given the same ones for validation, and predicts the
 same test: with ``networks``, six whole networks with all their tasks; with ``random``, a tenth of
 the other programs. One training, no blend of folds. Another seed deals other folds, and draws other
 weights. CDMPP+ fits a factor on validation programs; what that alone brings, two variants tell.
+With ``--curves`` it learns from shares of the training programs, and of their networks.
 
 What was measured is kept in ``programs.parquet`` beside this file, a line a (variant, split, seed,
 task) and one for all pairs of a run (task ``all``); what is there is not run again. Move it away
@@ -19,15 +21,17 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import torch
+from tqdm import tqdm
 
 from lib.cache.reader import Cache
+from lib.cache.task import networks_of
 from lib.files.artifacts import atomic_file
 from lib.files.terminal import table
 from lib.inputs.kinds import network_for
@@ -53,7 +57,7 @@ from lib.train.boosted import FOLDS
 from lib.train.dealing import Dealt
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import Trees
-from tests.bench.rivals import RIVALS, VARIANTS, Case, lstm_of, lstm_step
+from tests.bench.rivals import CURVES, RIVALS, VARIANTS, Case, lstm_of, lstm_step
 
 SPLITS = ("networks", "random")
 KEYS = [one.key for one in LATENCY_METRICS]
@@ -81,9 +85,9 @@ def case_of(cache: Cache, trees: Trees, split: str, seed: int) -> tuple[Case, Ch
     devices = device_features(devices_of(cache))
     parts = {side: load_programs(cache, chosen) for side, chosen in sides.items()}
     rows = {side: _rows(cache, chosen) for side, chosen in sides.items()}
-    return Case(**parts, rows=rows, devices=devices, trees=trees, seed=seed, split=split), sides[
-        "test"
-    ]
+    called = {name: networks_of(cache.rows[name]) for side in sides.values() for name in side}
+    about = {"trees": trees, "called": called, "seed": seed, "split": split}
+    return Case(**parts, rows=rows, devices=devices, **about), sides["test"]
 
 
 def _rows(cache: Cache, chosen: Chosen) -> np.ndarray:
@@ -113,12 +117,11 @@ def measured(cache: Cache, test: Chosen, predicted: np.ndarray) -> list[dict[str
     return rows
 
 
-def run(cache: Cache, trees: Trees, variant: str, split: str, seed: int) -> pl.DataFrame:
+def run(cache: Cache, case: Case, test: Chosen, variant: str) -> pl.DataFrame:
     """Train and measure one."""
-    case, test = case_of(cache, trees, split, seed)
     started = time.perf_counter()
-    predicted = VARIANTS[variant](case)
-    about = {"variant": variant, "split": split, "seed": seed}
+    predicted = {**VARIANTS, **CURVES}[variant](case)
+    about = {"variant": variant, "split": case.split, "seed": case.seed}
     about["seconds"] = time.perf_counter() - started
     rows = [{**about, **row} for row in measured(cache, test, predicted)]
     return pl.DataFrame(rows, schema=SCHEMA)
@@ -128,7 +131,7 @@ def accuracy_table(found: pl.DataFrame, split: str) -> str:
     """A row a variant: numbers over all pairs, means over seeds with their errors."""
     rows = []
     own = found.filter(split=split, task=ALL)
-    for variant in VARIANTS:
+    for variant in (*VARIANTS, *CURVES):
         runs = own.filter(variant=variant)
         if len(runs):
             cells = [_cell(runs[one.key].drop_nulls(), one.plain) for one in LATENCY_METRICS]
@@ -222,28 +225,44 @@ def main() -> None:
     parser.add_argument("--splits", nargs="+", default=list(SPLITS), choices=SPLITS)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
     parser.add_argument("--rivals", action="store_true", help="no ablations")
+    parser.add_argument("--curves", action="store_true", help="learn from less, and nothing else")
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
     parser.add_argument("--speed", action="store_true", help="throughput and nothing else")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    found = pl.read_parquet(args.results) if args.results.exists() else pl.DataFrame(schema=SCHEMA)
-    wanted = list(product(range(args.seeds), args.splits, RIVALS if args.rivals else args.variants))
-    done = set(found.select("seed", "split", "variant").iter_rows())
     if args.speed or not args.print:
         with tempfile.TemporaryDirectory() as folder:
             cache, trees = cache_of(args.data, Path(folder)), Trees.of(read_programs(args.data))
             if args.speed:
                 print(speed(cache, trees))
                 return
-            for seed, split, variant in [one for one in wanted if one not in done]:
-                found = pl.concat([found, run(cache, trees, variant, split, seed)])
-                with atomic_file(args.results) as temporary:
-                    found.write_parquet(temporary)
-                own = found.filter(seed=seed, split=split, variant=variant, task=ALL)
-                print(f"{variant}, {split}, seed {seed}: {own['mape'][0]:.1%}", flush=True)
+            variants = RIVALS if args.rivals else [*CURVES] if args.curves else args.variants
+            wanted = product(range(args.seeds), args.splits, variants)
+            run_missing(cache, trees, wanted, args.results)
     for split in args.splits:
+        found = results(args.results)
         print(f"\n{accuracy_table(found, split)}\n\n{differences(found, split)}")
+
+
+def results(path: Path) -> pl.DataFrame:
+    """What was measured so far."""
+    return pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SCHEMA)
+
+
+def run_missing(
+    cache: Cache, trees: Trees, wanted: Iterable[tuple[int, str, str]], path: Path
+) -> None:
+    """Run what has no result yet; several processes may share the file of results."""
+    done = set(results(path).select("seed", "split", "variant").iter_rows())
+    case = None
+    for seed, split, variant in tqdm([one for one in wanted if one not in done], disable=None):
+        if case is None or (case.seed, case.split) != (seed, split):
+            case, test = case_of(cache, trees, split, seed)
+        rows = run(cache, case, test, variant)
+        with atomic_file(path) as temporary:
+            pl.concat([results(path), rows]).write_parquet(temporary)
+        print(f"{variant}, {split}, seed {seed}: {rows['mape'][-1]:.1%}", flush=True)
 
 
 if __name__ == "__main__":
