@@ -21,7 +21,7 @@ endif
 # paths, or bare in command lines; those of the second are quoted there.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
 	KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
-	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES
+	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES BUDGET TASK
 QUOTED := A B SAMPLE PROGRAMS NETWORKS NETWORK BASE_URL
 quoted = '$(subst ','\'',$(1))'
 WRONG := $(shell sh lib/runs/make.sh check \
@@ -153,4 +153,4 @@ clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)
 
 # Questions beside the pipeline, and where data come from, which has environments of its own.
 include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/latency/latency.mk \
-	lib/adapt/adapt.mk
+	lib/adapt/adapt.mk lib/search/search.mk

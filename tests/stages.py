@@ -21,7 +21,7 @@ MAKE_VARIABLES = (
     *("KIND", "NETWORKS", "PROGRAM", "CANDIDATES", "TOP", "SETTINGS", "TRIALS", "SEEDS"),
     *("NETWORK", "BATCH", "DEVICE"),
     *("EXECUTOR", "CPUS", "GPUS", "MINUTES", "TGRAPH_TASKS", "RAY_ADDRESS", "PROCESSES"),
-    *("SLICES", "TASKS", "SOURCES"),
+    *("SLICES", "TASKS", "SOURCES", "BUDGET", "TASK"),
 )
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
 TINY_FLAGS = (

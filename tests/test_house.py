@@ -31,6 +31,7 @@ FLOORS = (  # from the ground up
     {"study", "forecast", "tune"},
     {"collect", "cluster"},
     {"latency", "adapt"},
+    {"search"},
 )
 WINGS = {"preprocess", "train", "infer", "ensemble", "collect"}
 NETWORKS_MAY_IMPORT = {"models", "native", "files", "settings"}  # of settings, types

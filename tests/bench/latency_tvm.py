@@ -11,26 +11,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import time
 import zlib
 from pathlib import Path
 
 import numpy as np
-import tvm
-from tvm import relax
 from tvm.ir import IRModule
 
-from lib.collect.quiet import TimingCore
 from lib.collect.tvm import compiler
 from lib.collect.tvm.extract import relax_module
-from lib.collect.tvm.timing import Anywhere, Arena, Clock, Stopwatch, reference_program
+from lib.collect.tvm.running import clock_on, end_to_end, time_programs
 from lib.collect.tvm.whole import Graph, graph_of, named
 from lib.files.artifacts import read_json
-
-VISITS = 10  # of the network, seconds apart; the fastest counts, as in the dataset
-READING_SECONDS = 0.02
-PAUSE_SECONDS = 0.5
 
 
 def chosen_programs(graph: Graph, npz: Path, estimate: Path) -> list[IRModule]:
@@ -61,46 +52,6 @@ def whole(module: IRModule, graph: Graph, programs: list[IRModule]) -> IRModule:
     return IRModule(functions)
 
 
-def end_to_end(module: IRModule, device: str, clock: Clock) -> float:
-    """Seconds of a run of the whole network, the fastest of some readings."""
-    library = tvm.compile(module, compiler.target_of(device, cores=1))
-    machine = relax.VirtualMachine(library, tvm.cpu(0))
-    about = [
-        {"shape": [int(x) for x in p.ty.shape], "dtype": str(p.ty.dtype)}
-        for p in module["main"].params
-    ]
-    arena = Arena()
-    inputs = arena.arguments("0", {"arguments": about})
-    machine["main"](*inputs)
-    start = time.perf_counter()
-    machine["main"](*inputs)
-    number = max(1, int(READING_SECONDS / (time.perf_counter() - start)))
-    readings = []
-    for _ in range(VISITS):
-        time.sleep(PAUSE_SECONDS)
-        with clock.core.calm():
-            readings.append(machine.time_evaluator("main", tvm.cpu(0), number)(*inputs).mean)
-    return min(readings)
-
-
-def alone(programs: list[IRModule], tasks: list[str], device: str, clock: Clock) -> list[float]:
-    """Seconds of each program by itself, as the dataset has them."""
-    found = []
-    for task, module in zip(tasks, programs, strict=True):
-        library = compiler.machine_program(compiler.lowered([module]), device)
-        about = [
-            {"shape": [int(x) for x in p.shape], "dtype": str(p.dtype)}
-            for p in module["main"].params
-        ]
-        arguments = Arena().arguments(task, {"arguments": about})
-        watch = Stopwatch([(library, "f0")], arguments)
-        while not watch.done:
-            clock.visit([watch])
-            time.sleep(PAUSE_SECONDS / 10)
-        found.append(float(np.nanmin(watch.seconds[0, 1:])))
-    return found
-
-
 def main() -> None:
     """Print what was measured."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -115,13 +66,13 @@ def main() -> None:
     graph = graph_of(module)
     programs = chosen_programs(graph, args.npz, args.estimate)
     tasks = [compiler.hash_of(one) for one in graph.tasks]
-    library = compiler.machine_program(compiler.lowered([reference_program()]), "avx2")
-    core = Anywhere() if args.core is None else TimingCore(args.core)
-    clock = Clock(core, library, os.getpid())
-    found = {
-        "seconds": end_to_end(whole(module, graph, programs), args.device, clock),
-        "programs": dict(zip(tasks, alone(programs, tasks, args.device, clock), strict=True)),
+    clock = clock_on(args.core)
+    alone = {
+        task: float(time_programs(task, [one], args.device, clock)[0][0])
+        for task, one in zip(tasks, programs, strict=True)
     }
+    seconds = end_to_end(whole(module, graph, programs), args.device, clock)
+    found = {"seconds": seconds, "programs": alone}
     print(json.dumps(found))
 
 

@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 # The search's context imports a module of hardware intrinsics, which takes 15 s and of which
 # nothing is used by the rules below.
@@ -55,8 +56,11 @@ class Scheduled:
     module: IRModule
 
 
-def _space() -> meta_schedule.space_generator.PostOrderApply:
-    """MetaSchedule's rules for CPUs; vectors and unrolling are kept short, for LLVM's sake."""
+def space_of(mutators: dict[Any, float]) -> meta_schedule.space_generator.PostOrderApply:
+    """MetaSchedule's rules for CPUs; vectors and unrolling are kept short, for LLVM's sake.
+
+    ``mutators`` change a schedule, each with a probability; random schedules need none.
+    """
     reuse = schedule_rule.ReuseType("may", [1, 2], "global")
     rules = [
         schedule_rule.InlineConstantScalars(),
@@ -80,7 +84,7 @@ def _space() -> meta_schedule.space_generator.PostOrderApply:
         postproc.RewriteReductionBlock(),
     ]
     return meta_schedule.space_generator.PostOrderApply(
-        sch_rules=rules, postprocs=after, mutator_probs={}
+        sch_rules=rules, postprocs=after, mutator_probs=mutators
     )
 
 
@@ -91,7 +95,7 @@ class Sampler:
         self.context = meta_schedule.TuneContext(
             mod=task,
             target=SCHEDULE_TARGET,
-            space_generator=_space(),
+            space_generator=space_of({}),
             search_strategy="replay-trace",
             num_threads=1,
             rand_state=1 + seed % (2**31 - 2),

@@ -16,7 +16,6 @@ from lib.tensorir.records import DISAGREE, SLOW
 from lib.tensorir.tree import COLUMNS, positions
 
 LONG = 2e-2  # seconds: from here on a first run is as good as any
-OUTPUTS = 1e-4  # two programs of a task agree if their outputs' fingerprints do, to that part
 
 
 @dataclass
@@ -65,7 +64,7 @@ def same_outputs(measured: raw.Measured) -> np.ndarray:
     """(programs,) whether a program computes on every device what most programs of its file do."""
     check = measured.arrays["check"]
     middle = np.median(check, (0, 1))
-    return (np.abs(check - middle) <= OUTPUTS * np.abs(middle[0]) + 1e-30).all((0, 2))
+    return (np.abs(check - middle) <= raw.OUTPUTS * np.abs(middle[0]) + 1e-30).all((0, 2))
 
 
 def gather(work: Path, tasks: dict[str, int]) -> Gathered:

@@ -1,0 +1,59 @@
+"""Messages between a search, which has TVM, and what predicts for it, which has not.
+
+A message is an npz with its length before it: arrays, and an object of JSON as ``about``.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from lib.files.errors import DataError
+
+PREDICTOR = "predictor"  # the cost model that is asked; the others are TVM's own
+COST_MODELS = (PREDICTOR, "xgboost", "mlp", "random")
+MOST_BYTES = 1 << 31
+LENGTH = 8  # bytes of the length
+Message = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+
+def send(stream: BinaryIO, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray] = {}) -> None:
+    """Write a message, and see it off.
+
+    Raises:
+        BrokenPipeError: nobody reads any more.
+    """
+    body = io.BytesIO()
+    np.savez(body, about=np.array(json.dumps(about)), **arrays)
+    stream.write(len(body.getvalue()).to_bytes(LENGTH, "big"))
+    stream.write(body.getvalue())
+    stream.flush()
+
+
+def receive(stream: BinaryIO) -> Message | None:
+    """The next message; ``None`` if there is none any more.
+
+    Raises:
+        DataError: it is no message, or was cut short.
+    """
+    head = stream.read(LENGTH)
+    if not head:
+        return None
+    size = int.from_bytes(head, "big")
+    if len(head) < LENGTH or size > MOST_BYTES:
+        raise DataError("message", "length", size, f"up to {MOST_BYTES} bytes")
+    body = stream.read(size)
+    try:
+        with np.load(io.BytesIO(body), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file}
+        about = json.loads(arrays.pop("about").item())
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise DataError("message", "npz", error, "arrays and what they are about") from None
+    if len(body) < size or not isinstance(about, dict):
+        raise DataError("message", "about", "something else", "an object")
+    return about, arrays

@@ -1,0 +1,242 @@
+"""The half of ``make search`` that has TVM: draws schedules, measures them, notes the times.
+
+    python -m lib.collect.tvm.search FOLDER resnet18 --device avx2 --budget 64 --core 1
+
+Started by :mod:`lib.search`, which predicts for it over standard input and output, see
+:mod:`lib.collect.tvm.messages`. MetaSchedule's evolutionary search proposes schedules of one task
+after the other, a few a round; a cost model says which of those that it makes up are measured. All
+that is measured is in TVM's tuning database in the folder, so that a killed search goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+from tvm.ir.utils import derived_object
+from tvm.s_tir import Schedule, meta_schedule
+
+from lib.collect.tvm import compiler, raw
+from lib.collect.tvm.database import TuningDatabase
+from lib.collect.tvm.extract import relax_module
+from lib.collect.tvm.messages import COST_MODELS, PREDICTOR, receive, send
+from lib.collect.tvm.running import clock_on, end_to_end, time_programs
+from lib.collect.tvm.whole import Graph, graph_of, named
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
+
+POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
+ROUND = 8  # programs that are measured before the next are chosen
+NAMES = {"xgboost": "xgb"}  # TVM's own
+
+
+@derived_object
+class Asked(meta_schedule.cost_model.PyCostModel):
+    """A cost model that asks the other half, which predicts logarithms of seconds."""
+
+    def __init__(self, talk: Talk):
+        super().__init__()
+        self.talk, self.best = talk, np.inf
+
+    def load(self, path: str) -> None:
+        """Nothing: the other half knows all."""
+
+    def save(self, path: str) -> None:
+        """Nothing."""
+
+    def update(self, context, candidates, results) -> None:
+        """Tell what was measured."""
+        seconds = [float(r.run_secs[0]) if r.run_secs else np.nan for r in results]
+        self.talk.measured([one.sch for one in candidates], seconds)
+
+    def predict(self, context, candidates) -> np.ndarray:
+        """(n,) the best time that was ever predicted over each one's; 0 of what has none."""
+        logs = self.talk.predicted([one.sch for one in candidates])
+        self.best = min(self.best, np.nanmin(logs, initial=np.inf))
+        return np.nan_to_num(np.exp(self.best - logs), nan=0.0)
+
+
+class Talk:
+    """Messages about one task."""
+
+    def __init__(self, reading: BinaryIO, writing: BinaryIO, task: str):
+        self.reading, self.writing, self.task = reading, writing, task
+
+    def tell(self, kind: str, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        """Say something, and wait until it was heard; the answer's arrays."""
+        send(self.writing, {"kind": kind, "task": self.task, **about}, arrays)
+        answer = receive(self.reading)
+        if answer is None:
+            sys.exit(1)  # the other half is gone
+        return answer[1]
+
+    def predicted(self, schedules: Sequence[Schedule]) -> np.ndarray:
+        """(n,) logarithms of seconds, NaN of what cannot be predicted."""
+        return self.tell("predict", {}, described(schedules))["logs"]
+
+    def measured(self, schedules: Sequence[Schedule], seconds: Sequence[float]) -> None:
+        """Tell what programs take, NaN of those that do not run."""
+        arrays = {**described(schedules), "seconds": np.array(seconds, np.float64)}
+        self.tell("measured", {}, arrays)
+
+
+def described(schedules: Sequence[Schedule]) -> dict[str, np.ndarray]:
+    """What a predictor reads of programs."""
+    nothing = [""] * len(schedules)
+    return raw.described([one.mod for one in schedules], nothing, nothing)
+
+
+@dataclass
+class Search:
+    """What stays the same from task to task."""
+
+    args: argparse.Namespace
+    database: TuningDatabase
+    reading: BinaryIO
+    writing: BinaryIO
+
+    def __post_init__(self) -> None:
+        self.clock = clock_on(self.args.core)
+
+    def task(self, module: IRModule, name: str) -> None:
+        """Search one task until its budget is used up, or nothing new is found."""
+        task = compiler.hash_of(module)
+        talk = Talk(self.reading, self.writing, task)
+        (plain,), (wanted,) = time_programs(task, [module], self.args.device, self.clock)
+        before = self.database.measured(module)
+        about = {"operators": name, "unscheduled": float(plain)}
+        talk.tell("begin", about, {"seconds": np.array(before, np.float64)})
+        if len(before) < self.args.budget:
+            self.rounds(module, talk, len(before), wanted)
+        talk.tell("end", {}, {})
+
+    def rounds(self, module: IRModule, talk: Talk, done: int, wanted: np.ndarray) -> None:
+        """Measure what is left of the budget; what programs compute must have this fingerprint."""
+        context, model = context_of(module, self.args.seed + done), self.model(talk)
+        left = self.args.budget - done
+        space = context.generate_design_space()
+        if known := self.database.programs(module):
+            arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"])
+            again = [meta_schedule.MeasureCandidate(one, arguments) for one, _ in known]
+            model.update(context, again, results_of([seconds for _, seconds in known]))
+        context.pre_tuning(left, min(ROUND, left), space, self.database.tvm, model)
+        while candidates := context.generate_measure_candidates():
+            modules = [one.sch.mod for one in candidates]
+            seconds, checks = time_programs(talk.task, modules, self.args.device, self.clock)
+            seconds = np.where(same(checks, wanted), seconds, np.nan)
+            for one, taken in zip(candidates, seconds.tolist(), strict=True):
+                self.database.add(module, one.sch, taken)
+            results = results_of(seconds.tolist())
+            context.notify_runner_results(candidates, results)
+            model.update(context, candidates, results)
+            talk.tell("round", {}, {"seconds": seconds})
+        context.post_tuning()
+
+    def model(self, talk: Talk) -> Any:
+        """A new cost model."""
+        kind = self.args.cost_model
+        if kind == PREDICTOR:
+            return Asked(talk)
+        try:
+            return meta_schedule.cost_model.CostModel.create(
+                NAMES.get(kind, kind), num_tuning_cores=1
+            )
+        except ImportError as error:
+            raise UserError(f"--cost-model {kind}: {error}; install it beside TVM") from None
+
+
+def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResult]:
+    """Measured times as MetaSchedule has them; NaN is of a program that is of no use."""
+    why = "does not run, or computes something else"
+    return [
+        meta_schedule.runner.RunnerResult(*(([one], None) if one == one else (None, why)))
+        for one in seconds
+    ]
+
+
+def same(checks: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """(n,) whether programs compute what the unscheduled one does."""
+    return (np.abs(checks - wanted) <= raw.OUTPUTS * np.abs(wanted[0]) + 1e-30).all(1)
+
+
+def context_of(module: IRModule, seed: int) -> meta_schedule.TuneContext:
+    """The evolutionary search of one task, in the space that the dataset's schedules are from."""
+    space = compiler.space_of(meta_schedule.mutator.Mutator.create("llvm"))
+    strategy = meta_schedule.search_strategy.EvolutionarySearch(
+        population_size=POPULATION, genetic_num_iters=GENERATIONS
+    )
+    return meta_schedule.TuneContext(
+        mod=module,
+        target=compiler.SCHEDULE_TARGET,
+        space_generator=space,
+        search_strategy=strategy,
+        num_threads=1,
+        rand_state=1 + seed,
+    )
+
+
+def chosen_tasks(graph: Graph, wanted: str) -> list[int]:
+    """The tasks to search, most work first: all of a network, or the one that is asked for."""
+    work = [tvm.s_tir.analysis.estimate_tir_flops(one) for one in graph.tasks]
+    calls = np.bincount([one.task for one in graph.calls], minlength=len(graph.tasks))
+    order = sorted(range(len(graph.tasks)), key=lambda k: -work[k] * calls[k])
+    found = [k for k in order if wanted in ("", compiler.hash_of(graph.tasks[k]))]
+    if not found:
+        raise UserError(f"--task {wanted}: not a task of this network")
+    return found
+
+
+def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
+    """A network whose functions have the fastest schedules of the database."""
+    with database.target, database.tvm:
+        return relax.transform.MetaScheduleApplyDatabase()(module)
+
+
+def main() -> None:
+    """Search what the command line asks for, and time the whole network before and after."""
+    args = arguments()
+    reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # TVM prints; what it says is not for the other half
+    module = relax_module(named(args.network, args.batch))
+    graph = graph_of(module)
+    tasks = chosen_tasks(graph, args.task)
+    calls = np.bincount([one.task for one in graph.calls], minlength=len(graph.tasks)).tolist()
+    talk = Talk(reading, writing, "")
+    rows = [{"task": compiler.hash_of(graph.tasks[k]), "calls": calls[k]} for k in tasks]
+    talk.tell("plan", {"network": args.network, "tasks": rows}, {})
+    search = Search(args, TuningDatabase(args.folder, args.device), reading, writing)
+    for k in tasks:
+        search.task(graph.tasks[k], graph.names[k])
+    if not args.task:
+        plain = end_to_end(module, args.device, search.clock)
+        tuned = end_to_end(best_of(module, search.database), args.device, search.clock)
+        talk.tell("whole", {"unscheduled": plain, "seconds": tuned}, {})
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = Parser(prog="python -m lib.collect.tvm.search", description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="of the tuning database")
+    parser.add_argument("network", help="a name, or file.py:function")
+    parser.add_argument("--batch", type=int, help="examples at a time")
+    parser.add_argument("--task", default="", help="search this one alone, by its hash")
+    parser.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
+    parser.add_argument("--device", default="avx2", choices=compiler.MCPU)
+    parser.add_argument("--core", type=int, help="to time on")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cost-model", default=PREDICTOR, choices=COST_MODELS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

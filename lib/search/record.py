@@ -1,0 +1,96 @@
+"""What a search has found so far, task by task, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lib.files.terminal import table
+
+
+@dataclass
+class TaskSearch:
+    """The search of one task.
+
+    Attributes:
+        task: its hash.
+        calls: how often the network calls it.
+        operators: what it computes.
+        unscheduled: seconds without a schedule.
+        seconds: of each measured program, in the order of measuring; NaN where one does not run.
+    """
+
+    task: str
+    calls: int
+    operators: str = ""
+    unscheduled: float = float("nan")
+    seconds: list[float] = field(default_factory=list)
+
+    def best(self) -> np.ndarray:
+        """(n,) the fastest program after each measurement, infinite before there is one."""
+        taken = np.array(self.seconds, np.float64)
+        return np.minimum.accumulate(np.where(np.isfinite(taken), taken, np.inf))
+
+    @property
+    def fastest(self) -> float:
+        """Seconds of the fastest of all, the unscheduled one among them."""
+        return float(min([self.unscheduled, *self.best()[-1:]]))
+
+
+@dataclass
+class SearchRecord:
+    """A whole search.
+
+    Attributes:
+        network, device, cost_model: what was searched, for what, and by what.
+        budget: programs of each task.
+        tasks: in the order in which they are searched.
+        whole: seconds of the network without and with the schedules that were found.
+    """
+
+    network: str
+    device: str
+    cost_model: str
+    budget: int
+    tasks: list[TaskSearch] = field(default_factory=list)
+    whole: tuple[float, float] | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it; ``None`` for a program that does not run."""
+        tasks = [
+            {**vars(one), "seconds": [s if np.isfinite(s) else None for s in one.seconds]}
+            for one in self.tasks
+        ]
+        return {**vars(self), "tasks": tasks}
+
+
+def as_table(tasks: Sequence[TaskSearch]) -> str:
+    """A row a task: how fast it was, and is."""
+    cells = [
+        [
+            one.operators[:40],
+            one.task[:8],
+            str(one.calls),
+            str(len(one.seconds)),
+            f"{1e3 * one.unscheduled:.3g}",
+            f"{1e3 * one.fastest:.3g}",
+            f"{one.unscheduled / one.fastest:.1f}x",
+        ]
+        for one in tasks
+    ]
+    heads = ["task", "", "calls", "measured", "unscheduled ms", "best ms", ""]
+    return table(cells, heads)
+
+
+def summary(record: SearchRecord) -> str:
+    """The network before and after, in one line."""
+    before = sum(one.calls * one.unscheduled for one in record.tasks)
+    after = sum(one.calls * one.fastest for one in record.tasks)
+    said = f"programs {1e3 * before:.3g} ms -> {1e3 * after:.3g} ms"
+    if record.whole:
+        plain, tuned = record.whole
+        said += f"; end to end {1e3 * plain:.3g} ms -> {1e3 * tuned:.3g} ms, {plain / tuned:.2f}x"
+    return f"search: {record.network} on {record.device}: {said}"
