@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from lib.latency.__main__ import main as latency_main
+from lib.search.__main__ import main as search_main
 from lib.settings import BUNDLED_TPU
 from tests.commands import call
 from tests.latency.networks import write_network
@@ -169,3 +170,54 @@ def test_what_has_no_latency_is_one_line(latency, words, changes, said):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ") and said in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.fixture
+def search(run, tmp_path):
+    """A function that searches; in place of TVM, a program makes schedules up."""
+    folder, _, again = run
+    again()
+    tvm = tmp_path / "tvm"
+    tvm.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.search.half "$@"\n')
+    tvm.chmod(0o755)
+
+    def ask(network: str, **changes: object):
+        given = {"--outputs": folder, "--data": folder.parent / "data", "--tvm": tvm, **changes}
+        flags = [word for pair in given.items() for word in pair]
+        return call(search_main, "--network", network, "--device", "sse2", *flags)
+
+    return ask
+
+
+def found_by(run, name: str) -> dict:
+    return json.loads((run[0] / COLLECTION / "search" / name / "search.json").read_text())
+
+
+@pytest.mark.parametrize("model", ["predictor", "random"])
+def test_a_search_ends_with_its_budget_and_says_what_it_found(run, search, model):
+    said = search("net", **{"--budget": 10, "--cost-model": model})
+    assert said.returncode == 0, said.stderr
+    assert "end to end 5 ms -> 1 ms, 5.00x" in said.stdout
+    found = found_by(run, "net.sse2" + (".random" if model == "random" else ""))
+    assert [one["operators"] for one in found["tasks"]] == ["conv2d", "matmul"]
+    assert [len(one["seconds"]) for one in found["tasks"]] == [10, 10]
+    assert found["whole"] == [5e-3, 1e-3]
+
+
+def test_a_search_that_was_killed_goes_on(run, search):
+    whole = search("net", **{"--budget": 12, "--seed": 5})
+    assert whole.returncode == 0, whole.stderr
+    lines = []
+    for _ in range(3):
+        lines.append(search("dying", **{"--budget": 12, "--seed": 5}))
+    assert [one.returncode for one in lines] == [2, 2, 0]
+    assert lines[0].stderr.count("\n") == 1
+    wanted = found_by(run, "dying.sse2")["tasks"]
+    assert [len(one["seconds"]) for one in wanted] == [12, 12]
+
+
+def test_a_search_that_cannot_begin_says_why_in_one_line(search):
+    said = search("wrong")
+    assert (said.returncode, said.stderr) == (2, "error: no such network\n")
+    assert "--budget 0" in search("net", **{"--budget": 0}).stderr
+    assert "the predictor knows" in search("net", **{"--device": "neon"}).stderr
