@@ -52,6 +52,11 @@ def read_graphs(
     Raises:
         DataError: anything about the dataset that cannot be believed, or that it has no program.
     """
+    yield from tasks_of(path, SPLITS)
+
+
+def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, dict[str, int]]]:
+    """The measured tasks of some splits of a dataset; otherwise as :func:`read_graphs`."""
     data = read_programs(path.parent)
     measured = data.latencies["program"].unique()
     rows = data.programs.with_row_index("program").filter(
@@ -59,7 +64,7 @@ def read_graphs(
     )
     splits = data.tasks["split"].to_list()
     by_task = {task: own for (task,), own in rows.partition_by("task", as_dict=True).items()}
-    known = sorted(task for task in by_task if splits[task] in SPLITS)
+    known = sorted(task for task in by_task if splits[task] in wanted)
     if not known:
         raise DataError(path, "programs", "none that was measured", "at least one")
     called = dict(data.networks.group_by("task").agg("network").iter_rows())

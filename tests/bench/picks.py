@@ -1,0 +1,198 @@
+"""How soon the best of a task's schedules is found, by whom says which are measured next.
+
+    .venv/bin/python -m tests.bench.picks [--outputs outputs] [--seeds 3]
+
+Wants the predictor of `make all COLLECTION=programs-cpu`. Nothing is measured: the 256 random
+schedules that the dataset has of each search task, which no network has learned from, are all that
+there is to choose from, and their latencies are looked up, eight at a time. So all that differs is
+who chooses: chance, the predictor, the predictor corrected by what was looked up as `make search`
+does it, and XGBoost that starts with eight at random and learns from what was looked up, as TVM's
+own cost model does. The best so far over the best of all, geometric means over tasks, devices of
+one thread and seeds, with standard errors over tasks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from lib import settings
+from lib.adapt.case import all_programs, pooled_rows
+from lib.cache.reader import Cache
+from lib.cache.writer import CacheWriter
+from lib.files.terminal import table
+from lib.inputs.programs import device_features, devices_of, load_programs, predict
+from lib.latency.predict import load_predictor
+from lib.preprocess.programs import about, tasks_of
+from lib.search.scorer import FEWEST, fitted
+from lib.settings import PROGRAMS
+from lib.train.boosted import BOOSTING
+
+ROUND = 8
+BUDGETS = (1, 8, 16, 24, 32, 64, 128)
+AGAINST, RIVAL_BUDGET = "XGBoost", 64
+FEWEST_SCHEDULES = 128  # of a task that counts
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """The distinct schedules of one task on one device.
+
+    Attributes:
+        task: its name.
+        rows: (n, features), pooled.
+        predicted, measured: (n,) logarithms of seconds.
+    """
+
+    task: str
+    rows: np.ndarray
+    predicted: np.ndarray
+    measured: np.ndarray
+
+
+def pools_of(root: Path, outputs: Path, model: str | None) -> list[Pool]:
+    """All search tasks on all devices of one thread."""
+    overrides = {"model": model} if model else {}
+    dataset = settings.root_of("programs-cpu", root).dataset
+    chosen = settings.settings_for("programs-cpu", dataset, overrides)
+    ensemble, trained = load_predictor(outputs, chosen)
+    devices = devices_of(trained)
+    features = device_features(devices)
+    found = []
+    with tempfile.TemporaryDirectory() as name:
+        cache = cache_of(root / "dataset.json", Path(name))
+        for task in cache.names("search"):
+            programs = load_programs(cache, {task: all_programs(cache, "search")[task]})
+            logs = [predict(one, programs, features, 4096) for one in ensemble.networks.values()]
+            predicted, rows = np.mean(logs, axis=0), pooled_rows(programs)
+            for k, device in enumerate(devices):
+                known = np.isfinite(programs.seconds[:, k])
+                if device["threads"] == 1 and known.sum() >= FEWEST_SCHEDULES:
+                    seconds = np.log(programs.seconds[known, k])
+                    found.append(Pool(task, rows[known], predicted[known, k], seconds))
+    return found
+
+
+def cache_of(path: Path, folder: Path) -> Cache:
+    """A cache of the search tasks alone."""
+    with CacheWriter(folder, "programs") as writer:
+        for task, sizes in tasks_of(path, ("search",)):
+            writer.add(task, sizes)
+        writer.finish({**about(path), "fingerprint": "search", "settings": {}})
+    return Cache(folder)
+
+
+def by_chance(pool: Pool, rng: np.random.Generator) -> np.ndarray:
+    """Any order."""
+    return rng.permutation(len(pool.measured))
+
+
+def by_predictor(pool: Pool, rng: np.random.Generator) -> np.ndarray:
+    """What is predicted to be fastest first."""
+    return np.argsort(pool.predicted, kind="stable")
+
+
+def by_corrected(pool: Pool, rng: np.random.Generator) -> np.ndarray:
+    """The same, corrected after every round."""
+
+    def scores(known: np.ndarray) -> np.ndarray:
+        if len(known) < FEWEST:
+            return pool.predicted
+        missed = pool.measured[known] - pool.predicted[known]
+        return pool.predicted + fitted(pool.rows[known], missed)(pool.rows)
+
+    return in_rounds(pool, scores, [])
+
+
+def by_xgboost(pool: Pool, rng: np.random.Generator) -> np.ndarray:
+    """Eight at random, then what boosting on those that were looked up says."""
+    import xgboost
+
+    rules = {**BOOSTING, "max_depth": 6, "eta": 0.2, "seed": 0, "min_child_weight": 1}
+
+    def scores(known: np.ndarray) -> np.ndarray:
+        data = xgboost.DMatrix(pool.rows[known], pool.measured[known])
+        return xgboost.train(rules, data, 60).predict(xgboost.DMatrix(pool.rows))
+
+    return in_rounds(pool, scores, rng.permutation(len(pool.measured))[:ROUND].tolist())
+
+
+def in_rounds(
+    pool: Pool, scores: Callable[[np.ndarray], np.ndarray], first: list[int]
+) -> np.ndarray:
+    """The order in which schedules are looked up, the lowest scores of what is left next."""
+    order = list(first)
+    while len(order) < min(len(pool.measured), max(BUDGETS)):
+        said = scores(np.array(order, np.int64)).copy()
+        said[order] = np.inf
+        left = min(ROUND, len(said) - len(order))
+        order += np.argsort(said, kind="stable")[:left].tolist()
+    return np.array(order)
+
+
+CHOOSERS = {
+    "chance": by_chance,
+    AGAINST: by_xgboost,
+    "predictor": by_predictor,
+    "predictor, corrected": by_corrected,
+}
+
+
+def curves(pools: list[Pool], seeds: int) -> dict[str, np.ndarray]:
+    """Chooser -> (tasks, most budget) logarithm of best so far over best of all."""
+    tasks = sorted({pool.task for pool in pools})
+    found = {}
+    for name, choose in CHOOSERS.items():
+        sums = np.zeros((len(tasks), max(BUDGETS)))
+        counts = np.zeros(len(tasks))
+        for pool in pools:
+            for seed in range(seeds):
+                order = choose(pool, np.random.default_rng(seed))[: max(BUDGETS)]
+                best = np.minimum.accumulate(pool.measured[order]) - pool.measured.min()
+                best = np.concatenate([best, np.full(max(BUDGETS) - len(best), best[-1])])
+                sums[tasks.index(pool.task)] += best
+                counts[tasks.index(pool.task)] += 1
+        found[name] = sums / counts[:, None]
+    return found
+
+
+def report(found: dict[str, np.ndarray]) -> str:
+    """A row a chooser, and how many measurements reach what the rival does with 64."""
+    wanted = found[AGAINST][:, RIVAL_BUDGET - 1].mean()
+    cells = []
+    for name, gaps in found.items():
+        means, errors = gaps.mean(0), gaps.std(0, ddof=1) / np.sqrt(len(gaps))
+        said = [f"{np.exp(means[k - 1]):.3f} ± {errors[k - 1]:.3f}" for k in BUDGETS]
+        reached = np.flatnonzero(means <= wanted)
+        cells.append([name, *said, str(reached[0] + 1) if len(reached) else "more"])
+    heads = ["best so far / best of all", *map(str, BUDGETS)]
+    return table(cells, [*heads, f"reach what {AGAINST} does with {RIVAL_BUDGET}"])
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=PROGRAMS)
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"))
+    parser.add_argument("--model")
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    pools = pools_of(args.data, args.outputs, args.model)
+    if not pools:
+        raise SystemExit(f"{args.data}: no search task with {FEWEST_SCHEDULES} schedules")
+    tasks = len({pool.task for pool in pools})
+    print(f"{tasks} tasks, {len(pools)} of them on a device, {args.seeds} seeds\n")
+    print(report(curves(pools, args.seeds)))
+
+
+if __name__ == "__main__":
+    main()
