@@ -150,7 +150,7 @@ class ProgramPlusSettings(ProgramCollection):
     least_label: ClassVar[float] = 1.0
 
     model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf, beside trees")
-    epochs: int = setting(12, "passes over the training programs")
+    epochs: int = setting(10, "passes over the training programs")
     batch: int = setting(128, "programs a step, all of them with equally many leaves")
     learning_rate: float = setting(1.5e-3, "peak of AdamW's", 0, 1)
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
@@ -162,13 +162,13 @@ class ProgramPlusSettings(ProgramCollection):
         0.1, "share of the channels left out in training", 0, 0.99, search=between(0, 0.5)
     )
     trees: int = setting(
-        300, "trees of gradient boosting", most=100_000, search=among(100, 200, 300, 500, 800)
+        200, "trees of gradient boosting", most=100_000, search=among(100, 200, 300, 500, 800)
     )
     tree_depth: int = setting(
         8, "decisions on a path through a tree", most=12, search=between(4, 10)
     )
     tree_rate: float = setting(
-        0.06,
+        0.08,
         "share of what a tree finds that counts",
         least=1e-4,
         most=1,
