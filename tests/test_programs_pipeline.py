@@ -151,7 +151,7 @@ def test_a_networks_latency_is_the_replay_of_its_programs(run, latency, tmp_path
 @pytest.mark.parametrize(
     ("words", "changes", "said"),
     [
-        (("any", 1, "neon"), {}, "device 'neon': the predictor knows sse2, avx512"),
+        (("any", 1, "neon"), {}, "device 'neon': neither an instruction set (sse2, avx512)"),
         (("any", 0, "sse2"), {}, "--batch 0: must be at least 1"),
         (("any", 1, "sse2"), {"--gap": "nan"}, "--gap nan: must be at least 0"),
         (("any", 1, "sse2"), {"--schedules": 0}, "--schedules 0: must be at least 1"),
@@ -220,4 +220,4 @@ def test_a_search_that_cannot_begin_says_why_in_one_line(search):
     said = search("wrong")
     assert (said.returncode, said.stderr) == (2, "error: no such network\n")
     assert "--budget 0" in search("net", **{"--budget": 0}).stderr
-    assert "the predictor knows" in search("net", **{"--device": "neon"}).stderr
+    assert "neither an instruction set" in search("net", **{"--device": "neon"}).stderr

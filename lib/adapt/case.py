@@ -23,6 +23,7 @@ from lib.inputs.programs import (
     Programs,
     batches_of,
     device_features,
+    device_named,
     devices_of,
     load_programs,
 )
@@ -30,6 +31,7 @@ from lib.models.cdmpp_plus import POOLED, log_work, pooled
 from lib.tensorir.features import FEATURES
 
 READ = 4096  # programs whose pooled features are computed at a time
+SHARED = 0.5  # of a target's programs that a source has measured
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,26 +89,45 @@ def load_case(cache: Cache, target: str, sources: Sequence[str] | None) -> Case:
     Args:
         cache: of tensor programs.
         target: a device's name or instruction set.
-        sources: of those that are known; ``None`` for all others.
+        sources: of those that are known, an instruction set being that of the target's processor
+            if it has it; ``None`` for those that :func:`alike` finds.
 
     Raises:
         UserError: there is no such device, or no source.
     """
     devices = devices_of(cache)
-    last = device_number(target, devices)
-    others = [k for k in range(len(devices)) if k != last]
-    if sources is not None:
-        others = list(dict.fromkeys(device_number(one, devices) for one in sources))
+    last = device_named(target, devices)
+    sides = (("train", "valid"), ("test",))
+    parts = [load_programs(cache, all_programs(cache, *splits)) for splits in sides]
+    if sources is None:
+        others = alike(parts[0].seconds, last)
+    else:
+        same = devices[last]["processor"]
+        others = list(dict.fromkeys(device_named(one, devices, same) for one in sources))
     if last in others or not others:
         raise UserError(f"device {target!r}: needs sources, which are other devices")
     numbers = (*others, last)
-    sides = (("train", "valid"), ("test",))
-    parts = [load_programs(cache, all_programs(cache, *splits)) for splits in sides]
     known, test = (replace(one, seconds=one.seconds[:, numbers]) for one in parts)
     features = starting_features(
         [devices[k] for k in numbers], device_features(devices)[[*numbers]]
     )
     return Case(known, test, features, tuple(devices[k]["name"] for k in numbers), numbers)
+
+
+def alike(seconds: np.ndarray, target: int) -> list[int]:
+    """The other devices that measured at least half of the programs that the target did.
+
+    A source's latency says something of a program on the target; of other programs, only a
+    predictor that learned from the source does. If no device measured those, all others.
+
+    Args:
+        seconds: (n, d), NaN where nothing was measured.
+        target: its column.
+    """
+    known = np.isfinite(seconds)
+    shared = known[known[:, target]].mean(0) >= SHARED
+    others = [k for k in range(seconds.shape[1]) if k != target]
+    return [k for k in others if shared[k]] or others
 
 
 def starting_features(devices: Sequence[Mapping[str, Any]], features: Tensor) -> Tensor:
@@ -126,21 +147,6 @@ def starting_features(devices: Sequence[Mapping[str, Any]], features: Tensor) ->
         like = nearest(target.get("machine"), [one.get("machine") for one in sources])
         found[-1, PROCESSOR] = features[like, PROCESSOR]
     return found
-
-
-def device_number(name: str, devices: Sequence[dict]) -> int:
-    """The number of a device, by its name or, if one has it alone, its instruction set.
-
-    Raises:
-        UserError: there is none, or there are several.
-    """
-    fits = [k for k, one in enumerate(devices) if name == one["name"]]
-    fits = fits or [k for k, one in enumerate(devices) if name == one["instructions"]]
-    if len(fits) != 1:
-        known = ", ".join(one["name"] for one in devices)
-        several = "several are called that" if fits else "there is none"
-        raise UserError(f"device {name!r}: {several}; the data have {known}")
-    return fits[0]
 
 
 def pooled_rows(programs: Programs) -> np.ndarray:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from lib.cache.reader import Cache
 from lib.cache.task import CachedTask
-from lib.files.errors import DataError
+from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.models.cdmpp import DEVICE_FEATURES, ProgramBatch
@@ -193,6 +193,23 @@ def devices_of(cache: Cache) -> list[dict[str, Any]]:
     """
     expect(cache.manifest, {"devices": [DEVICE]}, cache.folder / "manifest.json")
     return cache.manifest["devices"]
+
+
+def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str = "") -> int:
+    """The number of a device, by its whole name or its instruction set.
+
+    Of several with one instruction set, one of ``processor`` if there is any, then the one with the
+    fewest threads, then the first.
+
+    Raises:
+        UserError: there is none.
+    """
+    fits = [k for k, one in enumerate(devices) if name in (one["name"], one["instructions"])]
+    if not fits:
+        known = ", ".join(one["name"] for one in devices)
+        sets = ", ".join(dict.fromkeys(one["instructions"] for one in devices))
+        raise UserError(f"device {name!r}: neither an instruction set ({sets}) nor one of {known}")
+    return min(fits, key=lambda k: (devices[k]["processor"] != processor, devices[k]["threads"], k))
 
 
 def pair_predictions(task: CachedTask, distinct: np.ndarray, found: np.ndarray) -> np.ndarray:

@@ -26,11 +26,12 @@ from lib import settings
 from lib.cache.reader import Cache
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
+from lib.inputs.programs import device_named, devices_of
 from lib.latency.error import calls_of, error_of, held_out
 from lib.latency.estimate import Estimate, as_json, as_text, estimate
 from lib.latency.network import read_network
 from lib.latency.plot import check_picture, plot_timeline
-from lib.latency.predict import device_named, load_predictor, predicted_seconds
+from lib.latency.predict import load_predictor, predicted_seconds
 from lib.runs.sources import ROOT
 
 TVM = Path(".venv-collect-programs/bin/python")
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = settings.settings_for(args.collection, root.dataset, overrides)
     torch.set_num_threads(1)
     ensemble, cache = load_predictor(args.outputs, chosen)
-    device = device_named(args.device, cache)
+    device = device_named(args.device, devices_of(cache))
     folder = args.outputs / chosen.results
     path = folder / "latency" / f"{_file_name(args.network)}.b{args.batch}.npz"
     write_programs(args, path)

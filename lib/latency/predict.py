@@ -35,20 +35,6 @@ def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:
     return ensemble, cache
 
 
-def device_named(name: str, cache: Cache) -> int:
-    """The number of a device, by its name or its instruction set, with the fewest threads.
-
-    Raises:
-        UserError: the predictor has learned of no such device.
-    """
-    devices = devices_of(cache)
-    fits = [k for k, one in enumerate(devices) if name in (one["name"], one["instructions"])]
-    if not fits:
-        known = ", ".join(dict.fromkeys(one["instructions"] for one in devices))
-        raise UserError(f"device {name!r}: the predictor knows {known}")
-    return min(fits, key=lambda k: (devices[k]["threads"], k))
-
-
 def predicted_seconds(
     ensemble: Ensemble, programs: Programs, cache: Cache, device: int
 ) -> np.ndarray:

@@ -30,15 +30,16 @@ import torch
 from tqdm import tqdm
 
 from lib import settings
+from lib.collect.processor import processor
 from lib.collect.tvm.messages import COST_MODELS, PREDICTOR, Message, receive, send
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.inputs.described import described_programs
-from lib.inputs.programs import Programs
+from lib.inputs.programs import Programs, device_named, devices_of
 from lib.latency.__main__ import TVM
-from lib.latency.predict import device_named, load_predictor, predicted_seconds
+from lib.latency.predict import load_predictor, predicted_seconds
 from lib.runs.sources import ROOT
 from lib.search.plot import plot_search
 from lib.search.record import SearchRecord, TaskSearch, as_table, summary
@@ -151,7 +152,7 @@ def predictor(
 ) -> Callable[[Programs], np.ndarray]:
     """What predicts logarithms of seconds on the device."""
     ensemble, cache = load_predictor(args.outputs, chosen)
-    device = device_named(args.device, cache)
+    device = device_named(args.device, devices_of(cache), processor())
     return lambda programs: np.log(predicted_seconds(ensemble, programs, cache, device))
 
 

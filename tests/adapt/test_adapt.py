@@ -18,12 +18,11 @@ from lib.adapt import device as device_module
 from lib.adapt import source as source_module
 from lib.adapt import tuning as tuning_module
 from lib.adapt.__main__ import main
-from lib.adapt.case import Case, device_number, load_case
+from lib.adapt.case import Case, alike, load_case
 from lib.adapt.device import CORRECTED, MODEL, OTHERS, PREDICTORS, SCALED, TEST
 from lib.adapt.network import load_network_case
 from lib.adapt.tasks import covering
 from lib.cache.reader import Cache
-from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.infer.trained import load_networks
 from lib.preprocess.collection import RawFile, write_cache
@@ -239,7 +238,7 @@ def test_a_device_that_nobody_measured_gets_tasks_to_measure(run):
         (("--tasks", 0), "--tasks 0: must be at least 1"),
         (("--sampling", "best"), "--sampling 'best': must be one of kmeans, random"),
         (("--sources", "avx2"), "needs sources, which are other devices"),
-        (("--sources", "mmx"), "device 'mmx': there is none; the data have cpu.sse2.1t"),
+        (("--sources", "mmx"), "device 'mmx': neither an instruction set (sse2, avx512, avx2)"),
         (("--alpha", "nan"), "--alpha nan: must be from 0 to 1e+06"),
         (("--network", "a"), "--target or --network: one of them is needed, and not both"),
         (("--fold", 2), "--fold 2: must be from 0 to 1"),
@@ -255,11 +254,14 @@ def test_what_cannot_be_done_is_one_line(run, words, said):
     assert said in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_a_name_that_two_devices_have_is_refused():
-    devices = [{"name": f"{cpu}.avx2", "instructions": "avx2"} for cpu in "ab"]
-    assert device_number("b.avx2", devices) == 1
-    with pytest.raises(UserError, match=r"several are called that; the data have a.avx2, b.avx2"):
-        device_number("avx2", devices)
+def test_sources_are_those_that_have_measured_what_the_target_has():
+    seconds = np.full((8, 4), np.nan)
+    seconds[:4, :2] = seconds[4:, 2] = 1.0  # two devices of one processor, and another processor
+    seconds[0, 3] = 1.0  # a few on two threads
+    assert alike(seconds, 0) == [1]
+    assert alike(seconds, 1) == [0]
+    assert alike(seconds, 3) == [0, 1]
+    assert alike(seconds, 2) == [0, 1, 3]  # nobody has measured the same
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.cache.format import PROGRAMS
-from lib.files.errors import DataError
+from lib.files.errors import DataError, UserError
 from lib.inputs.programs import (
     batches_of,
     device_features,
+    device_named,
     devices_of,
     load_programs,
     pair_predictions,
@@ -118,3 +119,24 @@ def test_an_unknown_instruction_set_is_told():
 def test_networks_know_the_widths_of_features_and_loops():
     assert len(FEATURES) == LEAF_FEATURES and LOOP_FEATURES == nests.WIDTH
     assert PROGRAMS["features"][1] == (LEAF_FEATURES,) and PROGRAMS["loops"][1] == (LOOP_FEATURES,)
+
+
+def test_a_device_by_its_name_or_its_instruction_set():
+    def one(name: str, threads: int) -> dict:
+        processor, instructions, _ = name.split(".")
+        return {
+            "name": name,
+            "instructions": instructions,
+            "processor": processor,
+            "threads": threads,
+        }
+
+    devices = [one("a.avx2.2t", 2), one("a.avx2.1t", 1), one("b.avx2.1t", 1), one("b.sse2.1t", 1)]
+    assert device_named("a.avx2.2t", devices) == 0
+    assert device_named("avx2", devices) == 1
+    assert device_named("avx2", devices, "b") == 2
+    assert device_named("sse2", devices, "a") == 3
+    with pytest.raises(
+        UserError, match=r"device 'neon': neither an instruction set \(avx2, sse2\)"
+    ):
+        device_named("neon", devices)
