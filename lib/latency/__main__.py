@@ -24,6 +24,7 @@ import torch
 
 from lib import settings
 from lib.cache.reader import Cache
+from lib.collect.processor import processor
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.inputs.programs import device_named, devices_of
@@ -46,7 +47,7 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = settings.settings_for(args.collection, root.dataset, overrides)
     torch.set_num_threads(1)
     ensemble, cache = load_predictor(args.outputs, chosen)
-    device = device_named(args.device, devices_of(cache))
+    device = device_named(args.device, devices_of(cache), processor())
     folder = args.outputs / chosen.results
     path = folder / "latency" / f"{_file_name(args.network)}.b{args.batch}.npz"
     write_programs(args, path)

@@ -28,14 +28,17 @@ def chosen_programs(graph: Graph, npz: Path, estimate: Path) -> list[IRModule]:
     """The program that each task was predicted to run fastest with, in the order of the tasks."""
     with np.load(npz, allow_pickle=False) as file:
         traces = json.loads(zlib.decompress(file["traces"].tobytes()))
+        tasks = [one["task"] for one in json.loads(file["about"].item())["tasks"]]
         places = {
-            (int(task), str(schedule)): k
+            (tasks[int(task)], str(schedule)): k
             for k, (task, schedule) in enumerate(zip(file["owner"], file["hash"], strict=True))
         }
     wanted = {one["task"]: one["schedule"] for one in read_json(estimate)["tasks"]}
     found = []
-    for number, task in enumerate(graph.tasks):
-        trace = traces[places[number, wanted[compiler.hash_of(task)]]]
+    for task in graph.tasks:
+        name = compiler.hash_of(task)
+        schedule = wanted.get(name)  # none of what stores constants alone
+        trace = traces[places[name, schedule]] if schedule else ""
         found.append(compiler.rebuilt(task, trace) if trace else task)
     return found
 

@@ -144,6 +144,9 @@ CHOOSERS = {
 }
 
 
+DRAWING = ("chance", AGAINST)  # those that another seed changes
+
+
 def curves(pools: list[Pool], seeds: int) -> dict[str, np.ndarray]:
     """Chooser -> (tasks, most budget) logarithm of best so far over best of all."""
     tasks = sorted({pool.task for pool in pools})
@@ -152,7 +155,7 @@ def curves(pools: list[Pool], seeds: int) -> dict[str, np.ndarray]:
         sums = np.zeros((len(tasks), max(BUDGETS)))
         counts = np.zeros(len(tasks))
         for pool in pools:
-            for seed in range(seeds):
+            for seed in range(seeds if name in DRAWING else 1):
                 order = choose(pool, np.random.default_rng(seed))[: max(BUDGETS)]
                 best = np.minimum.accumulate(pool.measured[order]) - pool.measured.min()
                 best = np.concatenate([best, np.full(max(BUDGETS) - len(best), best[-1])])

@@ -30,7 +30,7 @@ from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.extract import relax_module
 from lib.collect.tvm.messages import COST_MODELS, PREDICTOR, receive, send
 from lib.collect.tvm.running import clock_on, end_to_end, time_programs
-from lib.collect.tvm.whole import Graph, graph_of, named
+from lib.collect.tvm.whole import Graph, graph_of, named, only_constants
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 
@@ -208,7 +208,8 @@ def main() -> None:
     os.dup2(2, 1)  # TVM prints; what it says is not for the other half
     module = relax_module(named(args.network, args.batch))
     graph = graph_of(module)
-    tasks = chosen_tasks(graph, args.task)
+    constants = only_constants(graph)  # of which there is nothing to schedule
+    tasks = [k for k in chosen_tasks(graph, args.task) if k not in constants]
     calls = np.bincount([one.task for one in graph.calls], minlength=len(graph.tasks)).tolist()
     talk = Talk(reading, writing, "")
     rows = [{"task": compiler.hash_of(graph.tasks[k]), "calls": calls[k]} for k in tasks]

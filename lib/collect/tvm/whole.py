@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tvm.ir import IRModule
 from lib.collect.tvm import raw
 from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of
 from lib.collect.tvm.extract import relax_module
+from lib.collect.tvm.features import features
 from lib.collect.tvm.networks import Built, Network, all_networks
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
@@ -146,6 +147,30 @@ def graph_of(module: IRModule) -> Graph:
     return Graph(tuple(calls), tuple(tasks), tuple(names), functions)
 
 
+def without(graph: Graph, dropped: Collection[int]) -> Graph:
+    """A graph without some tasks: what waited for a call of one waits for what that waited for."""
+    kept = [k for k in range(len(graph.tasks)) if k not in dropped]
+    calls: list[Call] = []
+    places: list[frozenset[int]] = []  # of each call of the graph: the calls that stand for it
+    for call in graph.calls:
+        after = frozenset().union(*(places[k] for k in call.after))
+        if call.task not in dropped:
+            calls.append(Call(kept.index(call.task), tuple(sorted(after))))
+            after = frozenset({len(calls) - 1})
+        places.append(after)
+    return Graph(
+        tuple(calls),
+        tuple(graph.tasks[k] for k in kept),
+        tuple(graph.names[k] for k in kept),
+        {name: kept.index(k) for name, k in graph.functions.items() if k in kept},
+    )
+
+
+def only_constants(graph: Graph) -> set[int]:
+    """The tasks that store nothing but constants: TVM has no features of those."""
+    return {k for k, task in enumerate(graph.tasks) if not len(features([task])[0])}
+
+
 def _is_program(value: Any) -> bool:
     return isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir"
 
@@ -181,6 +206,7 @@ def write_network(path: Path, network: Network, schedules: int, seed: int) -> Gr
         UserError: it cannot be read, or TVM's features of a task's programs cannot be used.
     """
     graph = graph_of(relax_module(network))
+    graph = without(graph, only_constants(graph))  # which take next to no time
     programs, owner = programs_of(graph, schedules, seed)
     arrays = raw.described(
         [one.module for one in programs],

@@ -12,7 +12,7 @@ pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.t
 from lib.collect.tvm.compiler import hash_of
 from lib.collect.tvm.extract import relax_module
 from lib.collect.tvm.tasks import network_path
-from lib.collect.tvm.whole import graph_of, main, named
+from lib.collect.tvm.whole import Call, Graph, graph_of, main, named, only_constants, without
 from lib.files.errors import UserError
 from lib.latency.replay import Node, topological
 
@@ -131,3 +131,24 @@ def test_what_is_no_network_is_told(mine, name, batch, said):
     with pytest.raises(UserError) as error:
         named(name.format(mine=mine), batch).build()
     assert said in str(error.value)
+
+
+def test_what_waited_for_a_call_that_is_left_out_waits_for_what_that_waited_for(graph):
+    a, b, c = graph.tasks[:3]
+    calls = (Call(0, ()), Call(1, (0,)), Call(1, ()), Call(2, (1, 2)), Call(0, (3,)))
+    made = Graph(calls, (a, b, c), ("a", "b", "c"), {"f": 0, "g": 1, "h": 2})
+    found = without(made, {1})
+    assert found.calls == (Call(0, ()), Call(1, (0,)), Call(0, (1,)))
+    assert (found.names, found.functions) == (("a", "c"), {"f": 0, "h": 1})
+    assert without(made, set()) == made
+
+
+def test_a_network_that_makes_zeros_is_written_without_them(tmp_path):
+    graph = graph_of(relax_module(named("lstm", 1)))
+    constants = only_constants(graph)
+    assert constants and len(constants) < len(graph.tasks)
+    main(["lstm", str(tmp_path / "lstm.npz"), "--schedules", "1"])
+    with np.load(tmp_path / "lstm.npz", allow_pickle=False) as file:
+        assert (file["leaves"] > 0).all()
+        about = json.loads(file["about"].item())
+    assert len(about["tasks"]) == len(graph.tasks) - len(constants)
