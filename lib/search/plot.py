@@ -33,6 +33,9 @@ def plot_search(path: Path, record: SearchRecord) -> None:
     axes.set_xlabel("measured programs")
     axes.set_ylabel("times as fast as unscheduled")
     axes.set_yscale("log")
+    axes.set_ylim(bottom=min(1.0, axes.get_ylim()[0]))  # 1 is the unscheduled program
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
     axes.set_title(f"{record.network} on {record.device}, by {record.cost_model}", fontsize=10)
     if record.tasks:
         figure.legend(loc="outside lower center", ncols=2, fontsize=7)
