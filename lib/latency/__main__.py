@@ -22,7 +22,6 @@ from pathlib import Path
 
 import torch
 
-from lib import settings
 from lib.cache.reader import Cache
 from lib.collect.processor import processor
 from lib.files.command_line import Parser
@@ -32,7 +31,7 @@ from lib.latency.error import calls_of, error_of, held_out
 from lib.latency.estimate import Estimate, as_json, as_text, estimate
 from lib.latency.network import read_network
 from lib.latency.plot import check_picture, plot_timeline
-from lib.latency.predict import load_predictor, predicted_seconds
+from lib.latency.predict import load_predictor, predicted_seconds, predictor_settings
 from lib.runs.sources import ROOT
 
 TVM = Path(".venv-collect-programs/bin/python")
@@ -42,14 +41,12 @@ def main(arguments: list[str] | None = None) -> None:
     """Print what the command line asks for."""
     args = parser().parse_args(arguments)
     check(args)
-    root = settings.root_of(args.collection, args.data)
-    overrides = {"model": args.model} if args.model else {}
-    chosen = settings.settings_for(args.collection, root.dataset, overrides)
+    root, chosen = predictor_settings(args.collection, args.data, args.model)
     torch.set_num_threads(1)
     ensemble, cache = load_predictor(args.outputs, chosen)
     device = device_named(args.device, devices_of(cache), processor())
     folder = args.outputs / chosen.results
-    path = folder / "latency" / f"{_file_name(args.network)}.b{args.batch}.npz"
+    path = folder / "latency" / f"{file_name(args.network)}.b{args.batch}.npz"
     write_programs(args, path)
     network = read_network(path)
     predicted = predicted_seconds(ensemble, network.programs, cache, device)
@@ -118,7 +115,7 @@ def learned_tasks(cache: Cache) -> set[str]:
     return {name.rpartition(".")[2] for name in cache.names("train", "valid")}
 
 
-def _file_name(network: str) -> str:
+def file_name(network: str) -> str:
     """A network's name as a file's."""
     return re.sub(r"[^\w.-]", "_", network).lstrip(".") or "network"
 

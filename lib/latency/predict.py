@@ -10,7 +10,22 @@ from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
 from lib.infer.trained import Ensemble, load_networks
 from lib.inputs.programs import Programs, device_features, devices_of, predict
-from lib.settings import ProgramCollection, Settings
+from lib.settings import ProgramCollection, Settings, root_of, settings_for
+from lib.tpugraphs.roots import DataRoot
+
+
+def predictor_settings(
+    collection: str, data: Path | None, model: str | None
+) -> tuple[DataRoot, Settings]:
+    """The data root that a predictor learned from, and its settings.
+
+    Args:
+        collection: its name.
+        data: the root, if not the collection's own.
+        model: of the predictor, if not the collection's own.
+    """
+    root = root_of(collection, data)
+    return root, settings_for(collection, root.dataset, {"model": model} if model else {})
 
 
 def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:

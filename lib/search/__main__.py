@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -38,8 +37,8 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.inputs.described import described_programs
 from lib.inputs.programs import Programs, device_named, devices_of
-from lib.latency.__main__ import TVM
-from lib.latency.predict import load_predictor, predicted_seconds
+from lib.latency.__main__ import TVM, file_name
+from lib.latency.predict import load_predictor, predicted_seconds, predictor_settings
 from lib.runs.sources import ROOT
 from lib.search.plot import plot_search
 from lib.search.record import SearchRecord, TaskSearch, as_table, summary
@@ -51,14 +50,12 @@ def main(arguments: list[str] | None = None) -> None:
     """Search what the command line asks for."""
     args = parser().parse_args(arguments)
     check(args)
-    root = settings.root_of(args.collection, args.data)
-    overrides = {"model": args.model} if args.model else {}
-    chosen = settings.settings_for(args.collection, root.dataset, overrides)
+    root, chosen = predictor_settings(args.collection, args.data, args.model)
     torch.set_num_threads(1)
     network = args.network or network_of(root.path, args.task)
     predict = predictor(args, chosen) if args.cost_model == PREDICTOR else None
     kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
-    name = re.sub(r"[^\w.-]", "_", args.task or network).lstrip(".")
+    name = file_name(args.task or network)
     folder = args.outputs / chosen.results / "search" / f"{name}.{args.device}{kind}"
     folder.mkdir(parents=True, exist_ok=True)
     record = SearchRecord(network, args.device, args.cost_model, args.budget)

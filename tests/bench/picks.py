@@ -22,13 +22,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib import settings
 from lib.adapt.case import all_programs, pooled_rows
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.terminal import table
 from lib.inputs.programs import device_features, devices_of, load_programs, predict
-from lib.latency.predict import load_predictor
+from lib.latency.predict import load_predictor, predictor_settings
 from lib.preprocess.programs import about, tasks_of
 from lib.search.scorer import FEWEST, fitted
 from lib.settings import PROGRAMS
@@ -58,9 +57,7 @@ class Pool:
 
 def pools_of(root: Path, outputs: Path, model: str | None) -> list[Pool]:
     """All search tasks on all devices of one thread."""
-    overrides = {"model": model} if model else {}
-    dataset = settings.root_of("programs-cpu", root).dataset
-    chosen = settings.settings_for("programs-cpu", dataset, overrides)
+    _, chosen = predictor_settings("programs-cpu", root, model)
     ensemble, trained = load_predictor(outputs, chosen)
     devices = devices_of(trained)
     features = device_features(devices)

@@ -72,6 +72,7 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
     programs = pl.concat(sources).sort("task", "new", "row").with_row_index("program")
 
     def numbered(frame: pl.DataFrame) -> pl.DataFrame:
+        """Names of tasks and devices as their numbers."""
         small = {"task": (task_number, pl.Int16), "device": (device_number, pl.Int8)}
         return frame.with_columns(
             pl.col(name).replace_strict(numbers, return_dtype=dtype)

@@ -95,6 +95,7 @@ def _users(path: Path, function: str, batch: int) -> Callable[[], Built]:
         raise UserError(f"{path}: no such file; a network is a name, or file.py:function")
 
     def build() -> Built:
+        """The network and its example inputs."""
         spec = importlib.util.spec_from_file_location("network_of_the_user", path)
         if spec is None or spec.loader is None:
             raise UserError(f"{path}: not a Python file")
