@@ -25,6 +25,7 @@ from lib.cache.manifest import read_manifest
 from lib.preprocess.collection import Skipped, raw_files, write_cache
 from lib.preprocess.slices import Slice, write_from_slices, write_slice
 from lib.preprocess.summary import log_sizes, summary_table
+from lib.preprocess.workers import workers_starting
 from lib.runs.stage import Stage, record_path
 
 
@@ -32,7 +33,8 @@ def main(stage: Stage) -> None:
     """Prune, de-duplicate, compress and pad every graph of one collection, or of a slice of it."""
     args = _arguments()
     chosen, root = settings.resolve(args)
-    files, raw = raw_files(root, chosen.folder), root.sizes_and_times(chosen.folder)
+    with workers_starting(args.jobs):
+        files, raw = raw_files(root, chosen.folder), root.sizes_and_times(chosen.folder)
     cache = args.outputs / chosen.cache
     about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
     how = {"jobs": args.jobs, "keep_going": args.keep_going, "kind": chosen.kind}

@@ -6,13 +6,11 @@ ends the stage, with nothing written.
 
 from __future__ import annotations
 
-import signal
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_va
 from lib.files.errors import DataError, UserError
 from lib.files.regular import UnreadableError
 from lib.preprocess.kinds import ABOUT, FILES, READERS
+from lib.preprocess.workers import uninterrupted_children
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
@@ -239,27 +238,13 @@ def _process_all(
         for index, task in enumerate(tasks)
     )
     try:
-        with _uninterrupted_children():
+        with uninterrupted_children():
             results = parallel(calls)
         yield from results
     except BrokenProcessPool:
         raise UserError(
             "a worker was killed, most likely for want of memory; try fewer with --jobs"
         ) from None
-
-
-@contextmanager
-def _uninterrupted_children() -> Iterator[None]:
-    """Processes that are started in the block are never interrupted, and this one after it.
-
-    On Ctrl-C the terminal tells every process: each worker would print a traceback.
-    """
-    resource_tracker.ensure_running()  # whose start would lift the block
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _process(

@@ -146,15 +146,13 @@ class Tracker:
             self.run.define_metric(f"{prefix}/*", step_metric="epoch")
 
     def _table(self, name: str, rows: pl.DataFrame) -> None:
-        import wandb
-
-        self.run.log({name: wandb.Table(dataframe=data_frame(rows))})
+        self.run.log({name: wandb_table(rows)})
 
     def _plot(self, name: str, rows: pl.DataFrame, x: str, y: str, title: str) -> None:
         import wandb
 
-        table = wandb.Table(dataframe=data_frame(rows))
-        self.run.log({name: wandb.plot.scatter(table, x, y, title=title)})
+        plot = wandb.plot.scatter(wandb_table(rows), x, y, title=title)
+        self.run.log({name: plot})
 
     def _page(self, name: str, path: Path) -> None:
         import wandb
@@ -176,6 +174,24 @@ class Tracker:
             self.run = None
             first = (str(error).splitlines() or [type(error).__name__])[0]
             print(f"warning: W&B is off for the rest of this stage: {first}", file=sys.stderr)
+
+
+def wandb_table(rows: pl.DataFrame) -> wandb.Table:
+    """A table for W&B; told its columns' types, it takes a fifth of the time."""
+    import wandb
+
+    frame = data_frame(rows)
+    kinds = [_kind(kind) for kind in rows.dtypes]
+    if not kinds or None in kinds:
+        return wandb.Table(dataframe=frame)
+    return wandb.Table(columns=list(frame), data=frame.to_numpy().tolist(), dtype=kinds)
+
+
+def _kind(kind: pl.DataType) -> type | None:
+    """W&B's type of a column; ``None``: it is to find out."""
+    if kind.is_numeric():
+        return float
+    return {pl.String: str, pl.Boolean: bool}.get(kind)
 
 
 def data_frame(rows: pl.DataFrame) -> pandas.DataFrame:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +128,7 @@ def npz_folder(roots: Iterable[Path], folder: Path) -> tuple[Path, Path] | None:
         if of_programs(folder) and (root / LATENCIES).is_file():
             return root, root
         for layout in LAYOUTS:
-            if raw_files(root / layout / folder / "train"):
+            if any(_is_raw(name) for name in _names_in(root / layout / folder / "train")):
                 return root, root / layout
     return None
 
@@ -145,9 +146,23 @@ def dataset_of(roots: Sequence[Path], folder: Path) -> Dataset:
 
 def raw_files(folder: Path) -> list[Path]:
     """Raw files in ``folder``: every npz, and a protobuf where no npz has its name."""
-    by_name: dict[str, Path] = {}
+    by_name: dict[str, str] = {}
+    names = [name for name in _names_in(folder) if _is_raw(name)]
     for suffix in SUFFIXES:
-        for path in folder.glob(f"*{suffix}"):
-            if not path.name.startswith("."):
-                by_name.setdefault(path.name.removesuffix(suffix), path)
-    return [by_name[name] for name in sorted(by_name)]
+        for name in names:
+            if name.endswith(suffix):
+                by_name.setdefault(name.removesuffix(suffix), name)
+    return [folder / by_name[name] for name in sorted(by_name)]
+
+
+def _names_in(folder: Path) -> list[str]:
+    """What a folder has; nothing if it is none, or not to be looked into."""
+    try:
+        with os.scandir(folder) as found:
+            return [one.name for one in found]
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+
+
+def _is_raw(name: str) -> bool:
+    return name.endswith(SUFFIXES) and not name.startswith(".")

@@ -80,7 +80,7 @@ class TileKernel:
 
 def stem(path: Path | str) -> str:
     """The graph's name: the file name without its last ``.npz`` (or ``.pb``); dots stay."""
-    name = Path(path).name
+    name = path.name if isinstance(path, Path) else path.rpartition("/")[2]
     for suffix in SUFFIXES:
         if name.endswith(suffix):
             return name.removesuffix(suffix)

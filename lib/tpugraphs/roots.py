@@ -25,7 +25,7 @@ from lib.tpugraphs.dataset import (
 from lib.tpugraphs.npz import stem
 
 SPLITS = ("train", "valid", "test")
-PUNCTUATION = ',:;"'  # of a submission
+PUNCTUATION = frozenset(',:;"')  # of a submission
 MEASUREMENTS = "measurements.parquet"
 PROGRAMS = "programs.parquet"
 FAMILIES = {
@@ -144,6 +144,8 @@ def unusable_in(name: str) -> str:
     line or cannot be seen (control characters, line and paragraph separators). Bytes of a file's
     name that are not UTF-8 (surrogates, in Python) cannot be written anywhere.
     """
+    if name.isascii() and name.isprintable() and PUNCTUATION.isdisjoint(name):
+        return ""
     for one in name:
         if unicodedata.category(one) == "Cs":
             return "bytes that are not UTF-8"

@@ -8,7 +8,8 @@ Files are made first, which is not measured: kernels of about 2 kB, and graphs o
 --jobs N` from its start to its end, or with ``--executor`` `make preprocess EXECUTOR=... JOBS=N
 SLICES=N`, whose tasks have one worker each. The files are read once before, so that no disk is
 measured. The fastest of ``--repeat`` counts. All caches of a case must have the same bytes. Memory
-is the most that a process of stage 1 has held.
+is the most that a process of stage 1 has held. *Of arithmetic*: what as many processes of plain
+arithmetic, which share nothing but the machine, get done in the time of one.
 
 Some seven minutes on two cores that do nothing else (reckoned from 1,500 kernels and 4 graphs of
 half the size), and 2 GB of disk.
@@ -40,6 +41,12 @@ SMALL, HUGE = "tile-xla", "layout-xla-default"  # collections
 SPLIT = "train"
 DISTINCT = 2  # huge files
 AIM = 1.7  # how many times as fast two workers are to be
+LOOP = """
+import time
+started = time.perf_counter()
+sum(k * k % 7 for k in range(10_000_000))
+print(time.perf_counter() - started)
+"""
 LOOK = 0.5  # seconds between looks at memory, of which the kernel keeps the most
 
 
@@ -139,21 +146,31 @@ def processes_of(outputs: Path) -> Iterator[tuple[int, int]]:
             yield process, held
 
 
+def arithmetic(processes: int) -> float:
+    """Seconds of one process's plain arithmetic, when so many do it at the same time."""
+    line = [sys.executable, "-c", LOOP]
+    started = [subprocess.Popen(line, stdout=subprocess.PIPE) for _ in range(processes)]
+    return max(float(one.communicate()[0]) for one in started)
+
+
 def measure(title: str, collection: str, root: Path, args: argparse.Namespace) -> None:
     """Print a line a number of workers; ends the program if two caches differ."""
     found = {workers: list[Result]() for workers in args.workers}
+    loops = {workers: list[float]() for workers in args.workers}
     for _ in range(args.repeat):  # in turn, so that what slows the machine slows all
         for workers, results in found.items():
             results.append(run(collection, root, workers, args.executor))
+            loops[workers].append(arithmetic(workers))
     caches = [one.cache for results in found.values() for one in results]
     if any(cache != caches[0] for cache in caches):
         sys.exit(f"{title}: caches differ")
-    alone = min(one.wall for one in found[args.workers[0]])
+    alone, loop = min(one.wall for one in found[args.workers[0]]), min(loops[args.workers[0]])
     for workers, results in found.items():
         wall = min(one.wall for one in results)
         memory = max(one.memory for one in results) / 1e6
-        told = f"| {title} | {workers} | {wall:.1f} | {alone / wall:.2f} | {memory:.0f} |"
-        print(told, flush=True)
+        most = loop / min(loops[workers]) * workers / args.workers[0]
+        told = f"{wall:.1f} | {alone / wall:.2f} | {most:.2f} | {memory:.0f}"
+        print(f"| {title} | {workers} | {told} |", flush=True)
 
 
 def main() -> None:
@@ -167,7 +184,8 @@ def main() -> None:
     parser.add_argument("--executor", default="", choices=("", "local", "ray"))
     args = parser.parse_args()
     print(f"cores: {len(os.sched_getaffinity(0))}; two workers are to be {AIM} times as fast\n")
-    print("| files | workers | wall s | speed-up | memory MB |\n|---|--:|--:|--:|--:|")
+    print("| files | workers | wall s | speed-up | of arithmetic | memory MB |")
+    print("|---|--:|--:|--:|--:|--:|")
     with tempfile.TemporaryDirectory(prefix="tgraph-files-") as name:
         for collection, count in ((SMALL, args.small), (HUGE, args.huge)):
             if not count:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.runs.tracking import Tracker, data_frame, epoch_point
+from lib.runs.tracking import Tracker, data_frame, epoch_point, wandb_table
 from tests.stages import environment
 from tests.wandb_reader import read_run
 
@@ -51,10 +51,7 @@ def wandb(monkeypatch):
         return fake.run
 
     fake.init, fake.Settings = init, lambda **keywords: keywords
-    fake.Table = lambda dataframe: {
-        "columns": list(dataframe),
-        "data": dataframe.to_numpy().tolist(),
-    }
+    fake.Table = lambda columns, data, dtype: {"columns": columns, "data": data}
     fake.Html = lambda *values, **keywords: keywords
     fake.plot = types.SimpleNamespace(scatter=lambda *values, **keywords: "plot")
     monkeypatch.setitem(sys.modules, "wandb", fake)
@@ -183,6 +180,16 @@ def test_a_table_for_wandb_is_json_with_numbers_as_numbers(columns, count):
         for row in rows.rows()
     ]
     assert told == kept
+
+
+@pytest.mark.parametrize("kind", [pl.Int16, pl.Float32, pl.String, pl.Boolean, pl.List(pl.Int8)])
+@pytest.mark.parametrize("missing", [False, True])
+def test_wandb_takes_columns_of_all_types(kind, missing):
+    value = {pl.String: "a", pl.Boolean: True}.get(kind, [1] if kind == pl.List else 1)
+    rows = pl.DataFrame({"other": [1.5, 2.5], "this": [value, None if missing else value]})
+    table = wandb_table(rows.with_columns(pl.col("this").cast(kind)))
+    assert table.columns == ["other", "this"]
+    assert [list(row) for row in table.data] == [list(row) for row in rows.rows()]
 
 
 def run_program(folder, program: str, **variables: str) -> subprocess.CompletedProcess:
