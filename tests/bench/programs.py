@@ -173,7 +173,7 @@ def speed(cache: Cache, trees: Trees, seconds: float = 10.0) -> str:
     made, optimizer = lstm_of(case)
     started, seen = time.perf_counter(), 0
     for own in case.trees.batches(case.rows["train"], 256, np.random.default_rng(0)):
-        lstm_step(made, optimizer, case, own)
+        lstm_step(made, optimizer, case, own, case.trees.read)
         seen += len(own)
         if time.perf_counter() - started > seconds:
             break

@@ -1,14 +1,17 @@
 """A recursive LSTM over a program's tree, as Tiramisu's cost model has it, written plainly.
 
 A loop reads its children one after the other with an LSTM, each a statement or a loop inside, and
-joins what is left with its own iterations and kind (https://arxiv.org/abs/2104.04955). Programs of
-a batch must have trees of one shape, and measured programs have so many that batches are small.
+joins what is left with its own iterations and kind (https://arxiv.org/abs/2104.04955). Written so,
+programs of a batch must have trees of one shape, and measured programs have so many that batches
+are small. :meth:`RecursiveLstm.mixed` computes the same of trees of any shapes, height by height.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -28,6 +31,44 @@ class Shape:
 
     children: dict[int, list[int]]
     rows: dict[int, int]
+
+    @cached_property
+    def levels(self) -> list[Level]:
+        """The loops, those of height 1 first; the root is alone on the last level."""
+        by_height: dict[int, list[int]] = {}
+        place = dict(self.rows)
+
+        def visit(node: int) -> int:
+            inside = self.children.get(node, [])
+            if node in self.rows or not inside:
+                place.setdefault(node, len(self.rows))
+                return 0
+            height = 1 + max([visit(child) for child in inside])
+            by_height.setdefault(height, []).append(node)
+            return height
+
+        visit(-1)
+        count, levels = len(self.rows) + 1, []
+        for _, nodes in sorted(by_height.items()):
+            inside = [[place[child] for child in self.children[node]] for node in nodes]
+            place |= {node: count + k for k, node in enumerate(nodes)}
+            count += len(nodes)
+            levels.append(Level(nodes, inside))
+        return levels
+
+
+@dataclass(frozen=True)
+class Level:
+    """Loops of one height.
+
+    Attributes:
+        nodes: their numbers, -1 for the root.
+        inside: places of what each has inside: leaves by their rows, then one for loops around
+            nothing, then loops in the order of the levels.
+    """
+
+    nodes: list[int]
+    inside: list[list[int]]
 
 
 def shapes_of(data: Programs) -> tuple[np.ndarray, list[Shape]]:
@@ -100,7 +141,55 @@ class RecursiveLstm(nn.Module):
             own = loops[:, node] if node >= 0 else loops.new_zeros(len(loops), LOOP)
             return nn.functional.elu(self.join(torch.cat([state, own], 1)))
 
-        program = embed(-1)
+        return self._decoded(embed(-1), devices)
+
+    def mixed(
+        self,
+        features: Tensor,
+        loops: Tensor,
+        nodes: np.ndarray,
+        shapes: Sequence[Shape],
+        devices: Tensor,
+    ) -> Tensor:
+        """Of b programs of any shapes.
+
+        Args:
+            features: (leaves, 164) of one program after the other.
+            loops: (nodes, ``LOOP``) of their nodes, likewise.
+            nodes: (b,) where each one's nodes begin.
+            shapes: of each.
+            devices: (d, 8).
+        """
+        table = nn.functional.elu(self.leaf(self.standardize(features)))
+        table = torch.cat([table, table.new_zeros(1, table.shape[1])])
+        loops = torch.cat([loops, loops.new_zeros(1, LOOP)])  # the last is a root's
+        leaves = np.cumsum([0] + [len(one.rows) for one in shapes])
+        places = [[*range(a, b), len(table) - 1] for a, b in pairwise(leaves.tolist())]
+        for height in range(max(len(one.levels) for one in shapes)):
+            inside, own, count = [], [], len(table)
+            for k, one in enumerate(shapes):
+                if height < len(one.levels):
+                    level = one.levels[height]
+                    inside += [[places[k][c] for c in each] for each in level.inside]
+                    own += [nodes[k] + n if n >= 0 else -1 for n in level.nodes]
+                    places[k] += range(count, count + len(level.nodes))
+                    count += len(level.nodes)
+            table = torch.cat([table, self._joined(table, inside, loops[own])])
+        program = table[[one[-1] for one in places]]
+        return self._decoded(program, devices)
+
+    def _joined(self, table: Tensor, inside: list[list[int]], own: Tensor) -> Tensor:
+        """(k, width) loops, of rows of the table that are inside each and what they are."""
+        counts = [len(one) for one in inside]
+        padded = [one + [0] * (max(counts) - len(one)) for one in inside]
+        packed = nn.utils.rnn.pack_padded_sequence(
+            table[torch.tensor(padded)], torch.tensor(counts), True, enforce_sorted=False
+        )
+        state = self.among(packed)[1][0][0]
+        return nn.functional.elu(self.join(torch.cat([state, own], 1)))
+
+    def _decoded(self, program: Tensor, devices: Tensor) -> Tensor:
+        """(b, d) of (b, width)."""
         both = [
             program[:, None].expand(-1, len(devices), -1),
             devices.expand(len(program), -1, -1),
@@ -136,6 +225,21 @@ class Trees:
         ]
         for number in generator.permutation(len(parts)):
             yield parts[number]
+
+    def read_mixed(self, network: RecursiveLstm, own: np.ndarray, devices: Tensor) -> Tensor:
+        """The network's predictions of any programs, (b, d)."""
+        forest, shapes = self.data.forest, [self.shapes[k] for k in self.shape[own]]
+        ends = np.append(forest.starts[1:], forest.nodes)
+        sizes = ends[own] - forest.starts[own]
+        rows = [
+            self.data.starts[k] + np.arange(len(s.rows)) for k, s in zip(own, shapes, strict=True)
+        ]
+        nodes = [forest.starts[k] + np.arange(n) for k, n in zip(own, sizes, strict=True)]
+        features = self.data.features[np.concatenate(rows)].astype(np.float32)
+        loops = self.loops[np.concatenate(nodes)]
+        first = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        arrays = torch.from_numpy(features), torch.from_numpy(loops)
+        return network.mixed(*arrays, first, shapes, devices)
 
     def read(self, network: RecursiveLstm, own: np.ndarray, devices: Tensor) -> Tensor:
         """The network's predictions of programs of one shape, (b, d)."""

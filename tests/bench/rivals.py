@@ -179,13 +179,13 @@ def _some_networks(case: Case, share: float) -> np.ndarray:
 def recursive_lstm(case: Case, epochs: int = 8, size: int = 256) -> np.ndarray:
     """A recursive LSTM over the tree; logarithms of latencies, squared errors."""
     made, optimizer = lstm_of(case)
-    steps = 0
-    total = epochs * len(list(case.trees.batches(case.rows["train"], size, _random(case, 0))))
+    rows, read = case.rows["train"], case.trees.read_mixed
+    steps, each = 0, -(-len(rows) // size)
     for epoch in range(epochs):
-        for own in case.trees.batches(case.rows["train"], size, _random(case, epoch)):
+        for own in np.array_split(_random(case, epoch).permutation(rows), each):
             for group in optimizer.param_groups:
-                group["lr"] = 1e-3 * (1 - steps / total)
-            lstm_step(made, optimizer, case, own)
+                group["lr"] = 1e-3 * (1 - steps / (epochs * each))
+            lstm_step(made, optimizer, case, own, read)
             steps += 1
     made.eval()
     found = {side: lstm_predictions(made, case, side) for side in ("valid", "test")}
@@ -207,12 +207,16 @@ def lstm_of(case: Case) -> tuple[RecursiveLstm, torch.optim.Optimizer]:
 
 
 def lstm_step(
-    made: RecursiveLstm, optimizer: torch.optim.Optimizer, case: Case, own: np.ndarray
+    made: RecursiveLstm,
+    optimizer: torch.optim.Optimizer,
+    case: Case,
+    own: np.ndarray,
+    read: Callable[..., torch.Tensor],
 ) -> None:
-    """One step on programs of one shape, rows of the dataset's table."""
+    """One step on programs, rows of the dataset's table, by a way of :class:`Trees` to read."""
     wanted = torch.from_numpy(np.log(case.train.seconds[case.place("train", own)])).float()
     known = torch.isfinite(wanted)
-    loss = (case.trees.read(made, own, case.devices)[known] - wanted[known]).square().mean()
+    loss = (read(made, own, case.devices)[known] - wanted[known]).square().mean()
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(made.parameters(), 1.0)
@@ -223,10 +227,9 @@ def lstm_step(
 def lstm_predictions(made: RecursiveLstm, case: Case, side: str) -> np.ndarray:
     """(n, d) predictions of a side's programs."""
     rows = case.rows[side]
-    found = np.empty((len(rows), len(case.devices)))
-    for own in case.trees.batches(rows, 1024, _random(case, 0)):
-        found[case.place(side, own)] = case.trees.read(made, own, case.devices).numpy()
-    return found
+    parts = np.array_split(rows, -(-len(rows) // 1024))
+    found = [case.trees.read_mixed(made, own, case.devices).numpy() for own in parts]
+    return np.concatenate(found).astype(np.float64)
 
 
 VARIANTS: dict[str, Callable[[Case], np.ndarray]] = {
