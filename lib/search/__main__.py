@@ -19,6 +19,7 @@ import argparse
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,8 +109,11 @@ def note(
         own = next(one for one in record.tasks if one.task == about["task"])
         if kind == "begin":
             own.operators, own.unscheduled = about["operators"], about["unscheduled"]
+            record.began = time.monotonic()
         if kind in ("begin", "round"):
+            taken = time.monotonic() - record.began if kind == "round" else 0.0
             own.seconds += arrays["seconds"].tolist()
+            own.known_at += [round(taken, 3)] * len(arrays["seconds"])
             bar.update(len(arrays["seconds"]))
             bar.set_postfix_str(f"{own.operators[:30]} {1e3 * own.fastest:.3g} ms")
 

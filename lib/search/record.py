@@ -21,6 +21,8 @@ class TaskSearch:
         operators: what it computes.
         unscheduled: seconds without a schedule.
         seconds: of each measured program, in the order of measuring; NaN where one does not run.
+        known_at: seconds into this search of the task when each was known; 0 if one before it was
+            killed has measured it.
     """
 
     task: str
@@ -28,6 +30,7 @@ class TaskSearch:
     operators: str = ""
     unscheduled: float = float("nan")
     seconds: list[float] = field(default_factory=list)
+    known_at: list[float] = field(default_factory=list)
 
     def best(self) -> np.ndarray:
         """(n,) the fastest program after each measurement, infinite before there is one."""

@@ -1,0 +1,249 @@
+"""Searches for fast schedules side by side: who says which programs are measured.
+
+    .venv/bin/python -m tests.bench.search --core 1       # what is missing, then the tables
+    .venv/bin/python -m tests.bench.search --print [--plot docs/searches.svg]
+
+Wants the predictor of `make all COLLECTION=programs-cpu`, TVM's environment with XGBoost (`make
+search`; docs/searching.md), and a core that nothing else uses: one to three minutes a search.
+
+Every search is `python -m lib.search`, from nothing, with one space of schedules, population and
+round for all: chance, TVM's XGBoost and its perceptron, the predictor as it is, and the predictor
+corrected by what is measured. Tasks are those of the split `search`, from which nothing has
+learned. Networks are searched task by task and then timed end to end; those here are of the split
+`test`.
+
+What was measured is kept in ``search.parquet`` beside this file, a line a measurement, and is not
+measured again. Tables: the fastest so far over the fastest that anybody found for that task on that
+device, geometric means over tasks and seeds with standard errors over tasks; and seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from tqdm import tqdm
+
+from lib.files.artifacts import atomic_file
+from lib.files.terminal import table
+from lib.runs.sources import ROOT
+from lib.settings import PROGRAMS
+from lib.tensorir.records import read_programs
+
+RIVALS = {  # name -> flags of lib.search
+    "chance": ("--cost-model", "random"),
+    "XGBoost": ("--cost-model", "xgboost"),
+    "perceptron": ("--cost-model", "mlp"),
+    "predictor": ("--no-update",),
+    "predictor, corrected": (),
+}
+BUDGETS = (8, 16, 32, 64, 128)
+AGAINST, AT = "XGBoost", 64  # what is to be reached with fewer measurements
+TASKS, NETWORKS = 12, "bert.w128_t64.b1,mobilenet_v2.w16_s96.b1"
+SCHEMA = {
+    **dict.fromkeys(("target", "task", "device", "by"), pl.String),
+    "seed": pl.Int64,
+    "calls": pl.Int64,
+    "trial": pl.Int64,
+    **dict.fromkeys(("seconds", "known_at", "unscheduled", "whole", "whole_before"), pl.Float64),
+}
+KEY = ("target", "device", "by", "seed")
+
+
+def searched_tasks(root: Path, count: int) -> list[str]:
+    """The first tasks of the split ``search`` by their hash."""
+    tasks = read_programs(root).tasks
+    return sorted(tasks.filter(split="search")["task"].to_list())[:count]
+
+
+def search(target: str, device: str, by: str, seed: int, args: argparse.Namespace) -> pl.DataFrame:
+    """One search from nothing, a row a measurement."""
+    which = "--task" if target in searched_tasks(args.data, 1 << 30) else "--network"
+    with predictor_alone(args.outputs / args.predictor) as outputs:
+        command = [sys.executable, "-m", "lib.search", which, target, "--device", device]
+        command += ["--budget", str(args.budget), "--seed", str(seed), "--core", str(args.core)]
+        command += ["--outputs", str(outputs), "--data", str(args.data), *RIVALS[by]]
+        started = time.monotonic()
+        done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise SystemExit(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1]}")
+        tqdm.write(f"{target}, {device}, {by}, seed {seed}: {time.monotonic() - started:.0f} s")
+        (path,) = outputs.glob("*/search/*/search.json")
+        found = json.loads(path.read_text())
+    before, whole = found["whole"] or (None, None)
+    about = {"target": target, "device": device, "by": by, "seed": seed}
+    about |= {"whole": whole, "whole_before": before}
+    rows = [
+        {**about, "trial": k + 1, "seconds": seconds, "known_at": at}
+        | {name: one[name] for name in ("task", "calls", "unscheduled")}
+        for one in found["tasks"]
+        for k, (seconds, at) in enumerate(zip(one["seconds"], one["known_at"], strict=True))
+    ]
+    return pl.DataFrame(rows, schema=SCHEMA)
+
+
+@contextmanager
+def predictor_alone(predictor: Path) -> Iterator[Path]:
+    """A folder of outputs that has a predictor's folds, and no search."""
+    with tempfile.TemporaryDirectory(prefix="tgraph-search-") as name:
+        own = Path(name, predictor.name)
+        own.mkdir()
+        for path in predictor.resolve().iterdir():
+            if path.name != "search":
+                (own / path.name).symlink_to(path)
+        yield Path(name)
+
+
+def run_missing(args: argparse.Namespace) -> None:
+    """Do the searches that have no rows yet, one seed of everything after the other."""
+    done = set(results(args.results).select(KEY).unique().iter_rows())
+    tasks = searched_tasks(args.data, args.tasks)
+    targets = [*tasks, *filter(None, args.networks.split(","))]
+    seeds, devices = range(args.seeds), args.devices.split(",")
+    wanted = [(t, d, by, s) for s, t, d, by in product(seeds, targets, devices, args.by)]
+    for one in tqdm([one for one in wanted if one not in done], unit="search", disable=None):
+        rows = search(*one, args)
+        with atomic_file(args.results) as temporary:
+            pl.concat([results(args.results), rows]).write_parquet(temporary)
+
+
+def results(path: Path) -> pl.DataFrame:
+    """What was measured so far."""
+    return pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SCHEMA)
+
+
+def curves(found: pl.DataFrame) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Of each way: its name, and (tasks, budget) means over seeds of the logarithm of the fastest
+    so far over the fastest of all, and of the seconds until then.
+
+    A task counts if all ways have searched it with the same seeds.
+    """
+    place = ["task", "device"]
+    shared = found.group_by(*place, "seed").agg(pl.col("by").n_unique().alias("ways"))
+    shared = shared.filter(pl.col("ways") == found["by"].n_unique())
+    found = found.join(shared, on=[*place, "seed"], how="semi")
+    fastest = pl.min_horizontal(pl.col("seconds").drop_nans().min(), pl.col("unscheduled").min())
+    best = found.group_by(place).agg(fastest.alias("best"))
+    budget = int(found["trial"].max() or 0)
+    for by in RIVALS:
+        gaps, times = [], []
+        own = found.filter(by=by).join(best, on=place)
+        for _, rows in own.sort("trial").group_by(place, maintain_order=True):
+            each = [part for _, part in rows.group_by("seed", maintain_order=True)]
+            gaps.append(np.mean([_gap(part, budget) for part in each], 0))
+            times.append(np.mean([_filled(part["known_at"], budget) for part in each], 0))
+        if gaps:
+            yield by, np.array(gaps), np.array(times)
+
+
+def _gap(rows: pl.DataFrame, budget: int) -> np.ndarray:
+    seconds = rows["seconds"].fill_null(np.inf).fill_nan(np.inf).to_numpy()
+    # A search that has nothing better uses what is there without it.
+    seconds = np.minimum(np.minimum.accumulate(seconds), rows["unscheduled"][0])
+    return _filled(np.log(seconds / rows["best"][0]), budget)
+
+
+def _filled(values: np.ndarray | pl.Series, budget: int) -> np.ndarray:
+    """As many as the budget: a search that ran out of schedules stays where it is."""
+    values = np.asarray(values, np.float64)
+    return np.concatenate([values, np.full(budget - len(values), values[-1])])
+
+
+def report(found: pl.DataFrame) -> str:
+    """The tables."""
+    ways = {by: (gaps, times) for by, gaps, times in curves(found)}
+    if not ways:
+        return "no task was searched by all ways yet"
+    budgets = [b for b in BUDGETS if b <= len(next(iter(ways.values()))[0][0])]
+    tasks = len(next(iter(ways.values()))[0])
+    level = ways[AGAINST][0].mean(0)[min(AT, budgets[-1]) - 1] if AGAINST in ways else np.nan
+    rows = []
+    for by, (gaps, times) in ways.items():
+        means = gaps.mean(0)
+        errors = gaps.std(0, ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else 0 * means
+        cells = [f"{np.exp(means[b - 1]):.3f} ± {errors[b - 1]:.3f}" for b in budgets]
+        reached = np.flatnonzero(means <= level)
+        when = str(reached[0] + 1) if len(reached) else "more"
+        took = [f"{times.mean(0)[b - 1]:.0f}" for b in budgets]
+        rows.append([by, *cells, when, " / ".join(took)])
+    heads = [f"{tasks} tasks", *map(str, budgets), f"as {AGAINST} with {AT}", "seconds"]
+    return f"{table(rows, heads)}\n\n{whole_table(found)}"
+
+
+def whole_table(found: pl.DataFrame) -> str:
+    """Whole networks: end to end without a schedule over with those found."""
+    own = found.filter(pl.col("whole").is_not_null())
+    own = own.group_by(*KEY).agg(pl.col("whole_before", "whole").first())
+    rows = []
+    for (network, device), part in own.sort(KEY).group_by("target", "device", maintain_order=True):
+        for by in RIVALS:
+            times = part.filter(by=by)
+            if len(times):
+                speed = times["whole_before"] / times["whole"]
+                taken = f"{1e3 * times['whole'].mean():.3g}"
+                rows.append([network, device, by, str(len(times)), taken, f"{speed.mean():.2f}x"])
+    return table(rows, ["network", "device", "by", "seeds", "end to end ms", "faster"])
+
+
+def plot(found: pl.DataFrame, path: Path) -> None:
+    """A line a way: the fastest so far over measurements."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    matplotlib.rcParams["svg.hashsalt"] = "tgraph"
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.subplots()
+    for by, gaps, _ in curves(found):
+        middle, error = gaps.mean(0), gaps.std(0, ddof=1) / np.sqrt(len(gaps))
+        trials = np.arange(1, len(middle) + 1)
+        axes.plot(trials, np.exp(middle), label=by)
+        axes.fill_between(trials, np.exp(middle - error), np.exp(middle + error), alpha=0.15)
+    axes.set(xscale="log", yscale="log", xlabel="measured programs")
+    axes.set_ylabel("fastest so far / fastest of all searches")
+    axes.set_xticks(BUDGETS, map(str, BUDGETS))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.legend()
+    with atomic_file(path) as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})
+
+
+def main() -> None:
+    """Measure what is missing, print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, default=PROGRAMS)
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"))
+    parser.add_argument("--predictor", default="programs-cpu", help="its folder in the outputs")
+    parser.add_argument("--tasks", type=int, default=TASKS)
+    parser.add_argument("--networks", default=NETWORKS)
+    parser.add_argument("--devices", default="avx2")
+    parser.add_argument("--by", nargs="+", default=list(RIVALS), choices=list(RIVALS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--budget", type=int, default=max(BUDGETS))
+    parser.add_argument("--core", type=int, default=1)
+    parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
+    parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
+    parser.add_argument("--plot", type=Path, help="draw it, as an svg")
+    args = parser.parse_args()
+    if not args.print:
+        run_missing(args)
+    found = results(args.results)
+    print(report(found))
+    if args.plot:
+        plot(found, args.plot)
+
+
+if __name__ == "__main__":
+    main()
