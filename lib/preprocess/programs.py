@@ -31,13 +31,24 @@ def source_files(path: Path) -> list[Path]:
     return [path, *(table_path(path.parent, name) for name in sorted(TABLES))]
 
 
-def about(path: Path) -> dict[str, Any]:
-    """What the manifest says of a dataset: its devices.
+def about(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
+    """What the manifest says of a dataset: the devices that measured some program of it.
 
     Args:
         path: its ``dataset.json``.
+        wanted: the splits whose programs count.
     """
-    return {"devices": read_programs(path.parent).about["devices"]}
+    data = read_programs(path.parent)
+    return {"devices": [data.about["devices"][k] for k in measuring(data, wanted)]}
+
+
+def measuring(data: Programs, wanted: Sequence[str]) -> list[int]:
+    """Numbers of the devices on which programs of some splits were measured, ascending.
+
+    Others, such as one that measured nothing but unscheduled programs, are nothing to learn from.
+    """
+    splits = data.tasks["split"].gather(data.programs["task"]).gather(data.latencies["program"])
+    return sorted(data.latencies["device"].filter(splits.is_in(wanted)).unique().to_list())
 
 
 def read_graphs(
@@ -68,7 +79,9 @@ def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, di
     if not known:
         raise DataError(path, "programs", "none that was measured", "at least one")
     called = dict(data.networks.group_by("task").agg("network").iter_rows())
-    pairs = data.latencies.sort("program", "device")
+    numbers = {device: k for k, device in enumerate(measuring(data, wanted))}
+    number = pl.col("device").replace_strict(numbers, default=None, return_dtype=pl.Int8)
+    pairs = data.latencies.sort("program", "device").with_columns(number)
     first = np.searchsorted(pairs["program"].to_numpy(), np.arange(len(data.programs) + 1)).tolist()
     loops = nests(data.forest)
     for task in known:

@@ -64,15 +64,19 @@ def pools_of(root: Path, outputs: Path, model: str | None) -> list[Pool]:
     found = []
     with tempfile.TemporaryDirectory() as name:
         cache = cache_of(root / "dataset.json", Path(name))
+        names = [one["name"] for one in devices_of(cache)]
         for task in cache.names("search"):
             programs = load_programs(cache, {task: all_programs(cache, "search")[task]})
             logs = [predict(one, programs, features, 4096) for one in ensemble.networks.values()]
             predicted, rows = np.mean(logs, axis=0), pooled_rows(programs)
             for k, device in enumerate(devices):
-                known = np.isfinite(programs.seconds[:, k])
-                if device["threads"] == 1 and known.sum() >= FEWEST_SCHEDULES:
-                    seconds = np.log(programs.seconds[known, k])
-                    found.append(Pool(task, rows[known], predicted[known, k], seconds))
+                if device["threads"] > 1 or device["name"] not in names:
+                    continue
+                seconds = programs.seconds[:, names.index(device["name"])]
+                known = np.isfinite(seconds)
+                if known.sum() >= FEWEST_SCHEDULES:
+                    logs = np.log(seconds[known])
+                    found.append(Pool(task, rows[known], predicted[known, k], logs))
     return found
 
 
@@ -81,7 +85,7 @@ def cache_of(path: Path, folder: Path) -> Cache:
     with CacheWriter(folder, "programs") as writer:
         for task, sizes in tasks_of(path, ("search",)):
             writer.add(task, sizes)
-        writer.finish({**about(path), "fingerprint": "search", "settings": {}})
+        writer.finish({**about(path, ("search",)), "fingerprint": "search", "settings": {}})
     return Cache(folder)
 
 

@@ -9,12 +9,13 @@ import polars as pl
 import pytest
 
 from lib.cache.manifest import read_manifest
+from lib.cache.reader import Cache
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.preprocess.collection import RawFile, write_cache
 from lib.tensorir.nests import nests
 from lib.tensorir.records import read_programs, table_path
-from tests.programs import SPEED, write_programs, write_root
+from tests.programs import COLLECTION, SPEED, write_programs, write_root
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +33,27 @@ def test_every_latency_of_the_source_is_there_once(made):
         rows += zip(*(one.tolist() for one in pairs), strict=True)
     expected = data.latencies.select("program", "device", "seconds").rows()
     assert sorted(rows) == sorted(expected)
+
+
+def test_devices_that_measured_nothing_to_learn_from_are_left_out(made, tmp_path):
+    """One that only measured unscheduled programs, and is not the last of the dataset."""
+    root = write_root(tmp_path / "root")
+    about = json.loads((root / "dataset.json").read_text())
+    about["devices"].insert(0, {**about["devices"][0], "name": "other.sse2.1t"})
+    (root / "dataset.json").write_text(json.dumps(about))
+    path = table_path(root, "latencies")
+    write_parquet(pl.read_parquet(path).with_columns(pl.col("device") + 1), path)
+    write_cache(
+        tmp_path / "cache",
+        [RawFile(root / "dataset.json", "train")],
+        {"collection": COLLECTION},
+        kind="programs",
+    )
+    cache, wanted = Cache(tmp_path / "cache"), made[0]
+    assert cache.manifest["devices"] == wanted.manifest["devices"]
+    for name in wanted.names("train", "test"):
+        np.testing.assert_array_equal(cache.graph(name).device, wanted.graph(name).device)
+        np.testing.assert_array_equal(cache.graph(name).seconds, wanted.graph(name).seconds)
 
 
 def test_features_places_and_loops_are_the_sources_to_the_bit(made):
