@@ -1,18 +1,24 @@
-"""The programs that are measured: recognisable networks, small enough to run in 1-15 ms."""
+"""The programs that are measured: recognisable networks, then drawn ones, that run in 1-15 ms."""
 
 from __future__ import annotations
+
+from itertools import zip_longest
 
 from lib.collect.xla.zoo.program import ZooProgram
 from lib.files.errors import UserError
 
 
 def all_programs() -> tuple[ZooProgram, ...]:
-    """Every program, the two sources interleaved so that a partial collection has both."""
-    from lib.collect.xla.zoo import nlp, xla
+    """Every program, the two sources interleaved so that a partial collection has both.
 
-    longest = max(len(xla.PROGRAMS), len(nlp.PROGRAMS))
-    rows = [source[k : k + 1] for k in range(longest) for source in (xla.PROGRAMS, nlp.PROGRAMS)]
-    return tuple(program for row in rows for program in row)
+    Drawn ones are last, so that those that somebody designed are measured first.
+    """
+    from lib.collect.xla.zoo import nlp, xla
+    from lib.collect.xla.zoo.drawn import drawn_programs
+
+    designed = zip_longest(xla.PROGRAMS, nlp.PROGRAMS)
+    drawn = zip_longest(drawn_programs("xla"), drawn_programs("nlp"))
+    return tuple(program for row in (*designed, *drawn) for program in row if program)
 
 
 def program_named(name: str) -> ZooProgram:
