@@ -24,6 +24,8 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 
 DEFAULT_PHASES = "main,again,plain"
+NEEDED = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512vl"}  # what Linux calls them
+CPUINFO = Path("/proc/cpuinfo")
 
 
 def arguments() -> argparse.Namespace:
@@ -37,7 +39,9 @@ def arguments() -> argparse.Namespace:
         "--first-round", type=int, default=0, help="where to begin, counting from 0"
     )
     parser.add_argument("--programs", type=int, default=8, help="programs of a task in a round")
-    parser.add_argument("--devices", default="sse2,avx2,avx512", help="instruction sets")
+    parser.add_argument(
+        "--devices", help=f"instruction sets; all of {', '.join(NEEDED)} that the processor has"
+    )
     parser.add_argument("--phases", default=DEFAULT_PHASES, help=f"of {', '.join(raw.PHASES)}")
     parser.add_argument("--core", type=int, default=1, help="the core to compile and to time on")
     parser.add_argument(
@@ -62,7 +66,7 @@ def main() -> None:
     phases = args.phases.split(",")
     if unknown := sorted(set(phases) - set(raw.PHASES)):
         raise UserError(f"--phases {unknown[0]}: choose from {', '.join(raw.PHASES)}")
-    supported(args.devices.split(","))
+    args.devices = ",".join(devices_for(args.devices))
     among = plan.named_tasks(args.tasks) if args.tasks else None
     if args.core not in range(os.cpu_count() or 1):
         raise UserError(f"--core {args.core}: not a core of this machine")
@@ -87,15 +91,21 @@ def main() -> None:
     print(summary(args.output))
 
 
-def supported(devices: list[str]) -> None:
-    """Refuse instruction sets that are unknown, or that this processor lacks."""
-    needed = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512vl"}
-    flags = Path("/proc/cpuinfo").read_text().split() if Path("/proc/cpuinfo").exists() else []
+def devices_for(given: str | None) -> list[str]:
+    """The instruction sets to measure: those that are given, else all that this processor has.
+
+    Raises:
+        UserError: for one that is unknown, or that this processor lacks.
+    """
+    flags = CPUINFO.read_text().split() if CPUINFO.exists() else []
+    had = [name for name, flag in NEEDED.items() if not flags or flag in flags]
+    devices = given.split(",") if given else had
     for device in devices:
-        if device not in needed:
-            raise UserError(f"--devices {device}: choose from {', '.join(needed)}")
-        if flags and needed[device] not in flags:
+        if device not in NEEDED:
+            raise UserError(f"--devices {device}: choose from {', '.join(NEEDED)}")
+        if device not in had:
             raise UserError(f"--devices {device}: this processor has no {device}; leave it out")
+    return devices
 
 
 def extract(args: argparse.Namespace) -> None:

@@ -1,0 +1,33 @@
+"""Which instruction sets a collection measures."""
+
+from __future__ import annotations
+
+import pytest
+
+from lib.collect.tvm import __main__ as collector
+from lib.collect.tvm.__main__ import devices_for
+from lib.files.errors import UserError
+
+
+@pytest.fixture
+def older(tmp_path, monkeypatch):
+    """A processor without AVX-512."""
+    path = tmp_path / "cpuinfo"
+    path.write_text("flags\t\t: fpu sse sse2 avx avx2 fma\n")
+    monkeypatch.setattr(collector, "CPUINFO", path)
+
+
+def test_all_that_the_processor_has(older, tmp_path):
+    assert devices_for(None) == ["sse2", "avx2"]
+    (tmp_path / "cpuinfo").write_text("flags: sse2 avx2 avx512f avx512vl\n")
+    assert devices_for(None) == ["sse2", "avx2", "avx512"]
+    (tmp_path / "cpuinfo").unlink()  # who knows
+    assert devices_for(None) == ["sse2", "avx2", "avx512"]
+
+
+def test_those_that_are_asked_for(older):
+    assert devices_for("avx2") == ["avx2"]
+    with pytest.raises(UserError, match="--devices avx512: this processor has no avx512"):
+        devices_for("sse2,avx512")
+    with pytest.raises(UserError, match="--devices neon: choose from sse2, avx2, avx512"):
+        devices_for("neon")
