@@ -169,16 +169,9 @@ def differences(found: pl.DataFrame, split: str, against: str = "cdmpp-plus") ->
 def speed(cache: Cache, trees: Trees, seconds: float = 10.0) -> str:
     """Training throughput on one core, and how long 1,000 programs take."""
     case, _ = case_of(cache, trees, "networks", 0)
-    lines = []
-    made, optimizer = lstm_of(case)
-    started, seen = time.perf_counter(), 0
-    for own in case.trees.batches(case.rows["train"], 256, np.random.default_rng(0)):
-        lstm_step(made, optimizer, case, own, case.trees.read)
-        seen += len(own)
-        if time.perf_counter() - started > seconds:
-            break
-    base = seen / (time.perf_counter() - started)
-    lines.append(f"recursive LSTM: {base:,.0f} programs a second in training")
+    base, mixed = (_lstm_rate(case, how, seconds) for how in (False, True))
+    lines = [f"recursive LSTM: {base:,.0f} programs a second in training"]
+    lines.append(f"the same, trees of all shapes at a time: {mixed:,.0f}, {mixed / base:.1f} times")
     for model in MODELS["programs"]:
         chosen = MODELS["programs"][model]("programs-cpu")
         data = FOLDS[model](case.train, case.valid, case.devices, chosen)
@@ -193,6 +186,22 @@ def speed(cache: Cache, trees: Trees, seconds: float = 10.0) -> str:
             times.append(time.perf_counter() - started)
         lines.append(f"  {len(some):,} programs on {len(case.devices)} devices: {min(times):.3f} s")
     return "\n".join(lines)
+
+
+def _lstm_rate(case: Case, mixed: bool, seconds: float) -> float:
+    """Programs a second of the recursive LSTM's training steps."""
+    made, optimizer = lstm_of(case)
+    rows, generator = case.rows["train"], np.random.default_rng(0)
+    batches = case.trees.batches(rows, 256, generator)
+    if mixed:
+        batches = np.array_split(generator.permutation(rows), -(-len(rows) // 256))
+    started, seen = time.perf_counter(), 0
+    for own in batches:
+        lstm_step(made, optimizer, case, own, case.trees.read_mixed if mixed else case.trees.read)
+        seen += len(own)
+        if time.perf_counter() - started > seconds:
+            break
+    return seen / (time.perf_counter() - started)
 
 
 def _rate(training: FoldTraining, seconds: float) -> float:

@@ -216,7 +216,9 @@ def lstm_step(
     """One step on programs, rows of the dataset's table, by a way of :class:`Trees` to read."""
     wanted = torch.from_numpy(np.log(case.train.seconds[case.place("train", own)])).float()
     known = torch.isfinite(wanted)
-    loss = (read(made, own, case.devices)[known] - wanted[known]).square().mean()
+    on = known.any(0)  # the devices that measured any of them
+    said = read(made, own, case.devices[on])[known[:, on]]
+    loss = (said - wanted[known]).square().mean()
     optimizer.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(made.parameters(), 1.0)
