@@ -87,7 +87,9 @@ def chunks(
         if "search" in phases:
             yield from ([("search", turn, t) for t in search[k : k + JOBS]] for k in (0, JOBS))
     if "plain" in phases:
-        yield from ([("plain", 0, task) for task in group] for group in groups)
+        every = sorted({*tasks, *search})
+        parts = [every[k : k + JOBS] for k in range(0, len(every), JOBS)]
+        yield from ([("plain", 0, task) for task in part] for part in parts)
     if "threads" in phases:
         for group in groups:
             yield [
