@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import os
 import sys
 import time
 import uuid
@@ -22,9 +21,9 @@ import tvm
 import tvm_ffi
 
 from lib.collect.processor import processor
-from lib.collect.quiet import TimingCore
 from lib.collect.tvm import compiler, raw, tasks
-from lib.collect.tvm.timing import Anywhere, Arena, Clock, Stopwatch, reference_program
+from lib.collect.tvm.running import clock_on
+from lib.collect.tvm.timing import Arena, Stopwatch
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 
@@ -61,9 +60,7 @@ class Bench:
         self.settings, self.work = settings, settings.work
         self.devices = settings.devices.split(",")
         one = settings.threads == 1  # several are left where TVM puts them
-        core = TimingCore(settings.core, realtime=settings.realtime) if one else Anywhere()
-        library = compiler.machine_program(compiler.lowered([reference_program()]), "avx2")
-        self.clock = Clock(core, library, os.getpid())
+        self.clock = clock_on(settings.core if one else None, settings.realtime)
         self.about = {
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
