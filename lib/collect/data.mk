@@ -18,7 +18,7 @@ collect: $(COLLECT_VENV)/.ready $(READY)  ## measure on this machine: [KIND=prog
 ifeq ($(KIND),programs)
 	$(COLLECT_VENV)/bin/python -m lib.collect.tvm --core $(or $(CORES),1) $(call flag,ROUNDS,rounds) \
 		--output $(OUTPUTS)/collect-programs $(call text,NETWORKS,networks) $(ARGS)
-	$(RUN) -m lib.collect.tvm.export $(OUTPUTS)/collect-programs $(or $(DATA),$(OUTPUTS)/programs-cpu)
+	$(RUN) -m lib.collect.tvm.export $(OUTPUTS)/collect-programs $(or $(DATA),$(OUTPUTS)/measured-programs)
 else
 	$(COLLECT_VENV)/bin/python -m lib.collect.xla --resume --cores $(or $(CORES),1) \
 		--rounds $(or $(ROUNDS),24) --output $(OUTPUTS)/collect $(call text,PROGRAMS,programs) $(ARGS)

@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import torch
+from torch import nn
 from tqdm import tqdm
 
 from lib.cache.reader import Cache
@@ -36,6 +37,7 @@ from lib.files.artifacts import atomic_file
 from lib.files.terminal import table
 from lib.inputs.kinds import network_for
 from lib.inputs.programs import (
+    Programs,
     device_features,
     devices_of,
     load_programs,
@@ -179,13 +181,17 @@ def speed(cache: Cache, trees: Trees, seconds: float = 10.0) -> str:
         rate = _rate(FoldTraining(network, data, chosen, 0), seconds)
         lines.append(f"{model}: {rate:,.0f}, {rate / base:.1f} times as many")
         some = load_programs(cache, _first(cache, 1000))
-        times = []
-        for _ in range(7):
-            started = time.perf_counter()
-            predict(network.eval(), some, case.devices, 4096)
-            times.append(time.perf_counter() - started)
-        lines.append(f"  {len(some):,} programs on {len(case.devices)} devices: {min(times):.3f} s")
+        for devices in (case.devices[:1], case.devices):
+            times = [_seconds(network.eval(), some, devices) for _ in range(7)]
+            lines.append(f"  {len(some):,} programs on {len(devices)} devices: {min(times):.3f} s")
     return "\n".join(lines)
+
+
+def _seconds(network: nn.Module, programs: Programs, devices: torch.Tensor) -> float:
+    """What predicting programs takes."""
+    started = time.perf_counter()
+    predict(network, programs, devices, 4096)
+    return time.perf_counter() - started
 
 
 def _lstm_rate(case: Case, mixed: bool, seconds: float) -> float:
