@@ -15,7 +15,7 @@ from tests.attack.judging import GONE, ONE_LINE, SUCCESS, WORSE, Result, judge
 from tests.attack.snapshot import snapshot
 from tests.stages import REPOSITORY, environment
 
-COUNT = 100
+COUNT = 160
 GOOD = runner.Outcome(code=0, stdout="", stderr="", seconds=0.1, peak=10**8, timed_out=False)
 REFUSED = dataclasses.replace(GOOD, code=2, stderr="error: a: b: found c, expected d\n")
 ANY = Result({}, None)
