@@ -34,6 +34,7 @@ import numpy as np
 import polars as pl
 from tqdm import tqdm
 
+from lib.collect.tvm.plan import HASH
 from lib.files.artifacts import atomic_file
 from lib.files.terminal import table
 from lib.runs.sources import ROOT
@@ -68,7 +69,7 @@ def searched_tasks(root: Path, count: int) -> list[str]:
 
 def search(target: str, device: str, by: str, seed: int, args: argparse.Namespace) -> pl.DataFrame:
     """One search from nothing, a row a measurement."""
-    which = "--task" if target in searched_tasks(args.data, 1 << 30) else "--network"
+    which = "--task" if HASH.fullmatch(target) else "--network"
     with predictor_alone(args.outputs / args.predictor) as outputs:
         command = [sys.executable, "-m", "lib.search", which, target, "--device", device]
         command += ["--budget", str(args.budget), "--seed", str(seed), "--core", str(args.core)]

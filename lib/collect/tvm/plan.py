@@ -72,8 +72,7 @@ def chunks(
     Rounds go over all tasks in an order that mixes networks. A process first times again some of
     what the process before it has timed.
     """
-    order = sorted(tasks)
-    groups = [order[k : k + JOBS] for k in range(0, len(order), JOBS)]
+    groups = _groups(tasks)
     for turn in rounds:
         repeated: list[str] = []
         for group in [*groups, []]:
@@ -87,14 +86,19 @@ def chunks(
         if "search" in phases:
             yield from ([("search", turn, t) for t in search[k : k + JOBS]] for k in (0, JOBS))
     if "plain" in phases:
-        every = sorted({*tasks, *search})
-        parts = [every[k : k + JOBS] for k in range(0, len(every), JOBS)]
-        yield from ([("plain", 0, task) for task in part] for part in parts)
+        every = _groups({*tasks, *search})
+        yield from ([("plain", 0, task) for task in group] for group in every)
     if "threads" in phases:
         for group in groups:
             yield [
                 ("threads", rounds.start, task) for task in group if int(task, 16) % THREADED == 0
             ]
+
+
+def _groups(tasks: Collection[str]) -> list[list[str]]:
+    """Tasks in the order of their hashes, as many together as one process is given."""
+    order = sorted(tasks)
+    return [order[k : k + JOBS] for k in range(0, len(order), JOBS)]
 
 
 def to_do(work: Path, jobs: Sequence[Job], once_more: Collection[Job] = ()) -> list[Job]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.collect.xla.zoo.drawn import drawing
-from lib.collect.xla.zoo.drawn.drawing import Drawing, nearest
+from lib.collect.xla.zoo.drawn.drawing import Drawing, largest_within
 
 
 @given(st.integers(0, 2**32 - 1))
@@ -27,7 +27,7 @@ def test_the_largest_that_fits_or_the_smallest(seconds, wanted):
     sizes = [lambda one=one: one for one in sorted(seconds)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(drawing, "estimated_seconds", lambda network, mode: network)
-        found = nearest(sizes, "forward", wanted)
+        found = largest_within(sizes, "forward", wanted)
     fitting = [one for one in seconds if one <= wanted]
     assert found == (max(fitting) if fitting else min(seconds))
 

@@ -100,6 +100,7 @@ class Attention(nn.Module):
         return x.reshape(batch * self.heads, tokens, width // self.heads)
 
     def forward(self, x: Tensor, memory: Tensor | None = None) -> Tensor:
+        """(batch, tokens, width) to the same; keys and values of ``memory``, if there is any."""
         batch, tokens, width = x.shape
         memory = x if memory is None else memory
         q, k, v = self.split(self.query(x)), self.split(self.key(memory)), self.value(memory)
@@ -147,6 +148,7 @@ class Encoder(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2 * layers))
 
     def forward(self, x: Tensor) -> Tensor:
+        """(batch, tokens, width) to the same."""
         for k, (attention, forward) in enumerate(zip(self.attentions, self.forwards, strict=True)):
             one, two = self.norms[2 * k], self.norms[2 * k + 1]
             if self.pre:

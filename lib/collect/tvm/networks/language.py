@@ -121,6 +121,7 @@ class Llama(nn.Module):
         return x * self.cos + torch.cat([-two, one], -1) * self.sin
 
     def forward(self, x: Tensor) -> Tensor:
+        """(batch, places, width) to the same."""
         batch, count, width = x.shape
         y = self.norms[0](x)
         query = self.rotated(self.query(y).reshape(batch, count, self.heads, self.size))
@@ -171,6 +172,7 @@ class Windows(nn.Module):
         self.merge, self.norm = nn.Linear(4 * width, 2 * width), nn.LayerNorm(4 * width)
 
     def forward(self, x: Tensor) -> Tensor:
+        """(batch, 3, height, width) pictures to merged tokens, (batch, tokens / 4, 2 x width)."""
         x = self.patches(x).permute(0, 2, 3, 1)
         n, h, w, c = x.shape
         s = self.window

@@ -25,6 +25,7 @@ class UNet(nn.Module):
         self.head = conv(width, 4, 1, act="none")
 
     def forward(self, x: Tensor) -> Tensor:
+        """(batch, 3, height, width) pictures to values of every pixel."""
         kept = []
         for layer in self.down[:-1]:
             kept.append(layer(x))

@@ -80,14 +80,14 @@ def drawn_program(family: str, source: str, grammar: Grammar, number: int) -> Zo
     def build() -> tuple[Callable, tuple]:
         drawing = Drawing(seed)
         wanted = drawing.between(*MILLISECONDS) / 1e3
-        network = nearest(grammar(drawing), mode, wanted)
+        network = largest_within(grammar(drawing), mode, wanted)
         about = (family, source, variant, network.module, network.inputs, mode, network.loss)
         return flax_program(*about).build()
 
     return ZooProgram(f"{family}.{variant}.{mode}", family, source, build)
 
 
-def nearest(sizes: Sequence[Callable[[], Network]], mode: str, wanted: float) -> Network:
+def largest_within(sizes: Sequence[Callable[[], Network]], mode: str, wanted: float) -> Network:
     """The largest network that is estimated to take no more seconds than wanted, or the smallest.
 
     Args:
