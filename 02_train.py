@@ -2,7 +2,7 @@
 
 Reads   <outputs>/<collection>/cache/
 Writes  <outputs>/<collection>[@<model>]/fold_<k>/{model,last}.safetensors, history.parquet and
-        metrics.json
+        metrics.json; trees.safetensors, if the network stands beside trees
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 from tqdm import tqdm
 
 from lib import settings
 from lib.cache.reader import Cache
 from lib.files import checkpoint
-from lib.files.artifacts import atomic_files, write_json
+from lib.files.artifacts import atomic_files, fingerprint_value, write_json
+from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.inputs.kinds import network_for
 from lib.models.precision import resolve_device
@@ -29,6 +31,7 @@ from lib.runs.provenance import run_identity, versions
 from lib.runs.stage import Stage
 from lib.runs.tracking import Tracker, epoch_point
 from lib.train.finished import is_trained
+from lib.train.fold import Fold
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.processes import Processes, processes_on
@@ -43,6 +46,11 @@ def main(stage: Stage) -> None:
     parser = settings.parser(__doc__)
     parser.add_argument("--fold", type=int, required=True, help="which fold to leave out, from 0")
     parser.add_argument("--folds", type=int, help="how many are trained in all, one after another")
+    parser.add_argument(
+        "--prepare",
+        action="store_true",
+        help="only fit what comes before the network (the trees of cdmpp-plus), and keep it",
+    )
     args = parser.parse_args()
     chosen, root = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
@@ -50,8 +58,34 @@ def main(stage: Stage) -> None:
         chosen = shared(chosen, processes)
         if processes.first:
             print(f"train: {settings.choice_of(chosen, root, args)}", flush=True)
+        if args.prepare:
+            prepare_fold(stage, args.outputs, args.fold, chosen)
+            return
         changed = settings.changed_by(args, chosen, root.dataset)
         train_fold(stage, args.outputs, args.fold, chosen, changed, processes)
+
+
+def prepare_fold(stage: Stage, outputs: Path, fold: int, chosen: settings.Settings) -> None:
+    """Fit and keep what the fold's training will read, so that it can have a core of its own."""
+    if not chosen.prepared:
+        raise UserError(f"--prepare: nothing is fitted before the network of {chosen.model}")
+    folder = outputs / chosen.results / f"fold_{fold}"
+    stage.alone(outputs, folder, folder / chosen.prepared)
+    new_fold_network(Cache(outputs / chosen.cache), fold, chosen, folder)
+    (folder / chosen.prepared).touch()  # what was there and good is new, as make sees it
+    print(f"train: {chosen.results} fold {fold}: wrote {folder / chosen.prepared}")
+
+
+def new_fold_network(
+    cache: Cache, fold: int, chosen: settings.Settings, folder: Path
+) -> tuple[Fold, nn.Module]:
+    """The fold's graphs, and its network as training begins."""
+    data = load_fold(cache, fold, chosen)
+    if chosen.prepared:
+        depends = {name: getattr(chosen, name) for name in chosen.prepared_depends_on}
+        identity = [run_identity({**depends, "fold": fold, "data": cache.fingerprint}), versions()]
+        data.keep(folder / chosen.prepared, fingerprint_value(identity))
+    return data, new_network(lambda: network_for(chosen), data, chosen.seed, fold)
 
 
 def train_fold(
@@ -73,8 +107,7 @@ def train_fold(
         if processes.first:
             print(f"train: {chosen.results} fold {fold}: trained by that run, in {folder}/")
         return
-    data = load_fold(cache, fold, chosen)
-    network = new_network(lambda: network_for(chosen), data, chosen.seed, fold)
+    data, network = new_fold_network(cache, fold, chosen, folder)
     training = FoldTraining(network, data, chosen, fold, processes)
     if not processes.first:
         for _ in training.run(state, about["identity"]):

@@ -34,7 +34,8 @@ TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the 
 def main(collection: str, model: str, hops: str, data: str, settings: str, *programs: str) -> None:
     """Print the folders of results and cache below the outputs, and each program's sources.
 
-    ``table`` is the file that stage 4 writes beside metrics and report, and ``settings`` a
+    ``table`` is the file that stage 4 writes beside metrics and report, ``prepared`` one that
+    stage 2 writes of each fold before it trains (most models have none), and ``settings`` a
     fingerprint of the values in the settings file. ``results`` comes first: in a line about a
     value, which may repeat what stands in a file, it cannot.
 
@@ -50,7 +51,7 @@ def main(collection: str, model: str, hops: str, data: str, settings: str, *prog
         return
     folds = min(TRAINED, chosen.folds_total)
     print(f"results={chosen.results} cache={chosen.cache} folds={folds} table={chosen.table}")
-    print(f"settings={fingerprint_value(values)}")
+    print(f"settings={fingerprint_value(values)} prepared={chosen.prepared}")
     for one in programs:
         print(f"{one}={':'.join(sources_of(one))}")
 

@@ -98,6 +98,10 @@ class Settings:
     higher_is_better: ClassVar[bool] = True  # of that metric
     graphs: ClassVar[str] = "graphs"  # what people call them
     table: ClassVar[str] = "submission.csv"  # what stage 4 writes beside metrics and report
+    # What a fold fits before its network, and keeps for whoever trains it: a file in its folder,
+    # and the settings that what is in it depends on.
+    prepared: ClassVar[str] = ""
+    prepared_depends_on: ClassVar[tuple[str, ...]] = ()
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.
     weights_depend_on: ClassVar[tuple[str, ...]] = (

@@ -144,6 +144,11 @@ class ProgramPlusSettings(ProgramCollection):
         *ProgramCollection.weights_depend_on,
         *("channels", "layers", "heads", "trees", "tree_depth"),
     )
+    prepared: ClassVar[str] = "trees.safetensors"
+    prepared_depends_on: ClassVar[tuple[str, ...]] = (
+        *("collection", "seed", "folds_total", "keep_together", "split", "device"),
+        *("trees", "tree_depth", "tree_rate"),
+    )
 
     loss: ClassVar[str] = "mse"  # of logarithms
     mape_weight: ClassVar[float] = 0.0

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from lib.cache.reader import Cache
+from lib.files import checkpoint
+from lib.files.errors import DataError
 from lib.inputs.chunks import device_of
 from lib.inputs.programs import batches_of, device_features, devices_of, predict_by
 from lib.models.cdmpp_plus import POOLED, CdmppPlus
@@ -31,6 +34,12 @@ BOOSTING: dict[str, Any] = {  # of XGBoost
 class BoostedFold(ProgramsFold):
     """The programs of one fold, for :class:`lib.models.cdmpp_plus.CdmppPlus`."""
 
+    kept: tuple[Path, str] | None = None  # where its trees are, and what they depend on
+
+    def keep(self, file: Path, identity: str) -> None:
+        """See :meth:`Fold.keep`: the trees."""
+        self.kept = file, identity
+
     def standardize(self, network: CdmppPlus) -> None:
         """See :meth:`Fold.standardize`; the trees are fitted here as well, once and for all."""
         programs = self.programs
@@ -47,11 +56,33 @@ class BoostedFold(ProgramsFold):
         with torch.no_grad():
             network.level.fill_(float(np.nanmean(relative)))
         self.labels = torch.from_numpy(np.log(programs.seconds)).float()
+        if not self._read_trees(network.trees):
+            self._fit_trees(network.trees, rows, relative)
+        self.by_trees = predict_by(network.by_trees, network, self.held, self.devices, READ)
+
+    def _fit_trees(self, trees: Trees, rows: np.ndarray, relative: np.ndarray) -> None:
+        """Boost trees on (n, ``POOLED``) features and (n, d) logarithms, and keep them."""
         known = np.isfinite(relative)
         program, device = np.nonzero(known)
         table = np.concatenate([rows[program], self.devices.numpy()[device]], 1)
-        boost(network.trees, table, relative[known], self.settings.tree_rate, self.settings.seed)
-        self.by_trees = predict_by(network.by_trees, network, self.held, self.devices, READ)
+        boost(trees, table, relative[known], self.settings.tree_rate, self.settings.seed)
+        if self.kept:
+            file, identity = self.kept
+            checkpoint.save(file, trees.state_dict(), {"identity": identity})
+
+    def _read_trees(self, trees: Trees) -> bool:
+        """Whether there were such trees; a file that is damaged is as good as none."""
+        if not self.kept or not self.kept[0].exists():
+            return False
+        file, identity = self.kept
+        try:
+            tensors, about = checkpoint.load(file)
+            if about != {"identity": identity}:
+                return False
+            checkpoint.load_into(trees, file, tensors)
+        except DataError:
+            return False
+        return True
 
     def validate(
         self, network: CdmppPlus, settings: ProgramPlusSettings, whole: bool = False

@@ -97,6 +97,14 @@ class Fold(ABC):
     def standardize(self, network: nn.Module) -> None:
         """Fit the network's standardization on the training graphs."""
 
+    def keep(self, file: Path, identity: str) -> None:  # noqa: B027
+        """Where to keep what :meth:`standardize` fits beside it, if that takes long.
+
+        Args:
+            file: written once it is fitted, and read instead where it is there.
+            identity: what it depends on; a file of another is written anew.
+        """
+
     @abstractmethod
     def steps(self, settings: GraphSettings) -> int:
         """How many :meth:`samples` there are."""

@@ -11,6 +11,7 @@ import torch
 from lib.files.errors import UserError
 from lib.inputs.kinds import network_for
 from lib.inputs.programs import predict
+from lib.train import boosted
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from tests.programs import tiny_plus, tiny_settings, write_programs
@@ -130,3 +131,25 @@ def test_trees_do_not_see_what_is_held_out(cache):
     one, two = (new_network(lambda: network_for(PLUS), each, 0, 0) for each in (data, other))
     assert torch.equal(one.trees.value, two.trees.value)
     assert one.trees.value.abs().sum() > 0
+
+
+def test_trees_that_were_kept_are_read_and_others_are_fitted_anew(cache, tmp_path, monkeypatch):
+    fitted, path = [], tmp_path / "trees.safetensors"
+    boost = boosted.boost
+    monkeypatch.setattr(boosted, "boost", lambda *given: fitted.append(boost(*given)))
+
+    def network(identity: str):
+        data = load_fold(cache, 0, PLUS)
+        data.keep(path, identity)
+        made = new_network(lambda: network_for(PLUS), data, 0, 0)
+        return made.state_dict(), data.by_trees
+
+    one, by_trees = network("a")
+    two, again = network("a")
+    assert len(fitted) == 1 and np.array_equal(by_trees, again)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    network("b")
+    assert len(fitted) == 2
+    path.write_bytes(path.read_bytes()[:-1])
+    three, _ = network("b")
+    assert len(fitted) == 3 and torch.equal(one["trees.value"], three["trees.value"])
