@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import tvm
 from tvm.ir import IRModule
-from tvm.s_tir import meta_schedule, transform
+from tvm.s_tir import Schedule, meta_schedule, transform
 
 from lib.collect.tvm.compiler import SCHEDULE_TARGET
 from lib.files.errors import UserError
@@ -18,33 +18,24 @@ OUTER_PRODUCT, LOOPS = -3, -2  # columns that the tree can be checked against
 ANNOTATION = "pragma_auto_unroll_max_step"
 TOLERANCE = 1e-3  # of log2: features are single precision
 
-# What PerStoreFeature lowers a module by before it looks at the stores.
+# Of what PerStoreFeature lowers a module by before it looks at the stores, what makes stores and
+# loops; the rest moves and shrinks buffers, takes most of the time and leaves the tree as it is.
 _lowering = tvm.ir.transform.Sequential(
-    [
-        transform.LowerCrossThreadReduction(),
-        transform.LowerInitBlock(),
-        transform.PlanAndUpdateBufferAllocationLocation(),
-        transform.ConvertBlocksToOpaque(),
-        transform.CompactBufferAllocation(),
-        transform.StmtSimplify(),
-        transform.LowerAutoCopy(),
-        transform.UnifyThreadBinding(),
-        transform.LowerMatchBuffer(),
-        transform.StmtSimplify(),
-    ]
+    [transform.LowerInitBlock(), transform.ConvertBlocksToOpaque()]
 )
 _extractor = meta_schedule.feature_extractor.PerStoreFeature()
 
 
-def features(modules: Sequence[IRModule]) -> list[np.ndarray]:
-    """(rows, 164) float32 of each module: log2(1 + x) of what MetaSchedule knows of a store.
+def features(programs: Sequence[IRModule | Schedule]) -> list[np.ndarray]:
+    """(rows, 164) float32 of each program: log2(1 + x) of what MetaSchedule knows of a store.
 
-    A row stands for a buffer: the last store of something that is no constant.
+    A row stands for a buffer: the last store of something that is no constant. A module becomes a
+    schedule first, which takes as long as its features: who has schedules gives those.
     """
-    context = meta_schedule.TuneContext(mod=modules[0], target=SCHEDULE_TARGET, num_threads=1)
-    candidates = [
-        meta_schedule.MeasureCandidate(tvm.s_tir.Schedule(module), []) for module in modules
-    ]
+    schedules = [one if isinstance(one, Schedule) else Schedule(one) for one in programs]
+    first = schedules[0].mod
+    context = meta_schedule.TuneContext(mod=first, target=SCHEDULE_TARGET, num_threads=1)
+    candidates = [meta_schedule.MeasureCandidate(one, []) for one in schedules]
     return [table.numpy() for table in _extractor.extract_from(context, candidates)]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from lib.files.errors import DataError
 
 PREDICTOR = "predictor"  # the cost model that is asked; the others are TVM's own
-COST_MODELS = (PREDICTOR, "xgboost", "mlp", "random")
+COST_MODELS = (PREDICTOR, "xgboost", "random")
 MOST_BYTES = 1 << 31
 LENGTH = 8  # bytes of the length
 Message = tuple[dict[str, Any], dict[str, np.ndarray]]

@@ -38,12 +38,17 @@ def failed(work: Path, phase: str, turn: int, task: str) -> Path:
     return path(work, phase, turn, task).with_suffix(".failed")
 
 
-def described(modules: list, hashes: list[str], traces: list[str]) -> dict[str, np.ndarray]:
-    """Trees, features and schedules of programs, as arrays; where the two disagree, no row."""
+def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str, np.ndarray]:
+    """Trees, features and schedules of programs, as arrays; where the two disagree, no row.
+
+    Args:
+        programs: TVM's modules, or schedules.
+        hashes, traces: of each.
+    """
     from lib.collect.tvm.features import disagreement, features, tree_of
 
-    tables = features(modules) if modules else []
-    trees = [tree_of(module) for module in modules]
+    tables = features(programs) if programs else []
+    trees = [tree_of(getattr(one, "mod", one)) for one in programs]
     good = [disagreement(tree, table) is None for tree, table in zip(trees, tables, strict=True)]
     columns = {
         name: np.concatenate([getattr(tree, name) for tree in trees] or [np.zeros(0)])

@@ -36,7 +36,13 @@ from lib.files.errors import UserError, one_line_errors
 
 POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
 ROUND = 8  # programs that are measured before the next are chosen
-NAMES = {"xgboost": "xgb"}  # TVM's own
+# TVM's own cost models: their names there, and how they are made. XGBoost learns from the first
+# round on; by itself it would wait for 100 measurements and leave all before them to chance. (TVM's
+# perceptron holds out a fifth of the tasks that it learns from, and fails if there is only one.)
+TVM_MODELS: dict[str, tuple[str, dict[str, int]]] = {
+    "xgboost": ("xgb", {"num_tuning_cores": 1, "num_warmup_samples": ROUND}),
+    "random": ("random", {}),
+}
 
 
 @derived_object
@@ -92,7 +98,7 @@ class Talk:
 def described(schedules: Sequence[Schedule]) -> dict[str, np.ndarray]:
     """What a predictor reads of programs."""
     nothing = [""] * len(schedules)
-    return raw.described([one.mod for one in schedules], nothing, nothing)
+    return raw.described(list(schedules), nothing, nothing)
 
 
 @dataclass
@@ -147,9 +153,8 @@ class Search:
         if kind == PREDICTOR:
             return Asked(talk)
         try:
-            return meta_schedule.cost_model.CostModel.create(
-                NAMES.get(kind, kind), num_tuning_cores=1
-            )
+            name, settings = TVM_MODELS[kind]
+            return meta_schedule.cost_model.CostModel.create(name, **settings)
         except ImportError as error:
             raise UserError(f"--cost-model {kind}: {error}; install it beside TVM") from None
 

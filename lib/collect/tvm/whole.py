@@ -36,10 +36,15 @@ MOST_SCHEDULES = 1024
 
 @dataclass(frozen=True)
 class Call:
-    """A node of the graph: which task it runs, and after which nodes."""
+    """A node of the graph: which task it runs, after which nodes, and bytes that no node wrote.
+
+    Those are weights and inputs of the network, of which a program that looks something up in a
+    table reads no more than it has use for.
+    """
 
     task: int
     after: tuple[int, ...]
+    reads: int = 0
 
 
 @dataclass(frozen=True)
@@ -140,7 +145,8 @@ def graph_of(module: IRModule) -> Graph:
                     tasks.append(own)
                     names.append(variable.name_hint.removeprefix("fused_"))
                 functions[variable.name_hint] = number
-                calls.append(Call(number, tuple(sorted(after))))
+                reads = _bytes_read(value, module["main"].params, tasks[number])
+                calls.append(Call(number, tuple(sorted(after)), reads))
                 after = frozenset({len(calls) - 1})
             elif isinstance(value, relax.Call):
                 raise UserError(f"{value.op}: only tensor programs can be predicted")
@@ -156,7 +162,7 @@ def without(graph: Graph, dropped: Collection[int]) -> Graph:
     for call in graph.calls:
         after = frozenset().union(*(places[k] for k in call.after))
         if call.task not in dropped:
-            calls.append(Call(kept.index(call.task), tuple(sorted(after))))
+            calls.append(Call(kept.index(call.task), tuple(sorted(after)), call.reads))
             after = frozenset({len(calls) - 1})
         places.append(after)
     return Graph(
@@ -170,6 +176,18 @@ def without(graph: Graph, dropped: Collection[int]) -> Graph:
 def only_constants(graph: Graph) -> set[int]:
     """The tasks that store nothing but constants: TVM has no features of those."""
     return {k for k, task in enumerate(graph.tasks) if not len(features([task])[0])}
+
+
+def _bytes_read(value: relax.Call, given: Collection[relax.Var], task: IRModule) -> int:
+    """Of the network's parameters and inputs, by a call of a task: each at most once."""
+    operations = 4 * int(tvm.s_tir.analysis.estimate_tir_flops(task))
+    written = _bytes_of(task["main"].params[-1])
+    sizes = [_bytes_of(one.ty) for one in given if any(one.same_as(x) for x in value.args[1])]
+    return sum(min(size, max(operations, written)) for size in sizes)
+
+
+def _bytes_of(tensor: Any) -> int:
+    return int(np.prod([int(x) for x in tensor.shape])) * np.dtype(str(tensor.dtype)).itemsize
 
 
 def _is_program(value: Any) -> bool:
@@ -220,7 +238,9 @@ def write_network(path: Path, network: Network, schedules: int, seed: int) -> Gr
     about = {
         "network": network.name,
         "seed": seed,
-        "calls": [{"task": one.task, "after": list(one.after)} for one in graph.calls],
+        "calls": [
+            {"task": one.task, "after": list(one.after), "reads": one.reads} for one in graph.calls
+        ],
         "tasks": [
             {"task": hash_of(task), "operators": name}
             for task, name in zip(graph.tasks, graph.names, strict=True)

@@ -1,0 +1,76 @@
+"""What a call costs in a network beyond its program timed alone: chains of layers, measured.
+
+In the environment that has TVM, on a core that nothing else uses; some minutes::
+
+    .venv-collect-programs/bin/python -m tests.bench.chains_tvm --core 1
+
+A chain is ``--depth`` products with matrices of their own, each followed by a maximum with zero, so
+that all calls run one program. Of a few random schedules the fastest is taken. Printed are the
+seconds of the whole chain in TVM's virtual machine, those of its program times the depth, what is
+left for a call, and that over the bytes of a call's matrix. A chain whose matrices fit into a
+core's cache tells the gap between two calls, a larger one what it takes to read cold weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+import torch
+
+from lib.collect.tvm.compiler import Sampler
+from lib.collect.tvm.extract import relax_module
+from lib.collect.tvm.networks import Network
+from lib.collect.tvm.running import clock_on, end_to_end, time_programs
+from lib.collect.tvm.whole import graph_of
+from lib.files.terminal import table
+from tests.bench.latency_tvm import whole
+
+WIDTHS, BATCHES, SCHEDULES = (32, 64, 128, 256, 512, 1024), (1, 16), 24
+
+
+def chain(width: int, depth: int, batch: int) -> Network:
+    """The network."""
+    layers = [
+        layer for _ in range(depth) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())
+    ]
+    return Network("chain", lambda: (torch.nn.Sequential(*layers), (torch.randn(batch, width),)))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--core", type=int, required=True)
+    parser.add_argument("--device", default="avx2")
+    parser.add_argument("--depth", type=int, default=24)
+    args = parser.parse_args()
+    clock, rows = clock_on(args.core), []
+    for batch in BATCHES:
+        for width in WIDTHS:
+            module = relax_module(chain(width, args.depth, batch))
+            graph = graph_of(module)
+            (task,), calls = graph.tasks, len(graph.calls)
+            drawn = [task, *(one.module for one in Sampler(task, 0).distinct(SCHEDULES, set()))]
+            seconds, _ = time_programs("0", drawn, args.device, clock)
+            best = int(np.nanargmin(seconds))
+            took = end_to_end(whole(module, graph, [drawn[best]]), args.device, clock)
+            each, size = took / calls - seconds[best], 4 * width * width
+            rows.append(
+                [str(batch), str(width), f"{size * calls / 1e6:.2f}", f"{1e6 * took:.1f}"]
+                + [f"{1e6 * seconds[best]:.2f}", f"{1e6 * each:+.2f}", f"{size / each / 1e9:.1f}"]
+            )
+            print(rows[-1], flush=True)
+    heads = [
+        "batch",
+        "width",
+        "MB of weights",
+        "chain us",
+        "program us",
+        "left for a call us",
+        "GB/s",
+    ]
+    print(table(rows, heads))
+
+
+if __name__ == "__main__":
+    main()
