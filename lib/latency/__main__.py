@@ -1,7 +1,8 @@
 """How long a whole network takes on a device, from what its programs are predicted to take.
 
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and predictions.csv, and the collection's data
-Writes  <outputs>/<collection>[@<model>]/latency/<network>.npz
+Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.npz, its programs, and
+        <network>.b<batch>.<device>.json, what --json prints
 
     python -m lib.latency resnet18 1 avx2
     python -m lib.latency mine.py:network 8 avx512 --plot timeline.svg
@@ -24,11 +25,12 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.collect.processor import processor
+from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.inputs.programs import device_named, devices_of
 from lib.latency.error import calls_of, error_of, held_out
-from lib.latency.estimate import Estimate, as_json, as_text, estimate
+from lib.latency.estimate import as_json, as_text, estimate
 from lib.latency.network import read_network
 from lib.latency.plot import check_picture, plot_timeline
 from lib.latency.predict import load_predictor, predicted_seconds, predictor_settings
@@ -57,9 +59,13 @@ def main(arguments: list[str] | None = None) -> None:
     )
     learned = learned_tasks(cache)
     found = estimate(network, name, predicted, error, learned, args.gap * 1e-6)
+    said = as_json(found)
+    told = path.with_suffix(f".{args.device}.json")
+    write_json(told, said)
     if args.plot:
         plot_timeline(args.plot, found)
-    print(json.dumps(as_json(found), indent=2) if args.json else _said(found, args.plot))
+    wrote = ", ".join(str(one) for one in (told, args.plot) if one)
+    print(json.dumps(said, indent=2) if args.json else f"{as_text(found)}; wrote {wrote}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -119,10 +125,6 @@ def learned_tasks(cache: Cache) -> set[str]:
 def file_name(network: str) -> str:
     """A network's name as a file's."""
     return re.sub(r"[^\w.-]", "_", network).lstrip(".") or "network"
-
-
-def _said(found: Estimate, plot: Path | None) -> str:
-    return as_text(found) + (f"; wrote {plot}" if plot else "")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import numpy as np
 
 from lib.files.terminal import table
 from lib.latency.error import Error
+from lib.latency.memory import reading_seconds
 from lib.latency.network import Network
 from lib.latency.predict import fastest
 from lib.latency.replay import Node, Timeline, replay
@@ -27,7 +28,8 @@ class Estimate:
         chosen: (tasks,) which program of each task it runs.
         seconds: (tasks,) that they are predicted to take, one call each.
         timeline: of its calls.
-        error: factors on the timeline's seconds.
+        error: factors on the programs' seconds.
+        latency: low, middle and high, in seconds: the graph replayed with each factor.
         known: numbers of the tasks that the predictor has learned from.
     """
 
@@ -37,13 +39,8 @@ class Estimate:
     seconds: np.ndarray
     timeline: Timeline
     error: Error
+    latency: tuple[float, float, float]
     known: frozenset[int]
-
-    @property
-    def latency(self) -> tuple[float, float, float]:
-        """Low, middle and high, in seconds."""
-        replayed = self.timeline.seconds
-        return tuple(replayed * one for one in (self.error.low, self.error.middle, self.error.high))
 
 
 def estimate(
@@ -66,9 +63,20 @@ def estimate(
     """
     chosen = fastest(predicted, network.owner)
     seconds = predicted[chosen]
-    nodes = [Node(float(seconds[task]), after, gap=gap) for task, after in network.calls]
+    gaps = [gap + wait for wait in reading_seconds(network.traffic)]
+
+    def replayed(factor: float) -> Timeline:
+        """The graph, if programs take so many times what is predicted."""
+        return replay(
+            [
+                Node(factor * float(seconds[task]), after, gap=between)
+                for (task, after), between in zip(network.calls, gaps, strict=True)
+            ]
+        )
+
+    latency = tuple(replayed(one).seconds for one in (error.low, error.middle, error.high))
     known = frozenset(k for k, name in enumerate(network.hashes) if name in learned)
-    return Estimate(network, device, chosen, seconds, replay(nodes), error, known)
+    return Estimate(network, device, chosen, seconds, replayed(1.0), error, latency, known)
 
 
 def costs(found: Estimate) -> list[dict[str, Any]]:
@@ -103,6 +111,15 @@ def as_json(found: Estimate) -> dict[str, Any]:
         "error_networks": found.error.networks,
         "calls": len(found.network.calls),
         "tasks": costs(found),
+        "timeline": [
+            {
+                "task": found.network.hashes[found.network.calls[run.node][0]],
+                "engine": run.engine,
+                "start": _rounded(run.start),
+                "end": _rounded(run.end),
+            }
+            for run in found.timeline.runs
+        ],
     }
 
 

@@ -17,13 +17,14 @@ from lib.files.errors import DataError
 from lib.files.schema import expect
 from lib.inputs.described import ARRAYS, described_programs
 from lib.inputs.programs import Programs
+from lib.latency.memory import Traffic
 from lib.latency.replay import Node, topological
 
 EXPECTED = "a network as lib.collect.tvm.whole writes it"
 ABOUT = {
     "network": str,
     "seed": int,
-    "calls": [{"task": int, "after": [int]}],
+    "calls": [{"task": int, "after": [int], "reads": [[int]], "writes": int}],
     "tasks": [{"task": str, "operators": str}],
 }
 MOST_BYTES = 1 << 31  # of all arrays together
@@ -36,6 +37,7 @@ class Network:
     Attributes:
         name: the network's.
         calls: (task, numbers of the calls that it waits for), in the order of the code.
+        traffic: of each call, what it reads of weights and inputs, and writes.
         hashes, operators: of each task: which it is, and what it computes.
         programs: under the schedules that were drawn, without latencies; those of a task lie
             together, in the order of the tasks.
@@ -45,6 +47,7 @@ class Network:
 
     name: str
     calls: tuple[tuple[int, tuple[int, ...]], ...]
+    traffic: tuple[Traffic, ...]
     hashes: tuple[str, ...]
     operators: tuple[str, ...]
     programs: Programs
@@ -67,6 +70,7 @@ def read_network(path: Path) -> Network:
     expect(about, ABOUT, path, advice=EXPECTED)
     calls = tuple((one["task"], tuple(one["after"])) for one in about["calls"])
     _check_calls(path, calls, len(about["tasks"]))
+    traffic = tuple(_traffic(path, one) for one in about["calls"])
     owner, joined = arrays["owner"], arrays["joined"].astype(bool)
     whole = owner.ndim == 1 and owner.dtype.kind in "iu" and owner.shape == joined.shape
     if not whole or (np.diff(owner) < 0).any():
@@ -77,7 +81,14 @@ def read_network(path: Path) -> Network:
     operators = tuple(one["operators"] for one in about["tasks"])
     schedules = arrays["hash"][joined]
     return Network(
-        about["network"], calls, programs.tasks, operators, programs, owner[joined], schedules
+        about["network"],
+        calls,
+        traffic,
+        programs.tasks,
+        operators,
+        programs,
+        owner[joined],
+        schedules,
     )
 
 
@@ -93,6 +104,14 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], Any]:
         raise
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, RecursionError) as error:
         raise DataError(path, "npz", str(error) or type(error).__name__, EXPECTED) from None
+
+
+def _traffic(path: Path, call: dict[str, Any]) -> Traffic:
+    """What a call reads and writes."""
+    numbers = [call["writes"], *(x for pair in call["reads"] for x in pair)]
+    if any(len(pair) != 2 for pair in call["reads"]) or min(numbers) < 0:
+        raise DataError(path, "reads", call["reads"], "pairs of a number and bytes, from 0")
+    return Traffic({number: size for number, size in call["reads"]}, call["writes"])
 
 
 def _check_calls(path: Path, calls: tuple[tuple[int, tuple[int, ...]], ...], tasks: int) -> None:

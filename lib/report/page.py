@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lib.files.artifacts import atomic_file
-from lib.report import figures, latency, tables, words
+from lib.report import figures, latency, tables, uses, words
 from lib.report.evidence import examples
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import mean
@@ -135,6 +135,8 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "most": MOST_GRAPHS,
         "graphs": tables.graphs(experiment),
         "latencies": latency.shown(experiment),
+        "searches": uses.searches(experiment.folder),
+        "timelines": uses.timelines(experiment.folder),
         "examples": _examples(experiment, section, measurements),
         "studies": questions(experiment.study, kind.main),
         "savings": tables.savings(experiment),

@@ -31,10 +31,9 @@ WIDTHS, BATCHES, SCHEDULES = (32, 64, 128, 256, 512, 1024), (1, 16), 24
 
 def chain(width: int, depth: int, batch: int) -> Network:
     """The network."""
-    layers = [
-        layer for _ in range(depth) for layer in (torch.nn.Linear(width, width), torch.nn.ReLU())
-    ]
-    return Network("chain", lambda: (torch.nn.Sequential(*layers), (torch.randn(batch, width),)))
+    layers = [torch.nn.Linear(width, width) for _ in range(depth)]
+    both = [one for layer in layers for one in (layer, torch.nn.ReLU())]
+    return Network("chain", lambda: (torch.nn.Sequential(*both), (torch.randn(batch, width),)))
 
 
 def main() -> None:
@@ -55,20 +54,11 @@ def main() -> None:
             best = int(np.nanargmin(seconds))
             took = end_to_end(whole(module, graph, [drawn[best]]), args.device, clock)
             each, size = took / calls - seconds[best], 4 * width * width
-            rows.append(
-                [str(batch), str(width), f"{size * calls / 1e6:.2f}", f"{1e6 * took:.1f}"]
-                + [f"{1e6 * seconds[best]:.2f}", f"{1e6 * each:+.2f}", f"{size / each / 1e9:.1f}"]
-            )
+            numbers = (size * calls / 1e6, 1e6 * took, 1e6 * seconds[best], 1e6 * each)
+            shown = [*map(str, (batch, width)), *(f"{x:.2f}" for x in numbers)]
+            rows.append([*shown, f"{size / each / 1e9:.1f}"])
             print(rows[-1], flush=True)
-    heads = [
-        "batch",
-        "width",
-        "MB of weights",
-        "chain us",
-        "program us",
-        "left for a call us",
-        "GB/s",
-    ]
+    heads = ["batch", "width", "MB of weights", "chain us", "program us", "left us", "GB/s"]
     print(table(rows, heads))
 
 

@@ -8,9 +8,9 @@ search`; docs/searching.md), and a core that nothing else uses: one to three min
 
 Every search is `python -m lib.search`, from nothing, with one space of schedules, population and
 round for all: chance, TVM's XGBoost, the predictor as it is, and the predictor corrected by what is
-measured. (TVM's perceptron fails on a single task, of which it holds out a fifth.) Tasks are those of the split `search`, from which nothing has
-learned. Networks are searched task by task and then timed end to end; those here are of the split
-`test`.
+measured. (TVM's perceptron fails on a single task: it holds out a fifth of the tasks.) Tasks are
+those of the split `search`, from which nothing has learned. Networks are searched task by task and
+then timed end to end; those here are of the split `test`.
 
 What was measured is kept in ``search.parquet`` beside this file, a line a measurement, and is not
 measured again. Tables: the fastest so far over the fastest that anybody found for that task on that

@@ -34,7 +34,10 @@ def write_network(path: Path, programs: int = 3, about: Any = None, **arrays: An
     said = {
         "network": "diamond.b1",
         "seed": 0,
-        "calls": [{"task": task, "after": list(after)} for task, after in CALLS],
+        "calls": [
+            {"task": task, "after": list(after), "reads": [[k, 4096]], "writes": 64}
+            for k, (task, after) in enumerate(CALLS)
+        ],
         "tasks": [{"task": f"{k:016x}", "operators": f"op{k}"} for k in range(tasks)],
     }
     raw.write(path, {**made, **arrays}, {**said, **(about or {})})

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lib.files.errors import DataError, UserError
 from lib.latency.error import DRAWS, Error, calls_of, error_of, held_out
 from lib.latency.estimate import as_json, as_text, costs, estimate
+from lib.latency.memory import CACHES
 from lib.latency.network import read_network
 from lib.latency.plot import plot_timeline
 from lib.latency.predict import fastest
@@ -40,6 +41,15 @@ def test_a_gap_counts_for_every_call(tmp_path):
     network = read_network(write_network(tmp_path / "a.npz"))
     with_gap = estimate(network, "cpu", PREDICTED, ERROR, (), gap=1e-3)
     assert with_gap.timeline.seconds == pytest.approx(12e-3 + 4e-3)
+    assert with_gap.latency == pytest.approx([one * 12e-3 + 4e-3 for one in (0.8, 1.1, 1.5)])
+
+
+def test_weights_that_the_cache_has_lost_are_waited_for(tmp_path):
+    path = write_network(tmp_path / "a.npz")
+    calls = [{"task": k, "after": [], "reads": [[k, 1 << 19]], "writes": 0} for k in range(3)]
+    network = read_network(write_network(path, about={"calls": calls}))
+    took = estimate(network, "cpu", PREDICTED, ERROR, ()).timeline.seconds
+    assert took == pytest.approx(10e-3 + 3 * (1 << 19) / CACHES[0].rate)
 
 
 def test_what_costs_most_comes_first(found):

@@ -37,7 +37,8 @@ def test_programs_whose_features_cannot_be_used_are_left_out(tmp_path):
     assert np.array_equal(found.programs.loops[4:], whole.loops[[5, *range(8, 15)]])
 
 
-CALL = {"task": 0, "after": []}
+CALL = {"task": 0, "after": [], "reads": [], "writes": 0}
+THREE = [{**CALL, "task": k} for k in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -46,8 +47,10 @@ CALL = {"task": 0, "after": []}
         ({"calls": []}, {}, "calls: found none"),
         ({"calls": [CALL]}, {}, "calls: found other tasks, expected all of 0 to 2"),
         ({"calls": [{"task": 0}]}, {}, r"calls\[0\].after: found nothing"),
-        ({"calls": [{"task": k, "after": [k]} for k in range(3)]}, {}, "node 0 waits for itself"),
-        ({"calls": [{"task": k, "after": [9]} for k in range(3)]}, {}, "which there is not"),
+        ({"calls": [{**CALL, "task": k, "after": [k]} for k in range(3)]}, {}, "waits for itself"),
+        ({"calls": [{**CALL, "task": k, "after": [9]} for k in range(3)]}, {}, "there is not"),
+        ({"calls": [*THREE, {**CALL, "writes": -1}]}, {}, "expected pairs of a number and bytes"),
+        ({"calls": [*THREE, {**CALL, "reads": [[1]]}]}, {}, "expected pairs of a number and"),
         ({"tasks": [{"task": "a", "operators": "b"}]}, {}, "calls: found other tasks"),
         ({"network": 3}, {}, "network: found 3, expected text"),
         ({}, {"owner": np.zeros(9, np.int32)}, "owner: found a task without a program"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,15 +36,20 @@ MOST_SCHEDULES = 1024
 
 @dataclass(frozen=True)
 class Call:
-    """A node of the graph: which task it runs, after which nodes, and bytes that no node wrote.
+    """A node of the graph.
 
-    Those are weights and inputs of the network, of which a program that looks something up in a
-    table reads no more than it has use for.
+    Attributes:
+        task: which it runs.
+        after: which nodes.
+        reads: of the network's weights and inputs that it reads, number and bytes. Of a table that
+            it looks something up in it reads no more than it has use for.
+        writes: bytes.
     """
 
     task: int
     after: tuple[int, ...]
-    reads: int = 0
+    reads: tuple[tuple[int, int], ...] = ()
+    writes: int = 0
 
 
 @dataclass(frozen=True)
@@ -145,8 +150,8 @@ def graph_of(module: IRModule) -> Graph:
                     tasks.append(own)
                     names.append(variable.name_hint.removeprefix("fused_"))
                 functions[variable.name_hint] = number
-                reads = _bytes_read(value, module["main"].params, tasks[number])
-                calls.append(Call(number, tuple(sorted(after)), reads))
+                reads, writes = _traffic(value, module["main"].params, tasks[number])
+                calls.append(Call(number, tuple(sorted(after)), reads, writes))
                 after = frozenset({len(calls) - 1})
             elif isinstance(value, relax.Call):
                 raise UserError(f"{value.op}: only tensor programs can be predicted")
@@ -162,7 +167,7 @@ def without(graph: Graph, dropped: Collection[int]) -> Graph:
     for call in graph.calls:
         after = frozenset().union(*(places[k] for k in call.after))
         if call.task not in dropped:
-            calls.append(Call(kept.index(call.task), tuple(sorted(after)), call.reads))
+            calls.append(Call(kept.index(call.task), tuple(sorted(after)), call.reads, call.writes))
             after = frozenset({len(calls) - 1})
         places.append(after)
     return Graph(
@@ -178,12 +183,18 @@ def only_constants(graph: Graph) -> set[int]:
     return {k for k, task in enumerate(graph.tasks) if not len(features([task])[0])}
 
 
-def _bytes_read(value: relax.Call, given: Collection[relax.Var], task: IRModule) -> int:
-    """Of the network's parameters and inputs, by a call of a task: each at most once."""
-    operations = 4 * int(tvm.s_tir.analysis.estimate_tir_flops(task))
-    written = _bytes_of(task["main"].params[-1])
-    sizes = [_bytes_of(one.ty) for one in given if any(one.same_as(x) for x in value.args[1])]
-    return sum(min(size, max(operations, written)) for size in sizes)
+def _traffic(
+    value: relax.Call, given: Sequence[relax.Var], task: IRModule
+) -> tuple[tuple[tuple[int, int], ...], int]:
+    """``reads`` and ``writes`` of a call; ``given`` are the network's weights and inputs."""
+    writes = _bytes_of(task["main"].params[-1])
+    most = max(4 * int(tvm.s_tir.analysis.estimate_tir_flops(task)), writes)
+    read = [
+        (number, min(most, _bytes_of(one.ty)))
+        for number, one in enumerate(given)
+        if any(one.same_as(x) for x in value.args[1])
+    ]
+    return tuple(read), writes
 
 
 def _bytes_of(tensor: Any) -> int:
@@ -239,7 +250,8 @@ def write_network(path: Path, network: Network, schedules: int, seed: int) -> Gr
         "network": network.name,
         "seed": seed,
         "calls": [
-            {"task": one.task, "after": list(one.after), "reads": one.reads} for one in graph.calls
+            {"task": one.task, "after": one.after, "reads": one.reads, "writes": one.writes}
+            for one in graph.calls
         ],
         "tasks": [
             {"task": hash_of(task), "operators": name}

@@ -65,6 +65,22 @@ def test_calls_wait_for_what_they_read(graph):
     assert set(joined.after) & set(branches) or max(joined.after) > max(branches)
 
 
+def test_what_calls_read_that_no_call_wrote(graph, tmp_path):
+    """Input, weights and biases of the first product; of a table, what is looked up."""
+    first = graph.calls[0]
+    assert sorted(size for _, size in first.reads) == [4 * 24, 4 * 4 * 24, 4 * 24 * 24]
+    assert first.writes == 4 * 4 * 24
+    numbers = [number for one in graph.calls for number, _ in one.reads]
+    assert len(set(numbers)) == len(numbers) == 7  # nothing is read twice
+    path = tmp_path / "table.py"
+    path.write_text(
+        "import torch\ndef network():\n"
+        "    return torch.nn.Embedding(5000, 8), (torch.zeros(1, 4, dtype=torch.int64),)\n"
+    )
+    (call,) = graph_of(relax_module(named(f"{path}:network", 1))).calls
+    assert sorted(size for _, size in call.reads) == [4 * 8, 4 * 4 * 8] and call.writes == 4 * 4 * 8
+
+
 def test_tasks_are_those_that_are_measured(tmp_path):
     """With the hashes that MetaSchedule's own extraction gives, and as many calls."""
     from lib.collect.tvm.extract import extract

@@ -1,0 +1,81 @@
+"""What reading a network's weights takes beyond what programs took that were timed alone.
+
+A program that runs again and again finds its weights in the cache; in a network others have used
+the cache since. The paper's replayer has nothing of the kind: on its devices it is small.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that a call reads of the network's weights and inputs, by their numbers, and writes."""
+
+    reads: Mapping[int, int]
+    writes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """All of it."""
+        return sum(self.reads.values()) + self.writes
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A level of caches.
+
+    Attributes:
+        size: bytes.
+        rate: bytes a second at which what it has lost is read from the next level.
+    """
+
+    size: int
+    rate: float
+
+
+# A core's own and its share of the shared one. Chains of layers on an EPYC (Zen 5; command:
+# tests/bench/chains_tvm.py) read from the next level at 24 and 10 GB/s where programs use each
+# weight again and again, and several times as fast where they go through them once.
+CACHES = (Cache(1 << 20, 24e9), Cache(16 << 20, 11e9))
+
+
+def reading_seconds(
+    calls: Sequence[Traffic], caches: Sequence[Cache] = CACHES
+) -> tuple[float, ...]:
+    """Seconds that each call of a network waits for weights, if it runs again and again."""
+    seconds = [0.0] * len(calls)
+    for cache in caches:
+        for number, lost in enumerate(lost_bytes(calls, cache.size)):
+            seconds[number] += lost / cache.rate
+    return tuple(seconds)
+
+
+def lost_bytes(calls: Sequence[Traffic], size: int) -> list[int]:
+    """Bytes that each call reads and a cache of ``size`` bytes does not have any more.
+
+    The cache keeps what was used last. What a call itself has no room for in it, it had to wait
+    for when it was timed alone as well, and is not counted.
+    """
+    kept: OrderedDict[tuple[str, int], int] = OrderedDict()
+    lost = [0] * len(calls)
+    for turn in range(2):  # the first fills the cache
+        for number, call in enumerate(calls):
+            used = {("read", one): some for one, some in call.reads.items()}
+            if turn and call.bytes <= size:
+                lost[number] = sum(some for one, some in used.items() if one not in kept)
+            for one, some in (used | {("written", number): call.writes}).items():
+                kept.pop(one, None)
+                kept[one] = some
+            _forget(kept, size)
+    return lost
+
+
+def _forget(kept: OrderedDict[tuple[str, int], int], size: int) -> None:
+    """Drop what was used longest ago, until the rest fits."""
+    total = sum(kept.values())
+    while total > size:
+        total -= kept.popitem(last=False)[1]

@@ -1,0 +1,174 @@
+"""What a report shows of the predictor put to use: searches, and timelines of whole networks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from lib.files.artifacts import read_json
+from lib.files.schema import expect
+from lib.report.figures import COLOURS, PANEL, POINTS, WIDE
+from lib.report.svg import Figure, Scale, number, scale_over
+from lib.report.tables import Table
+
+SEARCH = {  # what is read of a search.json
+    "network": str,
+    "device": str,
+    "cost_model": str,
+    "tasks": [{"task": str, "calls": int, "operators": str, "seconds": list}],
+}
+TIMELINE = {  # and of what `make latency` leaves
+    "network": str,
+    "device": str,
+    "seconds": float,
+    "low": float,
+    "high": float,
+    "tasks": [{"task": str, "operators": str, "calls": int, "seconds": float}],
+    "timeline": [{"task": str, "engine": str, "start": float, "end": float}],
+}
+ROW, TOP, FOOT, LEFT = 34.0, 8.0, 38.0, 44.0  # of a timeline
+MILLISECONDS = 1e3
+
+
+@dataclass(frozen=True)
+class Searched:
+    """One search.
+
+    Attributes:
+        name: of its folder.
+        about: the ``search.json``.
+        speed: after each measurement of every task, unscheduled over fastest seconds of all
+            programs, each as often as the network calls it.
+    """
+
+    name: str
+    about: Mapping[str, Any]
+    speed: np.ndarray
+
+
+def searches(folder: Path) -> dict[str, Any] | None:
+    """Figure, labels and table of all searches below a folder of results; ``None`` without any.
+
+    Raises:
+        DataError: a ``search.json`` is none.
+    """
+    paths = sorted(folder.glob("search/*/search.json"))
+    found = [one for one in map(_search, paths) if one is not None]
+    if not found:
+        return None
+    labels = [one.name for one in found]
+    return {"figure": curves(found).render(), "labels": labels, "table": search_table(found)}
+
+
+def curves(found: Sequence[Searched]) -> Figure:
+    """Times as fast as without schedules, over measured programs of each task: a line a search."""
+    figure = Figure(*PANEL, "Times as fast as unscheduled by measured programs of each task")
+    right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
+    y = scale_over([1.0, *(float(s) for one in found for s in one.speed)], bottom, top, log=True)
+    x = Scale(0, max(len(one.speed) for one in found), 58.0, right)
+    figure.y_axis(y, 58.0, right, "times as fast" + (" (log)" if y.log else ""))
+    figure.x_axis(x, bottom, bottom, "measured programs of a task")
+    for place, one in enumerate(found):
+        points = [(x(k + 1), y(float(speed))) for k, speed in enumerate(one.speed)]
+        title = f"{one.name}: {one.speed[-1]:.2f} times at the end"
+        figure.path(f"fold fold-{place % COLOURS}", points, title)
+    return figure
+
+
+def search_table(found: Sequence[Searched]) -> Table:
+    """A row a search."""
+    rows = []
+    for one in found:
+        whole = one.about.get("whole")
+        tasks = one.about["tasks"]
+        ends = "–"
+        if _is_pair(whole):
+            before, after = (f"{MILLISECONDS * x:.3g}" for x in whole)
+            ends = f"{before} → {after} ms, {whole[0] / whole[1]:.2f} times"
+        measured = sum(len(task["seconds"]) for task in tasks)
+        counts = str(len(tasks)), str(measured), f"{one.speed[-1]:.2f} times"
+        rows.append([one.name, one.about["cost_model"], *counts, ends])
+    return Table(["", "chosen by", "tasks", "measured", "programs", "end to end"], rows)
+
+
+def timelines(folder: Path) -> list[dict[str, Any]]:
+    """Name, what is said, figure and labels of each estimate below a folder of results.
+
+    Raises:
+        DataError: a file is none.
+    """
+    return [_shown(path) for path in sorted(folder.glob("latency/*.json"))]
+
+
+def timeline(about: Mapping[str, Any], width: float = WIDE) -> tuple[Figure, list[str]]:
+    """A bar a call on a line for each engine; the tasks that cost most have colours.
+
+    Returns:
+        The figure, and what the tasks with colours compute, in the order of their colours.
+    """
+    runs = about["timeline"]
+    engines = list(dict.fromkeys(one["engine"] for one in runs))
+    costs = sorted(about["tasks"], key=lambda one: -one["calls"] * one["seconds"])
+    named = {one["task"]: place for place, one in enumerate(costs[: COLOURS - 1])}
+    names = {one["task"]: one["operators"] for one in costs}
+    figure = Figure(width, TOP + ROW * len(engines) + FOOT, f"Timeline of {about['network']}")
+    ends = [MILLISECONDS * one["end"] for one in runs]
+    x = Scale(0, max(ends, default=0.0) or 1.0, LEFT, width - 8)
+    bottom = figure.height - FOOT
+    figure.x_axis(x, TOP, bottom, "ms, as predicted")
+    for row, engine in enumerate(engines):
+        figure.text("tick", LEFT - 6, TOP + ROW * (row + 0.6), engine, "end")
+    for one in runs[:POINTS]:
+        start, end = (MILLISECONDS * one[side] for side in ("start", "end"))
+        look = f"mark fold-{named[one['task']]}" if one["task"] in named else "track"
+        title = f"{names.get(one['task'], '')}: {number(float(f'{end - start:.3g}'))} ms"
+        place = {"x": x(start), "y": TOP + ROW * engines.index(one["engine"]) + 4}
+        size = {"width": max(0.2, x(end) - x(start)), "height": ROW - 8}
+        figure.add("rect", look, title, **place, **size)
+    return figure, [names[task] for task in named]
+
+
+def _search(path: Path) -> Searched | None:
+    """A search that has measured something."""
+    about = expect(read_json(path), SEARCH, path, advice="what make search writes")
+    tasks = [one for one in about["tasks"] if one["seconds"] and _is_time(one.get("unscheduled"))]
+    if not tasks:
+        return None
+    most = max(len(one["seconds"]) for one in tasks)
+    plain = sum(one["calls"] * one["unscheduled"] for one in tasks)
+    fastest = sum(one["calls"] * _fastest(one, most) for one in tasks)
+    return Searched(path.parent.name, about, plain / fastest)
+
+
+def _fastest(task: Mapping[str, Any], most: int) -> np.ndarray:
+    """(most,) seconds of the fastest program after each measurement; the unscheduled one counts."""
+    taken = [one if _is_time(one) else math.inf for one in task["seconds"]]
+    taken += [math.inf] * (most - len(taken))
+    return np.minimum(np.minimum.accumulate(np.array(taken)), task["unscheduled"])
+
+
+def _shown(path: Path) -> dict[str, Any]:
+    about = expect(read_json(path), TIMELINE, path, advice="what make latency writes")
+    figure, labels = timeline(about)
+    low, middle, high = (f"{MILLISECONDS * about[k]:.3g}" for k in ("low", "seconds", "high"))
+    says = f"{middle} ms, two networks in three {low} to {high} ms; {len(about['timeline'])} calls"
+    return {
+        "name": f"{about['network']} on {about['device']}",
+        "says": says,
+        "figure": Markup('<div class="scroll">{}</div>').format(figure.render()),
+        "labels": labels,
+    }
+
+
+def _is_time(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and value > 0
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_time, value))
