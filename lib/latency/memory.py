@@ -37,10 +37,10 @@ class Cache:
     rate: float
 
 
-# A core's own and its share of the shared one. Chains of layers on an EPYC (Zen 5; command:
-# tests/bench/chains_tvm.py) read from the next level at 24 and 10 GB/s where programs use each
-# weight again and again, and several times as fast where they go through them once.
-CACHES = (Cache(1 << 20, 24e9), Cache(16 << 20, 11e9))
+# A core's own and the shared one, and how fast chains of layers read their weights from the next
+# level, one vector at a time, on an EPYC (Zen 5; command: tests/bench/chains_tvm.py). There, a
+# batch of sixteen waited for its weights five times as long; whole networks did not show that.
+CACHES = (Cache(1 << 20, 240e9), Cache(32 << 20, 34e9))
 
 
 def reading_seconds(

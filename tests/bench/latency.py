@@ -54,8 +54,7 @@ def measured(network: str, device: str, estimate: Path, args: argparse.Namespace
 def row_of(network: str, device: str, args: argparse.Namespace) -> dict[str, Any]:
     """One network on one device: seconds, and errors against the measured whole."""
     said = predicted(network, device, args)
-    estimate = args.outputs / args.predictor / "latency" / f"{network}.{device}.json"
-    estimate.write_text(json.dumps(said))
+    estimate = args.outputs / args.predictor / "latency" / f"{network}.b1.{device}.json"
     took = measured(network, device, estimate, args)
     added = sum(one["calls"] * took["programs"][one["task"]] for one in said["tasks"])
     return {
