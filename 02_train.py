@@ -126,7 +126,8 @@ def finish(
     chosen, fold, data = training.settings, training.fold, training.data
     used, files = training.validation(chosen.weights), [folder / name for name in RESULTS]
     history = training.history()
-    stage.note(earlier_seconds=history["seconds"][: training.resumed_at].sum())
+    resumed = history["seconds"][: training.resumed_at].sum()
+    stage.note(earlier_seconds=resumed + data.earlier_seconds)
     write_results(files, training, about)
     training.end(folder / "state.safetensors")
     tracker.artifact(f"weights-{chosen.results}-fold-{fold}", "model", *files[:3])

@@ -59,6 +59,7 @@ class Kind:
         entry: what a submission must name of a graph, in words, with places for how many,
             ``length``, and the ``last`` configuration; empty if there are none of the kind.
         ordered: whether scores say no more than an order, so that a rank is what there is to show.
+        item: what people call what has configurations.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Kind:
     listed: int | None
     entry: str
     ordered: bool = True
+    item: str = "graph"
 
     @property
     def main(self) -> Metric:
@@ -211,5 +213,6 @@ KINDS: dict[str, Kind] = {
         listed=None,
         entry="",
         ordered=False,
+        item="task",
     ),
 }

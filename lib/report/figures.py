@@ -42,7 +42,7 @@ def headline(experiment: Experiment, width: float) -> Figure:
         y = top + row * place
         name = SECTION_NAMES[section] if width > NARROW else SECTION_NAMES[section].split(":")[0]
         count = len(experiment.metrics_of(section))
-        figure.text("label", 14, y + 18, f"{name} ({count} graphs)")
+        figure.text("label", 14, y + 18, f"{name} ({count:,} {kind.item}s)")
         found = means[section]
         if kind.ceiling.key in found:
             _whisker(figure, "ceiling", scale, found[kind.ceiling.key], y + 40)

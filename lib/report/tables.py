@@ -31,7 +31,7 @@ def numbers(experiment: Experiment) -> Table:
     """Every metric's mean over the graphs of each section, with its standard error."""
     sections = [s for s in ("test", "validation", "training") if experiment.metrics_of(s)]
     kind = experiment.kind
-    head = ["", *(f"{s} ({len(experiment.metrics_of(s))} graphs)" for s in sections)]
+    head = ["", *(f"{s} ({len(experiment.metrics_of(s)):,} {kind.item}s)" for s in sections)]
     rows = []
     for metric in kind.described:
         name = f"{metric.name}’s {kind.main.name}" if metric is kind.baseline else metric.name
@@ -49,7 +49,7 @@ def graphs(experiment: Experiment, most: int = 1000) -> Table:
         for name in ranked(found, kind.main)[:most]:
             cells = [metric.text(found[name].get(metric.key)) for metric in kind.described]
             rows.append([name, section, *cells])
-    head = ["graph", "split", *(metric.name for metric in kind.described)]
+    head = [kind.item, "split", *(metric.name for metric in kind.described)]
     return Table(head, rows, sortable=True)
 
 
@@ -61,6 +61,8 @@ def savings(experiment: Experiment) -> Table | None:
     rows = []
     for name, before, after in SIZES:
         if before in frame.columns and after in frame.columns:
+            if name == "configurations" and not experiment.kind.ordered:
+                name = "latencies"
             rows.append(_saving(name, int(frame[before].sum()), int(frame[after].sum())))
     if "source_bytes" in frame.columns:
         files = experiment.cache.iterdir()

@@ -43,13 +43,14 @@ class Searched:
     Attributes:
         name: of its folder.
         about: the ``search.json``.
-        speed: after each measurement of every task, unscheduled over fastest seconds of all
-            programs, each as often as the network calls it.
+        unscheduled: seconds of all programs, each as often as the network calls it.
+        fastest: (n,) the same of the fastest after each measurement of every task.
     """
 
     name: str
     about: Mapping[str, Any]
-    speed: np.ndarray
+    unscheduled: float
+    fastest: np.ndarray
 
 
 def searches(folder: Path) -> dict[str, Any] | None:
@@ -67,16 +68,17 @@ def searches(folder: Path) -> dict[str, Any] | None:
 
 
 def curves(found: Sequence[Searched]) -> Figure:
-    """Times as fast as without schedules, over measured programs of each task: a line a search."""
-    figure = Figure(*PANEL, "Times as fast as unscheduled by measured programs of each task")
-    right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
-    y = scale_over([1.0, *(float(s) for one in found for s in one.speed)], bottom, top, log=True)
-    x = Scale(0, max(len(one.speed) for one in found), 58.0, right)
-    figure.y_axis(y, 58.0, right, "times as fast" + (" (log)" if y.log else ""))
+    """Milliseconds of all programs over measured programs of each task: a line a search."""
+    figure = Figure(WIDE, PANEL[1], "Fastest programs by measured programs of each task")
+    left, right, top, bottom = 58.0, WIDE - 6, 28.0, PANEL[1] - 38
+    times = [MILLISECONDS * float(one) for each in found for one in each.fastest]
+    y = scale_over(times, bottom, top, log=True)
+    x = Scale(0, max(len(one.fastest) for one in found), left, right)
+    figure.y_axis(y, left, right, "all programs, ms" + (" (log)" if y.log else ""))
     figure.x_axis(x, bottom, bottom, "measured programs of a task")
     for place, one in enumerate(found):
-        points = [(x(k + 1), y(float(speed))) for k, speed in enumerate(one.speed)]
-        title = f"{one.name}: {one.speed[-1]:.2f} times at the end"
+        points = [(x(k + 1), y(MILLISECONDS * float(s))) for k, s in enumerate(one.fastest)]
+        title = f"{one.name}: {MILLISECONDS * one.fastest[-1]:.3g} ms at the end"
         figure.path(f"fold fold-{place % COLOURS}", points, title)
     return figure
 
@@ -92,9 +94,12 @@ def search_table(found: Sequence[Searched]) -> Table:
             before, after = (f"{MILLISECONDS * x:.3g}" for x in whole)
             ends = f"{before} → {after} ms, {whole[0] / whole[1]:.2f} times"
         measured = sum(len(task["seconds"]) for task in tasks)
-        counts = str(len(tasks)), str(measured), f"{one.speed[-1]:.2f} times"
+        speed = f"{one.unscheduled / one.fastest[-1]:.2f} times"
+        counts = str(len(tasks)), str(measured), speed
         rows.append([one.name, one.about["cost_model"], *counts, ends])
-    return Table(["", "chosen by", "tasks", "measured", "programs", "end to end"], rows)
+    return Table(
+        ["", "chosen by", "tasks", "measured", "faster: programs", "faster: end to end"], rows
+    )
 
 
 def timelines(folder: Path) -> list[dict[str, Any]]:
@@ -143,7 +148,7 @@ def _search(path: Path) -> Searched | None:
     most = max(len(one["seconds"]) for one in tasks)
     plain = sum(one["calls"] * one["unscheduled"] for one in tasks)
     fastest = sum(one["calls"] * _fastest(one, most) for one in tasks)
-    return Searched(path.parent.name, about, plain / fastest)
+    return Searched(path.parent.name, about, plain, fastest)
 
 
 def _fastest(task: Mapping[str, Any], most: int) -> np.ndarray:

@@ -60,7 +60,7 @@ def improvement(experiment: Experiment, section: str) -> str:
         for key in (main.key, kind.baseline.key, kind.ceiling.key)
     }
     sentences = [
-        f"Over {difference.count} {section} graphs, the network's mean {main.name} is "
+        f"Over {difference.count:,} {section} {kind.item}s, the network's mean {main.name} is "
         f"{with_error(main, means[main.key])}, the {kind.baseline.name}'s "
         f"{with_error(main, means[kind.baseline.key])}: a difference of "
         f"{main.text(difference.value, signed=True)}"
@@ -71,7 +71,7 @@ def improvement(experiment: Experiment, section: str) -> str:
             f"{main.text(found.high, True)}; permutation test {p_text(found.permutation)}, "
             f"Wilcoxon {p_text(found.wilcoxon)})"
         )
-    count = f"The network is better on {found.wins} graphs, worse on {found.losses}"
+    count = f"The network is better on {found.wins:,} {kind.item}s, worse on {found.losses}"
     sentences.append(count + (f", equal on {found.ties}" if found.ties else ""))
     way = _way_to_ceiling(means, main.key, kind.baseline.key, kind.ceiling.key)
     if way is not None and kind.ceiling.name:

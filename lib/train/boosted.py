@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from lib.cache.reader import Cache
 from lib.files import checkpoint
 from lib.files.errors import DataError
+from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.inputs.programs import batches_of, device_features, devices_of, predict_by
 from lib.models.cdmpp_plus import POOLED, CdmppPlus
@@ -65,10 +67,12 @@ class BoostedFold(ProgramsFold):
         known = np.isfinite(relative)
         program, device = np.nonzero(known)
         table = np.concatenate([rows[program], self.devices.numpy()[device]], 1)
+        started = time.perf_counter()
         boost(trees, table, relative[known], self.settings.tree_rate, self.settings.seed)
         if self.kept:
             file, identity = self.kept
-            checkpoint.save(file, trees.state_dict(), {"identity": identity})
+            about = {"identity": identity, "seconds": time.perf_counter() - started}
+            checkpoint.save(file, trees.state_dict(), about)
 
     def _read_trees(self, trees: Trees) -> bool:
         """Whether there were such trees; a file that is damaged is as good as none."""
@@ -77,11 +81,13 @@ class BoostedFold(ProgramsFold):
         file, identity = self.kept
         try:
             tensors, about = checkpoint.load(file)
-            if about != {"identity": identity}:
+            expect(about, {"identity": str, "seconds": float}, file)
+            if about["identity"] != identity:
                 return False
             checkpoint.load_into(trees, file, tensors)
         except DataError:
             return False
+        self.earlier_seconds = about["seconds"]
         return True
 
     def validate(

@@ -88,10 +88,12 @@ class Fold(ABC):
 
     Attributes:
         train, valid: graphs, tasks, or their names, sorted by name.
+        earlier_seconds: that an earlier run took for what this one has read, see :meth:`keep`.
     """
 
     train: Sequence[Any]
     valid: Sequence[Any]
+    earlier_seconds: float = 0.0
 
     @abstractmethod
     def standardize(self, network: nn.Module) -> None:

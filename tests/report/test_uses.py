@@ -47,7 +47,7 @@ def test_a_search_is_all_its_programs_together(tmp_path):
     (row,) = found["table"].rows
     # Unscheduled 2 x 4 + 1; at the end 2 x 1 + 0.5.
     assert row[1:] == ["predictor", "3", "4", "3.60 times", "8 → 2 ms, 4.00 times"]
-    assert "net.avx2: 3.60 times at the end" in found["figure"]
+    assert "net.avx2: 2.5e+03 ms at the end" in found["figure"]
 
 
 def test_without_anything_measured_there_is_nothing_to_show(tmp_path):
