@@ -14,7 +14,8 @@ then timed end to end; those here are of the split `test`.
 
 What was measured is kept in ``search.parquet`` beside this file, a line a measurement, and is not
 measured again. Tables: the fastest so far over the fastest that anybody found for that task on that
-device, geometric means over tasks and seeds with standard errors over tasks; and seconds.
+device, geometric means over tasks and seeds with standard errors over tasks; and seconds, the
+median over tasks.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def report(found: pl.DataFrame) -> str:
         cells = [f"{np.exp(means[b - 1]):.3f} ± {errors[b - 1]:.3f}" for b in budgets]
         reached = np.flatnonzero(means <= level)
         when = str(reached[0] + 1) if len(reached) else "more"
-        took = [f"{times.mean(0)[b - 1]:.0f}" for b in budgets]
+        took = [f"{np.median(times, 0)[b - 1]:.0f}" for b in budgets]
         rows.append([by, *cells, when, " / ".join(took)])
     heads = [f"{tasks} tasks", *map(str, budgets), f"as {AGAINST} with {AT}", "seconds"]
     return f"{table(rows, heads)}\n\n{whole_table(found)}"
