@@ -46,7 +46,8 @@ form of TpuGraphs' layout collections. `make collect` measures them anew, in hou
 - `programs.parquet`, a row per graph: `collection`, `split`, `graph`, `family`,
   `family_in_training`, `nodes`, `sites`, `configurations`, `base_ms` (the compiler's own layouts),
   `spread` (slowest / fastest), `ceiling`, `rejected` (configurations of both searches that did not
-  compile or computed something else), `measured_at`, `processor`.
+  compile or computed something else), `measured_at`, `processor`, `jax`, `xla_flags`,
+  `round_seconds` and `quiet_lock` as the head of this page has them.
 
 ## Splits
 

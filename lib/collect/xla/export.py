@@ -15,7 +15,8 @@ import numpy as np
 import polars as pl
 
 from lib.collect.xla.about import dataset, readme
-from lib.collect.xla.hlo import Measurements, read_raw
+from lib.collect.xla.exported import read_exported
+from lib.collect.xla.hlo import SEARCHES, Measurements, read_raw
 from lib.collect.xla.splits import assign_splits, settled_splits
 from lib.files.artifacts import TEMPORARY, atomic_file, atomic_folder, remove_leftovers
 from lib.files.command_line import Parser
@@ -26,6 +27,7 @@ from lib.tpugraphs.dataset import FILE, dataset_text
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 
 SOURCES = ("xla", "nlp")
+SAID_ONCE = ("jax", "xla_flags", "round_seconds", "quiet_lock")  # by all graphs alike, most often
 FEWEST = {"random": 48, "default": 32}  # configurations that a program should have
 
 
@@ -60,20 +62,22 @@ def tables(
                 "rejected": one.rejected,
                 "measured_at": one.about["measured_at"],
                 "processor": one.about["processor"],
+                **{name: str(one.about.get(name, "unknown")) for name in SAID_ONCE},
             }
         )
     return pl.DataFrame(rows), pl.DataFrame(programs, infer_schema_length=None)
 
 
 def export(
-    collected: Path, root: Path, fewest_rounds: int = 0
+    collected: Path, root: Path, fewest_rounds: int = 0, add: bool = False
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Write the dataset in ``root`` from the raw files in ``collected``/{xla,nlp}.
 
     All of it is complete before the first name changes: ``npz/layout`` is replaced as a whole,
-    so that programs without a raw file vanish, and nothing else in ``root`` is deleted. A program
-    that ``root`` has already stays in its split. Programs that have fewer than ``fewest_rounds``
-    rounds, such as one that is being measured, are left out.
+    so that programs without a raw file vanish, unless they are to ``add`` to those of ``root``, and
+    nothing else in ``root`` is deleted. A program that ``root`` has already stays in its split.
+    Programs that have fewer than ``fewest_rounds`` rounds, such as one that is being measured, are
+    left out.
 
     Returns:
         The two tables, as :func:`tables` makes them.
@@ -85,7 +89,7 @@ def export(
     folder, names = root / "npz" / "layout", ("measurements.parquet", "programs.parquet")
     if folder.exists() and not (root / names[0]).exists():
         raise UserError(f"{folder} is not of this command's making: choose another output folder")
-    measured = _measured(collected, fewest_rounds)
+    measured = _measured(collected, fewest_rounds, read_exported(root) if add else [])
     settled = settled_splits(root / names[1])
     splits = assign_splits(((m.source, m.name, m.family) for m in measured), settled=settled)
     results = tables(measured, splits)
@@ -106,13 +110,27 @@ def export(
     return results
 
 
-def _measured(collected: Path, fewest_rounds: int) -> list[Measurements]:
-    """Those of programs that have enough rounds; :class:`UserError` if there are none."""
+def _measured(
+    collected: Path, fewest_rounds: int, before: Sequence[Measurements]
+) -> list[Measurements]:
+    """Those of programs that have enough rounds, and of ``before`` the programs that have no file.
+
+    Raises:
+        UserError: there are none.
+    """
     found = [read_raw(path) for path in raw_files(collected)]
     finished = [own for own in found if all(m.fewest_rounds >= fewest_rounds for m in own)]
-    if not finished:
+    new = [one for own in finished for one in own]
+    names = {(one.source, one.name) for one in new}
+    every = new + [one for one in before if (one.source, one.name) not in names]
+    if not every:
         raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
-    return [one for own in finished for one in own]
+    return sorted(every, key=_place)
+
+
+def _place(one: Measurements) -> tuple[int, str, int]:
+    """Where a graph stands among all: as its raw file does, then by the search."""
+    return SOURCES.index(one.source), f"{one.name}.npz", SEARCHES.index(one.search)
 
 
 def raw_files(collected: Path) -> list[Path]:
@@ -149,8 +167,9 @@ def main() -> None:
     parser.add_argument("collected", type=Path, help="the raw files, such as outputs/collect")
     parser.add_argument("root", type=Path, help="the dataset to write, such as data/xla-cpu")
     parser.add_argument("--fewest-rounds", type=int, default=0, help="leave out what has fewer")
+    parser.add_argument("--add", action="store_true", help="keep what the dataset has already")
     args = parser.parse_args()
-    measurements, programs = export(args.collected, args.root, args.fewest_rounds)
+    measurements, programs = export(args.collected, args.root, args.fewest_rounds, args.add)
     if few := too_few(programs):
         print(f"warning: few configurations: {', '.join(few)}", file=sys.stderr)
     files = [p for p in args.root.rglob("*") if p.is_file()]

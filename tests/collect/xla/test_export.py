@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from lib.collect.xla.export import export, raw_files
 from lib.files.errors import DataError, UserError
+from lib.files.parquet import write_parquet
 from lib.tpugraphs.npz import read_layout
 from tests.collect.xla.builders import POSITIONS, collection, write_raw
 
@@ -80,7 +82,7 @@ def test_the_table_of_programs(exported):
     programs = pl.read_parquet(exported[1] / "programs.parquet")
     assert " ".join(programs.columns) == (
         "collection split graph family family_in_training nodes sites configurations base_ms "
-        "spread ceiling rejected measured_at processor"
+        "spread ceiling rejected measured_at processor jax xla_flags round_seconds quiet_lock"
     )
     assert programs.height == 60
     random = programs.filter(pl.col("collection").str.ends_with("random"))
@@ -118,6 +120,45 @@ def test_same_files_same_bytes_and_stale_programs_vanish(exported, tmp_path):
     assert found.pop("notes.txt") == b"mine"
     assert found.pop("npz/tile/other.npz") == b"mine"
     assert found == files(data)
+
+
+def test_programs_are_added_to_those_whose_raw_files_are_gone(exported, tmp_path):
+    raw, data = exported
+    for part in (0, 1):
+        own = tmp_path / f"raw{part}"
+        for path in raw_files(raw)[part::2]:
+            place = own / path.parent.name / path.name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, place)
+    shutil.copytree(data, tmp_path / "all")  # so that splits are settled
+    export(tmp_path / "raw0", tmp_path / "all")
+    assert len(graphs(tmp_path / "all")) == 30
+    export(tmp_path / "raw1", tmp_path / "all", add=True)
+    assert len(graphs(tmp_path / "all")) == 60
+    before = files(tmp_path / "all")
+    export(tmp_path / "none", tmp_path / "all", add=True)
+    assert files(tmp_path / "all") == before  # what was read back is what was written
+    export(tmp_path / "raw1", tmp_path / "all", add=True)
+    assert files(tmp_path / "all") == before
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("programs", pl.col("processor").cast(pl.Binary), "processor"),
+        ("measurements", pl.lit(3).alias("rounds"), "rounds: found Int32, expected lists of"),
+        ("measurements", pl.lit("x").alias("graph"), "graph: found no rows, expected those of"),
+    ],
+)
+def test_a_dataset_that_cannot_be_added_to_is_told(exported, tmp_path, name, change, said):
+    raw, data = exported
+    shutil.copytree(data, tmp_path / "data")
+    path = tmp_path / "data" / f"{name}.parquet"
+    write_parquet(pl.read_parquet(path).with_columns(change), path)
+    before = files(tmp_path / "data")
+    with pytest.raises(DataError, match=said):
+        export(raw, tmp_path / "data", add=True)
+    assert files(tmp_path / "data") == before
 
 
 def test_an_error_leaves_the_old_dataset_alone(tmp_path, monkeypatch):
