@@ -19,8 +19,9 @@ from queue import SimpleQueue
 import numpy as np
 from tqdm import tqdm
 
+from lib.collect.xla import size
 from lib.collect.xla.zoo import ZooProgram, all_programs
-from lib.files.artifacts import remove_leftovers
+from lib.files.artifacts import atomic_file, remove_leftovers
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 
@@ -54,6 +55,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--random", type=int, default=50, help="random configurations a program")
     parser.add_argument("--genetic", type=int, default=34, help="genetic configurations a program")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--least-ms", type=float, default=0.0, help="leave out what runs shorter")
+    parser.add_argument("--most-ms", type=float, default=1e9, help="leave out what runs longer")
+    parser.add_argument(
+        "--compile-seconds", type=float, default=1e9, help="leave out what compiles longer"
+    )
     parser.add_argument("--quiet-lock", type=Path, help="file to hold a lock on while timing")
     parser.add_argument(
         "--clear-core",
@@ -75,13 +81,21 @@ def main() -> None:
         return
     if args.rounds < 4:
         raise UserError(f"--rounds {args.rounds}: at least 4, or their minimum is noise")
-    todo = [p for p in programs if rounds_of(measured_file(args.output, p)) < args.rounds]
+    todo = [
+        p
+        for p in programs
+        if rounds_of(measured_file(args.output, p)) < args.rounds
+        and not unfit_file(args.output, p).exists()
+    ]
     if not args.resume and any(measured_file(args.output, p).exists() for p in programs):
         raise UserError(f"{args.output} has measurements: add --resume to go on, or empty it")
     failures = collect(todo, args)
+    unfit = sum(unfit_file(args.output, one).exists() for one in programs)
     print(
-        f"collect: {len(programs) - len(failures)} of {len(programs)} programs measured in "
-        f"{args.output}/" + "".join(f"\n  failed: {f}" for f in failures)
+        f"collect: {len(programs) - unfit - len(failures)} of {len(programs)} programs measured in "
+        f"{args.output}/"
+        + (f", {unfit} of another size" if unfit else "")
+        + "".join(f"\n  failed: {f}" for f in failures)
     )
     if failures:
         sys.exit(1)
@@ -99,6 +113,11 @@ def chosen(patterns: str) -> list[ZooProgram]:
 def measured_file(output: Path, program: ZooProgram) -> Path:
     """Where a program's measurements go."""
     return output / program.source / f"{program.name}.npz"
+
+
+def unfit_file(output: Path, program: ZooProgram) -> Path:
+    """Where it says why a program was left out; remove it, and the program is tried again."""
+    return measured_file(output, program).with_suffix(".unfit")
 
 
 def rounds_of(path: Path) -> int:
@@ -149,7 +168,8 @@ def measure(program: ZooProgram, core: str, args: argparse.Namespace) -> str | N
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
     command = [sys.executable, "-m", "lib.collect.xla.measure", program.name, str(path)]
-    for flag in ("rounds", "round_seconds", "random", "genetic", "seed", "nice", "clear_core"):
+    flags = ("rounds", "round_seconds", "random", "genetic", "seed", "nice", "clear_core")
+    for flag in (*flags, *size.SETTINGS):
         command += ["--" + flag.replace("_", "-"), str(getattr(args, flag))]
     command += ["--core", core, "--compile-cores", args.compile_cores or core]
     if args.quiet_lock is not None:
@@ -167,6 +187,10 @@ def measure(program: ZooProgram, core: str, args: argparse.Namespace) -> str | N
     if done.returncode == 0 and path.exists():
         return None
     lines = (done.stderr or "").strip().splitlines() or ["no message"]
+    if done.returncode == size.UNFIT:
+        with atomic_file(unfit_file(args.output, program)) as temporary:
+            temporary.write_text(f"{lines[-1]}\n")
+        return None
     return f"{program.name}: {lines[-1]}"
 
 

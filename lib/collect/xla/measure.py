@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import random
+import sys
 import time
 import zlib
 from pathlib import Path
@@ -21,7 +22,7 @@ import numpy as np
 
 from lib.collect.processor import processor
 from lib.collect.quiet import TimingCore
-from lib.collect.xla import search
+from lib.collect.xla import search, size
 from lib.collect.xla.bench import ROUNDS_AT_ONCE, Compiled, ProgramBench
 from lib.files.artifacts import atomic_file
 
@@ -76,6 +77,28 @@ def _breed(
     )
     children = [bench.compile(c, DEFAULT) for c in proposed]
     return [one for one in children if one is not None]
+
+
+def check_size(bench: ProgramBench, settings: argparse.Namespace) -> None:
+    """End the process, with a line and a status of its own, if a program is not worth its time.
+
+    A program of many sites takes long to compile, again for each configuration.
+    """
+    base = bench.compile(search.unconstrained(bench.ranks), RANDOM)
+    if base is None:
+        return  # which has a message of its own
+    bench.time([base], 1)
+    taken, least, most = base.rounds[0] / 1e6, settings.least_ms, settings.most_ms
+    if not least <= taken <= most:
+        print(f"a run takes {taken:.3g} ms, not {least:g} to {most:g}", file=sys.stderr)
+        raise SystemExit(size.UNFIT)
+    started, another = time.perf_counter(), np.random.default_rng(0)
+    bench.compile(search.random_configuration(bench.ranks, another), RANDOM)
+    seconds, bench.rejected = time.perf_counter() - started, 0
+    if seconds > settings.compile_seconds:
+        most = settings.compile_seconds
+        print(f"a configuration compiles in {seconds:.3g} s, not {most:g}", file=sys.stderr)
+        raise SystemExit(size.UNFIT)
 
 
 def measured_before(bench: ProgramBench, path: Path) -> list[Compiled]:
@@ -151,6 +174,8 @@ def main() -> None:
     parser.add_argument("--core", type=int, required=True)
     parser.add_argument("--compile-cores", required=True)
     parser.add_argument("--nice", type=int, required=True)
+    for name in size.SETTINGS:
+        parser.add_argument(f"--{name.replace('_', '-')}", type=float, required=True)
     parser.add_argument("--clear-core", default="")
     parser.add_argument("--quiet-lock", type=Path)
     settings = parser.parse_args()
@@ -167,6 +192,7 @@ def main() -> None:
     if settings.output.exists():
         compiled = measured_before(bench, settings.output)
     else:
+        check_size(bench, settings)
         compiled = configurations(bench, settings, seed)
     while (missing := settings.rounds - len(compiled[0].rounds)) > 0:
         bench.time(compiled, min(ROUNDS_AT_ONCE, missing))

@@ -90,3 +90,24 @@ def check_more_rounds(output: Path, data: Path) -> None:
     assert measurements.drop("rounds", "runtime").equals(before.drop("rounds", "runtime"))
     assert measurements["rounds"].list.len().to_list() == [6] * len(before)
     assert measurements["rounds"].list.head(4).to_list() == before["rounds"].to_list()
+
+
+def test_programs_of_another_size_are_left_out_and_not_tried_again(tmp_path):
+    output = tmp_path / "collect"
+    for _ in range(2):
+        done = subprocess.run(
+            command(output, "--least-ms", "500", "--resume"),
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "0 of 2 programs measured" in done.stdout and "2 of another size" in done.stdout
+        said = (output / "nlp" / f"{SECOND}.unfit").read_text()
+        assert "a run takes" in said and said.endswith("ms, not 500 to 1e+09\n")
+        before = files(output)
+    assert len(before) == 2 and files(output) == before
+    (output / "nlp" / f"{FIRST}.unfit").unlink()
+    again = command(output, "--compile-seconds", "1e-9", "--resume", "--programs", FIRST)
+    subprocess.run(again, cwd=ROOT, check=True)
+    assert "a configuration compiles in" in (output / "nlp" / f"{FIRST}.unfit").read_text()
