@@ -7,7 +7,7 @@ it is the same network wherever it is built.
 from lib.collect.xla.zoo.drawn.drawing import drawn_program
 from lib.collect.xla.zoo.program import ZooProgram
 
-COUNT = 16  # of a family
+COUNT = 24  # of a family
 
 
 def drawn_programs(source: str) -> tuple[ZooProgram, ...]:

@@ -17,10 +17,10 @@ import numpy as np
 from lib.collect.xla.zoo.program import Input, Loss, ZooProgram, flax_program
 
 MILLISECONDS = (1.5, 5.0)  # of a run, drawn evenly between their logarithms
-TRAINED = 0.35  # share of the networks of which a training step is measured
-OPERATIONS_SECOND = 3e10  # of a dense product or convolution on one core
+TRAINED = 0.25  # share of the networks of which a training step is measured
+OPERATIONS_SECOND = 1e11  # of a dense product or convolution on one core
 GROUPED_SECOND = 4e8  # of a convolution in groups, which XLA:CPU does not hand to a fast library
-ELEMENTS_SECOND = 1.5e9  # of everything else
+ELEMENTS_SECOND = 5e9  # of everything else
 One = TypeVar("One")
 
 

@@ -191,7 +191,7 @@ def grammar(drawing: Drawing, mixings: Sequence[str]) -> Sequence[Callable[[], N
     gated, activation = drawing.chance(0.3), drawing.one(*ACTIVATIONS)
     heads, rotary = drawing.one(2, 4, 8), drawing.chance(0.3)
     layers = []
-    for _ in range(drawing.number(1, 2 if drawing.train else 4)):
+    for _ in range(drawing.number(1, 1 if drawing.train else 3)):
         layers.append(
             Layer(
                 drawing.one(*mixings),

@@ -229,7 +229,7 @@ def grammar(drawing: Drawing, blocks: Sequence[str]) -> Sequence[Callable[[], Ne
     norm, activation = drawing.one("batch", "group", "none"), drawing.one(*ACTIVATIONS)
     block = drawing.one(*blocks)
     stages, widen = [], 1.0
-    for number in range(drawing.number(2, 2 if drawing.train else 4)):
+    for number in range(drawing.number(*((1, 2) if drawing.train else (2, 3)))):
         block = drawing.one(*blocks) if len(blocks) > 1 else block
         down = drawing.one("stride", "max", "mean", "fold") if number else "none"
         widen *= drawing.one(1.0, 1.5, 2.0) if number else 1.0
@@ -237,7 +237,7 @@ def grammar(drawing: Drawing, blocks: Sequence[str]) -> Sequence[Callable[[], Ne
             Stage(
                 block,
                 widen,
-                drawing.number(1, 1 if drawing.train else 2 if block in HEAVY else 3),
+                drawing.number(1, 1 if drawing.train or block in HEAVY else 2),
                 drawing.one(3, 3, 3, 5, 1),
                 drawing.one(1, 2, 4),
                 drawing.number(2, 4),
