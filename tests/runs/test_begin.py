@@ -102,7 +102,7 @@ def test_too_small_an_address_space_is_one_line(run, line):
 
 def test_an_interruption_of_make_and_all_that_it_runs(tmp_path):
     """From a terminal, which tells every process: make, stage 1, its workers in their imports."""
-    write_collection(tmp_path / "data", "layout-xla-default", train=100, valid=1, test=1)
+    write_collection(tmp_path / "data", "layout-xla-default", train=400, valid=1, test=1)
     outputs = tmp_path / "outputs"
     process = subprocess.Popen(
         make_command("-j2", "preprocess", DATA=tmp_path / "data", OUTPUTS=outputs),

@@ -24,7 +24,7 @@ def planned(*words: str) -> str:
 
 def test_no_library_is_needed():
     told = dict(word.split("=") for word in planned("tile-xla", "", "", "", "", *SCRIPTS).split())
-    assert list(told) == ["results", "cache", "folds", "table", "settings", *SCRIPTS]
+    assert list(told) == ["results", "cache", "folds", "table", "settings", "prepared", *SCRIPTS]
     assert (told["results"], told["cache"]) == ("tile-xla", "tile-xla/cache")
     assert told["03_infer.py"].split(":") == sources_of("03_infer.py")
 
