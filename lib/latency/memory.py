@@ -1,7 +1,7 @@
 """What reading a network's weights takes beyond what programs took that were timed alone.
 
 A program that runs again and again finds its weights in the cache; in a network others have used
-the cache since. The paper's replayer has nothing of the kind: on its devices it is small.
+the cache since. The paper's replayer has nothing of the kind.
 """
 
 from __future__ import annotations
