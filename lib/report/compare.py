@@ -120,7 +120,7 @@ def _settings(first: Experiment, second: Experiment) -> str:
 def _graphs(
     first: Experiment, second: Experiment, section: str, names: list[str], most: float
 ) -> str:
-    main = first.kind.main
+    main, items = first.kind.main, f"{first.kind.item}s"
     one, other = (side.values(section, main.key) for side in (first, second))
     found = paired([one[n] for n in names], [other[n] for n in names], main.higher_is_better)
     ordered = sorted(names, key=lambda n: (-abs(other[n] - one[n]), n))
@@ -139,17 +139,17 @@ def _graphs(
         colour = {"A": "blue", "B": "green"}.get(row[-1])
         lines[place] = paint(lines[place], colour) if colour else lines[place]
     if len(shown) < len(names):
-        lines.append(f"... {len(names) - len(shown)} more graphs differ less (--all shows them)")
-    return "\n".join([*lines, "", *_test(found, main, section)])
+        lines.append(f"... {len(names) - len(shown)} more {items} differ less (--all shows them)")
+    return "\n".join([*lines, "", *_test(found, main, section, items)])
 
 
-def _test(found: Paired, main: Metric, section: str) -> list[str]:
+def _test(found: Paired, main: Metric, section: str, items: str) -> list[str]:
     wins = f"B better on {found.wins}, A on {found.losses}, equal on {found.ties}"
-    lines = [f"{section}: {found.difference.count} graphs: {wins}"]
+    lines = [f"{section}: {found.difference.count} {items}: {wins}"]
     difference = found.difference
     lines.append(f"  mean difference B − A: {main.text(difference.value, True)}")
     if difference.count > 1:
-        lines[-1] += f" ± {main.text(difference.error)} (standard error over graphs)"
+        lines[-1] += f" ± {main.text(difference.error)} (standard error over {items})"
         low, high = main.text(found.low, True), main.text(found.high, True)
         lines.append(f"  95 % confidence interval: {low} to {high}")
         tests = f"permutation {p_text(found.permutation)}, Wilcoxon {p_text(found.wilcoxon)}"

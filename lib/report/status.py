@@ -158,7 +158,7 @@ def _scores(experiment: Experiment) -> str:
             rows.append([section, str(len(experiment.metrics_of(section))), *cells])
     if rows:
         kind = experiment.kind
-        head = [f"{main.name} by stage 4", "graphs", "network"]
+        head = [f"{main.name} by stage 4", f"{kind.item}s", "network"]
         blocks.append(table(rows, [*head, kind.baseline.name, kind.ceiling.name]))
     return "\n\n".join(blocks)
 
