@@ -13,7 +13,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -167,7 +167,7 @@ def without(graph: Graph, dropped: Collection[int]) -> Graph:
     for call in graph.calls:
         after = frozenset().union(*(places[k] for k in call.after))
         if call.task not in dropped:
-            calls.append(Call(kept.index(call.task), tuple(sorted(after)), call.reads, call.writes))
+            calls.append(replace(call, task=kept.index(call.task), after=tuple(sorted(after))))
             after = frozenset({len(calls) - 1})
         places.append(after)
     return Graph(
@@ -249,10 +249,7 @@ def write_network(path: Path, network: Network, schedules: int, seed: int) -> Gr
     about = {
         "network": network.name,
         "seed": seed,
-        "calls": [
-            {"task": one.task, "after": one.after, "reads": one.reads, "writes": one.writes}
-            for one in graph.calls
-        ],
+        "calls": [asdict(one) for one in graph.calls],
         "tasks": [
             {"task": hash_of(task), "operators": name}
             for task, name in zip(graph.tasks, graph.names, strict=True)
