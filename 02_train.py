@@ -32,7 +32,7 @@ from lib.runs.stage import Stage
 from lib.runs.tracking import Tracker, epoch_point
 from lib.train.finished import is_trained
 from lib.train.fold import Fold
-from lib.train.kinds import load_fold
+from lib.train.kinds import data_of, load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.processes import Processes, processes_on
 from lib.train.schedule import shared
@@ -99,7 +99,7 @@ def train_fold(
     """Train a fold and write its results; of several processes the first one does what is told."""
     folder = outputs / chosen.results / f"fold_{fold}"
     cache = Cache(outputs / chosen.cache)
-    about = {**settings.described(chosen), "fold": fold, "data": cache.fingerprint}
+    about = {**settings.described(chosen), "fold": fold, **data_of(cache, chosen)}
     about |= {"identity": run_identity(about), "versions": versions()}
     files, state = [folder / name for name in RESULTS], folder / "state.safetensors"
     waited = processes.first and stage.alone(outputs, folder, *files, state)

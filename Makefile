@@ -13,14 +13,14 @@ export EXPERIMENT
 .DEFAULT_GOAL := help
 .SUFFIXES:
 MAKEFLAGS += --no-print-directory
-ifeq (,$(findstring j,$(filter-out --%,$(MAKEFLAGS))))
+ifeq (,$(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(filter cached,$(MAKECMDGOALS)))
 MAKEFLAGS += -j$(JOBS)
 endif
 
 # Values are checked before anything is written, deleted or run. Those of the first kind stand in
 # paths, or bare in command lines; those of the second are quoted there.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
-	KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
+	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
 	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES BUDGET TASK
 QUOTED := A B SAMPLE PROGRAMS NETWORKS NETWORK BASE_URL
 quoted = '$(subst ','\'',$(1))'
@@ -31,7 +31,7 @@ $(if $(WRONG),$(error $(WRONG)))
 # Where results lie, the settings say; what each program runs, its imports.
 PROGRAMS_RUN := 01_preprocess.py 02_train.py 03_infer.py 04_ensemble.py lib/study/__main__.py
 PLAN := $(shell $(PYTHON) -SEB -m lib.runs.plan '$(COLLECTION)' '$(MODEL)' '$(HOPS)' \
-	'$(DATA)' '$(SETTINGS)' $(PROGRAMS_RUN))
+	'$(DATA)' '$(ALSO)' '$(SETTINGS)' $(PROGRAMS_RUN))
 planned = $(subst :, ,$(patsubst $(1)=%,%,$(filter $(1)=%,$(PLAN))))
 NAME := $(patsubst results=%,%,$(filter results=%,$(firstword $(PLAN))))
 $(if $(NAME),,$(error $(or $(PLAN),PYTHON=$(PYTHON): does not run)))
@@ -50,7 +50,8 @@ TO := --outputs $(OUTPUTS)
 FLAGS = --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,SEED,seed) \
 	$(call flag,HOPS,hops) $(call flag,MODEL,model) $(call flag,SETTINGS,settings) $(ARGS)
 # (Of P processes a step takes P samples, whoever computes them.)
-TRAIN_FLAGS = $(if $(PROCESSES),--accumulate $(PROCESSES) )$(FLAGS) $(call flag,EPOCHS,epochs)
+TRAIN_FLAGS = $(if $(PROCESSES),--accumulate $(PROCESSES) )$(FLAGS) $(call flag,EPOCHS,epochs) \
+	$(call flag,ALSO,also)
 INFER_FLAGS = $(FLAGS) $(call flag,TTA,permutations)
 ENSEMBLE_FLAGS = $(FLAGS) --folds $(FOLD_COUNT)
 STUDY_FLAGS = $(TRAIN_FLAGS) --folds $(FOLD_COUNT) $(call flag,PARTS,parts)
@@ -64,12 +65,15 @@ MEASUREMENTS := $(wildcard $(ROOTS:%=%/measurements.parquet))
 STAMPED := $(OUTPUTS)/.make
 CACHE_STAMP := $(subst /cache,.preprocess,$(call planned,cache))
 DRY := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
-ifneq (,$(filter all preprocess train infer ensemble study tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
+ifneq (,$(filter all preprocess cached train infer ensemble study tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
+# (`cached` is asked for another collection's sake, whose variables say nothing of later stages.)
+LATER_STAMPS = $(call quoted,$(NAME).train=$(TRAIN_FLAGS)) \
+	$(call quoted,$(NAME).infer=$(INFER_FLAGS)) \
+	$(call quoted,$(NAME).ensemble=$(ENSEMBLE_FLAGS)) $(call quoted,$(NAME).study=$(STUDY_FLAGS)) \
+	$(if $(SETTINGS),$(call quoted,$(NAME).settings=$(call planned,settings)))
 STAMPS := $(shell sh lib/runs/make.sh stamps $(STAMPED) $(if $(DRY),dry,write) \
 	$(COLLECTION) '$(ROOTS)' $(call quoted,$(CACHE_STAMP)=$(CACHE_FLAGS)) \
-	$(call quoted,$(NAME).train=$(TRAIN_FLAGS)) $(call quoted,$(NAME).infer=$(INFER_FLAGS)) \
-	$(call quoted,$(NAME).ensemble=$(ENSEMBLE_FLAGS)) $(call quoted,$(NAME).study=$(STUDY_FLAGS)) \
-	$(if $(SETTINGS),$(call quoted,$(NAME).settings=$(call planned,settings))))
+	$(if $(filter cached,$(MAKECMDGOALS)),,$(LATER_STAMPS)))
 $(if $(filter error:,$(STAMPS)),$(error $(STAMPS)))
 .PHONY: $(filter-out $(OUTPUTS)/%,$(STAMPS))
 endif
@@ -110,7 +114,16 @@ PREPROCESS = $(call on)$(RUN) 01_preprocess.py $(TO) $(FLAGS) $(if $(KEEP_GOING)
 $(MANIFEST): $(SLICED) $(call planned,01_preprocess.py) $(call stamp,1) $(call stamp,2) | $(READY)
 	$(PREPROCESS)$(if $(SLICED), --slices $(SLICES))
 
-TRAINED_FROM := $(MANIFEST) $(call planned,02_train.py) $(call stamp,3) $(call stamp,7)
+# Other collections that are learned from: a make of its own for the cache of each. It runs every
+# time, and folds are trained again only if a cache is another then.
+OTHERS := $(addprefix $(OUTPUTS)/,$(addsuffix /manifest.json,$(call planned,others)))
+.PHONY: others cached
+cached: $(MANIFEST)  # like preprocess, and silent if there is nothing to do
+	@:
+$(OTHERS): $(OUTPUTS)/%/manifest.json: others | $(READY)
+	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none
+
+TRAINED_FROM := $(MANIFEST) $(OTHERS) $(call planned,02_train.py) $(call stamp,3) $(call stamp,7)
 # What some models fit before their network is a target of its own: more of them than folds fill the
 # cores. (As an order-only prerequisite, for the training reads it only if it is what it needs.)
 PREPARED := $(addprefix $(OUT)/fold_%/,$(call planned,prepared))

@@ -20,15 +20,15 @@ script=$1; shift
 while [ $# -gt 0 ]; do
   case $1 in
     --outputs) outputs=$2;; --fold) fold=$2;; --hops) hops=-$2;;
-    --model) model=@$2;;
+    --model) model=@$2;; --collection) collection=$2;;
   esac
   shift
 done
 [ "$model" = @tgraph ] || hops=${hops:--all}
 case $hops in -1) hops=;; esac
 case $model in @tgraph-plus) model=;; esac
-cache=$outputs/%s/cache$hops
-out=$outputs/%s$model
+cache=$outputs/$collection/cache$hops
+out=$outputs/$collection$model
 mkdir -p $cache $out/fold_$fold $out/scores
 case $script in
   01_*) touch $cache/manifest.json;;
@@ -44,7 +44,7 @@ def run(tmp_path):
     """A function that makes with the stand-in; everything is made once already."""
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(STAND_IN % (COLLECTION, COLLECTION))
+    python.write_text(STAND_IN)
     python.chmod(0o755)
     write_collection(tmp_path / "data", COLLECTION, train=2, valid=1, test=0)
 
@@ -147,6 +147,24 @@ def test_other_values_in_the_settings_file_rerun_the_stages_and_other_comments_d
     assert f" --settings {path} " in run(SETTINGS=path)
     assert stages(run(SETTINGS=path)) == []
     assert stages(run()) == list(SCRIPTS[1:])
+    assert stages(run()) == []
+
+
+def test_other_collections_that_are_learned_from_are_made_first(run, tmp_path):
+    other = "layout-nlp-random"
+    write_collection(tmp_path / "data", other, train=2, valid=1, test=0)
+    assert stages(run(ALSO="none")) == [*SCRIPTS[1:]]
+    said = run("-n", "all")  # its default is all that the data root has
+    assert stages(said) == list(SCRIPTS)
+    assert f"01_preprocess.py --outputs {tmp_path / 'out'} --collection {other} " in said
+    assert not (tmp_path / "out" / other).exists()
+    assert stages(run()) == list(SCRIPTS)
+    assert (tmp_path / "out" / other / "cache-all" / "manifest.json").exists()
+    assert stages(run()) == [] == stages(run("-n", "all")) == stages(run("preprocess"))
+    assert stages(run(COLLECTION=other)) == list(SCRIPTS[1:]), "its cache is there"
+    assert stages(run()) == [] == stages(run(COLLECTION=other))
+    write_collection(tmp_path / "data", other, train=3, valid=1, test=0)
+    assert stages(run()) == list(SCRIPTS), "it has another graph"
     assert stages(run()) == []
 
 

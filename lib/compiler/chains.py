@@ -37,10 +37,15 @@ def is_elementwise(graph: TensorGraph, node: int) -> bool:
 
 
 class Chains:
-    """Elementwise operations that read one another, counted from any node up or down."""
+    """Elementwise operations that read one another, counted from any node up or down.
+
+    Attributes:
+        around: what is known of copies of a tensor, by the tensor, its reader and the reason.
+    """
 
     def __init__(self, graph: TensorGraph):
         self.graph = graph
+        self.around: dict[tuple[int, int, int], list[float]] = {}
         self._known: dict[tuple[int, bool], Counts] = {}
 
     def elementwise(self, node: int) -> bool:

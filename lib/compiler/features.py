@@ -14,49 +14,29 @@ what is before a name's first dot is the group that it belongs to. For TPUs, til
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import log2, prod
 from typing import NamedTuple
 
-import numpy as np
-
-from lib.compiler.chains import FUNCTION_NAMES, Chains
+from lib.compiler.chains import Chains
 from lib.compiler.effects import Reason
 from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import Hardware
 from lib.compiler.locality import LOCALITY_FEATURES, locality
+from lib.compiler.nodes import (
+    BYTES_SCALE,
+    FUNCTIONS_SCALE,
+    GROUPS,
+    MOST_COUNTED,
+    RANK_SCALE,
+    group_of,
+)
 from lib.compiler.operands import ROLES
 from lib.compiler.orders import Order, common_run, squeezed, strides
 from lib.compiler.tiles import TileChange, TileShape, tile_change, tile_shape
-from lib.tpugraphs.opcodes import ID_OF_NAME
 
 FEW = 8  # elements along a dimension: less than a vector register or a cache line holds
-SCALE, BYTES_SCALE, RANK_SCALE = 8.0, 20.0, 4.0
-FUNCTIONS_SCALE, MOST_COUNTED = 2.0, 4  # functions in a chain, users of a tensor
-OPERATIONS = {  # opcodes by what working in another order does to them
-    "reduction": ("reduce",),
-    "window": ("reduce-window", "select-and-scatter"),
-    "concatenation": ("concatenate",),
-    "slicing": (
-        "pad",
-        "slice",
-        "dynamic-slice",
-        "dynamic-update-slice",
-        "gather",
-        "scatter",
-        "reverse",
-    ),
-    "broadcast": ("broadcast",),
-    "transpose": ("transpose",),
-    "reshape": ("reshape",),
-    "function": FUNCTION_NAMES,
-    "parameter": ("parameter",),
-    "constant": ("constant", "iota"),
-    "product": ("dot", "convolution"),
-}
-GROUPS = (*OPERATIONS, "other")  # others are elementwise
-GROUP_OF = {
-    ID_OF_NAME[name]: place for place, group in enumerate(OPERATIONS) for name in OPERATIONS[group]
-}
+SCALE = 8.0
 
 
 class ResolvedCopy(NamedTuple):
@@ -81,6 +61,14 @@ class ResolvedOperation(NamedTuple):
     order: Order
     role: int
     tensor: int
+
+
+class MovedTensor(NamedTuple):
+    """All that counts of a tensor itself where it is copied."""
+
+    shape: tuple[int, ...]
+    plain: Order
+    bytes: float
 
 
 class CopyShape(NamedTuple):
@@ -170,18 +158,17 @@ def copy_features(chains: Chains, hardware: Hardware, copy: ResolvedCopy) -> lis
         hardware: that the program is compiled for.
         copy: the copy, between orders that differ in memory.
     """
-    graph, shape = chains.graph, chains.graph.shapes[copy.tensor]
-    one, other = copy.before, copy.after
-    if not hardware.tiled:
-        one, other = squeezed(one, shape), squeezed(other, shape)
-    return [
-        *_copy_shape(graph, copy, one, other),
-        *_memory(graph, hardware, copy, one, other),
-        *_chain_work(chains, copy.tensor, copy.reader),
-        *_one_hot(copy.reason, len(Reason)),
-        *_one_hot(_group(graph, copy.tensor), len(GROUPS)),
-        *_one_hot(_group(graph, copy.reader), len(GROUPS)),
-    ]
+    graph, tensor = chains.graph, copy.tensor
+    moved = MovedTensor(graph.shapes[tensor], graph.plain[tensor], float(graph.bytes[tensor]))
+    where = (tensor, copy.reader, copy.reason)
+    if where not in chains.around:  # of all orders that a tensor is copied to
+        chains.around[where] = [
+            *_chain_work(chains, tensor, copy.reader),
+            *_one_hot(copy.reason, len(Reason)),
+            *_one_hot(group_of(graph, tensor), len(GROUPS)),
+            *_one_hot(group_of(graph, copy.reader), len(GROUPS)),
+        ]
+    return [*_in_memory(moved, hardware, copy.before, copy.after), *chains.around[where]]
 
 
 def off_layout_features(
@@ -202,7 +189,7 @@ def off_layout_features(
     features = [
         *_operation_shape(graph, operation),
         *_chain_work(chains, node, node),
-        *([0.0] * len(GROUPS) if misfit else _one_hot(_group(graph, node), len(GROUPS))),
+        *([0.0] * len(GROUPS) if misfit else _one_hot(group_of(graph, node), len(GROUPS))),
     ]
     if hardware.tiled:
         features += tile_shape(operation.order, graph.shapes[operation.tensor])
@@ -210,23 +197,31 @@ def off_layout_features(
     return features
 
 
-def _memory(
-    graph: TensorGraph, hardware: Hardware, copy: ResolvedCopy, one: Order, other: Order
-) -> Iterable[float]:
-    """What a copy meets in memory: tiles, or lines and pages."""
-    shape = graph.shapes[copy.tensor]
+@lru_cache(maxsize=1 << 16)
+def _in_memory(
+    moved: MovedTensor, hardware: Hardware, before: Order, after: Order
+) -> tuple[float, ...]:
+    """What a copy does to memory, and what it meets there: tiles, or lines and pages.
+
+    It is remembered: programs repeat their layers, and configurations their layouts.
+    """
+    shape, one, other = moved.shape, before, after
     if hardware.tiled:
-        before, after = tile_shape(copy.before, shape), tile_shape(copy.after, shape)
-        return [*before, *after, *tile_change(copy.before, copy.after)]
-    width = max(1, int(graph.bytes[copy.tensor] // prod(shape)))
-    return locality(shape, copy.before, one, other, width)
+        tiles = (*tile_shape(before, shape), *tile_shape(after, shape))
+        return *_copy_shape(moved, before, after, one, other), *tiles, *tile_change(before, after)
+    one, other = squeezed(before, shape), squeezed(after, shape)
+    width = max(1, int(moved.bytes // prod(shape)))
+    lines = locality(shape, before, one, other, width)
+    return *_copy_shape(moved, before, after, one, other), *lines
 
 
-def _copy_shape(graph: TensorGraph, copy: ResolvedCopy, one: Order, other: Order) -> CopyShape:
+def _copy_shape(
+    moved: MovedTensor, before: Order, after: Order, one: Order, other: Order
+) -> CopyShape:
     """``one`` and ``other`` are the orders before and after, without what does not count."""
-    tensor, shape = copy.tensor, graph.shapes[copy.tensor]
-    plain = tuple(d for d in graph.plain[tensor] if d in one)
-    read, written = strides(copy.before, shape), strides(copy.after, shape)
+    shape = moved.shape
+    plain = tuple(d for d in moved.plain if d in one)
+    read, written = strides(before, shape), strides(after, shape)
     second = other[1] if len(other) > 1 else None
     return CopyShape(
         read_stride=_log(read[other[0]]),
@@ -234,7 +229,7 @@ def _copy_shape(graph: TensorGraph, copy: ResolvedCopy, one: Order, other: Order
         fastest_size_after=_log(shape[other[0]]),
         fastest_size_before=_log(shape[one[0]]),
         common_run=_log(common_run(one, other, shape)),
-        bytes=log2(max(1.0, graph.bytes[tensor])) / BYTES_SCALE,
+        bytes=log2(max(1.0, moved.bytes)) / BYTES_SCALE,
         fastest_changes=float(one[0] != other[0]),
         fastest_is_short_after=float(shape[other[0]] < FEW),
         fastest_is_short_before=float(shape[one[0]] < FEW),
@@ -265,10 +260,6 @@ def _operation_shape(graph: TensorGraph, operation: ResolvedOperation) -> Operat
     )
 
 
-def _group(graph: TensorGraph, node: int) -> int:
-    return GROUP_OF.get(int(graph.opcode[node]), len(OPERATIONS))
-
-
 def _chain_work(chains: Chains, writer: int, reader: int) -> ChainWork:
     functions_before, operations_before = chains.above(writer)
     functions_after, operations_after = chains.below(reader)
@@ -291,8 +282,3 @@ def _one_hot(value: int, count: int) -> list[float]:
     vector = [0.0] * count
     vector[value] = 1.0
     return vector
-
-
-def as_table(vectors: list[list[float]], width: int) -> np.ndarray:
-    """(vectors, width) float32, also of no vectors."""
-    return np.array(vectors, np.float32).reshape(len(vectors), width)

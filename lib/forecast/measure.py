@@ -26,7 +26,7 @@ from lib.forecast.samples import copy_twice, sample_files
 from lib.infer.scores import stand_for_themselves
 from lib.inputs.kinds import INPUTS, network_for
 from lib.runs.stage import peak_memory, process_seconds
-from lib.settings import Settings, described, settings_for
+from lib.settings import NONE, Settings, described, settings_for
 from lib.tpugraphs.dataset import Dataset
 from lib.tpugraphs.roots import DataRoot
 from lib.tpugraphs.sizes import GraphSize
@@ -211,7 +211,10 @@ STAGES = {"train": measure_train, "infer": measure_infer}
 def main(text: str) -> None:
     """Measure one stage of one task, and print what it took."""
     task = json.loads(text)
-    given = {name: value for name, value in task["settings"].items() if name != "collection"}
+    # Other collections to learn from have no sample here; a step on one of their graphs is like
+    # one on the collection's own.
+    given = {k: v for k, v in task["settings"].items() if k not in ("collection", "also")}
+    given |= {"also": NONE} if "also" in task["settings"] else {}
     dataset = Dataset(**task["dataset"])
     settings = settings_for(task["settings"]["collection"], dataset, {**given, **SPLIT})
     print(json.dumps(STAGES[task["stage"]](task, settings)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,23 +17,28 @@ from lib.compiler.features import (
     OFF_LAYOUT_FEATURES,
     ResolvedCopy,
     ResolvedOperation,
-    as_table,
     copy_features,
     off_layout_features,
 )
 from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import HARDWARE
+from lib.compiler.nodes import NODE_FEATURES
 from lib.compiler.propagation import propagate
 from lib.compiler.tables import ProgramTables
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
+from lib.inputs.context import ContextRows, Happening
 from lib.models.plus import CostBatch
 from lib.settings import PlusSettings
 
 
 def widths(settings: PlusSettings) -> dict[str, int]:
-    """How many features a layout copy has, and an off-layout operation, on the hardware."""
+    """How many features a layout copy has, an off-layout operation, and a node, on the hardware."""
     copies, operations = COPY_FEATURES[settings.hardware], OFF_LAYOUT_FEATURES[settings.hardware]
-    return {"copy_width": len(copies), "off_layout_width": len(operations)}
+    return {
+        "copy_width": len(copies),
+        "off_layout_width": len(operations),
+        "node_width": len(NODE_FEATURES),
+    }
 
 
 KEPT_NUMBERS = 1 << 20  # of copies and operations that a graph's configurations are remembered by
@@ -57,43 +61,49 @@ class CopiesGraph:
         graph: whole, or the part that pruning kept: then layouts propagate in that part only.
         propagation: how far, see :func:`lib.compiler.propagation.propagate`.
         hardware: that the program is compiled for, a key of ``HARDWARE``.
+        context_blocks: of the members that hear what surrounds copies; 0 if none does.
     """
 
-    def __init__(self, graph: CachedGraph, propagation: str, hardware: str):
+    def __init__(
+        self, graph: CachedGraph, propagation: str, hardware: str, context_blocks: int = 0
+    ):
         self.graph, self.propagation = graph, propagation
         self.hardware = HARDWARE[hardware]
         self.tables = ProgramTables.of(TensorGraph.of(graph), self.hardware)
-        self.chains = Chains(self.tables.facts.graph)
+        tensors = self.tables.facts.graph
+        self.chains = Chains(tensors)
         digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
         self.layouts = self.tables.orders.numbers_of(digits)  # (d, 3)
-        self._copies: list[list[float]] = []  # features, by number
-        self._off_layout: list[list[float]] = []
+        self._copies = Described(len(COPY_FEATURES[hardware]), nodes=2)
+        self._off_layout = Described(len(OFF_LAYOUT_FEATURES[hardware]), nodes=1)
         self._known: dict[int, Resolved] = {}
         self._room = KEPT_NUMBERS
-        self._bytes = self.tables.facts.graph.bytes
+        self._bytes = tensors.bytes
         has_order = np.array(self.tables.facts.has_order, bool)
         self._total = max(1.0, float(self._bytes[has_order].sum()))
+        self._context = ContextRows(tensors, context_blocks) if context_blocks else None
 
     def batch(self, configurations: np.ndarray) -> CostBatch:
         """What some configurations do, (b,) integers: their positions in the cache's cells."""
         effects = self._effects(configurations)
         copies, copy_places = _distinct([each.copies for each in effects])
         operations, places = _distinct([each.off_layout for each in effects])
-        copied = (self.tables.copies.items[number].tensor for number in copies)
-        nodes = (self._tensor(self.tables.off_layout.items[number]) for number in operations)
-        copy_table = as_table(
-            [self._copies[n] for n in copies], len(COPY_FEATURES[self.hardware.name])
-        )
-        width = len(OFF_LAYOUT_FEATURES[self.hardware.name])
-        table = as_table([self._off_layout[n] for n in operations], width)
+        context = None
+        if self._context is not None:
+            context = self._context.batch(
+                Happening(self._copies.nodes[copies], copy_places),
+                Happening(self._off_layout.nodes[operations], places),
+                len(configurations),
+            )
         return CostBatch(
-            copies=torch.from_numpy(copy_table),
-            copy_bytes=self._shares(copied),
+            copies=torch.from_numpy(self._copies.features[copies]),
+            copy_bytes=torch.from_numpy(self._copies.shares[copies]),
             copy_places=torch.from_numpy(copy_places),
-            off_layout=torch.from_numpy(table),
-            off_layout_bytes=self._shares(nodes),
+            off_layout=torch.from_numpy(self._off_layout.features[operations]),
+            off_layout_bytes=torch.from_numpy(self._off_layout.shares[operations]),
             off_layout_places=torch.from_numpy(places),
             configurations=len(configurations),
+            context=context,
         )
 
     def _effects(self, configurations: np.ndarray) -> list[Resolved]:
@@ -123,18 +133,34 @@ class CopiesGraph:
         ]
 
     def _describe_new(self) -> None:
-        """Features of the copies and operations that have none yet."""
-        orders = self.tables.orders.items
-        for copy in self.tables.copies.items[len(self._copies) :]:
-            own = copy._replace(before=orders[copy.before], after=orders[copy.after])
-            features = copy_features(self.chains, self.hardware, ResolvedCopy(*own))
-            self._copies.append(features)
-        for operation in self.tables.off_layout.items[len(self._off_layout) :]:
-            node, before, order, role = operation
-            own = ResolvedOperation(
-                node, orders[before], orders[order], role, self._tensor(operation)
-            )
-            self._off_layout.append(off_layout_features(self.chains, self.hardware, own))
+        """Features of the copies and operations that have none yet, where they are, their bytes."""
+        orders, chains, hardware = self.tables.orders.items, self.chains, self.hardware
+        copies = self.tables.copies.items[len(self._copies) :]
+        self._copies.add(
+            [
+                copy_features(
+                    chains,
+                    hardware,
+                    ResolvedCopy(
+                        one.tensor, orders[one.before], orders[one.after], one.reason, one.reader
+                    ),
+                )
+                for one in copies
+            ],
+            [(one.tensor, one.reader) for one in copies],
+            self._shares([one.tensor for one in copies]),
+        )
+        operations = self.tables.off_layout.items[len(self._off_layout) :]
+        tensors = [self._tensor(one) for one in operations]
+        resolved = [
+            ResolvedOperation(one.node, orders[one.before], orders[one.order], one.role, tensor)
+            for one, tensor in zip(operations, tensors, strict=True)
+        ]
+        self._off_layout.add(
+            [off_layout_features(chains, hardware, one) for one in resolved],
+            [(one.node,) for one in operations],
+            self._shares(tensors),
+        )
 
     def _tensor(self, operation: OffLayoutOperation) -> int:
         """The tensor that an off-layout operation, or a configured layout, is about."""
@@ -145,10 +171,66 @@ class CopiesGraph:
         tensor = facts.constrained[facts.place[node]].tensors[role]
         return tensor if tensor >= 0 else node
 
-    def _shares(self, nodes: Iterable[int]) -> torch.Tensor:
+    def _shares(self, nodes: list[int]) -> np.ndarray:
         """Bytes of nodes' outputs over those of the program, float32."""
-        sizes = np.array([self._bytes[node] for node in nodes], np.float64)
-        return torch.from_numpy((sizes / self._total).astype(np.float32))
+        return (self._bytes[np.array(nodes, np.int64)] / self._total).astype(np.float32)
+
+
+class Described:
+    """What is known of numbered layout copies, or off-layout operations: tables that grow.
+
+    Attributes:
+        features: (m, width) float32.
+        nodes: (m, nodes) int64, where each happens.
+        shares: (m,) float32, bytes over those of the program.
+    """
+
+    def __init__(self, width: int, nodes: int):
+        self._count = 0
+        self._room = (
+            np.empty((64, width), np.float32),
+            np.empty((64, nodes), np.int64),
+            np.empty(64, np.float32),
+        )
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def features(self) -> np.ndarray:
+        """See above."""
+        return self._room[0][: self._count]
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """See above."""
+        return self._room[1][: self._count]
+
+    @property
+    def shares(self) -> np.ndarray:
+        """See above."""
+        return self._room[2][: self._count]
+
+    def add(
+        self, features: list[list[float]], nodes: list[tuple[int, ...]], shares: np.ndarray
+    ) -> None:
+        """Rows of the next numbers."""
+        count, added = self._count + len(features), (features, nodes, shares)
+        if not features:
+            return
+        if count > len(self._room[0]):
+            self._room = tuple(
+                np.resize(one, (max(count, 2 * len(one)), *one.shape[1:])) for one in self._room
+            )
+        for table, rows in zip(self._room, added, strict=True):
+            table[self._count : count] = rows
+        self._count = count
+
+
+def copies_graph(graph: CachedGraph, settings: PlusSettings) -> CopiesGraph:
+    """The graph as the model's settings want it resolved."""
+    blocks = settings.context_blocks if settings.context_members else 0
+    return CopiesGraph(graph, settings.propagation, settings.hardware, blocks)
 
 
 def _by_configuration(pairs: np.ndarray, count: int) -> list[np.ndarray]:
@@ -157,7 +239,7 @@ def _by_configuration(pairs: np.ndarray, count: int) -> list[np.ndarray]:
     return np.split(pairs[:, 1], np.searchsorted(pairs[:, 0], np.arange(1, count)))
 
 
-def _distinct(each: list[np.ndarray]) -> tuple[list[int], np.ndarray]:
+def _distinct(each: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Numbers that occur, and (p, 2) places [configuration, position among them].
 
     They are in the order in which these configurations meet them. Numbers themselves tell what
@@ -171,7 +253,7 @@ def _distinct(each: list[np.ndarray]) -> tuple[list[int], np.ndarray]:
     position = np.empty_like(order)
     position[order] = np.arange(len(order))
     which = np.repeat(np.arange(len(each)), [len(one) for one in each])
-    return numbers[order].tolist(), np.stack([which, position[index]], axis=1)
+    return numbers[order], np.stack([which, position[index]], axis=1)
 
 
 def copies_scores(

@@ -51,9 +51,7 @@ INPUTS: dict[str, Input] = {
         estimate=scoring_estimate,
     ),
     "copies": Input(
-        prepare=lambda graph, settings: copies.CopiesGraph(
-            graph, settings.propagation, settings.hardware
-        ),
+        prepare=copies.copies_graph,
         scores=copies.copies_scores,
         widths=copies.widths,
     ),

@@ -8,11 +8,12 @@ byte, and a configuration's score is the sum, as a program's runtime is that of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from lib.models.context import Context, ContextBatch, OnDevice
 from lib.models.inputs import Standardize
 from lib.settings import PlusSettings
 
@@ -20,7 +21,7 @@ LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in 
 
 
 @dataclass(frozen=True)
-class CostBatch:
+class CostBatch(OnDevice):
     """What b configurations of one graph do: m layout copies and s off-layout operations.
 
     Attributes:
@@ -31,6 +32,7 @@ class CostBatch:
         off_layout_bytes: (s,) float32, likewise of the operation's output.
         off_layout_places: (q, 2) int64, pairs [configuration, operation].
         configurations: b.
+        context: what surrounds them, if a member hears it.
     """
 
     copies: Tensor
@@ -40,15 +42,7 @@ class CostBatch:
     off_layout_bytes: Tensor
     off_layout_places: Tensor
     configurations: int
-
-    def to(self, device: torch.device | str) -> CostBatch:
-        """The same batch on another device."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        moved = {
-            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
-            for name, value in values.items()
-        }
-        return CostBatch(**moved)
+    context: ContextBatch | None = None
 
 
 class CostInputs(nn.Module):
@@ -69,7 +63,8 @@ class TGraphPlus(nn.Module):
     Scores are comparable within one graph and do not depend on which configurations share a batch.
 
     A few networks that differ in their initial weights and their dropout are trained side by side,
-    each on its own scores; their mean is taken to rank.
+    each on its own scores; their mean is taken to rank. Some of them hear what surrounds a copy:
+    the two kinds err differently, and their mean is better than either.
 
     Args:
         copy_width, off_layout_width: features of a layout copy, and of an off-layout operation.
@@ -77,7 +72,11 @@ class TGraphPlus(nn.Module):
             an operation's, of either sign.
         channels: width of the perceptrons.
         dropout: share of their channels left out in training.
-        members: networks side by side.
+        members: networks side by side that sum costs of copies by themselves.
+        node_width: features of a node, if a member hears what surrounds copies.
+        context_members: networks beside those, which hear it.
+        context_blocks, context_channels, context_dropout: of these, see
+            :class:`lib.models.context.Context`.
     """
 
     def __init__(
@@ -88,17 +87,23 @@ class TGraphPlus(nn.Module):
         channels: int = 32,
         dropout: float = 0.0,
         members: int = 1,
+        node_width: int = 0,
+        context_members: int = 0,
+        context_blocks: int = 2,
+        context_channels: int = 16,
+        context_dropout: float = 0.3,
     ):
         super().__init__()
         self.inputs = CostInputs(copy_width, off_layout_width)
-        self.members = nn.ModuleList(
-            Costs(copy_width, off_layout_width, copies_cost, channels, dropout)
-            for _ in range(members)
-        )
+        sizes = (copy_width, off_layout_width, copies_cost, channels, dropout)
+        additive = [Costs(*sizes) for _ in range(members)]
+        around = (node_width, context_blocks, context_channels, context_dropout)
+        hearing = [ContextCosts(*sizes, *around) for _ in range(context_members)]
+        self.members = nn.ModuleList([*additive, *hearing])
 
     @classmethod
     def from_settings(
-        cls, settings: PlusSettings, *, copy_width: int, off_layout_width: int
+        cls, settings: PlusSettings, *, copy_width: int, off_layout_width: int, node_width: int
     ) -> TGraphPlus:
         """The network with the sizes that the settings name."""
         return cls(
@@ -108,6 +113,11 @@ class TGraphPlus(nn.Module):
             channels=settings.channels,
             dropout=settings.dropout,
             members=settings.members,
+            node_width=node_width,
+            context_members=settings.context_members,
+            context_blocks=settings.context_blocks,
+            context_channels=settings.context_channels,
+            context_dropout=settings.context_dropout,
         )
 
     def forward(self, batch: CostBatch) -> Tensor:
@@ -136,13 +146,55 @@ class Costs(nn.Module):
 
     def forward(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> Tensor:
         """Scores of a batch, (b,), from its standardized (m, features) and (s, features)."""
-        of_copies = self.copy_cost(copies)
-        if self.copies_cost:
-            of_copies = of_copies.clamp(max=LARGEST_LOGARITHM).exp()
-        of_copies = of_copies.squeeze(-1)
+        of_copies = self.costs_of_copies(self.copy_cost(copies))
         of_operations = self.off_layout_cost(operations).squeeze(-1)
         total = of_copies.new_zeros(batch.configurations)
         total = _added(total, of_copies * batch.copy_bytes, batch.copy_places)
+        return _added(total, of_operations * batch.off_layout_bytes, batch.off_layout_places)
+
+    def costs_of_copies(self, learned: Tensor) -> Tensor:
+        """Costs a byte, (m,), from what was learned of them, (m, 1): their logarithms, if any."""
+        if self.copies_cost:
+            learned = learned.clamp(max=LARGEST_LOGARITHM).exp()
+        return learned.squeeze(-1)
+
+
+class ContextCosts(Costs):
+    """One that hears what surrounds copies (:mod:`lib.models.context`).
+
+    What is learned of a copy alone has an addend, from the states of its tensor and of the node
+    that it happens for: a factor on its cost, where costs are positive. It starts at zero.
+    """
+
+    def __init__(
+        self,
+        copy_width: int,
+        off_layout_width: int,
+        copies_cost: bool,
+        channels: int,
+        dropout: float,
+        node_width: int,
+        context_blocks: int,
+        context_channels: int,
+        context_dropout: float,
+    ):
+        super().__init__(copy_width, off_layout_width, copies_cost, channels, dropout)
+        widths = (node_width, copy_width, off_layout_width)
+        self.context = Context(*widths, context_channels, context_blocks, context_dropout)
+        self.addend = _perceptron(copy_width + 2 * context_channels, channels, dropout)
+        nn.init.zeros_(self.addend[-1].weight)
+        nn.init.zeros_(self.addend[-1].bias)
+
+    def forward(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> Tensor:
+        """See :meth:`Costs.forward`."""
+        around = batch.context
+        states = self.context(copies, operations, around)
+        which, tensor, reader = around.copies.unbind(dim=1)
+        heard = torch.cat([copies[which], states[tensor], states[reader]], dim=1)
+        of_copies = self.costs_of_copies(self.copy_cost(copies)[which] + self.addend(heard))
+        of_operations = self.off_layout_cost(operations).squeeze(-1)
+        total = of_copies.new_zeros(batch.configurations)
+        total = _added(total, of_copies * batch.copy_bytes[which], around.copy_places)
         return _added(total, of_operations * batch.off_layout_bytes, batch.off_layout_places)
 
 

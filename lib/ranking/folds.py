@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from lib.files.errors import UserError
-
-TOGETHER = ("graph", "family")  # what is never split between folds
 
 
 class FoldSettings(Protocol):
@@ -52,7 +50,7 @@ def assign_folds(
     """
     parts: dict[str, list[str]] = {}
     for name in sorted(set(names)):
-        parts.setdefault(family(name) if together == "family" else name, []).append(name)
+        parts.setdefault(PARTS[together](name), []).append(name)
     if not 2 <= k <= len(parts):
         what = "families" if together == "family" else "graphs"
         raise UserError(f"folds_total={k}: must be from 2 to the number of {what}, {len(parts)}")
@@ -102,3 +100,8 @@ def family(name: str) -> str:
 
 def _draw(seed: int, name: str) -> bytes:
     return hashlib.sha256(f"{seed}:{name}".encode()).digest()
+
+
+# What is never split between folds: of a graph's name, what it is known by.
+PARTS: dict[str, Callable[[str], str]] = {"graph": str, "family": family}
+TOGETHER = tuple(PARTS)

@@ -31,6 +31,7 @@ help() { # OUT MAKEFILE ...
   FOLDS=5  JOBS=2                  how many folds to train (of 5; of official data, 20), and how many at a time
   MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/models.md);
                                    cdmpp-plus, cdmpp (the paper's) of programs-cpu (docs/programs.md)
+  ALSO=all                         other layout collections that tgraph-plus learns from, between commas; none
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
   DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
   SETTINGS=file                    a TOML file of settings (docs/tuning.md); the other variables and ARGS beat it
@@ -96,7 +97,7 @@ flags() { # WORDS
   eval "set -- $1"
   for word; do
     case ${word%%=*} in
-      --collection | --data | --folds | --hops | --keep-going | --model | --outputs | --settings)
+      --also | --collection | --data | --folds | --hops | --keep-going | --model | --outputs | --settings)
         name=$(echo "${word%%=*}" | sed 's/--//' | tr a-z- A-Z_)
         fail "$name: say it by this variable, not by ${word%%=*} in ARGS, for files go by it" ;;
       --fold) fail "FOLDS: say by it how many there are, not by --fold in ARGS, for files go by it" ;;

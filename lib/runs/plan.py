@@ -21,6 +21,7 @@ from lib.runs.sources import sources_of
 from lib.settings import (
     COLLECTIONS,
     MODELS,
+    PlusSettings,
     Settings,
     dataset_for,
     read_settings,
@@ -31,20 +32,23 @@ from lib.settings import (
 TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the compute" (2.4.2)
 
 
-def main(collection: str, model: str, hops: str, data: str, settings: str, *programs: str) -> None:
+def main(
+    collection: str, model: str, hops: str, data: str, also: str, settings: str, *programs: str
+) -> None:
     """Print the folders of results and cache below the outputs, and each program's sources.
 
     ``table`` is the file that stage 4 writes beside metrics and report, ``prepared`` one that
     stage 2 writes of each fold before it trains (most models have none), and ``settings`` a
-    fingerprint of the values in the settings file. ``results`` comes first: in a line about a
-    value, which may repeat what stands in a file, it cannot.
+    fingerprint of the values in the settings file. ``also`` are other collections that are learned
+    from, and ``others`` their caches, in the same order. ``results`` comes first: in a line about
+    a value, which may repeat what stands in a file, it cannot.
 
     Args:
-        collection, model, hops, data, settings: variables of make; empty if they were not given.
+        collection, model, hops, data, also, settings: variables of make; empty if not given.
         programs: paths, such as ``02_train.py``.
     """
     try:
-        chosen = settings_of(collection, model, hops, data)
+        chosen = settings_of(collection, model, hops, data, also)
         values = read_settings(Path(settings), collection, type(chosen)) if settings else {}
     except UserError as error:
         print(in_one_line(error))
@@ -52,19 +56,23 @@ def main(collection: str, model: str, hops: str, data: str, settings: str, *prog
     folds = min(TRAINED, chosen.folds_total)
     print(f"results={chosen.results} cache={chosen.cache} folds={folds} table={chosen.table}")
     print(f"settings={fingerprint_value(values)} prepared={chosen.prepared}")
+    others = chosen.others if isinstance(chosen, PlusSettings) else {}
+    print(f"also={':'.join(others)} others={':'.join(map(str, others.values()))}")
     for one in programs:
         print(f"{one}={':'.join(sources_of(one))}")
 
 
-def settings_of(collection: str, model: str = "", hops: str = "", data: str = "") -> Settings:
+def settings_of(
+    collection: str, model: str = "", hops: str = "", data: str = "", also: str = ""
+) -> Settings:
     """The settings that decide where results lie.
 
     A model of another kind of collections is none of make's business: stage 1 tells of it, and
     ``make everything`` leaves out the collections that do not have it.
 
     Raises:
-        UserError: for an unknown collection or model, or hops that graphs cannot be pruned to. It
-            names make's variable.
+        UserError: for an unknown collection or model, hops that graphs cannot be pruned to, or
+            other collections that cannot be learned from. It names make's variable.
     """
     if collection not in COLLECTIONS:
         raise UserError(f"COLLECTION={collection}: must be one of {' '.join(COLLECTIONS)}")
@@ -76,15 +84,22 @@ def settings_of(collection: str, model: str = "", hops: str = "", data: str = ""
         return models[model](collection=collection)
     dataset = dataset_for(collection, Path(data) if data else None)
     overrides: dict[str, Any] = {"model": model} if model else {}
-    pruning = {one.name: one for one in dataclasses.fields(settings_class(collection, dataset))}
-    if hops and "hops" not in pruning:
+    kind = settings_class(collection, dataset, model or None)
+    fields = {one.name: one for one in dataclasses.fields(kind)}
+    if hops and "hops" not in fields:
         raise UserError(f"HOPS={hops}: the graphs of {collection} are not pruned; leave it out")
+    if also and "also" not in fields:
+        raise UserError(f"ALSO={also}: {kind.model} learns from its own collection alone")
     try:
         if hops:
-            overrides["hops"] = pruning["hops"].metadata["parse"](hops)
-        return settings_for(collection, dataset, overrides)
+            overrides["hops"] = fields["hops"].metadata["parse"](hops)
+        settings_for(collection, dataset, overrides)
     except (ValueError, UserError):
         raise UserError(f"HOPS={hops}: must be a whole number from 1, or all") from None
+    try:
+        return settings_for(collection, dataset, overrides | ({"also": also} if also else {}))
+    except UserError as error:
+        raise UserError(str(error).replace(f"--also {also}", f"ALSO={also}")) from None
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ from lib.settings.flags import (
     settings_text,
 )
 from lib.settings.models import (
+    EVERY,
+    NONE,
     WHOLE,
     LayoutCollection,
     LayoutSettings,
@@ -68,8 +70,10 @@ __all__ = [
     "COMMAND_LINE",
     "CUTS",
     "DOWNLOADED",
+    "EVERY",
     "LAYOUT_COLLECTIONS",
     "MODELS",
+    "NONE",
     "OFFICIAL",
     "PROGRAMS",
     "ROOT",

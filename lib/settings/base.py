@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lib.files.errors import UserError
 from lib.ranking.folds import TOGETHER
 from lib.settings.search import Search, between
+from lib.tpugraphs.dataset import folder_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -163,7 +164,7 @@ class Settings:
     @property
     def folder(self) -> Path:
         """Where the raw files are, below a data root's ``npz``."""
-        return Path(*self.collection.split("-"))
+        return folder_of(self.collection)
 
     @property
     def results(self) -> str:

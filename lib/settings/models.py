@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -11,6 +12,7 @@ from lib.settings.base import Settings, setting
 from lib.settings.search import among, between
 
 WHOLE = "all"  # hops that keep every node
+EVERY, NONE = "all", "none"  # other collections of the data root to learn from
 LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
 REDUCTIONS = ("mean", "sum")  # of pairs, by the hinge functions of lib/train/loss.py
 HARDWARE = ("cpu", "tpu")  # lib/compiler/hardware.py
@@ -141,6 +143,9 @@ class PlusSettings(LayoutCollection):
         *LayoutCollection.weights_depend_on,
         "channels",
         "members",
+        "context_members",
+        "context_blocks",
+        "context_channels",
         "propagation",
         "hardware",
     )
@@ -148,6 +153,9 @@ class PlusSettings(LayoutCollection):
     model: str = setting("tgraph-plus", "network: learned costs of layout copies")
     hops: int | str = setting(
         WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,)
+    )
+    also: str = setting(
+        NONE, f"other layout collections to learn from, between commas; `{EVERY}`, or `{NONE}`"
     )
     epochs: int = setting(20, "passes over the training graphs")
     learning_rate: float = setting(2e-3, "peak of AdamW's", 0, 1)
@@ -159,7 +167,17 @@ class PlusSettings(LayoutCollection):
         "tpu", f"that programs are compiled for: {' or '.join(HARDWARE)}; what layouts cost there"
     )
     channels: int = setting(32, "width of the perceptrons", search=among(16, 32, 64, 128))
-    members: int = setting(3, "networks that are trained side by side; scores are their mean")
+    members: int = setting(
+        2, "networks of copies by themselves, trained side by side; scores are means", 0
+    )
+    context_members: int = setting(2, "networks beside them that hear what surrounds a copy", 0)
+    context_blocks: int = setting(2, "rounds of messages that those hear", search=between(1, 4))
+    context_channels: int = setting(
+        16, "width of what they hear at a node", search=among(8, 16, 32, 64)
+    )
+    context_dropout: float = setting(
+        0.3, "share of what they hear left out in training", 0, 0.99, search=between(0, 0.5)
+    )
     dropout: float = setting(
         0.1, "share of their channels left out in training", 0, 0.99, search=between(0, 0.5)
     )
@@ -170,9 +188,17 @@ class PlusSettings(LayoutCollection):
         "standardized", "scale of the blended scores, which each fold's network has its own of"
     )
 
+    @property
+    def others(self) -> dict[str, Path]:
+        """The caches of the collections in ``also``, below the outputs, by their names."""
+        names = () if self.also == NONE else self.also.split(",")
+        return {name: dataclasses.replace(self, collection=name).cache for name in names}
+
     def check(self) -> None:
         """See :meth:`Settings.check`."""
         super().check()
+        if not self.members + self.context_members:
+            raise UserError("--members 0 and --context-members 0: there must be some network")
         if self.loss not in LOSSES:
             raise UserError(f"--loss {self.loss!r}: must be one of {', '.join(LOSSES)}")
         if self.hardware not in HARDWARE:

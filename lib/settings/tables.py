@@ -10,7 +10,7 @@ from typing import Any
 
 from lib.files.errors import DataError, UserError
 from lib.settings.base import Settings
-from lib.settings.models import LayoutSettings, PlusSettings, TileSettings
+from lib.settings.models import EVERY, NONE, LayoutSettings, PlusSettings, TileSettings
 from lib.settings.programs import ProgramPlusSettings, ProgramSettings
 from lib.settings.thesis import (
     LayoutAttention,
@@ -22,7 +22,7 @@ from lib.settings.thesis import (
     TilePooling,
     TileSegments,
 )
-from lib.tpugraphs.dataset import Dataset
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset
 
 DEFAULT, COMMAND_LINE = "default", "command line"  # where a value may come from
 TOLD = ("hardware", "propagation")  # settings that a dataset itself has
@@ -70,7 +70,7 @@ SMALL: dict[str, Any] = {
 SMALL_BY_MODEL: dict[str, dict[str, dict[str, Any]]] = {
     "layout": {
         "tgraph": {"channels": 128, "temperature": 0.01, "score_gain": 16.0},
-        "tgraph-plus": {"epochs": 20, "learning_rate": 2e-3},
+        "tgraph-plus": {"epochs": 20, "learning_rate": 2e-3, "also": EVERY},
         "gst": {"segment_nodes": 64, "trained_segments": 2},
         "partitioning": {"trained_nodes": 128},
     },
@@ -87,7 +87,6 @@ SMALL_BY_COLLECTION: dict[str, dict[str, Any]] = {
     "programs-cpu": {},
 }
 COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in OFFICIAL}  # their kinds
-LAYOUT_COLLECTIONS = [name for name, kind in COLLECTIONS.items() if kind == "layout"]
 # The model that is taken if none is named, by the dataset's size: on official data the paper's, on
 # small data the one that ranks unseen programs best (tests/bench/quality.py).
 CHOSEN: dict[str, dict[str, str]] = {
@@ -127,9 +126,32 @@ def settings_for(collection: str, dataset: Dataset, overrides: dict[str, Any]) -
     values: dict[str, Any] = {}
     for own in layers_of(collection, chosen, dataset).values():
         values |= own
-    settings = chosen(collection=collection, **{**values, **overrides})
+    values |= overrides
+    if "also" in values:
+        values["also"] = others_in(values["also"], collection, dataset)
+    settings = chosen(collection=collection, **values)
     settings.check()
     return settings
+
+
+def others_in(also: str, collection: str, dataset: Dataset) -> str:
+    """The collections that a setting ``also`` names, in their order; ``NONE`` if there are none.
+
+    Args:
+        also: names between commas, ``EVERY`` for all that the data root has, or ``NONE``.
+        collection: that they are learned from beside.
+        dataset: what its data say of themselves.
+
+    Raises:
+        UserError: for a name of no layout collection, or of one that is not in the same root.
+    """
+    names = set(dataset.collections if also == EVERY else also.split(",")) - {collection, NONE}
+    for name in sorted(names - set(dataset.collections)):
+        if name not in LAYOUT_COLLECTIONS:
+            known = ", ".join((NONE, EVERY, *LAYOUT_COLLECTIONS))
+            raise UserError(f"--also {also}: {name!r} is none of {known}")
+        raise UserError(f"--also {also}: {dataset.name} has no {name} where {collection} is")
+    return ",".join(one for one in LAYOUT_COLLECTIONS if one in names) or NONE
 
 
 def layers_of(

@@ -20,7 +20,7 @@ from lib.files.artifacts import fingerprint_files
 from lib.ranking.folds import assign_folds
 from lib.runs.provenance import run_identity
 from lib.settings import WEIGHTS_FILES, Settings, described
-from lib.study.runs import Run, cache_view, stage_flags
+from lib.study.runs import Run, cache_view, link_others, stage_flags
 
 BATCHES = (32, 64, 128, 256, None)  # None: all of a graph's configurations at once
 PERMUTATIONS = (1, 2, 5, 10, 20)
@@ -93,6 +93,7 @@ def nested_runs(
         outputs = folder / "study" / f"part_{part}_of_{parts}"
         own = outputs / settings.results
         fingerprint = cache_view(cache, outputs / settings.cache, splits, splits)
+        link_others(settings, folder.parent, outputs)
         flags = stage_flags(settings, data, outputs, score_training=False)
         made.append([_nested_run(own, fold, settings, fingerprint, flags) for fold in range(folds)])
     return made

@@ -29,7 +29,7 @@ from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.files.scores import mean_scores, read_score_rows
 from lib.runs.sources import ROOT
-from lib.settings import Settings
+from lib.settings import PlusSettings, Settings
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,22 @@ def cache_view(cache: Cache, folder: Path, splits: Mapping[str, str], about: Any
         manifest["checksums"] |= {TABLE: checksum_of(temporary / TABLE)}
         write_manifest(temporary, manifest)
     return manifest["fingerprint"]
+
+
+def link_others(settings: Settings, outputs: Path, own: Path) -> None:
+    """Put links to the caches of other collections that are learned from beside a view.
+
+    Args:
+        settings: of the model.
+        outputs: where those caches are.
+        own: where stages look for them.
+    """
+    others = settings.others if isinstance(settings, PlusSettings) else {}
+    for path in others.values():
+        link = own / path
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to((outputs / path).resolve())
 
 
 def stage_flags(settings: Settings, data: Path, outputs: Path, **changed: Any) -> list[str]:

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ PROGRAMS = "programs"  # the kind of collections of tensor programs
 SUFFIXES = (".npz", ".pb")  # of raw files
 LATENCIES = "latencies.parquet"  # at the top of a root of tensor programs (lib/tensorir/records.py)
 LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
+LAYOUT_COLLECTIONS = tuple(
+    f"layout-{source}-{search}" for source in ("xla", "nlp") for search in ("random", "default")
+)
 WORDS = {  # what some fields may say
     "size": ("official", "small"),
     "hardware": ("tpu", "cpu"),
@@ -46,6 +49,7 @@ class Dataset:
             them, or data ``return`` at once (:mod:`lib.compiler.propagation`).
         labels: how runtimes were measured.
         source, licence: of the data.
+        collections: of layouts, that the root has raw files of; no part of ``dataset.json``.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Dataset:
     labels: str
     source: str
     licence: str
+    collections: tuple[str, ...] = field(default=(), compare=False)
 
 
 TPUGRAPHS = Dataset(
@@ -79,9 +84,10 @@ def read_dataset(root: Path) -> Dataset:
         DataError: ``dataset.json`` is something else.
     """
     path = root / FILE
+    collections = tuple(one for one in LAYOUT_COLLECTIONS if npz_folder([root], folder_of(one)))
     if not path.exists() and not path.is_symlink():
-        return TPUGRAPHS
-    names = [one.name for one in dataclasses.fields(Dataset)]
+        return dataclasses.replace(TPUGRAPHS, collections=collections)
+    names = [one.name for one in dataclasses.fields(Dataset) if one.name != "collections"]
     found = read_json(path)
     if isinstance(found, dict) and found.get("kind") == PROGRAMS:
         return _of_programs(found, path)
@@ -89,7 +95,7 @@ def read_dataset(root: Path) -> Dataset:
     for name, words in WORDS.items():
         if found[name] not in words:
             raise DataError(path, name, repr(found[name])[:60], f"one of {', '.join(words)}")
-    return Dataset(**{name: found[name] for name in names})
+    return Dataset(**{name: found[name] for name in names}, collections=collections)
 
 
 def _of_programs(found: dict[str, Any], path: Path) -> Dataset:
@@ -113,7 +119,14 @@ def write_dataset(root: Path, dataset: Dataset) -> None:
 
 def dataset_text(dataset: Dataset) -> str:
     """What stands in ``dataset.json``."""
-    return json.dumps(dataclasses.asdict(dataset), indent=2, sort_keys=True) + "\n"
+    said = dataclasses.asdict(dataset)
+    del said["collections"]
+    return json.dumps(said, indent=2, sort_keys=True) + "\n"
+
+
+def folder_of(collection: str) -> Path:
+    """A collection's folder below a root's ``npz``: ``layout/xla/default``."""
+    return Path(*collection.split("-"))
 
 
 def npz_folder(roots: Iterable[Path], folder: Path) -> tuple[Path, Path] | None:

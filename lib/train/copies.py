@@ -13,12 +13,14 @@ from lib.cache.reader import Cache
 from lib.settings import PlusSettings
 from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.loss import LOSSES
-from lib.train.split import prepared_sides
+from lib.train.split import learned_beside, prepared, prepared_sides
 
 
 @dataclass(frozen=True)
 class CopiesFold(GraphsFold):
     """Training and validation graphs of one fold, each sorted by name.
+
+    Graphs of other collections that are learned from as well come last.
 
     Attributes:
         fitted: configurations of a graph that the standardization is fitted on, the first ones.
@@ -51,5 +53,10 @@ class CopiesFold(GraphsFold):
 
 
 def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold:
-    """The graphs of one fold, ready to be resolved; raises as :func:`lib.train.split.sides_of`."""
-    return CopiesFold(*prepared_sides(fold, cache, settings), settings.configurations)
+    """The graphs of one fold, ready to be resolved, those of other collections among them.
+
+    Raises as :func:`lib.train.split.sides_of` and :func:`lib.train.split.learned_beside`.
+    """
+    train, valid = prepared_sides(fold, cache, settings)
+    beside = prepared(learned_beside(fold, cache, settings), settings)
+    return CopiesFold([*train, *beside], valid, settings.configurations)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lib.cache.reader import Cache
-from lib.settings import Settings
+from lib.settings import PlusSettings, Settings
 from lib.train import boosted, copies, kernel_segments, kernels, pruned, segments
 from lib.train.fold import Fold
+from lib.train.split import other_caches
 
 LOADERS: dict[str, Callable[[Cache, int, Any], Fold]] = {
     "pruned": pruned.load_fold,
@@ -27,3 +28,17 @@ def load_fold(cache: Cache, fold: int, settings: Settings) -> Fold:
         UserError: if there is no such fold, or a side of it is empty.
     """
     return LOADERS[settings.input](cache, fold, settings)
+
+
+def data_of(cache: Cache, settings: Settings) -> dict[str, Any]:
+    """Fingerprints of the data that a fold learns from, for the record and identity of a run.
+
+    Returns:
+        ``data``, the collection's, and ``other_data``, those of others by name, if there are any.
+
+    Raises:
+        UserError: if the cache of another collection is not there.
+    """
+    others = other_caches(cache, settings) if isinstance(settings, PlusSettings) else {}
+    found = {name: other.fingerprint for name, other in others.items()}
+    return {"data": cache.fingerprint} | ({"other_data": found} if found else {})

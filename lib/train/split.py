@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.inputs.kinds import INPUTS
-from lib.ranking.folds import folds_of
-from lib.settings import Settings
+from lib.ranking.folds import PARTS, folds_of
+from lib.settings import PlusSettings, Settings
 from lib.train.fold import LabelledGraph
 
 
@@ -47,6 +48,44 @@ def sides_of(
 
 def prepared_sides(fold: int, cache: Cache, settings: Settings) -> Iterator[list[LabelledGraph]]:
     """The graphs of :func:`sides_of`, each as the model's input prepares it."""
+    return (prepared(side, settings) for side in sides_of(fold, cache, settings))
+
+
+def prepared(graphs: Iterable[CachedGraph], settings: Settings) -> list[LabelledGraph]:
+    """Graphs as the model's input prepares them."""
     prepare = INPUTS[settings.input].prepare
-    for side in sides_of(fold, cache, settings):
-        yield [LabelledGraph(one.name, prepare(one, settings), one.runtime) for one in side]
+    return [LabelledGraph(one.name, prepare(one, settings), one.runtime) for one in graphs]
+
+
+def other_caches(cache: Cache, settings: PlusSettings) -> dict[str, Cache]:
+    """The caches of the other collections that the settings want learned from, by their names.
+
+    Args:
+        cache: the collection's own, which they lie beside.
+        settings: of the model.
+
+    Raises:
+        UserError: if one is not there.
+    """
+    outputs = cache.folder.parents[len(settings.cache.parts) - 1]
+    return {name: Cache(outputs / path) for name, path in settings.others.items()}
+
+
+def learned_beside(fold: int, cache: Cache, settings: PlusSettings) -> Iterator[CachedGraph]:
+    """The graphs of other collections that a fold is trained on as well.
+
+    Of each they are those that its own fold of the same number is trained on, so that nobody's
+    validation graphs are learned from by that number, but for what resembles the collection's own:
+    no graph, or family if families are kept together, that it holds out or that is in its test
+    split. Test graphs of the others are not learned from either.
+
+    Raises:
+        UserError: if another collection's cache is not there, or has fewer graphs than folds.
+    """
+    part = PARTS[settings.keep_together]
+    held = {part(name) for name, own in folds_with(fold, cache, settings).items() if own == fold}
+    held |= {part(name) for name in cache.names("test")}
+    for name, other in other_caches(cache, settings).items():
+        for graph in sides_of(fold, other, replace(settings, collection=name))[0]:
+            if part(graph.name) not in held:
+                yield graph

@@ -23,8 +23,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from lib.settings import BUNDLED, LAYOUT_COLLECTIONS, settings_for
 from lib.tpugraphs.dataset import read_dataset
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
+from lib.train.split import learned_beside
 from tests.bench.quality_tables import differences, draw_curve, table
 from tests.bench.variants import VARIANTS, Taus, Variant
 
@@ -51,7 +53,7 @@ SCHEMA = {
     "seed": pl.Int64,
     "graph": pl.String,
     "tau": pl.Float64,
-    "seconds": pl.Float64,  # of training, all folds together
+    "seconds": pl.Float64,  # of training, all folds together, also of collections learned with it
 }
 
 
@@ -68,31 +70,73 @@ def cache_of(chosen: Any, data: Path, outputs: Path) -> Cache:
     return Cache(folder)
 
 
-def measure(variant: Variant, collection: str, seed: int, data: Path, outputs: Path) -> Taus:
-    """Tau of each graph, out of fold."""
-    given = {"model": variant.model or "tgraph", "seed": seed, **variant.overrides}
-    chosen = settings_for(collection, read_dataset(data), given | {"validate_every": NEVER})
-    cache = cache_of(chosen, data, outputs)
+def measure(
+    variant: Variant, collections: Sequence[str], seed: int, data: Path, outputs: Path
+) -> dict[str, Taus]:
+    """Tau of each graph, out of fold, of some collections that are learned from the same ones."""
+    chosen, caches = {}, {}
+    for collection in variant.union(collections[0]):
+        given = {"model": variant.model or "tgraph", "seed": seed, **variant.overrides}
+        given |= {"also": "none"} if given["model"] == "tgraph-plus" else {}
+        given["validate_every"] = NEVER
+        chosen[collection] = settings_for(collection, read_dataset(data), given)
+        caches[collection] = cache_of(chosen[collection], data, outputs)
+    taus: dict[str, Taus] = {collection: {} for collection in collections}
     if variant.rank:
-        taus = variant.rank(cache, folds_of(cache.names("train", "valid"), chosen))
-        return {name: tau for name, tau in taus.items() if np.isfinite(tau)}
-    taus = {}
-    for fold in range(chosen.folds_total):
-        taus |= _train(variant, chosen, cache, fold)
+        for collection, own in taus.items():
+            cache = caches[collection]
+            found = variant.rank(cache, folds_of(cache.names("train", "valid"), chosen[collection]))
+            own |= {name: tau for name, tau in found.items() if np.isfinite(tau)}
+        return taus
+    for fold in range(chosen[collections[0]].folds_total):
+        for collection, own in _train(variant, chosen, caches, fold).items():
+            if collection in taus:
+                taus[collection] |= own
     return taus
 
 
-def _train(variant: Variant, chosen: Any, cache: Cache, fold: int) -> Taus:
-    """Tau of each graph of a fold, after training on the others."""
-    graphs = _shared(load_fold(cache, fold, chosen), variant.share, chosen.seed, fold)
-    network = new_network(lambda: network_for(chosen), graphs, chosen.seed, fold)
+def _train(
+    variant: Variant, chosen: dict[str, Any], caches: dict[str, Cache], fold: int
+) -> dict[str, Taus]:
+    """Tau of each graph of a fold of some collections, after training on the others of all.
+
+    ``ALSO`` of make trains a network for each collection. Those would learn from the same graphs,
+    for programs of one source are the same under either search, and so are their folds, and
+    no family is in both sources: one network does here for all.
+    """
+    every = {name: load_fold(caches[name], fold, own) for name, own in chosen.items()}
+    for name, own in chosen.items():
+        _check_same(every, fold, caches[name], replace(own, also=_others(name, every)))
+    (first, data), settings = next(iter(every.items())), chosen[next(iter(every))]
+    data = replace(data, train=[graph for own in every.values() for graph in own.train])
+    graphs = _shared(data, variant.share, settings.seed, fold)
+    network = new_network(lambda: network_for(settings), graphs, settings.seed, fold)
     if variant.change:
         variant.change(network)
-    training = FoldTraining(network, graphs, chosen, fold)
+    training = FoldTraining(network, graphs, settings, fold)
     with tempfile.TemporaryDirectory() as folder:
         for _ in training.run(Path(folder) / "state.safetensors", "bench"):
             pass
-    return training.progress.last["graphs"]
+    found = {first: training.progress.last["graphs"]}
+    network.eval()
+    for name, own in list(every.items())[1:]:
+        valid = own.validate(network, chosen[name], whole=True)
+        found[name] = {graph: metrics["tau"] for graph, metrics in valid.items()}
+    return found
+
+
+def _others(name: str, every: dict[str, Any]) -> str:
+    return ",".join(one for one in every if one != name) or "none"
+
+
+def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -> None:
+    """That stage 2 would learn from the same graphs of the other collections."""
+    if getattr(settings, "also", "none") == "none":
+        return
+    wanted = sorted(graph.name for graph in learned_beside(fold, cache, settings))
+    own = settings.collection
+    found = sorted(g.name for name, data in every.items() if name != own for g in data.train)
+    assert wanted == found, f"{own}, fold {fold}: other graphs are learned from"
 
 
 def _shared(graphs: Any, share: float, seed: int, fold: int) -> Any:
@@ -111,18 +155,20 @@ def main() -> None:
     empty = pl.DataFrame(schema=SCHEMA)
     results = pl.read_parquet(args.results) if args.results.exists() else empty
     done = set(results.select("variant", "collection", "seed").unique().iter_rows())
-    wanted = product(range(args.seeds), args.variants, args.collections)
-    for seed, name, collection in [] if args.print else wanted:
-        if (name, collection, seed) in done:
-            continue
-        started = time.process_time()
-        taus = measure(VARIANTS[name], collection, seed, args.data, args.outputs)
-        seconds = time.process_time() - started
-        print(f"{name}, {collection}, seed {seed}: {np.mean([*taus.values()]):.3f}", flush=True)
-        lines = [(name, collection, seed, graph, tau, seconds) for graph, tau in taus.items()]
-        results = pl.concat([results, pl.DataFrame(lines, SCHEMA, orient="row")])
-        with atomic_file(args.results) as temporary:
-            results.write_parquet(temporary)
+    for seed, name in [] if args.print else product(range(args.seeds), args.variants):
+        variant = VARIANTS[name]
+        missing = [one for one in args.collections if (name, one, seed) not in done]
+        for _, own in groupby(sorted(missing, key=variant.union), variant.union):
+            started, collections = time.process_time(), list(own)
+            found = measure(variant, collections, seed, args.data, args.outputs)
+            seconds = time.process_time() - started
+            for collection, taus in found.items():
+                mean = np.mean([*taus.values()])
+                print(f"{name}, {collection}, seed {seed}: {mean:.3f}", flush=True)
+                lines = [(name, collection, seed, *one, seconds) for one in taus.items()]
+                results = pl.concat([results, pl.DataFrame(lines, SCHEMA, orient="row")])
+            with atomic_file(args.results) as temporary:
+                results.write_parquet(temporary)
     print(table(results, args.data))
     if args.against:
         print(differences(results, args.against))

@@ -13,6 +13,8 @@ from lib.files.artifacts import atomic_file
 from lib.settings import LAYOUT_COLLECTIONS
 from tests.bench.variants import SHARES, VARIANTS
 
+CURVE = "additive"  # members whose learning curve is drawn
+
 
 def draw_curve(results: pl.DataFrame, path: Path) -> None:
     """Out-of-fold tau against the number of programs learned from, a line a collection."""
@@ -29,7 +31,7 @@ def draw_curve(results: pl.DataFrame, path: Path) -> None:
             axes.axhline(baseline, color=colour, linestyle=":", linewidth=1)
     axes.set_xscale("log", base=2)
     axes.set_xlabel("training programs (dotted: no learning)")
-    axes.set_ylabel("out-of-fold tau of tgraph-plus")
+    axes.set_ylabel(f"out-of-fold tau of {CURVE} members")
     axes.xaxis.set_major_formatter("{x:.0f}")
     axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     with atomic_file(path) as temporary:
@@ -39,10 +41,10 @@ def draw_curve(results: pl.DataFrame, path: Path) -> None:
 
 def _curve(own: pl.DataFrame) -> list[tuple[float, float, float]]:
     """(programs learned from, mean tau, its standard error over seeds) of one collection."""
-    programs = own.filter(variant="tgraph-plus")["graph"].n_unique() * 4 / 5  # four folds of five
+    programs = own.filter(variant=CURVE)["graph"].n_unique() * 4 / 5  # four folds of five
     points = []
     for share in (*SHARES, 1.0):
-        name = "tgraph-plus" if share == 1 else f"tgraph-plus, {share:.1%} of the programs"
+        name = CURVE if share == 1 else f"{CURVE}, {share:.1%} of the programs"
         means = own.filter(variant=name).group_by("seed").agg(pl.col("tau").mean())["tau"]
         if len(means) > 1:
             points.append((share * programs, means.mean(), means.std() / len(means) ** 0.5))

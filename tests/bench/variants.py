@@ -13,6 +13,7 @@ from lib.cache.reader import Cache
 from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.metrics import kendall_tau
+from lib.settings import LAYOUT_COLLECTIONS
 from tests.bench.summed import boosting, ridge
 
 Taus = dict[str, float]
@@ -28,6 +29,8 @@ class Variant:
         change: what is done to the fresh network.
         rank: (cache, fold of each graph) -> tau of each graph.
         share: of each fold's training graphs that are learned from, drawn with the seed.
+        also: the collections that each is learned from: its ``own``, both of a ``source`` searched
+            either way, both ``sources`` of a search, or ``all``.
     """
 
     model: str = ""
@@ -35,6 +38,20 @@ class Variant:
     change: Callable[[nn.Module], None] | None = None
     rank: Callable[[Cache, dict[str, int]], Taus] | None = None
     share: float = 1.0
+    also: str = "own"
+
+    def union(self, collection: str) -> tuple[str, ...]:
+        """The collections that one is learned from, itself among them."""
+        parts = UNIONS[self.also]
+        own = [part for place, part in enumerate(collection.split("-")) if place in parts]
+        return tuple(
+            one
+            for one in LAYOUT_COLLECTIONS
+            if own == [part for place, part in enumerate(one.split("-")) if place in parts]
+        )
+
+
+UNIONS = {"own": (1, 2), "source": (1,), "sources": (2,), "all": ()}  # parts of a name they share
 
 
 def by_baseline(cache: Cache, folds: dict[str, int]) -> Taus:
@@ -60,6 +77,16 @@ def _in_group(group: str, names: tuple[str, ...]) -> torch.Tensor:
 
 
 SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curve, and all
+ADDITIVE = {"members": 3, "context_members": 0}  # costs of copies by themselves
+CONTEXT = {"members": 0, "context_members": 3}  # that hear what surrounds them
+BOTH = {"members": 2, "context_members": 2}
+KINDS = {"additive": ADDITIVE, "context": CONTEXT, "both": BOTH}  # of tgraph-plus's members
+UNION_NAMES = {
+    "own": "",
+    "source": ", both searches",
+    "sources": ", both sources",
+    "all": ", all four",
+}
 VARIANTS: dict[str, Variant] = {
     "moved bytes, no learning": Variant(rank=by_baseline),
     "ridge on summed features": Variant(rank=ridge),
@@ -72,18 +99,23 @@ VARIANTS: dict[str, Variant] = {
     "tgraph without edges": Variant("tgraph", {"edges": False}),
     "tgraph, summed loss": Variant("tgraph", {"loss_reduction": "sum"}),
     "gst": Variant("gst"),
-    "tgraph-plus": Variant("tgraph-plus"),
-    "tgraph-plus, layouts that spread": Variant("tgraph-plus", {"propagation": "spread"}),
-    "tgraph-plus without caches": Variant("tgraph-plus", change=without_locality),
-    "tgraph-plus without chains": Variant("tgraph-plus", change=without_chains),
-    "tgraph-plus, one member": Variant("tgraph-plus", {"members": 1}),
-    "tgraph-plus, 64 channels": Variant("tgraph-plus", {"channels": 64}),
-    "tgraph-plus, hinge": Variant("tgraph-plus", {"loss": "hinge"}),
-    "tgraph-plus, no dropout": Variant("tgraph-plus", {"dropout": 0.0}),
-    "tgraph-plus, 60 epochs": Variant("tgraph-plus", {"epochs": 60}),
-    "tgraph-plus, pruned graph": Variant("tgraph-plus", {"hops": 1}),
     **{
-        f"tgraph-plus, {share:.1%} of the programs": Variant("tgraph-plus", share=share)
+        f"{kind}{UNION_NAMES[also]}": Variant("tgraph-plus", members, also=also)
+        for also in UNIONS
+        for kind, members in KINDS.items()
+    },
+    "additive, layouts that spread": Variant("tgraph-plus", ADDITIVE | {"propagation": "spread"}),
+    "additive without caches": Variant("tgraph-plus", ADDITIVE, change=without_locality),
+    "additive without chains": Variant("tgraph-plus", ADDITIVE, change=without_chains),
+    "additive, one member": Variant("tgraph-plus", ADDITIVE | {"members": 1}),
+    "additive, 64 channels": Variant("tgraph-plus", ADDITIVE | {"channels": 64}),
+    "additive, hinge": Variant("tgraph-plus", ADDITIVE | {"loss": "hinge"}),
+    "additive, no dropout": Variant("tgraph-plus", ADDITIVE | {"dropout": 0.0}),
+    "additive, 60 epochs": Variant("tgraph-plus", ADDITIVE | {"epochs": 60}),
+    "additive, pruned graph": Variant("tgraph-plus", ADDITIVE | {"hops": 1}),
+    **{
+        f"{kind}, {share:.1%} of the programs": Variant("tgraph-plus", members, share=share)
+        for kind, members in KINDS.items()
         for share in SHARES
     },
 }

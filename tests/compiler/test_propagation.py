@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -16,7 +16,6 @@ from lib.compiler.hardware import HARDWARE
 from lib.compiler.propagation import PROPAGATIONS
 from lib.compiler.tables import UNSET, ProgramTables
 from lib.inputs.copies import CopiesGraph
-from lib.models.plus import CostBatch
 from tests.compiler.builders import (
     OTHER,
     PLAIN,
@@ -176,16 +175,26 @@ def test_batches_of_one_graph_share_what_they_learned(propagation, room, program
     made, configurable, configured = program
     graph = made.graph(configurable, [[((), (), ())] * len(configurable), *configured])
     count = len(graph.cells)
-    once = CopiesGraph(graph, propagation, "cpu").batch(np.arange(count))
-    often = CopiesGraph(graph, propagation, "cpu")
+    once = CopiesGraph(graph, propagation, "cpu", 2).batch(np.arange(count))
+    often = CopiesGraph(graph, propagation, "cpu", 2)
     often._room = room
     for _ in range(3):
         order = data.draw(st.permutations(range(count)))
         often.batch(np.array(order[: data.draw(st.integers(1, count))]))
     again = often.batch(np.arange(count))
-    for one in fields(CostBatch):  # to the bit, and in the same order: training resumes alike
-        if one.name != "configurations":
-            assert torch.equal(getattr(once, one.name), getattr(again, one.name)), one.name
+    assert_same(once, again)  # to the bit, and in the same order: training resumes alike
+
+
+def assert_same(one: object, other: object) -> None:
+    """Of dataclasses of tensors."""
+    if is_dataclass(one):
+        for each in fields(one):
+            assert_same(getattr(one, each.name), getattr(other, each.name))
+    elif isinstance(one, list):
+        for pair in zip(one, other, strict=True):
+            assert_same(*pair)
+    else:
+        assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
 
 
 def test_numbers_of_layouts():

@@ -334,7 +334,7 @@ def test_show_prints_every_setting_and_where_it_comes_from(capsys):
     shown = {row[0]: tuple(row[1:]) for row in rows}
     assert shown["channels"] == ("8", "command line")
     assert shown["learning-rate"] == ("0.002", "this data root")
-    assert shown["members"] == ("3", "default")
+    assert shown["members"] == ("2", "default")
     assert len(shown) == len(dataclasses.fields(settings.PlusSettings)) + 2  # head, data root
 
 
