@@ -75,17 +75,17 @@ def learned_beside(fold: int, cache: Cache, settings: PlusSettings) -> Iterator[
     """The graphs of other collections that a fold is trained on as well.
 
     Of each they are those that its own fold of the same number is trained on, so that nobody's
-    validation graphs are learned from by that number, but for what resembles the collection's own:
-    no graph, or family if families are kept together, that it holds out or that is in its test
-    split. Test graphs of the others are not learned from either.
+    validation graphs are learned from by that number; but for what the collection itself holds
+    out there, graphs or whole families of them, and but for its test graphs. Test graphs of the
+    others are not learned from either.
 
     Raises:
         UserError: if another collection's cache is not there, or has fewer graphs than folds.
     """
     part = PARTS[settings.keep_together]
     held = {part(name) for name, own in folds_with(fold, cache, settings).items() if own == fold}
-    held |= {part(name) for name in cache.names("test")}
+    tested = set(cache.names("test"))
     for name, other in other_caches(cache, settings).items():
         for graph in sides_of(fold, other, replace(settings, collection=name))[0]:
-            if part(graph.name) not in held:
+            if part(graph.name) not in held and graph.name not in tested:
                 yield graph
