@@ -124,23 +124,29 @@ def results(path: Path) -> pl.DataFrame:
     return pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SCHEMA)
 
 
-def curves(found: pl.DataFrame) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+def budgets_of(found: pl.DataFrame) -> dict[int, pl.DataFrame]:
+    """The searches of single tasks that had at least a budget, by the budgets that there are."""
+    single = found.filter(pl.col("target") == pl.col("task"))
+    budget = pl.col("trial").max().over("seed").alias("budget")  # one for all searches of a seed
+    single = single.with_columns(budget)
+    return {b: single.filter(pl.col("budget") >= b) for b in sorted(single["budget"].unique())}
+
+
+def curves(found: pl.DataFrame, budget: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
     """Of each way: its name, and (tasks, budget) means over seeds of the logarithm of the fastest
     so far over the fastest of all, and of the seconds until then.
 
     A task counts if all ways have searched it with the same seeds.
     """
     place = ["task", "device"]
-    found = found.filter(pl.col("target") == pl.col("task"))
     shared = found.group_by(*place, "seed").agg(pl.col("by").n_unique().alias("ways"))
     shared = shared.filter(pl.col("ways") == found["by"].n_unique())
     found = found.join(shared, on=[*place, "seed"], how="semi")
     fastest = pl.min_horizontal(pl.col("seconds").drop_nans().min(), pl.col("unscheduled").min())
     best = found.group_by(place).agg(fastest.alias("best"))
-    budget = int(found["trial"].max() or 0)
     for by in RIVALS:
         gaps, times = [], []
-        own = found.filter(by=by).join(best, on=place)
+        own = found.filter(pl.col("trial") <= budget, by=by).join(best, on=place)
         for _, rows in own.sort("trial").group_by(place, maintain_order=True):
             each = [part for _, part in rows.group_by("seed", maintain_order=True)]
             gaps.append(np.mean([_gap(part, budget) for part in each], 0))
@@ -163,12 +169,18 @@ def _filled(values: np.ndarray | pl.Series, budget: int) -> np.ndarray:
 
 
 def report(found: pl.DataFrame) -> str:
-    """The tables."""
-    ways = {by: (gaps, times) for by, gaps, times in curves(found)}
+    """The tables: one for each budget, of the seeds that had at least that."""
+    tables = [one for b, own in budgets_of(found).items() if (one := task_table(own, b))]
+    return "\n\n".join([*tables, whole_table(found)])
+
+
+def task_table(found: pl.DataFrame, budget: int) -> str:
+    """Single tasks, up to a budget; nothing if none was searched by all ways."""
+    ways = {by: (gaps, times) for by, gaps, times in curves(found, budget)}
     if not ways:
-        return "no task was searched by all ways yet"
-    budgets = [b for b in BUDGETS if b <= len(next(iter(ways.values()))[0][0])]
-    tasks = len(next(iter(ways.values()))[0])
+        return ""
+    budgets = [b for b in BUDGETS if b <= budget]
+    tasks, seeds = len(next(iter(ways.values()))[0]), found["seed"].n_unique()
     level = ways[AGAINST][0].mean(0)[min(AT, budgets[-1]) - 1] if AGAINST in ways else np.nan
     rows = []
     for by, (gaps, times) in ways.items():
@@ -179,8 +191,8 @@ def report(found: pl.DataFrame) -> str:
         when = str(reached[0] + 1) if len(reached) else "more"
         took = [f"{np.median(times, 0)[b - 1]:.0f}" for b in budgets]
         rows.append([by, *cells, when, " / ".join(took)])
-    heads = [f"{tasks} tasks", *map(str, budgets), f"as {AGAINST} with {AT}", "seconds"]
-    return f"{table(rows, heads)}\n\n{whole_table(found)}"
+    heads = [f"{tasks} tasks, seeds: {seeds}", *map(str, budgets), f"as {AGAINST} with {AT}"]
+    return table(rows, [*heads, "seconds"])
 
 
 def whole_table(found: pl.DataFrame) -> str:
@@ -206,14 +218,15 @@ def plot(found: pl.DataFrame, path: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "tgraph"
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    for by, gaps, _ in curves(found):
+    budget, most = next(iter(budgets_of(found).items()))  # of all seeds
+    for by, gaps, _ in curves(most, budget):
         middle, error = gaps.mean(0), gaps.std(0, ddof=1) / np.sqrt(len(gaps))
         trials = np.arange(1, len(middle) + 1)
         axes.plot(trials, np.exp(middle), label=by)
         axes.fill_between(trials, np.exp(middle - error), np.exp(middle + error), alpha=0.15)
     axes.set(xscale="log", yscale="log", xlabel="measured programs")
     axes.set_ylabel("fastest so far / fastest of all searches")
-    shown = [one for one in BUDGETS if one <= len(middle)]
+    shown = [one for one in BUDGETS if one <= budget]
     axes.set_xticks(shown, map(str, shown))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
