@@ -28,7 +28,7 @@ def pristine(tmp_path_factory) -> Path:
     write_collection(folder / "data" / "xla-cpu", COLLECTION, train=1, valid=1, test=0)
     for kept in (f"outputs/{COLLECTION}", "outputs/collect", "old outputs", COLLECTION):
         (folder / kept).mkdir(parents=True)
-    for name, text in (("stand-in", STAND_IN % (COLLECTION, COLLECTION)), ("words", WORDS)):
+    for name, text in (("stand-in", STAND_IN), ("words", WORDS)):
         python = folder / name / "bin" / "python"
         python.parent.mkdir(parents=True)
         python.write_text(text)

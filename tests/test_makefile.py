@@ -259,7 +259,7 @@ def test_a_failed_stage_leaves_no_target(run, tmp_path):
     with pytest.raises(AssertionError, match="Error 1"):
         run(TTA=5, JOBS=1)
     assert not (scores / "fold_0.parquet").exists()
-    python.write_text(STAND_IN % (COLLECTION, COLLECTION))
+    python.write_text(STAND_IN)
     assert stages(run(TTA=5)) == list(SCRIPTS[2:])
 
 

@@ -26,7 +26,7 @@ HOOK = """#!/bin/sh
 [ "$1" != -m ] || exec %(python)s "$@"
 if [ -x %(folder)s/$1.sh ]; then %(folder)s/$1.sh "$@" || exit; fi
 """
-FLAGS = "--collection) collection=$2;; --slice) slice=.slices/$2;; --slices) all=$2;;"
+FLAGS = "--slice) slice=.slices/$2;; --slices) all=$2;;"
 WHOLE = "01_*) touch $cache/manifest.json;;"
 SLICED = """01_*) mkdir -p $cache$slice; touch $cache$slice/manifest.json
     [ -z "$all" ] || rm -r $cache.slices;;"""
@@ -44,7 +44,7 @@ def folder(environment, tmp_path) -> Path:
     python.parent.mkdir(parents=True)
     hook = HOOK % {"folder": tmp_path, "python": sys.executable}
     every = STAND_IN.replace("case $1 in\n", f"case $1 in {FLAGS}\n").replace(WHOLE, SLICED)
-    python.write_text(every.replace("#!/bin/sh\n", hook) % ("$collection", "$collection"))
+    python.write_text(every.replace("#!/bin/sh\n", hook))
     python.chmod(0o755)
     (tmp_path / "venv-cluster").symlink_to(environment)
     write_collection(tmp_path / "data", COLLECTION, train=2, valid=1, test=0)
@@ -85,6 +85,18 @@ def test_all_is_made_once_and_in_order(folder):
     assert found[0].endswith("manifest.json")
     assert found[-1].endswith("submission.csv")
     assert not list((folder / "out" / ".make").glob("jobs-*")), "left over of the engine"
+    assert made(run(folder, "all").stdout) == []
+
+
+def test_other_collections_that_are_learned_from_are_made_first(folder):
+    other = "layout-nlp-random"
+    write_collection(folder / "data", other, train=2, valid=1, test=0)
+    done = run(folder, "all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = made(done.stdout)
+    wanted = [f"{other}/cache/manifest.json", *(f"{COLLECTION}/{one}" for one in TARGETS)]
+    assert sorted(found) == sorted(wanted)
+    assert found.index(wanted[0]) < found.index(f"{COLLECTION}/fold_0/metrics.json")
     assert made(run(folder, "all").stdout) == []
 
 
