@@ -19,7 +19,7 @@ from tqdm import tqdm
 from lib import settings
 from lib.files.errors import UserError, one_line_errors
 from lib.files.terminal import duration, table
-from lib.forecast.collection import graphs_of
+from lib.forecast.collection import graphs_of, others_of
 from lib.forecast.costs import Forecast, forecast
 from lib.forecast.measure import calibrate
 from lib.runs.memory import gigabytes
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     graphs = graphs_of(chosen, root)
     bar = partial(tqdm, desc="plan", unit="sample", disable=None)
     units = calibrate(chosen, root, dataset, graphs, bar)
-    stages = forecast(graphs, units, chosen, folds, args.jobs)
+    stages = forecast(graphs, units, chosen, folds, args.jobs, others=others_of(chosen, root))
     print(stages_table(stages, folds))
     for name, one in stages.items():
         if one.memory > TIGHT:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from lib.files.errors import DataError
-from lib.settings import Settings
+from lib.settings import PlusSettings, Settings
 from lib.tpugraphs import archive
 from lib.tpugraphs.protobuf import read_protobuf
 from lib.tpugraphs.roots import SPLITS, DataRoot
@@ -30,6 +31,12 @@ def graphs_of(settings: Settings, root: DataRoot | None) -> list[GraphSize]:
         for path in root.files(settings.folder, split)
         for size in sizes_in(path, split)
     ]
+
+
+def others_of(settings: Settings, root: DataRoot | None) -> list[GraphSize]:
+    """The same of the other collections that are learned from as well."""
+    names = settings.others if isinstance(settings, PlusSettings) else ()
+    return [size for one in names for size in graphs_of(replace(settings, collection=one), root)]
 
 
 def sizes_in(path: Path, split: str) -> list[GraphSize]:

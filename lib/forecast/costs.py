@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -109,7 +109,8 @@ class Costs:
     def training_seconds(self, sides: Sides) -> float:
         """Of training one fold; all of its graphs are got ready first."""
         s = self.settings
-        steps = sides.learned * sum(map(self.step, sides.train))
+        learned = [*sides.train, *sides.beside]
+        steps = sides.learned * sum(map(self.step, learned))
         if self.kernels:
             steps /= s.kernels
         sampled, whole = (
@@ -117,7 +118,7 @@ class Costs:
             for most in (s.validation_configurations, math.inf)
         )
         last = whole if sampled < whole else 0.0
-        loaded = sides.learned * sum(map(self.load, sides.train))
+        loaded = sides.learned * sum(map(self.load, learned))
         loaded += sides.held * sum(map(self.load, sides.valid))
         return loaded + s.epochs * (steps + sampled / s.validate_every) + last
 
@@ -141,8 +142,9 @@ class Costs:
     ) -> Forecast:
         """Of stage 2: some folds, in rounds of several at a time."""
         each = self.start + self.training_seconds(sides)
-        own = [*sides.train, *sides.valid]
-        held = self.held_bytes([self.shape(one) for one in graphs if one.split != "test"])
+        own = [*sides.train, *sides.beside, *sides.valid]
+        labelled = [self.shape(one) for one in graphs if one.split != "test"]
+        held = self.held_bytes([*labelled, *sides.beside])
         return Forecast(
             seconds=rounds * each,
             each=each,
@@ -209,6 +211,7 @@ def forecast(
     folds: int,
     jobs: int,
     fold: tuple[Sequence[GraphSize], Sequence[GraphSize]] | None = None,
+    others: Sequence[GraphSize] = (),
 ) -> dict[str, Forecast]:
     """What each stage will take.
 
@@ -220,12 +223,15 @@ def forecast(
         jobs: processes at a time; that they slow each other down is not reckoned with.
         fold: the graphs to learn from and of validation, if it is known; else those of a fold in
             the mean, and the memory of the one that takes most.
+        others: graphs of other collections, which are learned from as well.
     """
     costs = Costs(units, settings)
-    sides, rounds = _sides(costs, graphs, fold), math.ceil(folds / jobs)
+    beside = [costs.shape(one) for one in others if one.split != "test"]
+    sides = replace(_sides(costs, graphs, fold), beside=beside)
+    rounds = math.ceil(folds / jobs)
     rows = costs.rows(sides)
     return {
-        "preprocess": costs.files([costs.shape(one) for one in graphs], jobs),
+        "preprocess": costs.files([costs.shape(one) for one in (*graphs, *others)], jobs),
         "train": costs.training(sides, graphs, folds, rounds),
         "infer": costs.scoring(sides, folds, rounds),
         "ensemble": _blending(rows, folds),

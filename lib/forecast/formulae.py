@@ -39,6 +39,7 @@ class Sides:
     Attributes:
         train, valid, test: graphs to learn from, of validation, and of the test.
         learned, held: shares of ``train`` and ``valid``.
+        beside: of other collections, to learn from as well; the share is that of ``train``.
     """
 
     train: Sequence[Shape]
@@ -46,6 +47,7 @@ class Sides:
     test: Sequence[Shape]
     learned: float = 1.0
     held: float = 1.0
+    beside: Sequence[Shape] = ()
 
 
 Terms = Callable[[Shape], tuple[float, ...]]

@@ -138,3 +138,16 @@ def test_more_of_anything_takes_no_less():
     for stage in few:
         assert few[stage].seconds <= many[stage].seconds
         assert few[stage].disk <= many[stage].disk
+
+
+def test_other_collections_are_preprocessed_and_learned_from():
+    alone = forecast(GRAPHS, UNITS, SETTINGS, folds=4, jobs=2)
+    others = [GraphSize("train", 5000, 150, 3000), GraphSize("test", 5000, 900, 90_000)]
+    said = forecast(GRAPHS, UNITS, SETTINGS, folds=4, jobs=2, others=others)
+    files = sum(RATE * one.configurable * one.configurations for one in others)
+    assert said["preprocess"].each - alone["preprocess"].each == pytest.approx(files)
+    learned = 1 - 1 / SETTINGS.folds_total
+    step = learned * STEP * RATIO * 150 * 64 * SETTINGS.epochs + learned * LOAD * RATIO * 150
+    assert said["train"].each - alone["train"].each == pytest.approx(step)
+    for stage in ("infer", "ensemble"):
+        assert said[stage] == alone[stage]

@@ -17,7 +17,7 @@ from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.ranking.metrics import kendall_tau, tile_score
 from lib.ranking.truth import CachedLabels, Truth
-from lib.settings import LayoutSettings
+from lib.settings import LayoutSettings, PlusSettings
 from lib.study.plot import plot_study
 from lib.study.protocol import ALL, BATCHES, PERMUTATIONS, inference_runs, nested_runs
 from lib.study.results import (
@@ -28,7 +28,7 @@ from lib.study.results import (
     study_text,
     summarize,
 )
-from lib.study.runs import Run, cache_view, execute_all, stage_flags
+from lib.study.runs import Run, cache_view, execute_all, link_others, stage_flags
 from tests.builders import cached_graph, tiny_settings
 from tests.kernels import cached_kernel
 from tests.stages import REPOSITORY
@@ -273,3 +273,17 @@ def test_differences_are_paired_by_graph(tmp_path):
     plot_study(tmp_path / "a.svg", table)
     plot_study(tmp_path / "b.svg", table)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_other_collections_are_seen_from_a_view(tmp_path):
+    chosen = PlusSettings("layout-xla-default", also="layout-xla-random,layout-nlp-default")
+    for path in chosen.others.values():
+        (tmp_path / "outputs" / path).mkdir(parents=True)
+    own = tmp_path / "study" / "part_0_of_2"
+    for _ in range(2):  # a study is gone on with
+        link_others(chosen, tmp_path / "outputs", own)
+    assert len(chosen.others) == 2
+    for path in chosen.others.values():
+        assert (own / path).resolve() == tmp_path / "outputs" / path
+    link_others(PlusSettings("layout-xla-default"), tmp_path / "outputs", tmp_path / "none")
+    assert not (tmp_path / "none").exists()
