@@ -13,6 +13,8 @@ from lib.ranking.folds import PARTS, folds_of
 from lib.settings import PlusSettings, Settings
 from lib.train.fold import LabelledGraph
 
+NO_FOLD = -1  # of a graph that every fold learns from
+
 
 def folds_with(fold: int, cache: Cache, settings: Settings) -> dict[str, int]:
     """The fold of each graph of the merged train and valid splits.
@@ -39,11 +41,16 @@ def sides_of(
     sides: tuple[list[CachedGraph], list[CachedGraph]] = ([], [])
     for name, own in sorted(folds_with(fold, cache, settings).items()):
         graph = cache.graph(name)
-        if graph.labelled and graph.runtime.min() < graph.runtime.max():
+        if can_be_ranked(graph):
             sides[own == fold].append(graph)
     if not all(sides):
         raise UserError(f"{cache.folder}: fold {fold} has no labelled graphs to train or validate")
     return sides
+
+
+def can_be_ranked(graph: CachedGraph) -> bool:
+    """Whether a graph is labelled, and not all of its configurations ran equally fast."""
+    return graph.labelled and bool(graph.runtime.min() < graph.runtime.max())
 
 
 def prepared_sides(fold: int, cache: Cache, settings: Settings) -> Iterator[list[LabelledGraph]]:
@@ -77,15 +84,23 @@ def learned_beside(fold: int, cache: Cache, settings: PlusSettings) -> Iterator[
     Of each they are those that its own fold of the same number is trained on, so that nobody's
     validation graphs are learned from by that number; but for what the collection itself holds
     out there, graphs or whole families of them, and but for its test graphs. Test graphs of the
-    others are not learned from either.
+    others are not learned from either. One that has fewer graphs or families than there are folds
+    has no folds of its own, and is learned from whole.
 
     Raises:
-        UserError: if another collection's cache is not there, or has fewer graphs than folds.
+        UserError: if another collection's cache is not there.
     """
     part = PARTS[settings.keep_together]
     held = {part(name) for name, own in folds_with(fold, cache, settings).items() if own == fold}
     tested = set(cache.names("test"))
     for name, other in other_caches(cache, settings).items():
-        for graph in sides_of(fold, other, replace(settings, collection=name))[0]:
-            if part(graph.name) not in held and graph.name not in tested:
+        names = other.names("train", "valid")
+        try:
+            dealt = folds_of(names, replace(settings, collection=name))
+        except UserError:
+            dealt = dict.fromkeys(names, NO_FOLD)
+        for one, own in sorted(dealt.items()):
+            if own == fold or part(one) in held or one in tested:
+                continue
+            if can_be_ranked(graph := other.graph(one)):
                 yield graph

@@ -91,6 +91,14 @@ def test_they_come_last_and_are_told_of(tmp_path):
     assert data_of(own, plus(f"{OTHER},{THIRD}")) == told
 
 
+def test_a_collection_of_fewer_families_than_folds_is_learned_from_whole(tmp_path):
+    own = write_cache(tmp_path, OWN, names_of(4, 2, 0))
+    write_cache(tmp_path, OTHER, {"f10.a": "train", "f10.b": "valid", "f10.c": "test"})
+    for fold in range(K):
+        beside = learned_beside(fold, own, plus(OTHER))
+        assert [graph.name for graph in beside] == ["f10.a", "f10.b"]
+
+
 def test_a_cache_that_is_not_there_is_named(tmp_path):
     own = write_cache(tmp_path, OWN, names_of(4, 2, 0))
     with pytest.raises(UserError, match=OTHER):
