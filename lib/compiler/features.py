@@ -208,11 +208,12 @@ def _in_memory(
     shape, one, other = moved.shape, before, after
     if hardware.tiled:
         tiles = (*tile_shape(before, shape), *tile_shape(after, shape))
-        return *_copy_shape(moved, before, after, one, other), *tiles, *tile_change(before, after)
-    one, other = squeezed(before, shape), squeezed(after, shape)
-    width = max(1, int(moved.bytes // prod(shape)))
-    lines = locality(shape, before, one, other, width)
-    return *_copy_shape(moved, before, after, one, other), *lines
+        met = (*tiles, *tile_change(before, after))
+    else:
+        one, other = squeezed(before, shape), squeezed(after, shape)
+        width = max(1, int(moved.bytes // prod(shape)))
+        met = tuple(locality(shape, before, one, other, width))
+    return *_copy_shape(moved, before, after, one, other), *met
 
 
 def _copy_shape(

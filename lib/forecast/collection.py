@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lib.files.errors import DataError
-from lib.settings import PlusSettings, Settings
+from lib.settings import Settings
 from lib.tpugraphs import archive
 from lib.tpugraphs.protobuf import read_protobuf
 from lib.tpugraphs.roots import SPLITS, DataRoot
@@ -35,8 +35,8 @@ def graphs_of(settings: Settings, root: DataRoot | None) -> list[GraphSize]:
 
 def others_of(settings: Settings, root: DataRoot | None) -> list[GraphSize]:
     """The same of the other collections that are learned from as well."""
-    names = settings.others if isinstance(settings, PlusSettings) else ()
-    return [size for one in names for size in graphs_of(replace(settings, collection=one), root)]
+    others = (replace(settings, collection=name) for name in settings.others)
+    return [size for one in others for size in graphs_of(one, root)]
 
 
 def sizes_in(path: Path, split: str) -> list[GraphSize]:

@@ -144,7 +144,6 @@ class ContextRows:
             torch.from_numpy(first.pairs(operations, 0)),
             layers,
             *map(torch.from_numpy, rows.surrounded(copies)),
-            *map(torch.from_numpy, rows.surrounded(operations)),
         )
 
     def _before(

@@ -9,12 +9,13 @@ nothing is padded, and are encoded once for all devices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lib.models.batch import OnDevice
 from lib.models.inputs import Standardize
 from lib.models.labels import LabelTransform
 from lib.settings.programs import ProgramSettings
@@ -26,7 +27,7 @@ THETA = 10_000.0  # the base of the positional encoding's frequencies
 
 
 @dataclass(frozen=True)
-class ProgramBatch:
+class ProgramBatch(OnDevice):
     """b programs of l leaves each, on d devices.
 
     Attributes:
@@ -40,10 +41,6 @@ class ProgramBatch:
     position: Tensor
     loops: Tensor
     devices: Tensor
-
-    def to(self, device: torch.device | str) -> ProgramBatch:
-        """The same batch on another device."""
-        return ProgramBatch(*(getattr(self, one.name).to(device) for one in fields(self)))
 
 
 class LeafEncoder(nn.Module):

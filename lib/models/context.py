@@ -8,31 +8,12 @@ and what lies within reach of the blocks, is the same: a *row*. This is exact, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TypeVar
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
-from lib.models.scatter import segment
-
-Moved = TypeVar("Moved", bound="OnDevice")
-
-
-class OnDevice:
-    """A dataclass of tensors, numbers, and others like it, which moves as a whole."""
-
-    def to(self: Moved, device: torch.device | str) -> Moved:
-        """The same on another device."""
-        return type(self)(*(_moved(getattr(self, one.name), device) for one in fields(self)))
-
-
-def _moved(value: object, device: torch.device | str) -> object:
-    if isinstance(value, Tensor):
-        return value.to(device, non_blocking=True)
-    if isinstance(value, OnDevice):
-        return value.to(device)
-    return [_moved(one, device) for one in value] if isinstance(value, list) else value
+from lib.models.batch import OnDevice
+from lib.models.scatter import added_at, segment
 
 
 @dataclass(frozen=True)
@@ -80,8 +61,6 @@ class ContextBatch(OnDevice):
         copies: (m, 3) int64, layout copies in distinct surroundings: [copy, row of the tensor, row
             of the reader], the rows after the last block.
         copy_places: (p, 2) int64, pairs [configuration, one of ``copies``].
-        operations: (s, 2) int64, likewise off-layout operations: [operation, row of the node].
-        operation_places: (q, 2) int64, pairs [configuration, one of ``operations``].
     """
 
     nodes: Tensor
@@ -92,8 +71,6 @@ class ContextBatch(OnDevice):
     layers: list[ContextLayer]
     copies: Tensor
     copy_places: Tensor
-    operations: Tensor
-    operation_places: Tensor
 
 
 class Context(nn.Module):
@@ -132,9 +109,9 @@ class Context(nn.Module):
     def forward(self, copies: Tensor, operations: Tensor, batch: ContextBatch) -> Tensor:
         """Rows after the last block, (r, channels), from standardized features."""
         states = self.node(batch.nodes).index_select(0, batch.node)
-        states = _with(states, self.copied(copies), batch.copied)
-        states = _with(states, self.read(copies), batch.read)
-        states = _with(states, self.off_layout(operations), batch.off_layout)
+        states = added_at(states, self.copied(copies), batch.copied)
+        states = added_at(states, self.read(copies), batch.read)
+        states = added_at(states, self.off_layout(operations), batch.off_layout)
         for block, layer in zip(self.blocks, batch.layers, strict=True):
             states = block(states, layer)
         return states
@@ -158,8 +135,3 @@ class ContextBlock(nn.Module):
         heard = heard + self.operands(layer.operands.mean(normed))
         heard = heard + self.users(layer.users.mean(normed))
         return states.index_select(0, layer.own) + self.dropout(nn.functional.gelu(heard))
-
-
-def _with(states: Tensor, effects: Tensor, places: Tensor) -> Tensor:
-    """Rows with the effects at (p, 2) places [row, effect] added."""
-    return states.index_add(0, places[:, 0], effects.index_select(0, places[:, 1]))

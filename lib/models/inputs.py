@@ -11,10 +11,12 @@ expanded to (nodes, configurations). This is exact: the same numbers as computin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from lib.models.batch import OnDevice
 
 NUMERIC = 134  # node features before the layout: numbers and one-hots (paper, section 2.2.5)
 LAYOUT_DIGITS = 6  # node features 134..139: the output's minor-to-major order
@@ -24,7 +26,7 @@ OPCODES = 121  # 0 is unknown (FORMAT.md, section 3)
 
 
 @dataclass(frozen=True)
-class GraphBatch:
+class GraphBatch(OnDevice):
     """One graph, n nodes of which the first k are configurable, under b configurations.
 
     Attributes:
@@ -50,11 +52,6 @@ class GraphBatch:
     def node_count(self) -> int:
         """Number of nodes, n."""
         return len(self.pointers) - 1
-
-    def to(self, device: torch.device | str) -> GraphBatch:
-        """The same batch on another device."""
-        moved = {f.name: getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)}
-        return GraphBatch(**moved)
 
 
 class Standardize(nn.Module):

@@ -13,11 +13,11 @@ as in :mod:`lib.models.tile`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 
+from lib.models.batch import OnDevice
 from lib.models.inputs import NUMERIC
 from lib.models.memory import FLOAT
 from lib.models.segments import Segment
@@ -27,7 +27,7 @@ from lib.settings import PoolingSettings
 
 
 @dataclass(frozen=True)
-class TiledBatch:
+class TiledBatch(OnDevice):
     """A kernel, or a segment of one, n nodes under d tile configurations.
 
     Attributes:
@@ -50,10 +50,6 @@ class TiledBatch:
     def node_count(self) -> int:
         """Number of nodes, n."""
         return len(self.pointers) - 1
-
-    def to(self, device: torch.device | str) -> TiledBatch:
-        """The same batch on another device."""
-        return TiledBatch(**{f.name: getattr(self, f.name).to(device) for f in fields(self)})
 
 
 class TiledInputs(WholeInputs):

@@ -9,12 +9,15 @@ byte, and a configuration's score is the sum, as a program's runtime is that of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from lib.models.context import Context, ContextBatch, OnDevice
+from lib.models.batch import OnDevice
+from lib.models.context import Context, ContextBatch
 from lib.models.inputs import Standardize
+from lib.models.scatter import added_at
 from lib.settings import PlusSettings
 
 LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in training
@@ -95,10 +98,10 @@ class TGraphPlus(nn.Module):
     ):
         super().__init__()
         self.inputs = CostInputs(copy_width, off_layout_width)
-        sizes = (copy_width, off_layout_width, copies_cost, channels, dropout)
-        additive = [Costs(*sizes) for _ in range(members)]
-        around = (node_width, context_blocks, context_channels, context_dropout)
-        hearing = [ContextCosts(*sizes, *around) for _ in range(context_members)]
+        sizes = CostSizes(copy_width, off_layout_width, copies_cost, channels, dropout)
+        additive = [Costs(sizes) for _ in range(members)]
+        around = (node_width, context_channels, context_blocks, context_dropout)
+        hearing = [ContextCosts(sizes, *around) for _ in range(context_members)]
         self.members = nn.ModuleList([*additive, *hearing])
 
     @classmethod
@@ -128,35 +131,43 @@ class TGraphPlus(nn.Module):
         return scores if self.training else scores.mean(dim=0)
 
 
+class CostSizes(NamedTuple):
+    """What each network of :class:`TGraphPlus` is made by; its arguments of the same names."""
+
+    copy_width: int
+    off_layout_width: int
+    copies_cost: bool
+    channels: int
+    dropout: float
+
+
 class Costs(nn.Module):
     """One network of :class:`TGraphPlus`: two perceptrons, for copies and for operations."""
 
-    def __init__(
-        self,
-        copy_width: int,
-        off_layout_width: int,
-        copies_cost: bool,
-        channels: int,
-        dropout: float,
-    ):
+    def __init__(self, sizes: CostSizes):
         super().__init__()
-        self.copies_cost = copies_cost
-        self.copy_cost = _perceptron(copy_width, channels, dropout)
-        self.off_layout_cost = _perceptron(off_layout_width, channels, dropout)
+        self.copies_cost = sizes.copies_cost
+        self.copy_cost = _perceptron(sizes.copy_width, sizes.channels, sizes.dropout)
+        self.off_layout_cost = _perceptron(sizes.off_layout_width, sizes.channels, sizes.dropout)
 
     def forward(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> Tensor:
         """Scores of a batch, (b,), from its standardized (m, features) and (s, features)."""
-        of_copies = self.costs_of_copies(self.copy_cost(copies))
-        of_operations = self.off_layout_cost(operations).squeeze(-1)
-        total = of_copies.new_zeros(batch.configurations)
-        total = _added(total, of_copies * batch.copy_bytes, batch.copy_places)
-        return _added(total, of_operations * batch.off_layout_bytes, batch.off_layout_places)
+        of_copies = self.costs_of_copies(self.copy_cost(copies)) * batch.copy_bytes
+        return self.summed(of_copies, batch.copy_places, operations, batch)
 
     def costs_of_copies(self, learned: Tensor) -> Tensor:
         """Costs a byte, (m,), from what was learned of them, (m, 1): their logarithms, if any."""
         if self.copies_cost:
             learned = learned.clamp(max=LARGEST_LOGARITHM).exp()
         return learned.squeeze(-1)
+
+    def summed(
+        self, of_copies: Tensor, places: Tensor, operations: Tensor, batch: CostBatch
+    ) -> Tensor:
+        """Scores, (b,): costs of copies at (p, 2) places [configuration, copy], and operations'."""
+        of_operations = self.off_layout_cost(operations).squeeze(-1) * batch.off_layout_bytes
+        total = added_at(of_copies.new_zeros(batch.configurations), of_copies, places)
+        return added_at(total, of_operations, batch.off_layout_places)
 
 
 class ContextCosts(Costs):
@@ -167,21 +178,13 @@ class ContextCosts(Costs):
     """
 
     def __init__(
-        self,
-        copy_width: int,
-        off_layout_width: int,
-        copies_cost: bool,
-        channels: int,
-        dropout: float,
-        node_width: int,
-        context_blocks: int,
-        context_channels: int,
-        context_dropout: float,
+        self, sizes: CostSizes, node_width: int, channels: int, blocks: int, dropout: float
     ):
-        super().__init__(copy_width, off_layout_width, copies_cost, channels, dropout)
-        widths = (node_width, copy_width, off_layout_width)
-        self.context = Context(*widths, context_channels, context_blocks, context_dropout)
-        self.addend = _perceptron(copy_width + 2 * context_channels, channels, dropout)
+        super().__init__(sizes)
+        widths = (node_width, sizes.copy_width, sizes.off_layout_width)
+        self.context = Context(*widths, channels, blocks, dropout)
+        heard = sizes.copy_width + 2 * channels
+        self.addend = _perceptron(heard, sizes.channels, sizes.dropout)
         nn.init.zeros_(self.addend[-1].weight)
         nn.init.zeros_(self.addend[-1].bias)
 
@@ -192,10 +195,8 @@ class ContextCosts(Costs):
         which, tensor, reader = around.copies.unbind(dim=1)
         heard = torch.cat([copies[which], states[tensor], states[reader]], dim=1)
         of_copies = self.costs_of_copies(self.copy_cost(copies)[which] + self.addend(heard))
-        of_operations = self.off_layout_cost(operations).squeeze(-1)
-        total = of_copies.new_zeros(batch.configurations)
-        total = _added(total, of_copies * batch.copy_bytes[which], around.copy_places)
-        return _added(total, of_operations * batch.off_layout_bytes, batch.off_layout_places)
+        of_copies = of_copies * batch.copy_bytes[which]
+        return self.summed(of_copies, around.copy_places, operations, batch)
 
 
 def _perceptron(width: int, channels: int, dropout: float) -> nn.Sequential:
@@ -208,8 +209,3 @@ def _perceptron(width: int, channels: int, dropout: float) -> nn.Sequential:
         nn.Dropout(dropout),
         nn.Linear(channels, 1),
     )
-
-
-def _added(total: Tensor, costs: Tensor, places: Tensor) -> Tensor:
-    """(b,) totals with the costs at (p, 2) places [configuration, position] added."""
-    return total.index_add(0, places[:, 0], costs.index_select(0, places[:, 1]))

@@ -39,6 +39,17 @@ def neighbour_sum(messages: Tensor, sources: Tensor, pointers: Tensor) -> Tensor
     return segment(messages.index_select(0, sources), pointers, "sum")
 
 
+def added_at(total: Tensor, values: Tensor, places: Tensor) -> Tensor:
+    """Rows with values added: at (p, 2) int64 places [row of ``total``, row of ``values``].
+
+    Args:
+        total: (n, ...).
+        values: (m, ...).
+        places: see above.
+    """
+    return total.index_add(0, places[:, 0], values.index_select(0, places[:, 1]))
+
+
 def segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
     """One value for each run of rows.
 

@@ -14,12 +14,13 @@ signed logarithms. Scores do not depend on the batch, other than TGraph's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from lib.models.attention import ChannelSelfAttention
+from lib.models.batch import OnDevice
 from lib.models.inputs import DIGIT_VALUES, LAYOUT_DIGITS, NUMERIC, OPCODES, Standardize
 from lib.models.sage import SageConvolution
 from lib.models.scatter import segment
@@ -29,7 +30,7 @@ TILE_FEATURES = 24  # kernel, output and input bounds: six, their sum and produc
 
 
 @dataclass(frozen=True)
-class KernelBatch:
+class KernelBatch(OnDevice):
     """Several kernels as one graph of n nodes in g parts.
 
     Attributes:
@@ -50,7 +51,7 @@ class KernelBatch:
 
 
 @dataclass(frozen=True)
-class TileBatch:
+class TileBatch(OnDevice):
     """Configurations of the kernels of a batch.
 
     Attributes:
@@ -62,12 +63,6 @@ class TileBatch:
     graph: KernelBatch
     configurations: Tensor
     kernel: Tensor
-
-    def to(self, device: torch.device | str) -> TileBatch:
-        """The same batch on another device."""
-        graph = {f.name: getattr(self.graph, f.name).to(device) for f in fields(self.graph)}
-        configurations, kernel = self.configurations.to(device), self.kernel.to(device)
-        return TileBatch(KernelBatch(**graph), configurations, kernel)
 
 
 class LogStandardize(Standardize):

@@ -21,7 +21,6 @@ from lib.runs.sources import sources_of
 from lib.settings import (
     COLLECTIONS,
     MODELS,
-    PlusSettings,
     Settings,
     dataset_for,
     read_settings,
@@ -56,7 +55,7 @@ def main(
     folds = min(TRAINED, chosen.folds_total)
     print(f"results={chosen.results} cache={chosen.cache} folds={folds} table={chosen.table}")
     print(f"settings={fingerprint_value(values)} prepared={chosen.prepared}")
-    others = chosen.others if isinstance(chosen, PlusSettings) else {}
+    others = chosen.others
     print(f"also={':'.join(others)} others={':'.join(map(str, others.values()))}")
     for one in programs:
         print(f"{one}={':'.join(sources_of(one))}")

@@ -178,6 +178,11 @@ class Settings:
         return Path(self.collection, "cache")
 
     @property
+    def others(self) -> dict[str, Path]:
+        """The caches, below the outputs, of other collections that are learned from, by name."""
+        return {}
+
+    @property
     def identifier(self) -> str:
         """What a submission's IDs start with, such as ``layout:xla:default``."""
         return self.collection.replace("-", ":")

@@ -190,7 +190,7 @@ class PlusSettings(LayoutCollection):
 
     @property
     def others(self) -> dict[str, Path]:
-        """The caches of the collections in ``also``, below the outputs, by their names."""
+        """See :attr:`Settings.others`: those in ``also``."""
         names = () if self.also == NONE else self.also.split(",")
         return {name: dataclasses.replace(self, collection=name).cache for name in names}
 

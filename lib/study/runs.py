@@ -29,7 +29,7 @@ from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.files.scores import mean_scores, read_score_rows
 from lib.runs.sources import ROOT
-from lib.settings import PlusSettings, Settings
+from lib.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -143,8 +143,7 @@ def link_others(settings: Settings, outputs: Path, own: Path) -> None:
         outputs: where those caches are.
         own: where stages look for them.
     """
-    others = settings.others if isinstance(settings, PlusSettings) else {}
-    for path in others.values():
+    for path in settings.others.values():
         link = own / path
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)

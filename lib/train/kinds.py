@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lib.cache.reader import Cache
-from lib.settings import PlusSettings, Settings
+from lib.settings import Settings
 from lib.train import boosted, copies, kernel_segments, kernels, pruned, segments
 from lib.train.fold import Fold
 from lib.train.split import other_caches
@@ -39,6 +39,6 @@ def data_of(cache: Cache, settings: Settings) -> dict[str, Any]:
     Raises:
         UserError: if the cache of another collection is not there.
     """
-    others = other_caches(cache, settings) if isinstance(settings, PlusSettings) else {}
-    found = {name: other.fingerprint for name, other in others.items()}
+    others = other_caches(cache, settings).items()
+    found = {name: other.fingerprint for name, other in others}
     return {"data": cache.fingerprint} | ({"other_data": found} if found else {})

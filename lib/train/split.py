@@ -64,7 +64,7 @@ def prepared(graphs: Iterable[CachedGraph], settings: Settings) -> list[Labelled
     return [LabelledGraph(one.name, prepare(one, settings), one.runtime) for one in graphs]
 
 
-def other_caches(cache: Cache, settings: PlusSettings) -> dict[str, Cache]:
+def other_caches(cache: Cache, settings: Settings) -> dict[str, Cache]:
     """The caches of the other collections that the settings want learned from, by their names.
 
     Args:

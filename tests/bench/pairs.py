@@ -81,9 +81,8 @@ def summary(wanted: Sequence[Sequence[Slot]], rounds: Sequence[list[int] | None]
 
     taken = {tuple(own): label(each) for own, each in zip(wanted, rounds, strict=True)}
     free = [taken[own] for own in taken if len(own) == 1]
-    base = float(
-        np.nanmin([taken[()], np.nanpercentile(free, 25)])
-    )  # most slots cost next to nothing
+    # Most slots cost next to nothing, and one program alone is timed with less certainty.
+    base = float(np.nanmin([taken[()], np.nanpercentile(free, 25)]))
     pairs = [own for own in taken if len(own) == 2]
     both = np.array([taken[own] - base for own in pairs])
     parts = np.array([sum(taken[(one,)] - base for one in own) for own in pairs])
