@@ -152,6 +152,10 @@ class AdaptFold(Fold):
         weights = [weight for _, (_, weight) in known]
         yield AdaptSample(inputs, labels, weights, self.alpha, settings)
 
+    def loss(self, network: nn.Module, sample: AdaptSample) -> Tensor:
+        """See :meth:`Fold.loss`."""
+        return sample.loss([network.with_latents(one) for one in sample.inputs])
+
     def validate(
         self, network: nn.Module, settings: ProgramCollection, whole: bool = False
     ) -> Mapping[str, dict[str, float]]:
@@ -161,18 +165,6 @@ class AdaptFold(Fold):
     def samples_validation(self, settings: ProgramCollection) -> bool:
         """See :meth:`Fold.samples_validation`."""
         return False
-
-
-class WithLatents(nn.Module):
-    """A network that reads several batches, and says what its decoder reads."""
-
-    def __init__(self, network: nn.Module):
-        super().__init__()
-        self.network = network
-
-    def forward(self, batches: Sequence[ProgramBatch]) -> list[tuple[Tensor, Tensor]]:
-        """Labels and latents of each batch."""
-        return [self.network.with_latents(one) for one in batches]
 
 
 def fine_tune(
@@ -194,7 +186,7 @@ def fine_tune(
         identity: fingerprint of what the result depends on.
     """
     data.standardize(network)
-    training = FoldTraining(WithLatents(network), data, settings, draw)
+    training = FoldTraining(network, data, settings, draw)
     network.train()
     for _ in training.run(state, identity):
         pass

@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib.files.errors import UserError
 from lib.ranking.folds import TOGETHER
-from lib.settings.search import Search, between
+from lib.settings.search import Search, among, between
 from lib.tpugraphs.dataset import folder_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/ranking/blending.py
+OPTIMIZERS = ("adamw", "sgd")  # lib/train/loop.py
+SCHEDULES = ("cosine", "linear", "constant", "cyclic")  # the functions of lib/train/schedule.py
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
-
-
+CHOICES = {  # of settings that are words
+    "weights": tuple(WEIGHTS_FILES),
+    "blending": BLENDINGS,
+    "keep_together": TOGETHER,
+    "schedule": SCHEDULES,
+    "optimizer": OPTIMIZERS,
+}
 LARGEST_SEED = 2**63 - 1
 MOST = 2**31 - 1  # of any number: larger ones are mistakes, and libraries fail on them in many ways
 
@@ -96,6 +103,8 @@ class Settings:
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)
+    # Settings that :attr:`others` depends on, whose caches are read as well.
+    others_depend_on: ClassVar[tuple[str, ...]] = ()
     higher_is_better: ClassVar[bool] = True  # of that metric
     graphs: ClassVar[str] = "graphs"  # what people call them
     table: ClassVar[str] = "submission.csv"  # what stage 4 writes beside metrics and report
@@ -125,7 +134,15 @@ class Settings:
     # stage 2 (2.4)
     epochs: float = setting(1.0, "passes over the training graphs (2.4.2)")
     learning_rate: float = setting(
-        1e-3, "peak of AdamW's (2.4.2)", 0, 1, search=between(1e-4, 2e-2, logarithmic=True)
+        1e-3, "its peak (2.4.2)", 0, 1, search=between(1e-4, 2e-2, logarithmic=True)
+    )
+    schedule: str = setting(
+        "cosine",
+        f"of the learning rate after its rise: {', '.join(SCHEDULES)}",
+        search=among(*SCHEDULES),
+    )
+    optimizer: str = setting(
+        "adamw", f"what takes the steps: {' or '.join(OPTIMIZERS)}", search=among(*OPTIMIZERS)
     )
     accumulate: int = setting(
         1, "samples whose gradients a step averages; of P processes of torchrun, at least P"
@@ -193,12 +210,7 @@ class Settings:
             value = getattr(self, one.name)
             if wanted := wanted_range(one, value):
                 raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {wanted}")
-        if self.weights not in WEIGHTS_FILES:
-            names = ", ".join(WEIGHTS_FILES)
-            raise UserError(f"--weights {self.weights!r}: must be one of {names}")
-        if self.blending not in BLENDINGS:
-            names = ", ".join(BLENDINGS)
-            raise UserError(f"--blending {self.blending!r}: must be one of {names}")
-        if self.keep_together not in TOGETHER:
-            names = ", ".join(TOGETHER)
-            raise UserError(f"--keep-together {self.keep_together!r}: must be one of {names}")
+        for name, known in CHOICES.items():
+            if (value := getattr(self, name)) not in known:
+                flag = f"--{name.replace('_', '-')}"
+                raise UserError(f"{flag} {value!r}: must be one of {', '.join(known)}")

@@ -150,6 +150,8 @@ class PlusSettings(LayoutCollection):
         "hardware",
     )
 
+    others_depend_on: ClassVar[tuple[str, ...]] = ("also",)
+
     model: str = setting("tgraph-plus", "network: learned costs of layout copies")
     hops: int | str = setting(
         WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,)
@@ -158,7 +160,7 @@ class PlusSettings(LayoutCollection):
         NONE, f"other layout collections to learn from, between commas; `{EVERY}`, or `{NONE}`"
     )
     epochs: int = setting(20, "passes over the training graphs")
-    learning_rate: float = setting(2e-3, "peak of AdamW's", 0, 1)
+    learning_rate: float = setting(2e-3, "its peak", 0, 1)
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
     propagation: str = setting(
         "spread", "layouts `spread` to what lies around them, or `return` at once as on CPUs"

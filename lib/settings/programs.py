@@ -71,6 +71,13 @@ class ProgramCollection(Settings):
         "programs a step, all of them with equally many leaves",
         search=among(64, 128, 256, 512),
     )
+    alpha: float = setting(
+        0.0,
+        "what the discrepancy between the devices of a step counts (5.3, equation 7)",
+        least=0,
+        most=1e6,
+        search=among(0.0, 0.01, 0.1, 1.0),
+    )
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""
@@ -157,7 +164,7 @@ class ProgramPlusSettings(ProgramCollection):
     model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf, beside trees")
     epochs: int = setting(10, "passes over the training programs")
     batch: int = setting(128, "programs a step, all of them with equally many leaves")
-    learning_rate: float = setting(1.5e-3, "peak of AdamW's", 0, 1)
+    learning_rate: float = setting(1.5e-3, "its peak", 0, 1)
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
     validate_every: int = setting(4, "epochs between validations")
     channels: int = setting(96, "width of a leaf's vector", search=WIDTHS)

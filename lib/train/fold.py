@@ -126,6 +126,10 @@ class Fold(ABC):
         for group in self.groups(settings, generator):
             yield from self.take(group, settings, generator)
 
+    def loss(self, network: nn.Module, sample: Any) -> Tensor:
+        """What a step's sample costs; one of :meth:`take`, on the network's device."""
+        return sample.loss(network(sample.inputs))
+
     @abstractmethod
     def validate(
         self, network: nn.Module, settings: GraphSettings, whole: bool = False

@@ -26,6 +26,8 @@ from lib.train.processes import ALONE, Processes
 from lib.train.saved import Progress, read_state, save_state
 from lib.train.schedule import learning_rate, peak_rate
 
+MOMENTUM = 0.9  # of stochastic gradient descent
+
 
 class FoldTraining:
     """One fold's network, optimizer and progress.
@@ -130,7 +132,7 @@ class FoldTraining:
     def _set_learning_rate(self, step: int) -> float:
         s = self.settings
         peak = peak_rate(s.learning_rate, s.accumulate)
-        rate = learning_rate(step, self.steps, peak, s.warmup)
+        rate = learning_rate(step, self.steps, peak, s.warmup, s.schedule)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         return rate
@@ -154,7 +156,7 @@ class FoldTraining:
         self.optimizer.zero_grad(set_to_none=True)
         for sample in dealt.samples:
             sample = sample.to(self.device)
-            own = sample.loss(self.network(sample.inputs)) / dealt.count
+            own = self.data.loss(self.network, sample) / dealt.count
             own.backward()
             loss = loss + own.detach()
             self.taken += sample.size
@@ -263,14 +265,21 @@ def new_network(build: Callable[[], nn.Module], data: Fold, seed: int, fold: int
     return network
 
 
-def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.AdamW:
-    """AdamW; weight decay on matrices only, not on biases and the temperatures (2.4.2)."""
+def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.Optimizer:
+    """What takes the steps; weight decay on matrices only, not on biases and the temperatures.
+
+    AdamW (TGraph paper, 2.4.2), or stochastic gradient descent with Nesterov's momentum (CDMPP,
+    5.3, which leaves the momentum open).
+    """
     parameters = list(network.parameters())
     groups = [
         {"params": [p for p in parameters if p.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [p for p in parameters if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
+    rate = settings.learning_rate
+    if settings.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=MOMENTUM, nesterov=True)
+    return torch.optim.AdamW(groups, lr=rate, fused=True)
 
 
 def _validation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from lib.inputs.programs import (
     predict,
 )
 from lib.models.cdmpp import ProgramBatch
+from lib.models.discrepancy import central_moment_discrepancy
 from lib.ranking.latency import MAPE, MEDIAN
 from lib.ranking.programs import sides_of_fold
 from lib.settings import ProgramCollection, ProgramSettings
@@ -33,11 +34,13 @@ class LabelledPrograms:
         inputs: of the network, b programs on d devices.
         labels: (b, d), NaN where nothing was measured.
         settings: which loss, and its numbers.
+        apart: the device whose programs are compared with those on all others; -1 for none.
     """
 
     inputs: ProgramBatch
     labels: Tensor
     settings: ProgramSettings
+    apart: int = -1
 
     @property
     def size(self) -> int:
@@ -46,7 +49,7 @@ class LabelledPrograms:
 
     def to(self, device: torch.device) -> LabelledPrograms:
         """The same on another device."""
-        return LabelledPrograms(self.inputs.to(device), self.labels.to(device), self.settings)
+        return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
 
     def loss(self, predicted: Tensor) -> Tensor:
         """What (b, d) predicted labels cost."""
@@ -111,7 +114,24 @@ class ProgramsFold(Fold):
         known = np.isfinite(self.programs.seconds[group]).any(0)
         inputs = self.programs.batch(group, self.devices[known])
         labels = self.labels[torch.from_numpy(group)][:, known]
-        yield LabelledPrograms(inputs, labels, settings)
+        compared = settings.alpha and known.sum() > 1
+        apart = int(generator.integers(known.sum())) if compared else -1
+        yield LabelledPrograms(inputs, labels, settings, apart)
+
+    def loss(self, network: nn.Module, sample: LabelledPrograms) -> Tensor:
+        """See :meth:`Fold.loss`; and the discrepancy between devices, if it counts.
+
+        The paper keeps latent representations of all domains alike while it trains (section 3),
+        and prints the discrepancy of two (equation 7). Here a step compares one of its
+        devices, drawn at random, with all others; a batch mixes networks already.
+        """
+        if sample.apart < 0:
+            return super().loss(network, sample)
+        predicted, latents = network.with_latents(sample.inputs)
+        others = [place for place in range(latents.shape[1]) if place != sample.apart]
+        own, rest = latents[:, sample.apart], latents[:, others].flatten(0, 1)
+        far = central_moment_discrepancy(own, rest)
+        return sample.loss(predicted) + sample.settings.alpha * far
 
     def validate(
         self, network: nn.Module, settings: ProgramSettings, whole: bool = False

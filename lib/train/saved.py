@@ -15,7 +15,10 @@ from lib.files.errors import DataError
 from lib.files.schema import expect
 
 LAST, BEST, OPTIMIZER = "last.", "best.", "optimizer."  # what names of tensors begin with
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # AdamW's, of each parameter
+MOMENTS: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {  # of each parameter
+    torch.optim.AdamW: ("step", "exp_avg", "exp_avg_sq"),
+    torch.optim.SGD: ("momentum_buffer",),
+}
 PROGRESS = {"epochs": int, "best": dict, "last": dict, "history": [dict]}
 Tensors = Mapping[str, Tensor]
 
@@ -102,10 +105,11 @@ def _moments(
 ) -> dict[int, dict[str, Tensor]] | None:
     """Moments by the parameter's number; ``None`` unless they are those of the optimizer's."""
     parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    names = MOMENTS[type(optimizer)]
     wanted = {
         f"{index}.{name}": torch.zeros(()) if name == "step" else parameter
         for index, parameter in enumerate(parameters)
-        for name in MOMENTS
+        for name in names
     }
     found: dict[int, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
@@ -113,7 +117,7 @@ def _moments(
             return None
         index, _, moment = name.partition(".")
         found.setdefault(int(index), {})[moment] = tensor
-    whole = all(len(moments) == len(MOMENTS) for moments in found.values())
+    whole = all(len(moments) == len(names) for moments in found.values())
     return found if whole else None
 
 

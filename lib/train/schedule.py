@@ -8,20 +8,54 @@ import math
 from lib.settings import Settings
 from lib.train.processes import Processes
 
+CYCLES, LOWEST = 4, 0.1  # of the cyclic schedule: how many, and the share of the peak in a valley
 
-def learning_rate(step: int, steps: int, peak: float, warmup: float) -> float:
-    """Linear warm-up, then one half-wave of a cosine down to zero (TGraph paper, section 2.4.2).
+
+def learning_rate(
+    step: int, steps: int, peak: float, warmup: float, schedule: str = "cosine"
+) -> float:
+    """Linear warm-up, then what the schedule has.
 
     Args:
         step: from 0 to ``steps`` - 1.
         steps: of the whole run.
         peak: the largest learning rate.
         warmup: share of the steps that warm up.
+        schedule: a name of :data:`AFTER_RISE`.
     """
     rising = max(1, round(warmup * steps))
     if step < rising:
         return peak * (step + 1) / rising
-    return peak * 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, steps - rising)))
+    return peak * AFTER_RISE[schedule]((step - rising) / max(1, steps - rising))
+
+
+def cosine(done: float) -> float:
+    """Half a wave down to zero (TGraph paper, section 2.4.2)."""
+    return 0.5 * (1 + math.cos(math.pi * done))
+
+
+def linear(done: float) -> float:
+    """A line down to zero."""
+    return 1 - done
+
+
+def constant(done: float) -> float:
+    """The peak, to the end."""
+    return 1.0
+
+
+def cyclic(done: float) -> float:
+    """Triangles from the peak to a tenth of it and back, that end low.
+
+    The tuned schedule of CDMPP (appendix B) is PyTorch's ``CyclicLR``; how many cycles, and how
+    deep, the paper does not say.
+    """
+    phase = done * (CYCLES - 0.5) % 1
+    return LOWEST + (1 - LOWEST) * abs(2 * phase - 1)
+
+
+# Of the share of the steps after the warm-up that are done, 0 to 1: the share of the peak.
+AFTER_RISE = {one.__name__: one for one in (cosine, linear, constant, cyclic)}
 
 
 def peak_rate(rate: float, accumulate: int) -> float:

@@ -42,7 +42,7 @@ from lib.tpugraphs.dataset import read_dataset
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.split import learned_beside
-from tests.bench.quality_tables import differences, draw_curve, table
+from tests.bench.quality_tables import differences, draw_curve, tables
 from tests.bench.variants import VARIANTS, Taus, Variant
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -169,7 +169,7 @@ def main() -> None:
                 results = pl.concat([results, pl.DataFrame(lines, SCHEMA, orient="row")])
             with atomic_file(args.results) as temporary:
                 results.write_parquet(temporary)
-    print(table(results, args.data))
+    print(tables(results, args.data))
     if args.against:
         print(differences(results, args.against))
     if args.curve:

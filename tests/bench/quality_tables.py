@@ -51,11 +51,30 @@ def _curve(own: pl.DataFrame) -> list[tuple[float, float, float]]:
     return points
 
 
-def table(results: pl.DataFrame, data: Path) -> str:
-    """A line a variant, a column a collection: mean and standard error over seeds."""
+def tables(results: pl.DataFrame, data: Path) -> str:
+    """The table of all programs, and where they were measured on several processors, one of each.
+
+    Networks learn from the programs of all processors; a processor's table is of its own programs.
+    """
+    programs = pl.read_parquet(data / "programs.parquet").filter(pl.col("split") != "test")
+    found = [table(results, programs)]
+    own = programs.partition_by("processor", maintain_order=True)
+    for part in own if len(own) > 1 else []:
+        those = results.join(part, on=["collection", "graph"], how="semi")
+        found.append(f"{part['processor'][0]}:\n\n{table(those, part)}")
+    return "\n\n".join(found)
+
+
+def table(results: pl.DataFrame, programs: pl.DataFrame) -> str:
+    """A line a variant, a column a collection: mean and standard error over seeds.
+
+    Args:
+        results: a line a graph of a variant, collection and seed.
+        programs: rows of ``programs.parquet``, whose ceilings are told.
+    """
     lines = ["| out-of-fold tau | " + " | ".join(LAYOUT_COLLECTIONS) + " | seeds | CPU min |"]
     lines.append("|---" + "|--:" * (len(LAYOUT_COLLECTIONS) + 2) + "|")
-    lines.append("| ceiling, from the rounds | " + " | ".join(ceilings(data)) + " | | |")
+    lines.append("| ceiling, from the rounds | " + " | ".join(ceilings(programs)) + " | | |")
     for variant in VARIANTS:
         own = results.filter(variant=variant).group_by("collection", "seed")
         means = own.agg(pl.col("tau").mean(), pl.col("seconds").first())
@@ -102,8 +121,7 @@ def _cell(taus: pl.Series) -> str:
     return f"{taus.mean():.3f}{error}"
 
 
-def ceilings(data: Path) -> list[str]:
-    """Mean ceiling of the training and validation programs of each collection."""
-    programs = pl.read_parquet(data / "programs.parquet").filter(pl.col("split") != "test")
-    means = programs.group_by("collection").agg(pl.col("ceiling").mean())
-    return [f"{means.filter(collection=one)['ceiling'].item():.3f}" for one in LAYOUT_COLLECTIONS]
+def ceilings(programs: pl.DataFrame) -> list[str]:
+    """Mean ceiling of the programs of each collection; nothing where there are none."""
+    means = [programs.filter(collection=one)["ceiling"].mean() for one in LAYOUT_COLLECTIONS]
+    return ["" if mean is None else f"{mean:.3f}" for mean in means]

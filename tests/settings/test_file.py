@@ -36,11 +36,9 @@ def values_of(one: dataclasses.Field) -> st.SearchStrategy:
 def files(draw) -> tuple[type, dict]:
     """A model's settings, and values for some of them."""
     kind = draw(st.sampled_from(EVERY))
-    named = [
-        one
-        for one in dataclasses.fields(kind)
-        if "help" in one.metadata and one.name not in ("model", *kind.cache_depends_on)
-    ]
+    by_flag = ("model", *kind.cache_depends_on, *kind.others_depend_on)
+    fields = dataclasses.fields(kind)
+    named = [one for one in fields if "help" in one.metadata and one.name not in by_flag]
     chosen = draw(st.lists(st.sampled_from(named), unique=True))
     return kind, {one.name: draw(values_of(one)) for one in chosen}
 

@@ -259,6 +259,14 @@ def test_values_that_gst_cannot_have(flags, message):
         settings.resolve(arguments("--model", "gst", *flags))
 
 
+@pytest.mark.parametrize("name", settings.base.CHOICES)
+def test_words_that_a_setting_does_not_know(name):
+    known = ", ".join(settings.base.CHOICES[name])
+    flag = f"--{name.replace('_', '-')}"
+    with pytest.raises(UserError, match=f"^{flag} 'x': must be one of {known}$"):
+        settings.resolve(arguments(flag, "x"))
+
+
 @pytest.mark.parametrize(
     ("collection", "model"), [("layout-xla-default", "tgraph"), ("tile-xla", "tile")]
 )

@@ -17,6 +17,7 @@ from lib.train import loop
 from lib.train.fold import LabelledGraph
 from lib.train.loop import FoldTraining, new_network
 from lib.train.pruned import PrunedFold
+from lib.train.schedule import learning_rate
 from tests.builders import cached_graph, tiny_settings
 
 TIMES = ("seconds", "validation_seconds", "configurations_per_second")
@@ -107,6 +108,30 @@ def test_interrupted_and_resumed(data, tmp_path, undisturbed, epochs, monkeypatc
     assert [row["epoch"] for row in rows] == [1, 2, 3, 4]
     assert len(trained) == 4 - epochs
     assert_same_bits(second, undisturbed)
+
+
+def test_gradient_descent_is_resumed_as_well_and_is_another_way(data, tmp_path, undisturbed):
+    own = {"optimizer": "sgd", "learning_rate": 0.02}
+    whole = finished(data, tmp_path / "whole", **own)
+    losses = whole.history()["loss"]
+    assert losses[-1] < losses[0]
+    assert not torch.equal(whole.network.out.weight, undisturbed.network.out.weight)
+    run = training(data, **own, **EACH_EPOCH).run(tmp_path / "state", "a")
+    for _ in range(3):
+        next(run)
+    run.close()
+    resumed = finished(data, tmp_path / "state", **own)
+    assert resumed.resumed_at == 2
+    assert_same_bits(resumed, whole)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "constant", "cyclic"])
+def test_other_schedules(data, tmp_path, schedule):
+    made = finished(data, tmp_path / "state", schedule=schedule)
+    last = range(made.steps_per_epoch - 1, made.steps, made.steps_per_epoch)
+    s = made.settings
+    expected = [learning_rate(k, made.steps, s.learning_rate, s.warmup, schedule) for k in last]
+    assert made.history()["learning_rate"].to_list() == expected
 
 
 def test_what_dropout_leaves_out_is_the_epochs_own(data, tmp_path):

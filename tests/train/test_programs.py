@@ -11,6 +11,7 @@ import torch
 from lib.files.errors import UserError
 from lib.inputs.kinds import network_for
 from lib.inputs.programs import predict
+from lib.models.discrepancy import central_moment_discrepancy
 from lib.train import boosted
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
@@ -101,6 +102,31 @@ def test_a_killed_training_ends_with_the_same_bits(cache, tmp_path, settings):
     assert resumed.resumed_at > 0
     for name, tensor in whole.network.state_dict().items():
         assert torch.equal(tensor, resumed.network.state_dict()[name]), name
+
+
+@BOTH
+def test_devices_are_drawn_together_if_their_discrepancy_counts(cache, tmp_path, settings):
+    """Equation 7: with a weight, latents of one device come nearer to those of the others."""
+    apart = []
+    for alpha in (0.0, 1.0):
+        training = trained(cache, replace(settings, alpha=alpha, epochs=8), tmp_path)
+        data, network = training.data, training.network.eval()
+        alike = np.flatnonzero(data.programs.counts == np.bincount(data.programs.counts).argmax())
+        with torch.no_grad():
+            _, latents = network.with_latents(data.programs.batch(alike, data.devices))
+        apart.append(central_moment_discrepancy(latents[:, 0], latents[:, 1]).item())
+        (tmp_path / "state.safetensors").unlink(missing_ok=True)
+    assert apart[1] < 0.9 * apart[0]
+
+
+def test_one_device_is_compared_with_none(cache, tmp_path):
+    data = load_fold(cache, 0, SETTINGS)
+    data.programs.seconds[:, 1:] = np.nan
+    settings = replace(SETTINGS, alpha=1.0)
+    network = new_network(lambda: network_for(settings), data, 0, 0)
+    sample = next(data.samples(settings, np.random.default_rng(0)))
+    plain = sample.loss(network(sample.inputs))
+    torch.testing.assert_close(data.loss(network, sample), plain)
 
 
 @pytest.mark.parametrize("loss", ["mse+mape", "mse", "mape", "mspe"])

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from lib.train.schedule import learning_rate
+from lib.settings.base import SCHEDULES
+from lib.train.schedule import AFTER_RISE, CYCLES, LOWEST, learning_rate
 
 
 @pytest.fixture
@@ -29,9 +30,35 @@ def test_then_half_a_cosine_down_to_zero(rates):
     assert 0 < rates[-1] < 1e-8
 
 
+def after_rise(schedule: str) -> list[float]:
+    return [learning_rate(step, 1050, 2.0, 50 / 1050, schedule) for step in range(50, 1050)]
+
+
+def test_or_a_line_down_to_zero_or_the_peak_to_the_end():
+    line = after_rise("linear")
+    assert line[0] == 2
+    assert line[250] == pytest.approx(1.5)
+    assert 0 < line[-1] == pytest.approx(0.002)
+    assert set(after_rise("constant")) == {2.0}
+
+
+def test_or_cycles_that_end_low():
+    rates = after_rise("cyclic")
+    turns = [k for k in range(1, 999) if (rates[k] - rates[k - 1]) * (rates[k + 1] - rates[k]) < 0]
+    assert len(turns) == 2 * (CYCLES - 1)
+    assert max(rates) == 2
+    assert min(rates) == pytest.approx(2 * LOWEST, rel=0.1)
+    assert rates[-1] == pytest.approx(2 * LOWEST, rel=0.1)
+
+
+def test_every_schedule_that_a_setting_names_is_there():
+    assert tuple(AFTER_RISE) == SCHEDULES
+
+
 @pytest.mark.parametrize("warmup", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("steps", [1, 2, 7])
-def test_short_runs(steps, warmup):
-    rates = [learning_rate(step, steps, 2.0, warmup) for step in range(steps)]
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_short_runs(steps, warmup, schedule):
+    rates = [learning_rate(step, steps, 2.0, warmup, schedule) for step in range(steps)]
     assert all(0 < rate <= 2 for rate in rates)
     assert max(rates) == 2

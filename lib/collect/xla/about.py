@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
+from lib.collect.xla.families import ALIKE
 from lib.collect.xla.hlo import Measurements
 from lib.tpugraphs.dataset import Dataset
 
@@ -47,14 +48,17 @@ form of TpuGraphs' layout collections. `make collect` measures them anew, in hou
   `family_in_training`, `nodes`, `sites`, `configurations`, `base_ms` (the compiler's own layouts),
   `spread` (slowest / fastest), `ceiling`, `rejected` (configurations of both searches that did not
   compile or computed something else), `measured_at`, `processor`, `jax`, `xla_flags`,
-  `round_seconds` and `quiet_lock` as the head of this page has them.
+  `round_seconds` and `quiet_lock` as the head of this page has them, `program` (its name where it
+  is written or drawn) and `operations` (of the optimized program: how many, by opcode and rank).
 
 ## Splits
 
 By program, and the same for both searches. `test` is about a fifth of a source's programs: half of
 that are whole families, chosen by a hash, that training never sees, and half are new variants of
-families that it does. `valid` is about a tenth, variants only. A family is a name: relatives under
-two names, such as two kinds of ResNet, may stand on both sides.
+families that it does. `valid` is about a tenth, variants only. A family is the first part of a
+graph's name: relatives under two names, such as two kinds of ResNet, may stand on both sides. But
+a new program that has {alike:.0%} of its operations, after optimization, in common with one of
+another family, and not with one of its own, joins that family: its name is put before.
 
 ## Limits
 
@@ -101,6 +105,7 @@ def readme(measured: Sequence[Measurements], programs: pl.DataFrame, notes: str 
         first=dates[0],
         last=dates[-1],
         rounds=", ".join(f"{_span(k)} each in `{search}`" for search, k in rounds.items()),
+        alike=ALIKE,
         duplicates=sum(copies) / sum(counts),
         headroom=np.median(headroom),
         notes=f"## About this measurement\n\n{notes.strip()}\n\n" if notes else "",

@@ -14,6 +14,7 @@ import numpy as np
 
 from lib.collect.quiet import TimingCore
 from lib.collect.xla import instrument
+from lib.collect.xla.families import operations, optimized
 from lib.collect.xla.zoo import program_named
 
 TOLERANCE = 2e-3  # of an output's largest magnitude: layouts change the order of summation
@@ -48,7 +49,9 @@ class ProgramBench:
         self.rejected = 0
         plain = jax.jit(self.traced.configured(None)).lower(*self.arguments)
         self.module = plain.compiler_ir("hlo").as_serialized_hlo_module_proto()
-        self.expected = [np.asarray(x) for x in plain.compile()(*self.arguments)]
+        executable = plain.compile()
+        self.operations = operations(optimized(executable))
+        self.expected = [np.asarray(x) for x in executable(*self.arguments)]
 
     def compile(self, configuration: np.ndarray, search_id: int) -> Compiled | None:
         """Compile and verify; ``None`` (and counted) if XLA refuses or an output differs."""

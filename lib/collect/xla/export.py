@@ -6,9 +6,11 @@ pure function of the raw files: the same files give the same bytes.
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ import polars as pl
 
 from lib.collect.xla.about import dataset, readme
 from lib.collect.xla.exported import read_exported
+from lib.collect.xla.families import COLUMN, joined, named, settled_families
 from lib.collect.xla.hlo import SEARCHES, Measurements, read_raw
 from lib.collect.xla.splits import assign_splits, settled_splits
 from lib.files.artifacts import TEMPORARY, atomic_file, atomic_folder, remove_leftovers
@@ -27,6 +30,7 @@ from lib.tpugraphs.dataset import FILE, dataset_text
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 
 SOURCES = ("xla", "nlp")
+GRAPHS = Path("npz", "layout")
 SAID_ONCE = ("jax", "xla_flags", "round_seconds", "quiet_lock")  # by all graphs alike, most often
 FEWEST = {"random": 48, "default": 32}  # configurations that a program should have
 
@@ -63,9 +67,12 @@ def tables(
                 "measured_at": one.about["measured_at"],
                 "processor": one.about["processor"],
                 **{name: str(one.about.get(name, "unknown")) for name in SAID_ONCE},
+                "program": one.program,
+                COLUMN: one.about.get(COLUMN),
             }
         )
-    return pl.DataFrame(rows), pl.DataFrame(programs, infer_schema_length=None)
+    table = pl.DataFrame(programs, infer_schema_length=None)
+    return pl.DataFrame(rows), table.with_columns(pl.col(COLUMN).cast(pl.String))
 
 
 def export(
@@ -86,28 +93,42 @@ def export(
         DataError: a raw file cannot be believed; nothing is written then.
         UserError: no raw file, or an ``npz/layout`` that this command has not written.
     """
-    folder, names = root / "npz" / "layout", ("measurements.parquet", "programs.parquet")
-    if folder.exists() and not (root / names[0]).exists():
-        raise UserError(f"{folder} is not of this command's making: choose another output folder")
+    names = ("measurements.parquet", "programs.parquet")
+    if (root / GRAPHS).exists() and not (root / names[0]).exists():
+        raise UserError(
+            f"{root / GRAPHS} is not of this command's making: choose another output folder"
+        )
     measured = _measured(collected, fewest_rounds, read_exported(root) if add else [])
+    measured = _in_families(measured, settled_families(root / names[1]))
     settled = settled_splits(root / names[1])
     splits = assign_splits(((m.source, m.name, m.family) for m in measured), settled=settled)
     results = tables(measured, splits)
-    with ExitStack() as stack:  # renamed in reverse order, so the folder last
-        temporary = stack.enter_context(atomic_folder(folder))
+    _write(root, measured, splits, dict(zip(names, results, strict=True)))
+    return results
+
+
+def _write(
+    root: Path,
+    measured: Sequence[Measurements],
+    splits: Mapping[tuple[str, str], str],
+    written: Mapping[str, pl.DataFrame],
+) -> None:
+    """Graphs, tables and what they say of themselves; renamed in reverse order, the graphs last."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(atomic_folder(root / GRAPHS))
         for one in measured:
-            place = temporary / one.source / one.search / splits[one.source, one.name]
+            place = folder / one.source / one.search / splits[one.source, one.name]
             write_graph(place / f"{one.name}.npz", one)
-        for name, table in zip(names, results, strict=True):
+        for name, table in written.items():
             remove_leftovers(root / name)
             write_parquet(table, stack.enter_context(atomic_file(root / name)))
         remove_leftovers(root / "README.md")
         notes = root / "NOTES.md"
-        text = readme(measured, results[1], notes.read_text() if notes.exists() else "")
+        said = notes.read_text() if notes.exists() else ""
+        text = readme(measured, written["programs.parquet"], said)
         stack.enter_context(atomic_file(root / "README.md")).write_text(text)
         about = stack.enter_context(atomic_file(root / FILE))
         about.write_text(dataset_text(dataset(measured)))
-    return results
 
 
 def _measured(
@@ -121,11 +142,32 @@ def _measured(
     found = [read_raw(path) for path in raw_files(collected)]
     finished = [own for own in found if all(m.fewest_rounds >= fewest_rounds for m in own)]
     new = [one for own in finished for one in own]
-    names = {(one.source, one.name) for one in new}
-    every = new + [one for one in before if (one.source, one.name) not in names]
+    names = {(one.source, one.program) for one in new}
+    every = new + [one for one in before if (one.source, one.program) not in names]
     if not every:
         raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
-    return sorted(every, key=_place)
+    return every
+
+
+def _in_families(
+    measured: Sequence[Measurements], settled: Mapping[tuple[str, str], str]
+) -> list[Measurements]:
+    """The same graphs, in order, named by their families (:mod:`lib.collect.xla.families`).
+
+    Args:
+        measured: graphs.
+        settled: (source, program) -> family, of an earlier export.
+    """
+    named_so = []
+    for source in SOURCES:
+        own = {m.program: m.about.get(COLUMN) for m in measured if m.source == source}
+        counted = {name: json.loads(text) if text else None for name, text in own.items()}
+        before = {name: family for (place, name), family in settled.items() if place == source}
+        families = joined(counted.items(), before)
+        for m in (one for one in measured if one.source == source):
+            name, about = named(m.program, families[m.program]), m.about | {"program": m.program}
+            named_so.append(replace(m, name=name, about=about))
+    return sorted(named_so, key=_place)
 
 
 def _place(one: Measurements) -> tuple[int, str, int]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from lib.collect.xla.families import COLUMN
 from lib.collect.xla.hlo import Measurements
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
@@ -24,6 +25,7 @@ PROGRAMS = {
     "rejected": "integer",
 }
 MEASURED = {"collection": "text", "graph": "text", "config": "integer", "optimized_hash": "text"}
+LATER = ("program", COLUMN)  # that datasets of earlier versions lack
 ADVICE = "a dataset that lib.collect.xla.export wrote"
 
 
@@ -44,7 +46,8 @@ def _graphs(root: Path, path: Path) -> Iterator[Measurements]:
     if measured.schema.get("rounds") != pl.List(pl.Int64):
         raise DataError(place, "rounds", measured.schema.get("rounds"), "lists of nanoseconds")
     own = measured.partition_by("collection", "graph", as_dict=True)
-    for row in read_parquet(path, PROGRAMS, ADVICE).iter_rows(named=True):
+    read_parquet(path, PROGRAMS, ADVICE)
+    for row in pl.read_parquet(path).iter_rows(named=True):
         rows = own.get((row["collection"], row["graph"]))
         if rows is None:
             raise DataError(place, "graph", "no rows", f"those of {row['graph']}")
@@ -68,7 +71,7 @@ def _measurements(root: Path, row: dict[str, Any], rows: pl.DataFrame) -> Measur
         rounds=_padded(rows["rounds"].to_list()),
         optimized_hash=rows["optimized_hash"].to_list(),
         rejected=row["rejected"],
-        about={name: row[name] for name in HOW},
+        about={name: row[name] for name in HOW} | {name: row.get(name) for name in LATER},
     )
 
 

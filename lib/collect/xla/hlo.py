@@ -53,14 +53,15 @@ class Measurements:
     Attributes:
         source: the folder of the file, ``xla`` or ``nlp``.
         search: one of ``SEARCHES``.
-        name: the program's; its part before the first dot is the family.
+        name: the graph's; its part before the first dot is the family.
         graph: the encoded plain program.
         nodes: (s,) int64, increasing: the sites' nodes.
         configuration: (c, s, 18) int8.
         rounds: (c, r) int64 nanoseconds, 0 where unused.
         optimized_hash: c hashes of the compiled programs.
         rejected: configurations of both searches that did not compile or computed otherwise.
-        about: processor, versions, settings and date.
+        about: processor, versions, settings and date; ``operations`` of the optimized program
+            where they were counted.
     """
 
     source: str
@@ -77,6 +78,11 @@ class Measurements:
     @property
     def family(self) -> str:
         return self.name.split(".")[0]
+
+    @property
+    def program(self) -> str:
+        """Its name where it is written or drawn: a family that it joined is not in it."""
+        return self.about.get("program") or self.name
 
     @property
     def collection(self) -> str:

@@ -24,6 +24,7 @@ from lib.collect.processor import processor
 from lib.collect.quiet import TimingCore
 from lib.collect.xla import search, size
 from lib.collect.xla.bench import ROUNDS_AT_ONCE, Compiled, ProgramBench
+from lib.collect.xla.families import COLUMN
 from lib.files.artifacts import atomic_file
 
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
@@ -144,6 +145,7 @@ def write(
         **numbers,
         **environment(),
         "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        COLUMN: json.dumps(bench.operations),
         "quiet_lock": bool(settings.quiet_lock or settings.clear_core),
     }
     with atomic_file(path) as temporary, open(temporary, "wb") as file:

@@ -17,10 +17,11 @@ import numpy as np
 from lib.collect.xla.zoo.program import Input, Loss, ZooProgram, flax_program
 
 MILLISECONDS = (1.5, 5.0)  # of a run, drawn evenly between their logarithms
-TRAINED = 0.25  # share of the networks of which a training step is measured
-OPERATIONS_SECOND = 1e11  # of a dense product or convolution on one core
-GROUPED_SECOND = 4e8  # of a convolution in groups, which XLA:CPU does not hand to a fast library
-ELEMENTS_SECOND = 5e9  # of everything else
+TRAINED = 0.15  # share of the networks of which a training step is measured: they compile slowly
+# What one core with AVX-512 (Zen 5) was measured to do; with half of it a core takes twice as long.
+OPERATIONS_SECOND = 2e11  # of a dense product or convolution
+GROUPED_SECOND = 8e8  # of a convolution in groups, which XLA:CPU does not hand to a fast library
+ELEMENTS_SECOND = 1e10  # of everything else
 One = TypeVar("One")
 
 
