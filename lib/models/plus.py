@@ -190,13 +190,16 @@ class ContextCosts(Costs):
 
     def forward(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> Tensor:
         """See :meth:`Costs.forward`."""
-        around = batch.context
-        states = self.context(copies, operations, around)
-        which, tensor, reader = around.copies.unbind(dim=1)
+        of_copies, _ = self.costs(copies, operations, batch)
+        return self.summed(of_copies, batch.context.copy_places, operations, batch)
+
+    def costs(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> tuple[Tensor, Tensor]:
+        """Costs of copies in their surroundings, (m,), and states of rows, (r, channels)."""
+        states = self.context(copies, operations, batch.context)
+        which, tensor, reader = batch.context.copies.unbind(dim=1)
         heard = torch.cat([copies[which], states[tensor], states[reader]], dim=1)
         of_copies = self.costs_of_copies(self.copy_cost(copies)[which] + self.addend(heard))
-        of_copies = of_copies * batch.copy_bytes[which]
-        return self.summed(of_copies, around.copy_places, operations, batch)
+        return of_copies * batch.copy_bytes[which], states
 
 
 def _perceptron(width: int, channels: int, dropout: float) -> nn.Sequential:

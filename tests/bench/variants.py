@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from lib.cache.reader import Cache
 from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
+from lib.models.attention import ConfigurationCrossAttention
+from lib.models.plus import ContextCosts, CostBatch
+from lib.models.scatter import added_at
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.metrics import kendall_tau
 from lib.settings import LAYOUT_COLLECTIONS
@@ -76,6 +79,44 @@ def _in_group(group: str, names: tuple[str, ...]) -> torch.Tensor:
     return torch.tensor([name.startswith(f"{group}.") for name in names])
 
 
+class CrossAttended(nn.Module):
+    """A context member whose scores are weighed by those of other configurations.
+
+    Of each configuration, what its copies cost times the states where they happen is summed; the
+    sums are weighed against those of the batch's other configurations (TGraph paper, equation 6);
+    and what is read of both is the logarithm of a factor on the score. It starts at one.
+    """
+
+    def __init__(self, member: ContextCosts, channels: int):
+        super().__init__()
+        self.member = member
+        self.norm = nn.LayerNorm(channels)
+        self.attention = ConfigurationCrossAttention(1.0)
+        self.factor = nn.Linear(2 * channels, 1)
+        nn.init.zeros_(self.factor.weight)
+        nn.init.zeros_(self.factor.bias)
+
+    def forward(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> Tensor:
+        """See :meth:`lib.models.plus.ContextCosts.forward`."""
+        of_copies, states = self.member.costs(copies, operations, batch)
+        around = batch.context
+        scores = self.member.summed(of_copies, around.copy_places, operations, batch)
+        where = of_copies[:, None] * states[around.copies[:, 1]]
+        summed = added_at(where.new_zeros(len(scores), where.shape[1]), where, around.copy_places)
+        normed = self.norm(summed)
+        weighed = len(scores) * self.attention(normed[None]).squeeze(0)
+        factor = self.factor(torch.cat([normed, weighed], 1)).squeeze(1)
+        return scores * factor.clamp(max=2.0).exp()
+
+
+def with_cross_attention(network: nn.Module) -> None:
+    """Members that hear what surrounds copies hear of other configurations too."""
+    for place, member in enumerate(network.members):
+        if isinstance(member, ContextCosts):
+            channels = member.context.node.out_features
+            network.members[place] = CrossAttended(member, channels)
+
+
 SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curve, and all
 ADDITIVE = {"members": 3, "context_members": 0}  # costs of copies by themselves
 CONTEXT = {"members": 0, "context_members": 3}  # that hear what surrounds them
@@ -104,6 +145,9 @@ VARIANTS: dict[str, Variant] = {
         for also in UNIONS
         for kind, members in KINDS.items()
     },
+    "context, attention across configurations, all four": Variant(
+        "tgraph-plus", CONTEXT, change=with_cross_attention, also="all"
+    ),
     "additive, layouts that spread": Variant("tgraph-plus", ADDITIVE | {"propagation": "spread"}),
     "additive without caches": Variant("tgraph-plus", ADDITIVE, change=without_locality),
     "additive without chains": Variant("tgraph-plus", ADDITIVE, change=without_chains),
