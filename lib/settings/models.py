@@ -13,7 +13,7 @@ from lib.settings.search import among, between
 
 WHOLE = "all"  # hops that keep every node
 EVERY, NONE = "all", "none"  # other collections of the data root to learn from
-LOSSES = ("hinge", "logistic")  # the functions of lib/train/loss.py, pairwise
+LOSSES = ("hinge", "logistic", "correlation", "logistic+correlation")  # lib/train/loss.py
 REDUCTIONS = ("mean", "sum")  # of pairs, by the hinge functions of lib/train/loss.py
 HARDWARE = ("cpu", "tpu")  # lib/compiler/hardware.py
 PROPAGATIONS = ("spread", "return")  # of configured layouts: lib/compiler/propagation.py
@@ -184,7 +184,7 @@ class PlusSettings(LayoutCollection):
         0.1, "share of their channels left out in training", 0, 0.99, search=between(0, 0.5)
     )
     loss: str = setting(
-        "logistic", f"what training minimizes: {' or '.join(LOSSES)}", search=among(*LOSSES)
+        "logistic", f"what training minimizes: {', '.join(LOSSES)}", search=among(*LOSSES)
     )
     blending: str = setting(
         "standardized", "scale of the blended scores, which each fold's network has its own of"

@@ -68,6 +68,28 @@ def pairwise_logistic(scores: Tensor, runtimes: Tensor) -> Tensor:
     return (costs * weight).sum() / weight.sum().clamp(min=SMALLEST)
 
 
+def correlation(scores: Tensor, runtimes: Tensor) -> Tensor:
+    """1 - Pearson's correlation of scores with runtimes: 0 to 2.
+
+    A score that sums costs is a runtime in a unit of its own, so that how far runtimes lie apart
+    says something as well, and not their order alone. Of a single configuration, or of equal
+    runtimes, it is 1, without a gradient.
+
+    Args:
+        scores: (b,) predictions, lower meaning faster.
+        runtimes: (b,) of any real or integer type.
+    """
+    wanted = runtimes.to(scores.dtype)
+    scores, wanted = scores - scores.mean(), wanted - wanted.mean()
+    sizes = [(one.square().sum() + SMALLEST**2).sqrt() for one in (scores, wanted)]
+    return 1 - (scores / sizes[0] * (wanted / sizes[1])).sum()
+
+
+def logistic_and_correlation(scores: Tensor, runtimes: Tensor) -> Tensor:
+    """Both of them, :func:`pairwise_logistic` and :func:`correlation`."""
+    return pairwise_logistic(scores, runtimes) + correlation(scores, runtimes)
+
+
 def mse_and_mape(labels: Tensor, wanted: Tensor, weight: float, least: float) -> Tensor:
     """Mean squared error plus ``weight`` times mean absolute relative error (CDMPP, equation 3).
 
@@ -127,4 +149,6 @@ HINGES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "hinge": pairwise_hinge,
     "logistic": pairwise_logistic,
+    "correlation": correlation,
+    "logistic+correlation": logistic_and_correlation,
 }

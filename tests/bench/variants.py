@@ -154,6 +154,13 @@ VARIANTS: dict[str, Variant] = {
     "additive, one member": Variant("tgraph-plus", ADDITIVE | {"members": 1}),
     "additive, 64 channels": Variant("tgraph-plus", ADDITIVE | {"channels": 64}),
     "additive, hinge": Variant("tgraph-plus", ADDITIVE | {"loss": "hinge"}),
+    "additive, correlation": Variant("tgraph-plus", ADDITIVE | {"loss": "correlation"}),
+    **{
+        f"{kind}{UNION_NAMES[also]}, logistic and correlation": Variant(
+            "tgraph-plus", KINDS[kind] | {"loss": "logistic+correlation"}, also=also
+        )
+        for kind, also in (("additive", "own"), ("both", "all"))
+    },
     "additive, no dropout": Variant("tgraph-plus", ADDITIVE | {"dropout": 0.0}),
     "additive, 60 epochs": Variant("tgraph-plus", ADDITIVE | {"epochs": 60}),
     "additive, pruned graph": Variant("tgraph-plus", ADDITIVE | {"hops": 1}),

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from lib.inputs.tensors import graph_tensors
 from lib.models.tgraph import TGraph
-from lib.train.loss import HINGES, LATENCY_LOSSES, pairwise_hinge, pairwise_hinge_sum
+from lib.settings.models import LOSSES as NAMES
+from lib.train.loss import (
+    HINGES,
+    LATENCY_LOSSES,
+    LOSSES,
+    correlation,
+    pairwise_hinge,
+    pairwise_hinge_sum,
+)
 from tests.builders import cached_graph
 
 ROWS = st.lists(
@@ -135,3 +143,30 @@ def test_latencies_that_nobody_measured_cost_nothing(name):
 def test_labels_about_zero_do_not_make_a_loss_huge(name):
     found = LATENCY_LOSSES[name](torch.tensor([0.1]), torch.tensor([0.0]), 1e-3, 0.1)
     assert float(found) <= 1.01
+
+
+@given(st.lists(st.tuples(st.floats(-5, 5), st.integers(10**6, 10**7)), min_size=2, max_size=30))
+@settings(max_examples=80, deadline=None)
+def test_correlation_is_pearsons_whatever_the_unit(rows):
+    scores, runtimes = map(np.array, zip(*rows, strict=True))
+    if scores.std() < 1e-3 or runtimes.std() == 0:
+        return
+    given_scores = torch.tensor(scores, dtype=torch.float64)
+    found = correlation(given_scores, torch.tensor(runtimes))
+    expected = 1 - np.corrcoef(scores, runtimes)[0, 1]
+    assert found.item() == pytest.approx(expected, abs=1e-6)
+    other = correlation(3 * given_scores + 1, torch.tensor(runtimes * 7))
+    assert other.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_orders_that_say_nothing_have_no_gradient_and_are_finite(name):
+    for runtimes in ([5, 5, 5], [5]):
+        scores = torch.linspace(0, 1, len(runtimes), dtype=torch.float64).requires_grad_()
+        cost = LOSSES[name](scores, torch.tensor(runtimes))
+        (gradient,) = torch.autograd.grad(cost, scores)
+        assert cost.isfinite() and not gradient.any()
+
+
+def test_every_loss_that_a_setting_names_is_there():
+    assert tuple(LOSSES) == NAMES
