@@ -4,9 +4,8 @@
     .venv/bin/python -m tests.bench.search --print [--plot docs/searches.svg]
 
 Wants the predictor of `make all COLLECTION=programs-cpu`, TVM's environment with XGBoost (`make
-search`; docs/searching.md), and a core that nothing else uses: a minute a search of 64. What is
-there was made with `--networks '' --seeds 0 1 --budget 64`, with `--networks '' --seeds 2 --budget
-128` and with `--tasks 0 --budget 16`.
+search`; docs/searching.md), and a core that nothing else uses: a minute and a half a search of 128.
+What is there was made with `--networks '' --budget 128` and with `--tasks 0 --budget 16`.
 
 Every search is `python -m lib.search`, from nothing, with one space of schedules, population and
 round for all: chance, TVM's XGBoost, the predictor as it is, and the predictor corrected by what is
