@@ -55,7 +55,7 @@ def told(
     args: argparse.Namespace, chosen: ProgramCollection, cache: Cache, folder: Path, data: Path
 ) -> str:
     """Do it; returns what there is to say."""
-    tuning = FineTuning(args.alpha, args.tune_epochs, args.tune_rate)
+    tuning = FineTuning(args.tune_alpha, args.tune_epochs, args.tune_rate)
     work = Work(cache, chosen, folder, tuning, args.fold, args.draw)
     if args.network:
         return adapt_to_networks(work, args.network)
@@ -84,7 +84,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--draw", type=int, default=0, help="another one chooses other tasks")
     made.add_argument("--fold", type=int, default=0, help="whose training programs are the source")
     made.add_argument(
-        "--alpha", type=float, default=TUNING.alpha, help="what the discrepancy counts (5.3)"
+        "--tune-alpha", type=float, default=TUNING.alpha, help="of the discrepancy (5.3)"
     )
     made.add_argument(
         "--tune-epochs", type=int, default=TUNING.epochs, help="of fine-tuning, 20 steps each"
@@ -107,7 +107,7 @@ def check(args: argparse.Namespace, chosen: settings.Settings) -> None:
         value = getattr(args, name)
         if value < least:
             raise UserError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
-    for name, most in (("alpha", 1e6), ("tune_rate", 1.0)):
+    for name, most in (("tune_alpha", 1e6), ("tune_rate", 1.0)):
         value = getattr(args, name)
         if not (math.isfinite(value) and 0 <= value <= most):
             raise UserError(f"--{name.replace('_', '-')} {value}: must be from 0 to {most:g}")

@@ -239,7 +239,7 @@ def test_a_device_that_nobody_measured_gets_tasks_to_measure(run):
         (("--sampling", "best"), "--sampling 'best': must be one of kmeans, random"),
         (("--sources", "avx2"), "needs sources, which are other devices"),
         (("--sources", "mmx"), "device 'mmx': neither an instruction set (sse2, avx512, avx2)"),
-        (("--alpha", "nan"), "--alpha nan: must be from 0 to 1e+06"),
+        (("--tune-alpha", "nan"), "--tune-alpha nan: must be from 0 to 1e+06"),
         (("--network", "a"), "--target or --network: one of them is needed, and not both"),
         (("--fold", 2), "--fold 2: must be from 0 to 1"),
         (("--collection", "layout-xla-default"), "is of layout"),
