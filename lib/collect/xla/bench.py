@@ -14,7 +14,7 @@ import numpy as np
 
 from lib.collect.quiet import TimingCore
 from lib.collect.xla import instrument
-from lib.collect.xla.families import operations, optimized
+from lib.collect.xla.operations import operations
 from lib.collect.xla.zoo import program_named
 
 TOLERANCE = 2e-3  # of an output's largest magnitude: layouts change the order of summation
@@ -50,7 +50,7 @@ class ProgramBench:
         plain = jax.jit(self.traced.configured(None)).lower(*self.arguments)
         self.module = plain.compiler_ir("hlo").as_serialized_hlo_module_proto()
         executable = plain.compile()
-        self.operations = operations(optimized(executable))
+        self.operations = operations(executable.as_text())
         self.expected = [np.asarray(x) for x in executable(*self.arguments)]
 
     def compile(self, configuration: np.ndarray, search_id: int) -> Compiled | None:

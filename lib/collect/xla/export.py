@@ -18,8 +18,9 @@ import polars as pl
 
 from lib.collect.xla.about import dataset, readme
 from lib.collect.xla.exported import read_exported
-from lib.collect.xla.families import COLUMN, joined, named, settled_families
+from lib.collect.xla.families import joined, named, settled_families
 from lib.collect.xla.hlo import SEARCHES, Measurements, read_raw
+from lib.collect.xla.operations import COLUMN
 from lib.collect.xla.splits import assign_splits, settled_splits
 from lib.files.artifacts import TEMPORARY, atomic_file, atomic_folder, remove_leftovers
 from lib.files.command_line import Parser

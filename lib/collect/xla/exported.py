@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.collect.xla.families import COLUMN
 from lib.collect.xla.hlo import Measurements
+from lib.collect.xla.operations import COLUMN
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.tpugraphs.encoding import EncodedGraph

@@ -4,49 +4,17 @@ Families are kept apart when programs are split and dealt to folds. A family is 
 or drew a program; two grammars may still draw nearly the same network. So the operations of the
 optimized programs are compared, which does not see names, sizes, depths, or what is only written
 differently.
-
-    python -m lib.collect.xla.families data/xla-cpu    # wants JAX
-
-counts the operations of the programs of a dataset that was measured before they were counted.
 """
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import polars as pl
-from tqdm import tqdm
-
-from lib.files.artifacts import atomic_file
-from lib.files.command_line import Parser
-from lib.files.errors import UserError, one_line_errors
-from lib.files.parquet import write_parquet
-from lib.tpugraphs.schema_pb2 import HloModuleProto
 
 ALIKE = 0.9  # share of the operations that two programs of one family have in common, at least
-UNCOUNTED = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "fusion", "call")
-COLUMN = "operations"  # of programs.parquet: JSON, operation -> count; null where not counted yet
-Operations = Mapping[str, int]
-
-
-def operations(module: bytes) -> dict[str, int]:
-    """How often each operation occurs in a program, by opcode and rank of the result.
-
-    Args:
-        module: a serialized HloModuleProto, optimized. Operations inside fusions count; what only
-            carries data does not.
-    """
-    parsed = HloModuleProto.FromString(module)
-    found = Counter(
-        f"{one.opcode} {len(one.shape.dimensions)}"
-        for computation in parsed.computations
-        for one in computation.instructions
-        if one.opcode not in UNCOUNTED
-    )
-    return dict(sorted(found.items()))
+Operations = Mapping[str, int]  # of :func:`lib.collect.xla.operations.operations`
 
 
 def likeness(a: Operations, b: Operations) -> float:
@@ -105,63 +73,3 @@ def settled_families(table: Path) -> dict[tuple[str, str], str]:
     return {
         (place, name): own for place, name, own in rows.select(source, program, "family").rows()
     }
-
-
-def count_missing(root: Path) -> int:
-    """Count the operations of programs whose row in ``programs.parquet`` lacks them.
-
-    Returns:
-        The number of programs that were compiled for it.
-
-    Raises:
-        UserError: no such table.
-    """
-    table = root / "programs.parquet"
-    if not table.exists():
-        raise UserError(f"{table} is missing: a dataset that lib.collect.xla.export wrote")
-    rows = pl.read_parquet(table)
-    if COLUMN not in rows.columns:
-        rows = rows.with_columns(pl.lit(None, pl.String).alias(COLUMN))
-    program = "program" if "program" in rows.columns else "graph"
-    missing = sorted(set(rows.filter(pl.col(COLUMN).is_null())[program]))
-    found = {
-        name: json.dumps(operations(compiled(name)))
-        for name in tqdm(missing, unit="program", disable=None)
-    }
-    filled = pl.col(program).replace_strict(found, default=pl.col(COLUMN), return_dtype=pl.String)
-    with atomic_file(table) as temporary:
-        write_parquet(rows.with_columns(filled.alias(COLUMN)), temporary)
-    return len(missing)
-
-
-def compiled(name: str) -> bytes:
-    """The optimized module of a program of the zoo, left to XLA in all its layouts."""
-    import jax
-
-    from lib.collect.xla import instrument
-    from lib.collect.xla.zoo import program_named
-
-    function, arguments = program_named(name).build()
-    traced = instrument.trace(function, arguments)
-    lowered = jax.jit(traced.configured(None)).lower(*jax.tree.leaves(tuple(arguments)))
-    return optimized(lowered.compile())
-
-
-def optimized(executable: object) -> bytes:
-    """The serialized module of what JAX compiled."""
-    (module,) = executable.runtime_executable().hlo_modules()
-    return module.as_serialized_hlo_module_proto()
-
-
-def main() -> None:
-    """Count, and say in one line of how many."""
-    parser = Parser(prog="python -m lib.collect.xla.families", description=__doc__)
-    parser.add_argument("root", type=Path, help="the dataset, such as data/xla-cpu")
-    args = parser.parse_args()
-    count = count_missing(args.root)
-    print(f"families: operations of {count} programs counted in {args.root}/programs.parquet")
-
-
-if __name__ == "__main__":
-    with one_line_errors():
-        main()

@@ -24,7 +24,7 @@ from lib.collect.processor import processor
 from lib.collect.quiet import TimingCore
 from lib.collect.xla import search, size
 from lib.collect.xla.bench import ROUNDS_AT_ONCE, Compiled, ProgramBench
-from lib.collect.xla.families import COLUMN
+from lib.collect.xla.operations import COLUMN
 from lib.files.artifacts import atomic_file
 
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
