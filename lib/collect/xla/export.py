@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from lib.collect.xla.about import dataset, readme
-from lib.collect.xla.exported import read_exported
+from lib.collect.xla.exported import GRAPHS, read_exported
 from lib.collect.xla.families import joined, named, settled_families
 from lib.collect.xla.hlo import SEARCHES, Measurements, read_raw
 from lib.collect.xla.operations import COLUMN
@@ -31,7 +31,6 @@ from lib.tpugraphs.dataset import FILE, dataset_text
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 
 SOURCES = ("xla", "nlp")
-GRAPHS = Path("npz", "layout")
 SAID_ONCE = ("jax", "xla_flags", "round_seconds", "quiet_lock")  # by all graphs alike, most often
 FEWEST = {"random": 48, "default": 32}  # configurations that a program should have
 
@@ -94,11 +93,9 @@ def export(
         DataError: a raw file cannot be believed; nothing is written then.
         UserError: no raw file, or an ``npz/layout`` that this command has not written.
     """
-    names = ("measurements.parquet", "programs.parquet")
-    if (root / GRAPHS).exists() and not (root / names[0]).exists():
-        raise UserError(
-            f"{root / GRAPHS} is not of this command's making: choose another output folder"
-        )
+    folder, names = root / GRAPHS, ("measurements.parquet", "programs.parquet")
+    if folder.exists() and not (root / names[0]).exists():
+        raise UserError(f"{folder} is not of this command's making: choose another output folder")
     measured = _measured(collected, fewest_rounds, read_exported(root) if add else [])
     measured = _in_families(measured, settled_families(root / names[1]))
     settled = settled_splits(root / names[1])

@@ -19,6 +19,7 @@ from lib.files.parquet import read_parquet
 from lib.tpugraphs.encoding import EncodedGraph
 from lib.tpugraphs.npz import read_layout
 
+GRAPHS = Path("npz", "layout")  # in a dataset
 HOW = ("measured_at", "processor", "jax", "xla_flags", "round_seconds", "quiet_lock")
 PROGRAMS = {
     **dict.fromkeys(("collection", "split", "graph", *HOW), "text"),
@@ -41,13 +42,11 @@ def read_exported(root: Path) -> list[Measurements]:
 
 def _graphs(root: Path, path: Path) -> Iterator[Measurements]:
     place = root / "measurements.parquet"
-    read_parquet(place, MEASURED, ADVICE)
-    measured = pl.read_parquet(place)
+    measured = read_parquet(place, MEASURED, ADVICE, others=True)
     if measured.schema.get("rounds") != pl.List(pl.Int64):
         raise DataError(place, "rounds", measured.schema.get("rounds"), "lists of nanoseconds")
     own = measured.partition_by("collection", "graph", as_dict=True)
-    read_parquet(path, PROGRAMS, ADVICE)
-    for row in pl.read_parquet(path).iter_rows(named=True):
+    for row in read_parquet(path, PROGRAMS, ADVICE, others=True).iter_rows(named=True):
         rows = own.get((row["collection"], row["graph"]))
         if rows is None:
             raise DataError(place, "graph", "no rows", f"those of {row['graph']}")
@@ -57,7 +56,7 @@ def _graphs(root: Path, path: Path) -> Iterator[Measurements]:
 def _measurements(root: Path, row: dict[str, Any], rows: pl.DataFrame) -> Measurements:
     """One graph."""
     _, source, search = row["collection"].split("-")
-    path = root / "npz" / "layout" / source / search / row["split"] / f"{row['graph']}.npz"
+    path = root / GRAPHS / source / search / row["split"] / f"{row['graph']}.npz"
     graph = read_layout(path)
     if len(rows) != len(graph.config_runtime):
         raise DataError(path, "config_runtime", len(graph.config_runtime), f"{len(rows)}, as told")
