@@ -86,6 +86,19 @@ def wanted_range(one: Field, value: Any) -> str:
     return f"from {least:g} to {most:g}"
 
 
+def check_words(settings: DataclassInstance, **known: tuple[str, ...]) -> None:
+    """Raise a :class:`UserError` if a setting is none of the words that are known for it.
+
+    Args:
+        settings: of a model.
+        known: name -> words.
+    """
+    for name, words in known.items():
+        if (value := getattr(settings, name)) not in words:
+            flag = f"--{name.replace('_', '-')}"
+            raise UserError(f"{flag} {value!r}: must be one of {', '.join(words)}")
+
+
 @dataclass(frozen=True)
 class Settings:
     """What every kind of collection has; defaults are the paper's for official data.
@@ -210,7 +223,4 @@ class Settings:
             value = getattr(self, one.name)
             if wanted := wanted_range(one, value):
                 raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {wanted}")
-        for name, known in CHOICES.items():
-            if (value := getattr(self, name)) not in known:
-                flag = f"--{name.replace('_', '-')}"
-                raise UserError(f"{flag} {value!r}: must be one of {', '.join(known)}")
+        check_words(self, **CHOICES)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import Settings, setting
+from lib.settings.base import Settings, check_words, setting
 from lib.settings.search import among, between
 
 WHOLE = "all"  # hops that keep every node
@@ -55,9 +55,7 @@ class SageSettings(Settings):
     def check(self) -> None:
         """See :meth:`Settings.check`."""
         super().check()
-        if self.loss_reduction not in REDUCTIONS:
-            names = ", ".join(REDUCTIONS)
-            raise UserError(f"--loss-reduction {self.loss_reduction!r}: must be one of {names}")
+        check_words(self, loss_reduction=REDUCTIONS)
 
 
 @dataclass(frozen=True)
@@ -201,13 +199,7 @@ class PlusSettings(LayoutCollection):
         super().check()
         if not self.members + self.context_members:
             raise UserError("--members 0 and --context-members 0: there must be some network")
-        if self.loss not in LOSSES:
-            raise UserError(f"--loss {self.loss!r}: must be one of {', '.join(LOSSES)}")
-        if self.hardware not in HARDWARE:
-            raise UserError(f"--hardware {self.hardware!r}: must be one of {', '.join(HARDWARE)}")
-        if self.propagation not in PROPAGATIONS:
-            names = ", ".join(PROPAGATIONS)
-            raise UserError(f"--propagation {self.propagation!r}: must be one of {names}")
+        check_words(self, loss=LOSSES, hardware=HARDWARE, propagation=PROPAGATIONS)
 
 
 @dataclass(frozen=True)

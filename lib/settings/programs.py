@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import Settings, setting
+from lib.settings.base import Settings, check_words, setting
 from lib.settings.search import among, between
 
 TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/models/labels.py
@@ -82,8 +82,7 @@ class ProgramCollection(Settings):
     def check(self) -> None:
         """See :meth:`Settings.check`."""
         super().check()
-        if self.split not in SIDES:
-            raise UserError(f"--split {self.split!r}: must be one of {', '.join(SIDES)}")
+        check_words(self, split=SIDES)
         if self.split == "random" and self.folds_total >= PARTS:
             raise UserError(
                 f"--folds-total {self.folds_total}: must be below {PARTS} with --split random"
@@ -137,10 +136,7 @@ class ProgramSettings(ProgramCollection):
         """See :meth:`Settings.check`."""
         super().check()
         check_heads(self.channels, self.heads)
-        for name, known in (("label_transform", TRANSFORMS), ("loss", LATENCY_LOSSES)):
-            if getattr(self, name) not in known:
-                flag = f"--{name.replace('_', '-')}"
-                raise UserError(f"{flag} {getattr(self, name)!r}: one of {', '.join(known)}")
+        check_words(self, label_transform=TRANSFORMS, loss=LATENCY_LOSSES)
 
 
 @dataclass(frozen=True)

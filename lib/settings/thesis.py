@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import Settings, setting
+from lib.settings.base import Settings, check_words, setting
 from lib.settings.models import WHOLE, LayoutCollection, TileCollection
 from lib.settings.search import among, between
 
@@ -133,8 +133,7 @@ class LayoutSegments(WholeGraphs, SegmentSettings):
     def check(self) -> None:
         """See :meth:`Settings.check`."""
         super().check()
-        if self.cut not in CUTS:
-            raise UserError(f"--cut {self.cut!r}: must be one of {', '.join(CUTS)}")
+        check_words(self, cut=CUTS)
 
 
 @dataclass(frozen=True)
