@@ -210,7 +210,7 @@ def test_networks_know_tensors_only() -> None:
         ("lib/files/errors.py", "lib/cache/reader.py", arrows_up),
         ("lib/cache/reader.py", "lib/train/loop.py", arrows_up),
         ("lib/train/loop.py", "lib/infer/scores.py", wings_that_meet),
-        ("lib/ensemble/blend.py", "lib/collect/quiet.py", wings_that_meet),
+        ("lib/ensemble/evaluation.py", "lib/collect/quiet.py", wings_that_meet),
         ("lib/cache/format.py", "lib/cache/reader.py", rings),
         ("lib/stray.py", "lib/files/errors.py", loose),
     ],

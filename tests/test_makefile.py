@@ -98,7 +98,7 @@ def test_a_changed_source_reruns_the_stages_that_import_it(run, first):
         ("03_infer.py", SCRIPTS[2:]),
         ("lib/infer/scores.py", SCRIPTS[2:]),
         ("04_ensemble.py", SCRIPTS[3:]),
-        ("lib/ensemble/blend.py", SCRIPTS[3:]),
+        ("lib/runs/folds.py", SCRIPTS[3:]),
         ("lib/ranking/baseline.py", SCRIPTS[3:]),
         ("lib/report/words.py", SCRIPTS[3:]),
         ("lib/report/page.css", SCRIPTS[3:]),

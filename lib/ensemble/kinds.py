@@ -11,11 +11,11 @@ import polars as pl
 
 from lib.cache.reader import Cache
 from lib.ensemble import programs
-from lib.ensemble.blend import Folds, read_folds
 from lib.ensemble.evaluation import evaluate_all, summary_table
-from lib.ensemble.submission import submission_lines, write_submission
 from lib.files.artifacts import atomic_file
 from lib.ranking.kinds import kind_of
+from lib.runs.folds import Folds, read_folds
+from lib.runs.submission import submission_lines, write_submission
 from lib.settings import Settings
 
 Blended = Mapping[str, pl.DataFrame]  # by section of metrics.json

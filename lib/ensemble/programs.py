@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
-from lib.ensemble.blend import Folds, fold_files, validation_score
 from lib.files.predictions import COLUMNS, read_predictions
 from lib.files.results import SPLIT_OF
 from lib.files.terminal import table
@@ -19,6 +18,7 @@ from lib.ranking.kinds import kind_of
 from lib.ranking.latency import LATENCY_METRICS, NOISE, Predicted, measure_groups
 from lib.ranking.metrics import mean_metrics
 from lib.ranking.programs import Chosen, sides_of_fold
+from lib.runs.folds import Folds, fold_files, validation_score
 from lib.settings import ProgramCollection
 
 WRITTEN = ("validation", "test")  # sections that the table has
@@ -60,7 +60,7 @@ def wanted_of(pairs: pl.DataFrame, sides: Mapping[str, Chosen]) -> pl.DataFrame:
 
 
 def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: int | None) -> Folds:
-    """Read what the folds left, and choose the best; as :func:`lib.ensemble.blend.read_folds`.
+    """Read what the folds left, and choose the best; as :func:`lib.runs.folds.read_folds`.
 
     Scores are logarithms of seconds, whose mean is that of the blend.
     """

@@ -37,7 +37,6 @@ import polars as pl
 
 from lib.cache.manifest import read_manifest
 from lib.cache.reader import Cache
-from lib.ensemble.blend import check_count, validation_score
 from lib.files.artifacts import atomic_file
 from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
@@ -45,6 +44,7 @@ from lib.ranking.blending import METHODS, blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.ranking.kinds import kind_of
 from lib.ranking.truth import CachedLabels, Truth
+from lib.runs.folds import check_count, validation_score
 from lib.settings import WEIGHTS_FILES, Settings
 from lib.study.plot import plot_study
 from lib.study.protocol import PERMUTATIONS, inference_runs, nested_runs

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.ensemble.submission import HEADER
 from lib.files.errors import DataError
 from lib.files.regular import read_regular
 from lib.ranking.kinds import kind_of
+from lib.runs.submission import HEADER
 
 MAX_BYTES = 1 << 30  # of a submission; one of all official graphs has 11 MB
 

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from lib import settings
-from lib.ensemble.submission import write_submission
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
+from lib.runs.submission import write_submission
 from lib.submit.entries import check_entry, read_entries, read_ids
 from lib.submit.expected import (
     OFFICIAL_TEST,

@@ -140,12 +140,14 @@ def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -
 
 
 def _shared(graphs: Any, share: float, seed: int, fold: int) -> Any:
-    """The fold with a share of its training graphs, at least one."""
+    """The fold with a share of its training programs, at least one, under either search."""
     if share == 1:
         return graphs
-    count = max(1, round(share * len(graphs.train)))
-    drawn = np.random.default_rng([seed, fold]).permutation(len(graphs.train))[:count]
-    return replace(graphs, train=[graphs.train[index] for index in sorted(drawn)])
+    programs = list(dict.fromkeys(graph.name for graph in graphs.train))
+    count = max(1, round(share * len(programs)))
+    drawn = np.random.default_rng([seed, fold]).permutation(len(programs))[:count]
+    kept = {programs[index] for index in drawn}
+    return replace(graphs, train=[graph for graph in graphs.train if graph.name in kept])
 
 
 def main() -> None:
@@ -187,7 +189,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--against", choices=every, metavar="VARIANT", help="print differences")
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
-    parser.add_argument("--curve", type=Path, help="draw the learning curve here, as SVG")
+    parser.add_argument("--curve", type=Path, help="draw the learning curves here, as SVG")
     return parser.parse_args()
 
 

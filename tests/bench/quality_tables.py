@@ -13,41 +13,50 @@ from lib.files.artifacts import atomic_file
 from lib.settings import LAYOUT_COLLECTIONS
 from tests.bench.variants import SHARES, VARIANTS
 
-CURVE = "additive"  # members whose learning curve is drawn
+CURVES = ("additive", "both, all four")  # variants whose learning curves are drawn
 
 
 def draw_curve(results: pl.DataFrame, path: Path) -> None:
-    """Out-of-fold tau against the number of programs learned from, a line a collection."""
+    """Out-of-fold tau against the number of programs learned from: a panel a variant, a line a
+    collection, where two shares of the programs or more were measured."""
     matplotlib.rcParams["svg.hashsalt"] = "tgraph"  # the same numbers, the same bytes
-    figure, axes = plt.subplots(figsize=(8, 4), layout="constrained")
-    for place, collection in enumerate(LAYOUT_COLLECTIONS):
-        own, colour = results.filter(collection=collection), f"C{place}"
-        if points := _curve(own):
-            counts, taus, errors = zip(*points, strict=True)
-            axes.errorbar(
-                counts, taus, errors, marker="o", capsize=3, color=colour, label=collection
-            )
-            baseline = own.filter(variant="moved bytes, no learning")["tau"].mean()
-            axes.axhline(baseline, color=colour, linestyle=":", linewidth=1)
-    axes.set_xscale("log", base=2)
-    axes.set_xlabel("training programs (dotted: no learning)")
-    axes.set_ylabel(f"out-of-fold tau of {CURVE} members")
-    axes.xaxis.set_major_formatter("{x:.0f}")
-    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    figure, panels = plt.subplots(
+        1, len(CURVES), figsize=(10, 4), sharey=True, layout="constrained"
+    )
+    for variant, axes in zip(CURVES, panels, strict=True):
+        for place, collection in enumerate(LAYOUT_COLLECTIONS):
+            colour, points = f"C{place}", _curve(results, variant, collection)
+            if len(points) > 1:
+                counts, taus, errors = zip(*points, strict=True)
+                told = {"marker": "o", "capsize": 3, "color": colour, "label": collection}
+                axes.errorbar(counts, taus, errors, **told)
+                own = results.filter(collection=collection, variant="moved bytes, no learning")
+                axes.axhline(own["tau"].mean(), color=colour, linestyle=":", linewidth=1)
+        axes.set(title=variant, xlabel="training programs (dotted: no learning)")
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter("{x:.0f}")
+    panels[0].set_ylabel("out-of-fold tau")
+    named = panels[0].get_legend_handles_labels()
+    panels[-1].legend(*named, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})
     plt.close(figure)
 
 
-def _curve(own: pl.DataFrame) -> list[tuple[float, float, float]]:
+def _curve(
+    results: pl.DataFrame, variant: str, collection: str
+) -> list[tuple[float, float, float]]:
     """(programs learned from, mean tau, its standard error over seeds) of one collection."""
-    programs = own.filter(variant=CURVE)["graph"].n_unique() * 4 / 5  # four folds of five
+    whole = results.filter(variant=variant)
+    union = VARIANTS[variant].union(collection)
+    learned = whole.filter(pl.col("collection").is_in(union))["graph"].n_unique() * 4 / 5  # folds
     points = []
     for share in (*SHARES, 1.0):
-        name = CURVE if share == 1 else f"{CURVE}, {share:.1%} of the programs"
-        means = own.filter(variant=name).group_by("seed").agg(pl.col("tau").mean())["tau"]
+        name = variant if share == 1 else f"{variant}, {share:.1%} of the programs"
+        own = results.filter(variant=name, collection=collection)
+        means = own.group_by("seed").agg(pl.col("tau").mean())["tau"]
         if len(means) > 1:
-            points.append((share * programs, means.mean(), means.std() / len(means) ** 0.5))
+            points.append((share * learned, means.mean(), means.std() / len(means) ** 0.5))
     return points
 
 

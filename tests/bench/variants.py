@@ -117,7 +117,7 @@ def with_cross_attention(network: nn.Module) -> None:
             network.members[place] = CrossAttended(member, channels)
 
 
-SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curve, and all
+SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curves, and all
 ADDITIVE = {"members": 3, "context_members": 0}  # costs of copies by themselves
 CONTEXT = {"members": 0, "context_members": 3}  # that hear what surrounds them
 BOTH = {"members": 2, "context_members": 2}
@@ -165,7 +165,10 @@ VARIANTS: dict[str, Variant] = {
     "additive, 60 epochs": Variant("tgraph-plus", ADDITIVE | {"epochs": 60}),
     "additive, pruned graph": Variant("tgraph-plus", ADDITIVE | {"hops": 1}),
     **{
-        f"{kind}, {share:.1%} of the programs": Variant("tgraph-plus", members, share=share)
+        f"{kind}{UNION_NAMES[also]}, {share:.1%} of the programs": Variant(
+            "tgraph-plus", members, share=share, also=also
+        )
+        for also in ("own", "all")
         for kind, members in KINDS.items()
         for share in SHARES
     },

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lib.ensemble.submission import write_submission
 from lib.files.errors import UserError
+from lib.runs.submission import write_submission
 from lib.submit.entries import read_ids
 from lib.submit.expected import Collection
 from lib.submit.merge import merge

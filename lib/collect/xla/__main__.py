@@ -60,6 +60,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--compile-seconds", type=float, default=1e9, help="leave out what compiles longer"
     )
+    parser.add_argument(
+        "--least-spread",
+        type=float,
+        default=1.0,
+        help="leave out what layouts change less: slowest over fastest of the first nine",
+    )
     parser.add_argument("--quiet-lock", type=Path, help="file to hold a lock on while timing")
     parser.add_argument(
         "--clear-core",
@@ -94,7 +100,7 @@ def main() -> None:
     print(
         f"collect: {len(programs) - unfit - len(failures)} of {len(programs)} programs measured in "
         f"{args.output}/"
-        + (f", {unfit} of another size" if unfit else "")
+        + (f", {unfit} left out (a .unfit file says why)" if unfit else "")
         + "".join(f"\n  failed: {f}" for f in failures)
     )
     if failures:

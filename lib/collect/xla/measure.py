@@ -30,6 +30,7 @@ from lib.files.artifacts import atomic_file
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
 BIRTH_ROUNDS = 4  # that choose parents in the genetic search; labels come from later ones
 FIRST_GENERATION, GENERATION = 16, 8
+FIRST = 9  # configurations that tell whether layouts change a program's runtime
 REFUSALS = 200  # by the compiler, or with other outputs: then stop rather than loop for ever
 
 
@@ -80,10 +81,11 @@ def _breed(
     return [one for one in children if one is not None]
 
 
-def check_size(bench: ProgramBench, settings: argparse.Namespace) -> None:
+def check_worth(bench: ProgramBench, settings: argparse.Namespace, seed: int) -> None:
     """End the process, with a line and a status of its own, if a program is not worth its time.
 
-    A program of many sites takes long to compile, again for each configuration.
+    A program of many sites takes long to compile, again for each configuration. One that its
+    layouts hardly change has an order that the clock cannot tell.
     """
     base = bench.compile(search.unconstrained(bench.ranks), RANDOM)
     if base is None:
@@ -91,15 +93,26 @@ def check_size(bench: ProgramBench, settings: argparse.Namespace) -> None:
     bench.time([base], 1)
     taken, least, most = base.rounds[0] / 1e6, settings.least_ms, settings.most_ms
     if not least <= taken <= most:
-        print(f"a run takes {taken:.3g} ms, not {least:g} to {most:g}", file=sys.stderr)
-        raise SystemExit(size.UNFIT)
-    started, another = time.perf_counter(), np.random.default_rng(0)
-    bench.compile(search.random_configuration(bench.ranks, another), RANDOM)
-    seconds, bench.rejected = time.perf_counter() - started, 0
-    if seconds > settings.compile_seconds:
-        most = settings.compile_seconds
-        print(f"a configuration compiles in {seconds:.3g} s, not {most:g}", file=sys.stderr)
-        raise SystemExit(size.UNFIT)
+        _leave_out(f"a run takes {taken:.3g} ms, not {least:g} to {most:g}")
+    started = time.perf_counter()
+    _random_set(bench, 1, np.random.default_rng(seed))
+    seconds, most = time.perf_counter() - started, settings.compile_seconds
+    if seconds > most:
+        _leave_out(f"a configuration compiles in {seconds:.3g} s, not {most:g}")
+    if settings.least_spread > 1:
+        # The first of those to be measured: compiled once, JAX's cache has them the next time.
+        first = [base, *_random_set(bench, FIRST - 1, np.random.default_rng(seed))]
+        bench.time(first, BIRTH_ROUNDS)
+        runtimes = [min(one.rounds) for one in first]
+        if (spread := max(runtimes) / min(runtimes)) < settings.least_spread:
+            least = settings.least_spread
+            _leave_out(f"layouts change the runtime by {spread:.3f}, not by {least:g} or more")
+    bench.rejected = 0
+
+
+def _leave_out(reason: str) -> None:
+    print(reason, file=sys.stderr)
+    raise SystemExit(size.UNFIT)
 
 
 def measured_before(bench: ProgramBench, path: Path) -> list[Compiled]:
@@ -194,7 +207,7 @@ def main() -> None:
     if settings.output.exists():
         compiled = measured_before(bench, settings.output)
     else:
-        check_size(bench, settings)
+        check_worth(bench, settings, seed)
         compiled = configurations(bench, settings, seed)
     while (missing := settings.rounds - len(compiled[0].rounds)) > 0:
         bench.time(compiled, min(ROUNDS_AT_ONCE, missing))

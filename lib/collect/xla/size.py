@@ -1,4 +1,4 @@
-"""Which programs are of a size that is worth measuring, for the two processes that know."""
+"""Which programs are worth measuring, for the two processes that know."""
 
-SETTINGS = ("least_ms", "most_ms", "compile_seconds")  # of a run, and of a configuration
-UNFIT = 3  # exit status of the process that measures a program, if it is of another size
+SETTINGS = ("least_ms", "most_ms", "compile_seconds", "least_spread")
+UNFIT = 3  # exit status of the process that measures a program, if it is not worth measuring

@@ -102,7 +102,7 @@ def test_programs_of_another_size_are_left_out_and_not_tried_again(tmp_path):
             text=True,
         )
         assert done.returncode == 0, done.stderr
-        assert "0 of 2 programs measured" in done.stdout and "2 of another size" in done.stdout
+        assert "0 of 2 programs measured" in done.stdout and "2 left out" in done.stdout
         said = (output / "nlp" / f"{SECOND}.unfit").read_text()
         assert "a run takes" in said and said.endswith("ms, not 500 to 1e+09\n")
         before = files(output)
@@ -111,3 +111,11 @@ def test_programs_of_another_size_are_left_out_and_not_tried_again(tmp_path):
     again = command(output, "--compile-seconds", "1e-9", "--resume", "--programs", FIRST)
     subprocess.run(again, cwd=ROOT, check=True)
     assert "a configuration compiles in" in (output / "nlp" / f"{FIRST}.unfit").read_text()
+
+
+def test_programs_that_layouts_hardly_change_are_left_out(tmp_path):
+    output = tmp_path / "collect"
+    subprocess.run(command(output, "--least-spread", "1e9"), cwd=ROOT, check=True)
+    said = (output / "nlp" / f"{FIRST}.unfit").read_text()
+    assert said.startswith("layouts change the runtime by ")
+    assert said.endswith(", not by 1e+09 or more\n")
