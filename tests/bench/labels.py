@@ -16,12 +16,12 @@ labels *of levelled rounds* are made after it is taken away.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 
+from lib.collect.xla.exported import read_exported
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import label
 from lib.settings import BUNDLED
@@ -53,7 +53,7 @@ def quantile(share: float) -> Label:
     return lambda values: np.quantile(values, share, axis=1)
 
 
-PLAIN: dict[str, Label] = {
+LABELS: dict[str, Label] = {
     "tenth percentile": quantile(0.1),
     "lower quartile": quantile(0.25),
     "median": quantile(0.5),
@@ -61,30 +61,26 @@ PLAIN: dict[str, Label] = {
     "mean from 1/8 to 5/8": between(0.125, 0.625),
     "mean from 1/4 to 3/4": between(0.25, 0.75),
 }
-LABELS = PLAIN | {
-    f"{name}, of levelled rounds": lambda values, own=own: own(levelled(values))
-    for name, own in PLAIN.items()
-}
-
-
-def rounds_of(root: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """(collection, rounds (c, r) in ns) of each graph; as many rounds as all of its rows have."""
-    table = pl.read_parquet(root / "measurements.parquet")
-    for (collection, _), own in table.group_by("collection", "graph", maintain_order=True):
-        rows = own["rounds"].to_list()
-        count = min(map(len, rows))
-        yield collection, np.array([row[:count] for row in rows])
 
 
 def agreements(rounds: np.ndarray) -> dict[str, tuple[float, float]]:
-    """By label: tau between the halves, and of it with today's label of the other half."""
-    even, odd = rounds[:, ::2], rounds[:, 1::2]
-    today = label(even), label(odd)
+    """By label: tau between the halves, and of it with today's label of the other half.
+
+    Args:
+        rounds: (c, r) ns, none unused.
+    """
+    halves = rounds[:, ::2], rounds[:, 1::2]
+    today = [label(half) for half in halves]
+    plain = [np.log(half) for half in halves]
     found = {}
-    for name, own in LABELS.items():
-        first, second = own(np.log(even)), own(np.log(odd))
-        other = [kendall_tau(first, today[1]), kendall_tau(second, today[0])]
-        found[name] = kendall_tau(first, second), float(np.mean(other))
+    for suffix, known in (
+        ("", plain),
+        (", of levelled rounds", [levelled(half) for half in plain]),
+    ):
+        for name, own in LABELS.items():
+            first, second = map(own, known)
+            other = [kendall_tau(first, today[1]), kendall_tau(second, today[0])]
+            found[name + suffix] = kendall_tau(first, second), float(np.mean(other))
     return found
 
 
@@ -94,9 +90,9 @@ def main() -> None:
     parser.add_argument("datasets", nargs="*", type=Path, default=[BUNDLED])
     for root in parser.parse_args().datasets:
         found: dict[str, dict[str, list[tuple[float, float]]]] = {}
-        for collection, rounds in rounds_of(root):
-            for name, pair in agreements(rounds).items():
-                found.setdefault(name, {}).setdefault(collection, []).append(pair)
+        for one in read_exported(root):
+            for name, pair in agreements(one.rounds[:, : one.fewest_rounds]).items():
+                found.setdefault(name, {}).setdefault(one.collection, []).append(pair)
         names = list(next(iter(found.values())))
         print(f"| {root.name}: with itself, with today's | " + " | ".join(names) + " |")
         print("|---" + "|--:" * len(names) + "|")

@@ -94,19 +94,18 @@ def check_worth(bench: ProgramBench, settings: argparse.Namespace, seed: int) ->
     taken, least, most = base.rounds[0] / 1e6, settings.least_ms, settings.most_ms
     if not least <= taken <= most:
         _leave_out(f"a run takes {taken:.3g} ms, not {least:g} to {most:g}")
-    started = time.perf_counter()
-    _random_set(bench, 1, np.random.default_rng(seed))
+    # The first of those to be measured: compiled once, JAX's cache has them the next time.
+    generator, started = np.random.default_rng(seed), time.perf_counter()
+    first = [base, *_random_set(bench, 1, generator)]
     seconds, most = time.perf_counter() - started, settings.compile_seconds
     if seconds > most:
         _leave_out(f"a configuration compiles in {seconds:.3g} s, not {most:g}")
-    if settings.least_spread > 1:
-        # The first of those to be measured: compiled once, JAX's cache has them the next time.
-        first = [base, *_random_set(bench, FIRST - 1, np.random.default_rng(seed))]
+    if (wanted := settings.least_spread) > 1:
+        first += _random_set(bench, FIRST - len(first), generator)
         bench.time(first, BIRTH_ROUNDS)
         runtimes = [min(one.rounds) for one in first]
-        if (spread := max(runtimes) / min(runtimes)) < settings.least_spread:
-            least = settings.least_spread
-            _leave_out(f"layouts change the runtime by {spread:.3f}, not by {least:g} or more")
+        if (spread := max(runtimes) / min(runtimes)) < wanted:
+            _leave_out(f"layouts change the runtime by {spread:.3f}, not by {wanted:g} or more")
     bench.rejected = 0
 
 
