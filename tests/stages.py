@@ -23,6 +23,7 @@ MAKE_VARIABLES = (
     *("EXECUTOR", "CPUS", "GPUS", "MINUTES", "TGRAPH_TASKS", "RAY_ADDRESS", "PROCESSES"),
     *("SLICES", "TASKS", "SOURCES", "BUDGET", "TASK"),
 )
+LONGEST = 900  # seconds that a command may take: it hangs, it is not slow
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
 TINY_FLAGS = (
     *("--model", "tgraph", "--folds-total", "2", "--channels", "32", "--score-training"),
@@ -72,7 +73,7 @@ def run_make(
         env=environment() | (environ or {}),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LONGEST,
     )
 
 
@@ -107,5 +108,5 @@ def run_stage(program: str, *flags: object) -> subprocess.CompletedProcess:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LONGEST,
     )

@@ -182,7 +182,9 @@ class PlusSettings(LayoutCollection):
         0.1, "share of their channels left out in training", 0, 0.99, search=between(0, 0.5)
     )
     loss: str = setting(
-        "logistic", f"what training minimizes: {', '.join(LOSSES)}", search=among(*LOSSES)
+        "logistic+correlation",
+        f"what training minimizes: {', '.join(LOSSES)}",
+        search=among(*LOSSES),
     )
     blending: str = setting(
         "standardized", "scale of the blended scores, which each fold's network has its own of"

@@ -4,9 +4,9 @@
 
 Each program's rounds are parted into the even and the odd ones: two measurements. A label is judged
 twice, by Kendall's tau, mean over the graphs of a collection: between the label of one half and the
-same label of the other, and between the label of one half and today's label
-(:func:`lib.ranking.rounds.label`) of the other. The second cannot be high by a fault that both
-halves share, such as a label that is the same for all.
+same label of the other, and between the label of one half and the tenth percentile of the other.
+The second cannot be high by a fault that both halves share, such as a label that is the same for
+all. :func:`lib.ranking.rounds.label` is the mean of the faster half.
 
 A *sweep* is one round of every configuration of a program, a second or less. What a sweep has in
 common, the median over configurations of how far each is from its own median, is the machine's:
@@ -23,7 +23,6 @@ import numpy as np
 
 from lib.collect.xla.exported import read_exported
 from lib.ranking.metrics import kendall_tau
-from lib.ranking.rounds import label
 from lib.settings import BUNDLED
 
 Label = Callable[[np.ndarray], np.ndarray]  # of the logarithms of rounds (c, r), one a row
@@ -64,14 +63,14 @@ LABELS: dict[str, Label] = {
 
 
 def agreements(rounds: np.ndarray) -> dict[str, tuple[float, float]]:
-    """By label: tau between the halves, and of it with today's label of the other half.
+    """By label: tau between the halves, and of it with the tenth percentile of the other half.
 
     Args:
         rounds: (c, r) ns, none unused.
     """
     halves = rounds[:, ::2], rounds[:, 1::2]
-    today = [label(half) for half in halves]
     plain = [np.log(half) for half in halves]
+    tenth = [LABELS["tenth percentile"](half) for half in plain]
     found = {}
     for suffix, known in (
         ("", plain),
@@ -79,7 +78,7 @@ def agreements(rounds: np.ndarray) -> dict[str, tuple[float, float]]:
     ):
         for name, own in LABELS.items():
             first, second = map(own, known)
-            other = [kendall_tau(first, today[1]), kendall_tau(second, today[0])]
+            other = [kendall_tau(first, tenth[1]), kendall_tau(second, tenth[0])]
             found[name + suffix] = kendall_tau(first, second), float(np.mean(other))
     return found
 
@@ -94,7 +93,7 @@ def main() -> None:
             for name, pair in agreements(one.rounds[:, : one.fewest_rounds]).items():
                 found.setdefault(name, {}).setdefault(one.collection, []).append(pair)
         names = list(next(iter(found.values())))
-        print(f"| {root.name}: with itself, with today's | " + " | ".join(names) + " |")
+        print(f"| {root.name}: with itself, with tenth percentiles | " + " | ".join(names) + " |")
         print("|---" + "|--:" * len(names) + "|")
         for name, own in found.items():
             means = [np.mean(own[collection], axis=0) for collection in names]

@@ -106,7 +106,7 @@ def _train(
     """
     every = {name: load_fold(caches[name], fold, own) for name, own in chosen.items()}
     for name, own in chosen.items():
-        _check_same(every, fold, caches[name], replace(own, also=_others(name, every)))
+        _check_same(every, fold, caches[name], own)
     (first, data), settings = next(iter(every.items())), chosen[next(iter(every))]
     data = replace(data, train=[graph for own in every.values() for graph in own.train])
     graphs = _shared(data, variant.share, settings.seed, fold)
@@ -125,16 +125,14 @@ def _train(
     return found
 
 
-def _others(name: str, every: dict[str, Any]) -> str:
-    return ",".join(one for one in every if one != name) or "none"
-
-
 def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -> None:
-    """That stage 2 would learn from the same graphs of the other collections."""
-    if getattr(settings, "also", "none") == "none":
-        return
-    wanted = sorted(graph.name for graph in learned_beside(fold, cache, settings))
+    """That stage 2 would learn from the same graphs of the other collections, if there are any."""
     own = settings.collection
+    others = [name for name in every if name != own]
+    if not others:
+        return
+    told = replace(settings, also=",".join(others))
+    wanted = sorted(graph.name for graph in learned_beside(fold, cache, told))
     found = sorted(g.name for name, data in every.items() if name != own for g in data.train)
     assert wanted == found, f"{own}, fold {fold}: other graphs are learned from"
 

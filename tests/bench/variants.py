@@ -156,8 +156,8 @@ VARIANTS: dict[str, Variant] = {
     "additive, hinge": Variant("tgraph-plus", ADDITIVE | {"loss": "hinge"}),
     "additive, correlation": Variant("tgraph-plus", ADDITIVE | {"loss": "correlation"}),
     **{
-        f"{kind}{UNION_NAMES[also]}, logistic and correlation": Variant(
-            "tgraph-plus", KINDS[kind] | {"loss": "logistic+correlation"}, also=also
+        f"{kind}{UNION_NAMES[also]}, logistic": Variant(
+            "tgraph-plus", KINDS[kind] | {"loss": "logistic"}, also=also
         )
         for kind, also in (("additive", "own"), ("both", "all"))
     },

@@ -20,6 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 from lib.collect.xla import size
+from lib.collect.xla.enough import missing_rounds
 from lib.collect.xla.zoo import ZooProgram, all_programs
 from lib.files.artifacts import atomic_file, remove_leftovers
 from lib.files.command_line import Parser
@@ -50,22 +51,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--compile-cores", help="where all compile, such as 0,1; else as --cores")
     parser.add_argument("--nice", type=int, default=0, help="niceness while compiling, such as 19")
     parser.add_argument("--programs", default="*", help="comma-separated names or patterns")
-    parser.add_argument("--rounds", type=int, default=24, help="rounds a configuration, at least 4")
+    _add_rounds(parser)
+    _add_worth(parser)
     parser.add_argument("--round-seconds", type=float, default=0.006, help="of runs in one round")
     parser.add_argument("--random", type=int, default=50, help="random configurations a program")
     parser.add_argument("--genetic", type=int, default=34, help="genetic configurations a program")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--least-ms", type=float, default=0.0, help="leave out what runs shorter")
-    parser.add_argument("--most-ms", type=float, default=1e9, help="leave out what runs longer")
-    parser.add_argument(
-        "--compile-seconds", type=float, default=1e9, help="leave out what compiles longer"
-    )
-    parser.add_argument(
-        "--least-spread",
-        type=float,
-        default=1.0,
-        help="leave out what layouts change less: slowest over fastest of the first nine",
-    )
     parser.add_argument("--quiet-lock", type=Path, help="file to hold a lock on while timing")
     parser.add_argument(
         "--clear-core",
@@ -76,6 +67,36 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--resume", action="store_true", help="keep what is measured, do the rest")
     parser.add_argument("--list", action="store_true", help="name the programs and stop")
     return parser.parse_args()
+
+
+def _add_rounds(parser: Parser) -> None:
+    """How often a configuration is timed (:mod:`lib.collect.xla.enough`)."""
+    parser.add_argument("--rounds", type=int, default=24, help="rounds a configuration, at least 4")
+    parser.add_argument("--most-rounds", type=int, default=0, help="while --ceiling is not reached")
+    parser.add_argument(
+        "--ceiling",
+        type=float,
+        default=0.0,
+        help="go on until halves of the rounds agree so well: Kendall's tau, such as 0.9",
+    )
+
+
+def _add_worth(parser: Parser) -> None:
+    """Which programs are not worth measuring (:mod:`lib.collect.xla.size`)."""
+    parser.add_argument("--least-ms", type=float, default=0.0, help="leave out what runs shorter")
+    parser.add_argument("--most-ms", type=float, default=1e9, help="leave out what runs longer")
+    parser.add_argument(
+        "--compile-seconds",
+        type=float,
+        default=1e9,
+        help="of the CPU: leave out what takes more for a configuration",
+    )
+    parser.add_argument(
+        "--least-spread",
+        type=float,
+        default=1.0,
+        help="leave out what layouts change less: slowest over fastest of the first nine",
+    )
 
 
 def main() -> None:
@@ -90,7 +111,7 @@ def main() -> None:
     todo = [
         p
         for p in programs
-        if rounds_of(measured_file(args.output, p)) < args.rounds
+        if unfinished(measured_file(args.output, p), args)
         and not unfit_file(args.output, p).exists()
     ]
     if not args.resume and any(measured_file(args.output, p).exists() for p in programs):
@@ -126,12 +147,12 @@ def unfit_file(output: Path, program: ZooProgram) -> Path:
     return measured_file(output, program).with_suffix(".unfit")
 
 
-def rounds_of(path: Path) -> int:
-    """Rounds that every configuration of a raw file has; 0 if there is no such file."""
+def unfinished(path: Path, args: argparse.Namespace) -> bool:
+    """Whether a raw file is not there, or wants more rounds."""
     if not path.exists():
-        return 0
+        return True
     with np.load(path, allow_pickle=False) as file:
-        return int((file["rounds"] > 0).sum(1).min())
+        return missing_rounds(file["rounds"], file["search"], args) > 0
 
 
 def collect(programs: list[ZooProgram], args: argparse.Namespace) -> list[str]:
@@ -174,8 +195,8 @@ def measure(program: ZooProgram, core: str, args: argparse.Namespace) -> str | N
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path)
     command = [sys.executable, "-m", "lib.collect.xla.measure", program.name, str(path)]
-    flags = ("rounds", "round_seconds", "random", "genetic", "seed", "nice", "clear_core")
-    for flag in (*flags, *size.SETTINGS):
+    flags = ("rounds", "most_rounds", "ceiling", "round_seconds", "random", "genetic", "seed")
+    for flag in (*flags, "nice", "clear_core", *size.SETTINGS):
         command += ["--" + flag.replace("_", "-"), str(getattr(args, flag))]
     command += ["--core", core, "--compile-cores", args.compile_cores or core]
     if args.quiet_lock is not None:

@@ -31,8 +31,7 @@ form of TpuGraphs' layout collections. `make collect` measures them anew, in hou
 - Each program has a process of its own, which times on one core alone. A round is the fastest run
   within {round_seconds} s, after one that warms up. Rounds go over all configurations of a program
   in shuffled order, again and again: {rounds}.
-- The label is the tenth percentile of a configuration's rounds, in ns; of fewer than 12 rounds,
-  their minimum.
+- The label is the mean of the faster half of a configuration's rounds, in ns.
 - *Ceiling*: Kendall's tau-b between the labels of the even rounds and those of the odd ones: how
   far the clock agrees with itself. Labels use all rounds, so they are steadier than either half,
   and a very good predictor may come out somewhat above it.
@@ -152,7 +151,7 @@ def dataset(measured: Sequence[Measurements]) -> Dataset:
         processor=", ".join(processors),
         compiler=f"XLA for CPUs of JAX {', '.join(versions)}",
         propagation="return",
-        labels="tenth percentile of 12 rounds or more, the minimum of fewer; README.md",
+        labels="mean of the faster half of the rounds; README.md",
         source="make collect",
         licence="Apache-2.0",
     )

@@ -14,13 +14,13 @@ import numpy as np
 
 from lib.collect.quiet import TimingCore
 from lib.collect.xla import instrument
+from lib.collect.xla.enough import AT_ONCE
 from lib.collect.xla.operations import operations
 from lib.collect.xla.zoo import program_named
 
 TOLERANCE = 2e-3  # of an output's largest magnitude: layouts change the order of summation
 ROUNDING = 1e-6  # of the largest output's: a gradient that is zero in theory is only rounding
 FEWEST_RUNS = 2  # in a round, after one that warms the caches up
-ROUNDS_AT_ONCE = 8  # rounds a turn on the core: a few seconds, then other collectors have theirs
 
 
 @dataclass
@@ -79,9 +79,9 @@ class ProgramBench:
     def time(self, compiled: list[Compiled], rounds: int) -> None:
         """Add ``rounds`` rounds to each configuration: all of them in shuffled order, again and
         again, so that a slow moment of the machine falls on one round of a few of them."""
-        for first in range(0, rounds, ROUNDS_AT_ONCE):
+        for first in range(0, rounds, AT_ONCE):
             with self.core.calm():
-                for _ in range(min(ROUNDS_AT_ONCE, rounds - first)):
+                for _ in range(min(AT_ONCE, rounds - first)):
                     for one in random.sample(compiled, len(compiled)):
                         one.rounds.append(self._fastest_run(one.executable))
 

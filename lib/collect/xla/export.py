@@ -1,17 +1,19 @@
 """From raw measurements to a dataset in the official form, with its tables and its README.
 
 ``python -m lib.collect.xla.export outputs/collect data/xla-cpu`` needs no JAX. What it writes is a
-pure function of the raw files: the same files give the same bytes.
+pure function of the raw files: the same files give the same bytes. A dataset that it has written
+can stand for raw files, so that two datasets become one.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,7 +22,7 @@ from lib.collect.xla.about import dataset, readme
 from lib.collect.xla.exported import GRAPHS, read_exported
 from lib.collect.xla.families import joined, named, settled_families
 from lib.collect.xla.hlo import SEARCHES, Measurements, read_raw
-from lib.collect.xla.operations import COLUMN
+from lib.collect.xla.operations import COLUMN, read_counted
 from lib.collect.xla.splits import assign_splits, settled_splits
 from lib.files.artifacts import TEMPORARY, atomic_file, atomic_folder, remove_leftovers
 from lib.files.command_line import Parser
@@ -76,15 +78,21 @@ def tables(
 
 
 def export(
-    collected: Path, root: Path, fewest_rounds: int = 0, add: bool = False
+    collected: Path,
+    root: Path,
+    fewest_rounds: int = 0,
+    add: bool = False,
+    least_ceiling: float = -1.0,
+    counted: Mapping[str, Any] | None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Write the dataset in ``root`` from the raw files in ``collected``/{xla,nlp}.
+    """Write the dataset in ``root`` from the raw files in ``collected``/{xla,nlp}, or a dataset.
 
     All of it is complete before the first name changes: ``npz/layout`` is replaced as a whole,
     so that programs without a raw file vanish, unless they are to ``add`` to those of ``root``, and
     nothing else in ``root`` is deleted. A program that ``root`` has already stays in its split.
     Programs that have fewer than ``fewest_rounds`` rounds, such as one that is being measured, are
-    left out.
+    left out, and those whose ceilings, in the mean of both searches, are below ``least_ceiling``.
+    Of programs whose operations no measurement counted, ``counted`` may tell them, by name.
 
     Returns:
         The two tables, as :func:`tables` makes them.
@@ -96,7 +104,11 @@ def export(
     folder, names = root / GRAPHS, ("measurements.parquet", "programs.parquet")
     if folder.exists() and not (root / names[0]).exists():
         raise UserError(f"{folder} is not of this command's making: choose another output folder")
-    measured = _measured(collected, fewest_rounds, read_exported(root) if add else [])
+    new = [one for own in _worthy(collected, fewest_rounds, least_ceiling) for one in own]
+    measured = _with(read_exported(root) if add else [], new)
+    if not measured:
+        raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
+    measured = [_told(one, counted or {}) for one in measured]
     measured = _in_families(measured, settled_families(root / names[1]))
     settled = settled_splits(root / names[1])
     splits = assign_splits(((m.source, m.name, m.family) for m in measured), settled=settled)
@@ -129,22 +141,36 @@ def _write(
         about.write_text(dataset_text(dataset(measured)))
 
 
-def _measured(
-    collected: Path, fewest_rounds: int, before: Sequence[Measurements]
-) -> list[Measurements]:
-    """Those of programs that have enough rounds, and of ``before`` the programs that have no file.
+def _worthy(
+    collected: Path, fewest_rounds: int, least_ceiling: float
+) -> Iterator[Sequence[Measurements]]:
+    """The graphs of each program that has enough rounds, and agrees well enough with itself."""
+    for own in _programs(collected):
+        enough = all(one.fewest_rounds >= fewest_rounds for one in own)
+        if own and enough and np.mean([ceiling(one.rounds) for one in own]) >= least_ceiling:
+            yield own
 
-    Raises:
-        UserError: there are none.
-    """
-    found = [read_raw(path) for path in raw_files(collected)]
-    finished = [own for own in found if all(m.fewest_rounds >= fewest_rounds for m in own)]
-    new = [one for own in finished for one in own]
+
+def _programs(collected: Path) -> Iterator[Sequence[Measurements]]:
+    """The graphs of each program of a folder of raw files, or of a dataset."""
+    by_program: dict[tuple[str, str], list[Measurements]] = {}
+    for one in read_exported(collected):
+        by_program.setdefault((one.source, one.program), []).append(one)
+    yield from by_program.values()
+    yield from (read_raw(path) for path in raw_files(collected))
+
+
+def _with(before: Sequence[Measurements], new: Sequence[Measurements]) -> list[Measurements]:
+    """The new graphs, and those before of programs that none of them is of."""
     names = {(one.source, one.program) for one in new}
-    every = new + [one for one in before if (one.source, one.program) not in names]
-    if not every:
-        raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
-    return every
+    return [*new, *(one for one in before if (one.source, one.program) not in names)]
+
+
+def _told(one: Measurements, counted: Mapping[str, Any]) -> Measurements:
+    """The same graph, with the operations of its program if only ``counted`` has them."""
+    if one.about.get(COLUMN) or one.program not in counted:
+        return one
+    return replace(one, about=one.about | {COLUMN: json.dumps(counted[one.program])})
 
 
 def _in_families(
@@ -204,12 +230,23 @@ def too_few(programs: pl.DataFrame) -> list[str]:
 def main() -> None:
     """Export, and say in one line what was written."""
     parser = Parser(prog="python -m lib.collect.xla.export", description=__doc__)
-    parser.add_argument("collected", type=Path, help="the raw files, such as outputs/collect")
+    parser.add_argument(
+        "collected", type=Path, help="raw files, such as outputs/collect, or a dataset"
+    )
     parser.add_argument("root", type=Path, help="the dataset to write, such as data/xla-cpu")
     parser.add_argument("--fewest-rounds", type=int, default=0, help="leave out what has fewer")
+    parser.add_argument("--least-ceiling", type=float, default=-1.0, help="leave out what has less")
+    parser.add_argument("--operations", type=Path, help="what lib.collect.xla.count wrote")
     parser.add_argument("--add", action="store_true", help="keep what the dataset has already")
     args = parser.parse_args()
-    measurements, programs = export(args.collected, args.root, args.fewest_rounds, args.add)
+    measurements, programs = export(
+        args.collected,
+        args.root,
+        args.fewest_rounds,
+        args.add,
+        args.least_ceiling,
+        read_counted(args.operations) if args.operations else None,
+    )
     if few := too_few(programs):
         print(f"warning: few configurations: {', '.join(few)}", file=sys.stderr)
     files = [p for p in args.root.rglob("*") if p.is_file()]

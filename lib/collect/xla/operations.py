@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
+
+from lib.files.artifacts import read_json
+from lib.files.errors import DataError
 
 COLUMN = "operations"  # in a raw file's `about` and in programs.parquet
 UNCOUNTED = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "fusion", "call")
@@ -26,3 +30,19 @@ def operations(text: str) -> dict[str, int]:
         if opcode not in UNCOUNTED
     )
     return dict(sorted(found.items()))
+
+
+def read_counted(path: Path) -> dict[str, dict[str, int]]:
+    """What :mod:`lib.collect.xla.count` wrote.
+
+    Raises:
+        DataError: it did not.
+    """
+    expected = "what lib.collect.xla.count writes"
+    found = read_json(path, expected)
+    if not isinstance(found, dict):
+        raise DataError(path, "programs", type(found).__name__, expected)
+    for name, own in found.items():
+        if not isinstance(own, dict) or not all(type(count) is int for count in own.values()):
+            raise DataError(path, name, own, expected)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -119,3 +120,15 @@ def test_programs_that_layouts_hardly_change_are_left_out(tmp_path):
     said = (output / "nlp" / f"{FIRST}.unfit").read_text()
     assert said.startswith("layouts change the runtime by ")
     assert said.endswith(", not by 1e+09 or more\n")
+
+
+def test_operations_are_counted_as_a_measurement_counts_them(tmp_path):
+    output, counted = tmp_path / "collect", tmp_path / "operations.json"
+    subprocess.run([*command(output), "--programs", FIRST], cwd=ROOT, check=True)
+    with np.load(output / "nlp" / f"{FIRST}.npz") as file:
+        measured = json.loads(str(file["about"]))["operations"]
+    count = [sys.executable, "-m", "lib.collect.xla.count", str(counted), "--programs"]
+    for programs in (FIRST, f"{FIRST},{SECOND}"):
+        subprocess.run([*count, programs], cwd=ROOT, check=True)
+        assert list(json.loads(counted.read_text())) == programs.split(",")
+    assert json.loads(counted.read_text())[FIRST] == json.loads(measured)

@@ -1,0 +1,50 @@
+"""How many rounds a program wants: as many as are asked for, then until the clock agrees.
+
+A noisy machine needs more of them than a quiet one, and a program whose layouts change little more
+than another.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from lib.ranking.rounds import ceiling
+
+AT_ONCE = 8  # rounds a turn on the core: a few seconds; then they are written, others have theirs
+
+
+class Wanted(Protocol):
+    """What is asked for.
+
+    Attributes:
+        rounds: of every configuration, at least.
+        most_rounds: of every configuration, while the ceiling is too low.
+        ceiling: of both searches, in the mean; see :func:`lib.ranking.rounds.ceiling`.
+    """
+
+    rounds: int
+    most_rounds: int
+    ceiling: float
+
+
+def missing_rounds(rounds: np.ndarray, search: np.ndarray, wanted: Wanted) -> int:
+    """How many to add next, at most ``AT_ONCE``; 0 if it is enough.
+
+    Args:
+        rounds: (c, r) ns, 0 where unused.
+        search: (c,) which search each configuration is of.
+        wanted: what is asked for.
+    """
+    done = int((rounds > 0).sum(1).min())
+    if done < wanted.rounds:
+        return min(AT_ONCE, wanted.rounds - done)
+    if done >= wanted.most_rounds or mean_ceiling(rounds, search) >= wanted.ceiling:
+        return 0
+    return min(AT_ONCE, wanted.most_rounds - done)
+
+
+def mean_ceiling(rounds: np.ndarray, search: np.ndarray) -> float:
+    """How far a program's labels agree with themselves, the mean of its searches."""
+    return float(np.mean([ceiling(rounds[search == one]) for one in np.unique(search)]))
