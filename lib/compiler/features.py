@@ -22,7 +22,7 @@ from lib.compiler.chains import Chains
 from lib.compiler.effects import Reason
 from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import Hardware
-from lib.compiler.locality import LOCALITY_FEATURES, locality
+from lib.compiler.locality import LOCALITY_FEATURES, WALK_FEATURES, locality, walk
 from lib.compiler.nodes import (
     BYTES_SCALE,
     FUNCTIONS_SCALE,
@@ -136,7 +136,13 @@ def _copy_names(memory: Iterable[str]) -> tuple[str, ...]:
 
 
 COPY_FEATURES = {
-    "cpu": _copy_names(_named("cache", LOCALITY_FEATURES)),
+    "cpu": _copy_names(
+        (
+            *_named("cache", LOCALITY_FEATURES),
+            *_named("reading", WALK_FEATURES),
+            *_named("writing", WALK_FEATURES),
+        )
+    ),
     "tpu": _copy_names(TILES),
 }
 OF_OPERATIONS = (
@@ -212,7 +218,11 @@ def _in_memory(
     else:
         one, other = squeezed(before, shape), squeezed(after, shape)
         width = max(1, int(moved.bytes // prod(shape)))
-        met = tuple(locality(shape, before, one, other, width))
+        met = (
+            *locality(shape, before, one, other, width),
+            *walk(shape, before, moved.plain, width),
+            *walk(shape, after, moved.plain, width),
+        )
     return *_copy_shape(moved, before, after, one, other), *met
 
 

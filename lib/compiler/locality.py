@@ -1,7 +1,10 @@
 """How a walk through memory meets caches.
 
-A tensor is brought from one order to another by a loop that writes in a row and reads in jumps.
-What that costs depends on where the jumps land: on how many lines and pages, how many of them share
+A tensor is brought from one order to another by a loop. XLA's for CPUs goes over the dimensions in
+the program's own order, whatever the orders in which tensors lie: it reads in jumps what lies in
+another, and writes in jumps what is to lie in another, which costs more. (The same matrix, turned,
+takes 0.8 ms where writes jump and 0.1 ms where reads do.)
+What jumps cost depends on where they land: on how many lines and pages, how many of them share
 a set of the cache (sizes that are powers of two make many do), and how many are met before the
 rest of a line is used. Copies that differ in nothing else were measured to cost 0.3 to 4 ns an
 element.
@@ -19,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.compiler.orders import Order, Shape, strides
+from lib.compiler.orders import Order, Shape, squeezed, strides
 
 LINE, PAGE, WAYS, PAGES = 64, 4096, 8, 64
 SETS = (64, 2048)  # of the first and the second level
@@ -50,6 +53,28 @@ LOCALITY_FEATURES = (
     *(f"fastest_two_{name}" for name in Footprint._fields),
     *(f"walk_{name}" for name in Footprint._fields),
 )
+
+WALK_FEATURES = ("stride", "second_stride", "size", "second_size", *LOCALITY_FEATURES)
+
+
+def walk(shape: Shape, order: Order, path: Order, width: int) -> list[float]:
+    """``WALK_FEATURES`` of a loop that goes over a tensor's dimensions.
+
+    Args:
+        shape: of the tensor.
+        order: the order it lies in.
+        path: the order that the loop goes over it in, the innermost dimension first.
+        width: bytes of an element.
+    """
+    distance, own, path = strides(order, shape), squeezed(order, shape), squeezed(path, shape)
+    first, second = path[0], path[1] if len(path) > 1 else None
+    return [
+        log2(distance[first]) / COUNT_SCALE,
+        log2(1 if second is None else distance[second]) / COUNT_SCALE,
+        log2(shape[first]) / COUNT_SCALE,
+        log2(1 if second is None else shape[second]) / COUNT_SCALE,
+        *locality(shape, order, own, path, width),
+    ]
 
 
 def locality(shape: Shape, before: Order, one: Order, other: Order, width: int) -> list[float]:

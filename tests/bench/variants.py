@@ -68,6 +68,12 @@ def without_locality(network: nn.Module) -> None:
     network.inputs.copies.factor[_in_group("cache", COPY_FEATURES["cpu"])] = 0
 
 
+def without_walks(network: nn.Module) -> None:
+    """Nothing of how loops in the program's own order read and write."""
+    for group in ("reading", "writing"):
+        network.inputs.copies.factor[_in_group(group, COPY_FEATURES["cpu"])] = 0
+
+
 def without_chains(network: nn.Module) -> None:
     """Nothing of what is computed on the way."""
     network.inputs.copies.factor[_in_group("chain", COPY_FEATURES["cpu"])] = 0
@@ -150,6 +156,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     "additive, layouts that spread": Variant("tgraph-plus", ADDITIVE | {"propagation": "spread"}),
     "additive without caches": Variant("tgraph-plus", ADDITIVE, change=without_locality),
+    "additive without walks": Variant("tgraph-plus", ADDITIVE, change=without_walks),
     "additive without chains": Variant("tgraph-plus", ADDITIVE, change=without_chains),
     "additive, one member": Variant("tgraph-plus", ADDITIVE | {"members": 1}),
     "additive, 64 channels": Variant("tgraph-plus", ADDITIVE | {"channels": 64}),

@@ -7,7 +7,17 @@ from math import log2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.compiler.locality import LINE, LOCALITY_FEATURES, MOST, PAGE, SETS, WAYS, locality
+from lib.compiler.locality import (
+    LINE,
+    LOCALITY_FEATURES,
+    MOST,
+    PAGE,
+    SETS,
+    WALK_FEATURES,
+    WAYS,
+    locality,
+    walk,
+)
 
 SIZES = st.sampled_from([2, 3, 4, 7, 8, 16, 24, 32, 64])
 
@@ -76,3 +86,28 @@ def test_sizes_that_are_powers_of_two_share_sets():
 
 def test_a_walk_that_fits_no_cache():
     assert locality((MOST, 2, 4), (2, 1, 0), (2, 1, 0), (0, 1, 2), 4)[1:4] == [1.0] * 3
+
+
+def named(shape, order, path):
+    return dict(zip(WALK_FEATURES, walk(shape, order, path, 4), strict=True))
+
+
+def test_a_walk_in_the_order_that_a_tensor_lies_in():
+    result = named((64, 128), (1, 0), (1, 0))
+    assert (result["stride"], result["second_stride"]) == (0, 7 / 8)
+    assert (result["size"], result["second_size"]) == (7 / 8, 6 / 8)
+    assert result["places"] == 0, "the rest of a line comes at once"
+
+
+def test_a_walk_that_jumps():
+    result = named((64, 128), (0, 1), (1, 0))
+    assert (result["stride"], result["second_stride"]) == (6 / 8, 0)
+    assert result["places"] == 7 / 8, "128 columns before the rest of a line"
+
+
+@given(st.permutations(range(3)), st.permutations(range(3)))
+def test_dimensions_of_one_element_are_no_part_of_a_walk(order, path):
+    with_ones = (1, 16, 8, 1, 4)
+    place = {0: 1, 1: 2, 2: 4}
+    orders = [(0, *(place[d] for d in one), 3) for one in (order, path)]
+    assert walk(with_ones, *orders, 4) == walk((16, 8, 4), tuple(order), tuple(path), 4)
