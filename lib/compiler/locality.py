@@ -2,8 +2,8 @@
 
 A tensor is brought from one order to another by a loop. XLA's for CPUs goes over the dimensions in
 the program's own order, whatever the orders in which tensors lie: it reads in jumps what lies in
-another, and writes in jumps what is to lie in another, which costs more. (The same matrix, turned,
-takes 0.8 ms where writes jump and 0.1 ms where reads do.)
+another, and writes in jumps what is to lie in another, which costs more: in a small ResNet 1.1 ns
+an element against 0.6 (medians; `tests.bench.kernels`).
 What jumps cost depends on where they land: on how many lines and pages, how many of them share
 a set of the cache (sizes that are powers of two make many do), and how many are met before the
 rest of a line is used. Copies that differ in nothing else were measured to cost 0.3 to 4 ns an

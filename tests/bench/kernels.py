@@ -149,6 +149,7 @@ def main() -> None:
     if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
         os.environ |= ENVIRONMENT  # which is read when a process starts
         os.execv(sys.executable, [sys.executable, "-m", "tests.bench.kernels", *sys.argv[1:]])
+    os.sched_setaffinity(0, {args.core})  # XLA takes a thread for each core that it sees
     from lib.collect.xla.bench import ProgramBench  # late: JAX reads the environment
 
     core = TimingCore(args.core, [args.core], 0, None, "")
