@@ -2,7 +2,7 @@
 
     .venv-collect/bin/python -m tests.bench.kernels resnet_basic.w16_d2_b4_r64.forward --core 1
 
-Wants the collector's environment (`make collect` makes it); half a minute to a minute a program. Random
+Wants the collector's environment (`make collect` makes it); about a minute a program. Random
 configurations are compiled; XLA's profiler tells how long each kernel of each takes. Kernels of the
 same text are one kernel, and its price is its median over all configurations that it occurs in. It
 prints how well the sums of prices order the configurations, which kinds of kernels the sums differ
