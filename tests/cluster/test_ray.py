@@ -137,4 +137,7 @@ def test_a_lost_node_changes_no_byte(alone, environment, tmp_path):
     assert_same_training(own, other)
     assert (own / "metrics.json").read_bytes() == (other / "metrics.json").read_bytes()
     record = json.loads((outputs / COLLECTION / "stages" / "train_0.json").read_text())
-    assert record["earlier_seconds"] > 0, "it was not resumed"
+    # Now and then a lost training is done before the kernel ends it, and is made anew.
+    logs = outputs.glob(".make/*.fold_0.metrics.json.task/1-*.log")
+    was_done = any("validation tau" in log.read_text() for log in logs)
+    assert was_done or record["earlier_seconds"] > 0, "it was not resumed"
