@@ -11,10 +11,7 @@ by, and what copies cost that read in jumps, or write in jumps.
 
 from __future__ import annotations
 
-import argparse
-import os
 import re
-import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
@@ -23,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.collect.quiet import TimingCore
 from lib.collect.xla import search
-from lib.collect.xla.__main__ import ENVIRONMENT
+from lib.ranking.metrics import kendall_tau
+from lib.ranking.rounds import ceiling, label
+from tests.bench.xla import ROUNDS, arguments, program_bench
 
 RUNS, TURNS = 12, 3  # of a configuration in one profile; profiles of each
-ROUNDS, ROUND_SECONDS = 24, 0.006
 BUSY = 2.0  # microseconds: what takes less says nothing of memory
 METADATA = re.compile(r", metadata=\{[^}]*\}")
 NAME = re.compile(r"%[\w.-]+")
@@ -141,20 +138,10 @@ def profiled(executable, arguments: Sequence, known: dict[str, Kernel]) -> Times
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("program")
-    parser.add_argument("--configurations", type=int, default=32)
-    parser.add_argument("--core", type=int, default=1)
-    args = parser.parse_args()
-    if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
-        os.environ |= ENVIRONMENT  # which is read when a process starts
-        os.execv(sys.executable, [sys.executable, "-m", "tests.bench.kernels", *sys.argv[1:]])
-    os.sched_setaffinity(0, {args.core})  # XLA takes a thread for each core that it sees
-    from lib.collect.xla.bench import ProgramBench  # late: JAX reads the environment
-
-    core = TimingCore(args.core, [args.core], 0, None, "")
-    bench, rng = ProgramBench(args.program, ROUND_SECONDS, core), np.random.default_rng(0)
-    wanted = [search.random_configuration(bench.ranks, rng) for _ in range(args.configurations)]
+    args = arguments(__doc__, 32, "of random configurations")
+    bench = program_bench("tests.bench.kernels", args.program, args.core)
+    rng = np.random.default_rng(0)
+    wanted = [search.random_configuration(bench.ranks, rng) for _ in range(args.count)]
     compiled = [one for each in wanted if (one := bench.compile(each, 0)) is not None]
     bench.time(compiled, ROUNDS)
     known = [kernels_of(one.executable.as_text()) for one in compiled]
@@ -171,8 +158,6 @@ def summary(
     known: Sequence[dict[str, Kernel]], times: Sequence[Times], rounds: Sequence[Sequence[int]]
 ) -> str:
     """The tables; of each configuration its kernels, their times and the rounds."""
-    from scipy.stats import kendalltau
-
     every: dict[Kernel, list[float]] = defaultdict(list)
     for names, each in zip(known, times, strict=True):
         for name, own in each.items():
@@ -183,12 +168,11 @@ def summary(
         for name in each:
             by_kind[names[name].kind][index] += prices[names[name]]
     total = np.sum(list(by_kind.values()), axis=0)
-    halves = [[np.sort(own[k::2])[: len(own) // 4].mean() for own in rounds] for k in (0, 1)]
-    label = np.mean(halves, axis=0)
+    timed = np.array(rounds)
     lines = [
         f"{len(known)} configurations, {len(prices)} kernels, {np.median(total):.0f} us",
-        f"tau of sums of prices with runtimes {kendalltau(total, label)[0]:.3f}, "
-        f"of halves of the rounds with each other {kendalltau(*halves)[0]:.3f}",
+        f"tau of sums of prices with runtimes {kendall_tau(total, label(timed)):.3f}, "
+        f"of halves of the rounds with each other {ceiling(timed):.3f}",
         "kind                 share of time  share of variance",
     ]
     for kind, own in sorted(by_kind.items(), key=lambda item: -item[1].mean()):

@@ -10,18 +10,13 @@ prints how much of what pairs cost is the sum, and how far both halves of the ro
 
 from __future__ import annotations
 
-import argparse
-import os
-import sys
 from collections.abc import Sequence
 
 import numpy as np
 
-from lib.collect.quiet import TimingCore
 from lib.collect.xla import search
-from lib.collect.xla.__main__ import ENVIRONMENT
+from tests.bench.xla import ROUNDS, arguments, program_bench
 
-ROUNDS, ROUND_SECONDS = 24, 0.006
 Slot = tuple[int, int, tuple[int, ...]]  # site, tensor, minor to major
 
 
@@ -49,19 +44,9 @@ def configuration(ranks: search.Ranks, slots: Sequence[Slot]) -> np.ndarray:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("program")
-    parser.add_argument("--count", type=int, default=70, help="of single layouts, and of pairs")
-    parser.add_argument("--core", type=int, default=1)
-    args = parser.parse_args()
-    if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
-        os.environ |= ENVIRONMENT  # which is read when a process starts
-        os.execv(sys.executable, [sys.executable, "-m", "tests.bench.pairs", *sys.argv[1:]])
-    os.sched_setaffinity(0, {args.core})  # XLA takes a thread for each core that it sees
-    from lib.collect.xla.bench import ProgramBench  # late: JAX reads the environment
-
-    core = TimingCore(args.core, [args.core], 0, None, "")
-    bench, rng = ProgramBench(args.program, ROUND_SECONDS, core), np.random.default_rng(0)
+    args = arguments(__doc__, 70, "of single layouts, and of pairs")
+    bench = program_bench("tests.bench.pairs", args.program, args.core)
+    rng = np.random.default_rng(0)
     slots = drawn_slots(bench.ranks, args.count, rng)
     wanted = [[], *([slot] for slot in slots)]
     while len(wanted) < 1 + 2 * args.count:

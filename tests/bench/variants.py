@@ -63,21 +63,15 @@ def by_baseline(cache: Cache, folds: dict[str, int]) -> Taus:
     return {name: kendall_tau(moved_bytes(g), g.runtime) for name, g in graphs.items()}
 
 
-def without_locality(network: nn.Module) -> None:
-    """Nothing of caches: their features are standardized to zero."""
-    network.inputs.copies.factor[_in_group("cache", COPY_FEATURES["cpu"])] = 0
+def without(*groups: str) -> Callable[[nn.Module], None]:
+    """A change of a network: nothing of some groups of features, which are standardized to zero."""
 
+    def change(network: nn.Module) -> None:
+        for group in groups:
+            network.inputs.copies.factor[_in_group(group, COPY_FEATURES["cpu"])] = 0
+            network.inputs.off_layout.factor[_in_group(group, OFF_LAYOUT_FEATURES["cpu"])] = 0
 
-def without_walks(network: nn.Module) -> None:
-    """Nothing of how loops in the program's own order read and write."""
-    for group in ("reading", "writing"):
-        network.inputs.copies.factor[_in_group(group, COPY_FEATURES["cpu"])] = 0
-
-
-def without_chains(network: nn.Module) -> None:
-    """Nothing of what is computed on the way."""
-    network.inputs.copies.factor[_in_group("chain", COPY_FEATURES["cpu"])] = 0
-    network.inputs.off_layout.factor[_in_group("chain", OFF_LAYOUT_FEATURES["cpu"])] = 0
+    return change
 
 
 def _in_group(group: str, names: tuple[str, ...]) -> torch.Tensor:
@@ -155,9 +149,11 @@ VARIANTS: dict[str, Variant] = {
         "tgraph-plus", CONTEXT, change=with_cross_attention, also="all"
     ),
     "additive, layouts that spread": Variant("tgraph-plus", ADDITIVE | {"propagation": "spread"}),
-    "additive without caches": Variant("tgraph-plus", ADDITIVE, change=without_locality),
-    "additive without walks": Variant("tgraph-plus", ADDITIVE, change=without_walks),
-    "additive without chains": Variant("tgraph-plus", ADDITIVE, change=without_chains),
+    "additive without caches": Variant("tgraph-plus", ADDITIVE, change=without("cache")),
+    "additive without walks": Variant(
+        "tgraph-plus", ADDITIVE, change=without("reading", "writing")
+    ),
+    "additive without chains": Variant("tgraph-plus", ADDITIVE, change=without("chain")),
     "additive, one member": Variant("tgraph-plus", ADDITIVE | {"members": 1}),
     "additive, 64 channels": Variant("tgraph-plus", ADDITIVE | {"channels": 64}),
     "additive, hinge": Variant("tgraph-plus", ADDITIVE | {"loss": "hinge"}),
