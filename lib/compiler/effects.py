@@ -66,6 +66,8 @@ class LayoutCopy(NamedTuple):
         before, after: numbers of orders.
         reason: why.
         reader: the node that it happens for.
+        path: the transposes and reshapes that it is read through, if orders are of the parts of
+            their :class:`lib.compiler.views.View`.
     """
 
     tensor: int
@@ -73,6 +75,7 @@ class LayoutCopy(NamedTuple):
     after: int
     reason: Reason
     reader: int
+    path: tuple[int, ...] = ()
 
 
 class OffLayoutOperation(NamedTuple):

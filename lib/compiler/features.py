@@ -39,14 +39,23 @@ FEW = 8  # elements along a dimension: less than a vector register or a cache li
 SCALE = 8.0
 
 
+class MovedTensor(NamedTuple):
+    """All that counts of a tensor itself where it is copied: of its dimensions, or their parts."""
+
+    shape: tuple[int, ...]
+    plain: Order
+    bytes: float
+
+
 class ResolvedCopy(NamedTuple):
-    """A :class:`lib.compiler.effects.LayoutCopy` with its orders themselves."""
+    """A :class:`lib.compiler.effects.LayoutCopy` with its orders, and what these are of."""
 
     tensor: int
     before: Order
     after: Order
     reason: Reason
     reader: int
+    moved: MovedTensor | None = None
 
 
 class ResolvedOperation(NamedTuple):
@@ -61,14 +70,6 @@ class ResolvedOperation(NamedTuple):
     order: Order
     role: int
     tensor: int
-
-
-class MovedTensor(NamedTuple):
-    """All that counts of a tensor itself where it is copied."""
-
-    shape: tuple[int, ...]
-    plain: Order
-    bytes: float
 
 
 class CopyShape(NamedTuple):
@@ -165,7 +166,9 @@ def copy_features(chains: Chains, hardware: Hardware, copy: ResolvedCopy) -> lis
         copy: the copy, between orders that differ in memory.
     """
     graph, tensor = chains.graph, copy.tensor
-    moved = MovedTensor(graph.shapes[tensor], graph.plain[tensor], float(graph.bytes[tensor]))
+    moved = copy.moved or MovedTensor(
+        graph.shapes[tensor], graph.plain[tensor], float(graph.bytes[tensor])
+    )
     where = (tensor, copy.reader, copy.reason)
     if where not in chains.around:  # of all orders that a tensor is copied to
         chains.around[where] = [

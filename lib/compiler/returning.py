@@ -10,16 +10,24 @@ they agree. And operations that may write in any order write in the one that is 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from lib.compiler.effects import Reason, operand_reason, output_reason
-from lib.compiler.loops import ANY_ORDER
+from lib.compiler.effects import LayoutCopy, Reason, operand_reason, output_reason
+from lib.compiler.loops import ANY_ORDER, Condition, Source
 from lib.compiler.operands import OPERAND_ROLES, OUTPUT
 from lib.compiler.resolution import Resolution
 from lib.compiler.tables import UNSET
 from lib.tpugraphs.opcodes import RESHAPE
 
-Written = tuple[np.ndarray, np.ndarray]  # (b or 1,) orders, and whether they are configured
+
+class Written(NamedTuple):
+    """An order that a loop writes in: the order, whether it is configured, and where; (b,) each."""
+
+    order: np.ndarray
+    configured: np.ndarray
+    where: np.ndarray
 
 
 class Returning(Resolution):
@@ -71,37 +79,92 @@ class Returning(Resolution):
 
     def _run_loop(self, node: int) -> None:
         """What the loop that ends in a node reads, for each order that it is written in."""
-        sources = [self._source(node, *source) for source in self.loops.sources(node)]
         earlier: list[np.ndarray] = []
-        for written, configured in self._written(node):
-            new = ~np.any([written == one for one in earlier], axis=0) if earlier else True
-            for tensor, lies, reason in sources:
-                set_to = np.where(new & configured, written, lies)
-                self._copy(tensor, lies, set_to, Reason.CONFIGURED, node)
-                self._copy(tensor, lies, np.where(new & ~configured, written, lies), reason, node)
-            earlier.append(np.broadcast_to(written, self.count))
+        for each in self._written(node):
+            order = np.where(each.where, each.order, UNSET)
+            new = each.where & ~np.any([order == one for one in earlier], axis=0)
+            for source in self.loops.sources(node):
+                where = new & self._met(source.conditions)
+                if where.any():
+                    self._read_source(node, source, Written(order, each.configured, where))
+            earlier.append(order)
 
-    def _source(
-        self, node: int, tensor: int, transposes: tuple[int, ...]
-    ) -> tuple[int, np.ndarray, Reason]:
-        """What a loop reads: the tensor as the loop's end sees it, its order, why it is copied."""
-        lies = self.order[tensor]
-        for transpose in transposes:
-            lies = self._after_transpose(transpose, lies)
-        return (node, lies, Reason.TRANSPOSE) if transposes else (tensor, lies, Reason.READER)
+    def _met(self, conditions: tuple[Condition, ...]) -> np.ndarray:
+        """Which configurations meet conditions, (b,)."""
+        met = np.ones(self.count, bool)
+        for place, role, configured in conditions:
+            met &= (self.layouts[:, place, role] >= 0) == configured
+        return met
+
+    def _read_source(self, node: int, source: Source, written: Written) -> None:
+        """A loop's reading of one tensor, from the order it lies in to the one that is written."""
+        lies, tensor, path = self._lies(source), source.tensor, source.path
+        reason, if_configured = Reason.READER, Reason.CONFIGURED
+        if any(step not in self.facts.transposes for step in path):
+            tensor, reason, if_configured = node, Reason.RESHAPE_OPERAND, Reason.RESHAPE_OUTPUT
+        elif path:
+            tensor, reason = node, Reason.TRANSPOSE
+            for transpose in path:
+                lies = self._after_transpose(transpose, lies)
+            path = ()
+        for chosen, why in ((written.configured, if_configured), (~written.configured, reason)):
+            where = written.where & chosen
+            if path:
+                self._copy_along(path, lies, written.order, where, why, node)
+            else:
+                self._copy(tensor, lies, np.where(where, written.order, lies), why, node)
+
+    def _lies(self, source: Source) -> np.ndarray:
+        """The order in which what a loop reads lies in memory, (b or 1,)."""
+        if source.lies_as is None:
+            return self.order[source.tensor]
+        place, role = source.lies_as
+        return self.layouts[:, place, role]
+
+    def _copy_along(
+        self,
+        path: tuple[int, ...],
+        lies: np.ndarray,
+        written: np.ndarray,
+        where: np.ndarray,
+        reason: Reason,
+        node: int,
+    ) -> None:
+        """Note what a node's loop reads through reshapes, in parts of dimensions."""
+        view, orders, hardware = self.loops.view(path), self.orders, self.facts.hardware
+
+        def copy(one: int, other: int) -> LayoutCopy | None:
+            before, after = view.orders(orders.items[one], orders.items[other])
+            if hardware.same_in_memory(before, after, view.sizes):
+                return None
+            numbers = orders.number(before), orders.number(after)
+            return LayoutCopy(node, *numbers, reason, node, path)
+
+        self._copies.add(where, np.broadcast_to(lies, self.count), written, copy)
 
     def _written(self, node: int) -> list[Written]:
-        """The orders in which those who are not fused into a node's loop have it written."""
-        users, plain = self.graph.users[node], (self._plain(node), np.zeros(1, bool))
-        written: list[Written] = []
-        for user in users:
-            roles = self._roles(user, node)
-            written += [self._read_as(user, role) for role in roles]
-            if not roles and not self.loops.fuses(user):
-                written.append(plain)
-        return written if users else [plain]
+        """The orders in which those who are not fused into a node's loop have it written, and
+        those in which a layout is configured, its own one first."""
+        every = np.ones(self.count, bool)
+        plainly = Written(np.broadcast_to(self._plain(node), self.count), ~every, every)
+        users = self.graph.users[node]
+        written = [each for user in users for each in self._written_for(node, user, plainly)]
+        written = written if users else [plainly]
+        if node not in self.facts.place:
+            return written
+        own = self.layouts[:, self.facts.place[node], OUTPUT]
+        passed = [each._replace(where=each.where & (own < 0)) for each in written]
+        return [Written(own, every, own >= 0), *passed]
 
-    def _read_as(self, node: int, role: int) -> Written:
+    def _written_for(self, node: int, user: int, plainly: Written) -> list[Written]:
+        """The orders in which a user has a loop's node written: none if it is fused with it."""
+        roles, every = self._roles(user, node), plainly.where
+        if not self.loops.fuses(user):
+            return [Written(*self._read_as(user, role), every) for role in roles] or [plainly]
+        configured = [self.layouts[:, self.facts.place[user], role] for role in roles]
+        return [Written(order, every, order >= 0) for order in configured]
+
+    def _read_as(self, node: int, role: int) -> tuple[np.ndarray, np.ndarray]:
         """The order in which a configurable node reads a loop's output: as configured, else as it
         prefers."""
         configured = self.layouts[:, self.facts.place[node], role]
@@ -119,19 +182,31 @@ class Returning(Resolution):
         """A configurable node's operands: as configured, then as the operation prefers them."""
         for role in OPERAND_ROLES:
             tensor = self.facts.constrained[self.facts.place[node]].tensors[role]
-            if tensor >= 0 and self.loops.fuses(tensor):
-                read = self._read_as(node, role)[0]
-            else:
-                read = self._read(node, role)
-            if read is not None:
+            if tensor < 0 or self.order[tensor] is None:
+                continue
+            wanted, configured = self._read_as(node, role)
+            in_loop = self._in_loop(tensor)  # and written as it is wanted
+            lies = np.where(in_loop, wanted, self.order[tensor])
+            read = np.where(in_loop | configured, wanted, lies)
+            self._copy(tensor, lies, read, Reason.CONFIGURED, node)
+            if not self.loops.fuses(node):
                 preferred = np.full(1, self._preferred(node, role))
                 reason = operand_reason(self.graph.opcode[node])
                 self._copy(tensor, read, preferred, reason, node)
 
+    def _in_loop(self, node: int) -> np.ndarray:
+        """Where a node's output is written only by loops, for those who read it, (b,)."""
+        if not self.loops.fuses(node):
+            return np.zeros(self.count, bool)
+        if node not in self.facts.place:
+            return np.ones(self.count, bool)
+        return self.layouts[:, self.facts.place[node], OUTPUT] < 0
+
     def _write_output(self, node: int) -> None:
         """A configurable node's output: into its layout, and back for those who read it so."""
         plain, order = self._plain(node), self.order[node]
-        self._copy(node, plain, order, output_reason(self.graph.opcode[node]), node)
+        if not self.loops.fuses(node):
+            self._copy(node, plain, order, output_reason(self.graph.opcode[node]), node)
         for user in dict.fromkeys(self.graph.users[node]):
             if user not in self.facts.place and not self.loops.fuses(user):
                 self._copy(node, order, plain, Reason.READER, user)

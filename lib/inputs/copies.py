@@ -11,10 +11,11 @@ from torch import nn
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.compiler.chains import Chains
-from lib.compiler.effects import NO_ROLE, OffLayoutOperation
+from lib.compiler.effects import NO_ROLE, LayoutCopy, OffLayoutOperation
 from lib.compiler.features import (
     COPY_FEATURES,
     OFF_LAYOUT_FEATURES,
+    MovedTensor,
     ResolvedCopy,
     ResolvedOperation,
     copy_features,
@@ -137,16 +138,7 @@ class CopiesGraph:
         orders, chains, hardware = self.tables.orders.items, self.chains, self.hardware
         copies = self.tables.copies.items[len(self._copies) :]
         self._copies.add(
-            [
-                copy_features(
-                    chains,
-                    hardware,
-                    ResolvedCopy(
-                        one.tensor, orders[one.before], orders[one.after], one.reason, one.reader
-                    ),
-                )
-                for one in copies
-            ],
+            [copy_features(chains, hardware, self._resolved(one)) for one in copies],
             [(one.tensor, one.reader) for one in copies],
             self._shares([one.tensor for one in copies]),
         )
@@ -161,6 +153,16 @@ class CopiesGraph:
             [(one.node,) for one in operations],
             self._shares(tensors),
         )
+
+    def _resolved(self, copy: LayoutCopy) -> ResolvedCopy:
+        """A copy with its orders, and what they are of where it is read through reshapes."""
+        moved, orders = None, self.tables.orders.items
+        if copy.path:
+            view, end = self.tables.loops.view(copy.path), copy.path[-1]
+            plain = view.end_order(self.tables.facts.graph.plain[end])
+            moved = MovedTensor(view.sizes, plain, float(self._bytes[end]))
+        before, after = orders[copy.before], orders[copy.after]
+        return ResolvedCopy(copy.tensor, before, after, copy.reason, copy.reader, moved)
 
     def _tensor(self, operation: OffLayoutOperation) -> int:
         """The tensor that an off-layout operation, or a configured layout, is about."""

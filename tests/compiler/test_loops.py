@@ -6,7 +6,8 @@ from hypothesis import given
 
 from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import HARDWARE
-from lib.compiler.loops import MOST_SOURCES
+from lib.compiler.loops import MOST_SOURCES, Condition, Source
+from lib.compiler.operands import INPUT, OUTPUT
 from lib.compiler.tables import ProgramTables
 from tests.compiler.builders import SHAPE, Builder, network, random_programs
 
@@ -41,10 +42,35 @@ def test_a_loop_reads_what_lies_in_memory():
     twice = made.add("add", (4, 8), total, turned)
     back = made.transpose((8, 4), twice, (1, 0))
     loops = loops_of(made, [])
-    assert loops.sources(scaled) == [(x, ())]
-    assert loops.sources(total) == [(x, (turned,)), (y, ())]
+    assert loops.sources(scaled) == [Source(x)]
+    assert loops.sources(total) == [Source(x, (turned,)), Source(y)]
     assert loops.sources(twice) == loops.sources(total), "each once"
-    assert loops.sources(back) == [(x, (turned, back)), (y, (back,))]
+    assert loops.sources(back) == [Source(x, (turned, back)), Source(y, (back,))]
+
+
+def test_a_loop_reads_through_a_reshape_unless_a_layout_of_it_is_configured():
+    made = Builder()
+    x = made.add("parameter", (8, 16, 4))
+    flat = made.add("reshape", (128, 4), made.add("tanh", (8, 16, 4), x))
+    last = made.add("tanh", (128, 4), flat)
+    tanh = flat - 1
+    free = loops_of(made, [])
+    assert free.fuses(flat) and free.sources(last) == [Source(x, (flat,))]
+    loops = loops_of(made, [flat])
+    given, left = (Condition(0, INPUT, configured) for configured in (True, False))
+    written, passed = (Condition(0, OUTPUT, configured) for configured in (True, False))
+    assert loops.sources(tanh) == [Source(x)]
+    assert loops.sources(flat) == [
+        Source(tanh, (flat,), (given,), (0, INPUT)),
+        Source(x, (flat,), (left,)),
+    ]
+    assert loops.sources(last) == [
+        Source(flat, (), (written,)),
+        Source(tanh, (flat,), (passed, given), (0, INPUT)),
+        Source(x, (flat,), (passed, left)),
+    ]
+    odd = made.add("reshape", (3, 6), made.add("parameter", (2, 9)))
+    assert not loops_of(made, [flat]).fuses(odd), "sizes do not divide"
 
 
 def test_loops_that_no_configuration_can_change_are_passed_over():
@@ -72,8 +98,11 @@ def test_sources_are_of_the_same_size_and_no_loops(program):
     for node in range(len(made.features)):
         if loops.fuses(node):
             assert loops.sources(node)
-            for tensor, turns in loops.sources(node):
-                assert not loops.fuses(tensor) and not turns
+            for source in loops.sources(node):
+                assert loops.view(source.path) is not None
+                written = [c for c in source.conditions if c.configured]
+                assert bool(written) == loops.fuses(source.tensor), "in memory if it is written"
+                assert len(written) <= 1
 
 
 def test_a_long_chain_is_not_gone_down_at_once():
@@ -84,4 +113,4 @@ def test_a_long_chain_is_not_gone_down_at_once():
         last = made.add("tanh", (8, 4), last)
         configurable.append(made.add("reshape", (4, 8), last))
     made.add("tanh", (8, 4), last)
-    assert len(loops_of(made, configurable).affected) == 2000
+    assert len(loops_of(made, configurable).affected) == 4000

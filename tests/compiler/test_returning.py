@@ -155,12 +155,18 @@ def test_a_reshape_is_read_and_written_as_the_program_has_it():
     made = Builder()
     x = made.add("parameter", (8, 16, 4))
     flat = made.add("reshape", (128, 4), made.add("tanh", (8, 16, 4), x))
-    made.add("tanh", (128, 4), flat)
+    last = made.add("tanh", (128, 4), flat)
     result = effect_of(made, [flat], [((0, 1), (0, 1, 2), ())])
-    tanh = flat - 1
     assert result["copies"] == {
         (x, (2, 1, 0), (0, 1, 2), Reason.CONFIGURED),
-        (tanh, (0, 1, 2), (2, 1, 0), Reason.RESHAPE_OPERAND),
-        (flat, (1, 0), (0, 1), Reason.RESHAPE_OUTPUT),
+        (flat, (0, 1, 2), (1, 0, 2), Reason.RESHAPE_OUTPUT),  # of 8, 16 and 4 elements
+        (flat, (0, 1), (1, 0), Reason.READER),
+    }
+    assert effect_of(made, [flat], [((), (0, 1, 2), ())])["copies"] == {
+        (x, (2, 1, 0), (0, 1, 2), Reason.CONFIGURED),
+        (last, (0, 1, 2), (2, 1, 0), Reason.RESHAPE_OPERAND),
+    }
+    assert effect_of(made, [flat], [((0, 1), (), ())])["copies"] == {
+        (flat, (2, 1, 0), (1, 0, 2), Reason.RESHAPE_OUTPUT),
         (flat, (0, 1), (1, 0), Reason.READER),
     }
