@@ -177,7 +177,7 @@ def copy_features(chains: Chains, hardware: Hardware, copy: ResolvedCopy) -> lis
             *_one_hot(group_of(graph, tensor), len(GROUPS)),
             *_one_hot(group_of(graph, copy.reader), len(GROUPS)),
         ]
-    return [*_in_memory(moved, hardware, copy.before, copy.after), *chains.around[where]]
+    return [*memory_features(moved, hardware, copy.before, copy.after), *chains.around[where]]
 
 
 def off_layout_features(
@@ -207,7 +207,7 @@ def off_layout_features(
 
 
 @lru_cache(maxsize=1 << 16)
-def _in_memory(
+def memory_features(
     moved: MovedTensor, hardware: Hardware, before: Order, after: Order
 ) -> tuple[float, ...]:
     """What a copy does to memory, and what it meets there: tiles, or lines and pages.

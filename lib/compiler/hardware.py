@@ -11,6 +11,7 @@ padding: https://cloud.google.com/tpu/docs/performance-guide.)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from lib.compiler.orders import Order, Shape, squeezed
 
@@ -28,6 +29,7 @@ class Hardware:
         tiled: whether tensors lie in memory in padded tiles of their two minor-most dimensions.
         copies_cost: whether a layout copy never makes a program faster.
         names_parts: whether a configured layout may name some of a tensor's dimensions only.
+        copies: measured by themselves (``lib/collect/xla/copies.py``), if they were.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Hardware:
     tiled: bool
     copies_cost: bool
     names_parts: bool
+    copies: Path | None = None
 
     def same_in_memory(self, one: Order, other: Order, shape: Shape) -> bool:
         """Whether two orders of a tensor put every element at the same place."""
@@ -45,8 +48,16 @@ class Hardware:
         return one[:tiles] == other[:tiles] and major == other_major
 
 
+DATA = Path(__file__).parents[2] / "data"
 HARDWARE = {
-    "cpu": Hardware("cpu", wants_row_major=True, tiled=False, copies_cost=True, names_parts=False),
+    "cpu": Hardware(
+        "cpu",
+        wants_row_major=True,
+        tiled=False,
+        copies_cost=True,
+        names_parts=False,
+        copies=DATA / "copies-cpu" / "copies.npz",
+    ),
     "tpu": Hardware("tpu", wants_row_major=False, tiled=True, copies_cost=False, names_parts=True),
 }
 

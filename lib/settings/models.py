@@ -189,6 +189,9 @@ class PlusSettings(LayoutCollection):
     blending: str = setting(
         "standardized", "scale of the blended scores, which each fold's network has its own of"
     )
+    lessons: int = setting(
+        1500, "steps that teach a new network what single copies cost, where they were measured", 0
+    )
 
     @property
     def others(self) -> dict[str, Path]:

@@ -70,7 +70,7 @@ SMALL: dict[str, Any] = {
 SMALL_BY_MODEL: dict[str, dict[str, dict[str, Any]]] = {
     "layout": {
         "tgraph": {"channels": 128, "temperature": 0.01, "score_gain": 16.0},
-        "tgraph-plus": {"epochs": 20, "learning_rate": 2e-3, "also": EVERY},
+        "tgraph-plus": {"epochs": 20, "learning_rate": 2e-3, "channels": 64, "also": EVERY},
         "gst": {"segment_nodes": 64, "trained_segments": 2},
         "partitioning": {"trained_nodes": 128},
     },

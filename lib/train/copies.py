@@ -1,19 +1,32 @@
-"""Training on the layout copies of configurations: a graph a step."""
+"""Training on the layout copies of configurations: a graph a step.
+
+Before the first of them, where copies were measured by themselves (``lib/inputs/measured.py``), the
+network is taught what those cost: how a loop that reads or writes in jumps meets the processor's
+caches is the same in every program, and there are many more copies than programs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
 from lib.cache.reader import Cache
+from lib.compiler.hardware import HARDWARE
+from lib.inputs.measured import MeasuredCopies, measured_copies
 from lib.settings import PlusSettings
 from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.loss import LOSSES
+from lib.train.schedule import learning_rate
 from lib.train.split import learned_beside, prepared, prepared_sides
+
+ROWS = 256  # measured copies of a lesson
+PEAK, WARMUP, DECAY = 2e-3, 0.1, 1e-2  # of the learning rate in lessons
+OUTLIER = 0.3  # of a logarithm: what lies further off, the clock may be to blame for
 
 
 @dataclass(frozen=True)
@@ -24,11 +37,15 @@ class CopiesFold(GraphsFold):
 
     Attributes:
         fitted: configurations of a graph that the standardization is fitted on, the first ones.
+        measured: copies that the network is taught first, if there are any.
+        lessons: steps of that.
     """
 
     train: list[LabelledGraph]
     valid: list[LabelledGraph]
     fitted: int
+    measured: MeasuredCopies | None = None
+    lessons: int = 0
 
     def standardize(self, network: nn.Module) -> None:
         """See :meth:`Fold.standardize`."""
@@ -38,6 +55,23 @@ class CopiesFold(GraphsFold):
         ]
         network.inputs.copies.fit(torch.cat([batch.copies for batch in batches]))
         network.inputs.off_layout.fit(torch.cat([batch.off_layout for batch in batches]))
+
+    def teach(self, network: nn.Module) -> None:
+        """See :meth:`Fold.teach`."""
+        if self.measured is None:
+            return
+        inputs = network.inputs.copies(self.measured.features) * self.measured.known
+        optimizer = torch.optim.AdamW(network.parameters(), weight_decay=DECAY)
+        network.train()
+        for step in range(self.lessons):
+            optimizer.param_groups[0]["lr"] = learning_rate(step, self.lessons, PEAK, WARMUP)
+            rows = torch.randint(len(inputs), (ROWS,))
+            learned = [member.copy_cost(inputs[rows]).squeeze(-1) for member in network.members]
+            targets = self.measured.costs[rows].expand(len(learned), -1)
+            optimizer.zero_grad()
+            loss = nn.functional.huber_loss(torch.stack(learned), targets, delta=OUTLIER)
+            (loss * len(learned)).backward()
+            optimizer.step()
 
     def sample(
         self,
@@ -59,4 +93,12 @@ def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold:
     """
     train, valid = prepared_sides(fold, cache, settings)
     beside = prepared(learned_beside(fold, cache, settings), settings)
-    return CopiesFold([*train, *beside], valid, settings.configurations)
+    file = measured_file(settings)
+    measured = None if file is None else measured_copies(file, settings.hardware)
+    graphs = [*train, *beside], valid
+    return CopiesFold(*graphs, settings.configurations, measured, settings.lessons)
+
+
+def measured_file(settings: PlusSettings) -> Path | None:
+    """What a new network is taught, ``None`` if nothing is: copies that were measured."""
+    return HARDWARE[settings.hardware].copies if settings.lessons else None

@@ -99,6 +99,9 @@ class Fold(ABC):
     def standardize(self, network: nn.Module) -> None:
         """Fit the network's standardization on the training graphs."""
 
+    def teach(self, network: nn.Module) -> None:  # noqa: B027
+        """What a new, standardized network is taught before it sees a graph."""
+
     def keep(self, file: Path, identity: str) -> None:  # noqa: B027
         """Where to keep what :meth:`standardize` fits beside it, if that takes long.
 

@@ -258,10 +258,14 @@ class FoldTraining:
 
 
 def new_network(build: Callable[[], nn.Module], data: Fold, seed: int, fold: int) -> nn.Module:
-    """A network with weights drawn from (seed, fold), standardized on the training graphs."""
+    """A network with weights drawn from (seed, fold), standardized on the training graphs.
+
+    What else it is to begin with: see :meth:`Fold.teach`.
+    """
     torch.manual_seed(np.random.SeedSequence([seed, fold]).generate_state(1, np.uint64).item() >> 1)
     network = build()
     data.standardize(network)
+    data.teach(network)
     return network
 
 

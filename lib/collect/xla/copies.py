@@ -1,0 +1,151 @@
+"""``python -m lib.collect.xla.copies FILE.npz``: time layout copies, each by itself.
+
+What a copy costs that brings a tensor from one layout to another depends on the processor: on its
+caches, and on how a loop that reads or writes in jumps meets them. A network that has to learn it
+from the runtimes of whole programs sees it through many other things; so it is shown these first
+(:mod:`lib.train.copies`). Shapes and layouts are drawn at random: they are of no program.
+
+Programs of many copies are compiled, and XLA's profiler tells how long each takes. A file that is
+there is added to; a kill loses the copies of one program.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from lib.collect.processor import processor
+from lib.collect.xla.__main__ import ENVIRONMENT
+from lib.collect.xla.kernels import Kernel, kernels_of, profiled
+from lib.files.artifacts import atomic_file
+from lib.files.command_line import Parser
+from lib.files.errors import one_line_errors
+
+RANKS = {2: 0.25, 3: 0.3, 4: 0.3, 5: 0.1, 6: 0.05}
+SIZES = (2, 3, 4, 6, 7, 8, 9, 12, 14, 16, 24, 28, 32, 48, 56, 64, 96, 128, 192, 256, 384, 512, 1024)
+COMMON = (8, 16, 32, 64, 64, 128, 128, 256)  # sizes that networks have more often
+ELEMENTS = 1 << 12, 3 << 19  # of a tensor, at least and at most: 16 KiB to 6 MiB
+UNUSED = -1  # beyond a tensor's rank
+AT_ONCE, RUNS = 48, 16  # copies of a program, and how often it runs
+TYPICAL = 30  # percentile of the runs' times: a busy neighbour makes a run slower and never faster
+ARRAY = r"f32\[([\d,]+)\]\{([\d,]+)\}"
+
+
+class Copy(NamedTuple):
+    """A tensor of float32 that lies in one order, minor to major, and is brought into another."""
+
+    shape: tuple[int, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+
+def drawn(rng: np.random.Generator) -> Copy:
+    """A copy: out of row-major order or into it, mostly."""
+    low, high = ELEMENTS
+    while True:
+        rank = int(rng.choice(list(RANKS), p=list(RANKS.values())))
+        shape = tuple(int(size) for size in rng.choice(SIZES + COMMON, rank))
+        wanted = low * (high / low) ** rng.random()
+        one, other = (tuple(int(d) for d in rng.permutation(rank)) for _ in range(2))
+        plain, side = tuple(range(rank - 1, -1, -1)), rng.random()
+        before, after = (plain if side < 0.45 else one), (plain if 0.45 <= side < 0.9 else other)
+        if wanted / 2 < prod(shape) < min(2 * wanted, high) and before != after:
+            return Copy(shape, before, after)
+
+
+def timed(copies: list[Copy]) -> Iterator[tuple[Copy, float]]:
+    """Copies of one program and their microseconds; those that are no kernel are left out."""
+    import jax  # late: it reads the environment
+    from jax.experimental.layout import Format, Layout
+    from jax.sharding import SingleDeviceSharding
+
+    device = SingleDeviceSharding(jax.devices()[0])
+    sides = [
+        [Format(Layout(order[::-1]), device) for order in orders]
+        for orders in zip(*[(each.before, each.after) for each in copies], strict=True)
+    ]
+    ones = [np.ones(each.shape, np.float32) for each in copies]
+    arrays = [jax.device_put(x, form) for x, form in zip(ones, sides[0], strict=True)]
+    function = jax.jit(lambda *x: list(x), in_shardings=tuple(sides[0]), out_shardings=sides[1])
+    executable = function.lower(*arrays).compile()
+    kernels = kernels_of(executable.as_text())
+    for name, times in profiled(executable, arrays, kernels, RUNS).items():
+        if (copy := copied_by(kernels[name])) is not None:
+            yield copy, float(np.percentile(times, TYPICAL))
+    jax.clear_caches()
+
+
+def copied_by(kernel: Kernel) -> Copy | None:
+    """What a kernel copies, if that is one tensor and all that it does."""
+    written = re.match(ARRAY, kernel.text)
+    read = [found for line in kernel.body if (found := re.search(f"{ARRAY} parameter", line))]
+    if written is None or len(read) != 1 or written[1] != read[0][1]:
+        return None
+    shape, after, before = (
+        tuple(map(int, text.split(","))) for text in (written[1], written[2], read[0][2])
+    )
+    return Copy(shape, before, after)
+
+
+def write_copies(path: Path, copies: list[tuple[Copy, float]]) -> None:
+    """Write copies and their microseconds, in the form that ``lib.inputs.measured`` reads."""
+    most = max(RANKS)
+    shapes, before, after = (
+        np.array([(*each[k], *[UNUSED] * (most - len(each[k]))) for each, _ in copies], np.int32)
+        for k in range(3)
+    )
+    with atomic_file(path) as temporary, open(temporary, "wb") as file:
+        np.savez_compressed(
+            file,
+            shape=shapes,
+            before=before,
+            after=after,
+            microseconds=np.array([time for _, time in copies], np.float32),
+            processor=np.array(processor()),
+        )
+
+
+def read_copies(path: Path) -> list[tuple[Copy, float]]:
+    """What :func:`write_copies` wrote."""
+    with np.load(path, allow_pickle=False) as file:
+        columns = [file[name].tolist() for name in Copy._fields]
+        times = file["microseconds"].tolist()
+    return [
+        (Copy(*(tuple(d for d in part if d != UNUSED) for part in parts)), time)
+        for *parts, time in zip(*columns, times, strict=True)
+    ]
+
+
+def main() -> None:
+    """Time copies until the file has as many as are asked for."""
+    parser = Parser(prog="python -m lib.collect.xla.copies", description=__doc__)
+    parser.add_argument("file", type=Path, help="what is measured; is added to")
+    parser.add_argument("--count", type=int, default=6000, help="of copies in the file")
+    parser.add_argument("--core", type=int, default=1, help="that they run on")
+    args = parser.parse_args()
+    if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
+        os.environ |= ENVIRONMENT  # which is read when a process starts
+        os.execv(sys.executable, [sys.executable, "-m", "lib.collect.xla.copies", *sys.argv[1:]])
+    os.sched_setaffinity(0, {args.core})  # XLA takes a thread for each core that it sees
+    known = read_copies(args.file) if args.file.exists() else []
+    rng = np.random.default_rng(len(known))
+    with tqdm(total=args.count, initial=len(known), disable=None, unit="copy") as bar:
+        while len(known) < args.count:
+            new = list(timed([drawn(rng) for _ in range(AT_ONCE)]))
+            known += new
+            write_copies(args.file, known)
+            bar.update(len(new))
+    print(f"copies: {len(known)} measured in {args.file}")
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

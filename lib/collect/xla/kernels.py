@@ -1,0 +1,124 @@
+"""The kernels that XLA compiles for a CPU, and how long each of them runs.
+
+A kernel is an instruction of the optimized program: a fusion, mostly, which is one loop, or a call
+of a library. XLA's own profiler times each by its name.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+METADATA = re.compile(r", metadata=\{[^}]*\}")
+NAME = re.compile(r"%[\w.-]+")
+HEAD = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$")
+INSTRUCTION = re.compile(r"^(?:ROOT )?%?([\w.-]+) = (.*)$")
+CALLED = re.compile(r"(?:calls|to_apply)=%?([\w.-]+)")
+SHAPE = re.compile(r"\w+\[([\d,]*)\]\{([\d,]*)\}")
+COPY = re.compile(r" = \S+ (?:parameter|copy)\(")
+MOVING = ("copy", "transpose", "bitcast", "reshape")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One instruction of the optimized program.
+
+    Attributes:
+        text: of the instruction, without names.
+        body: of what it calls, likewise, a line an instruction.
+    """
+
+    text: str
+    body: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        """What it does, as the table has it."""
+        opcode = re.match(r"(?:\(.*?\)|\S+) ([\w-]+)\(", self.text)
+        if opcode is None or opcode[1] != "fusion":
+            return "other" if opcode is None else opcode[1]
+        if "kind=kCustom" in self.text:
+            return "library call"
+        done = {found[1] for line in self.body if (found := re.search(r" ([a-z][\w-]*)\(", line))}
+        return "copy" if done <= {"parameter", "constant", *MOVING} else "loop"
+
+    @property
+    def jumps(self) -> str | None:
+        """Of a copy between row-major and another layout, what jumps: ``reads`` or ``writes``."""
+        if len(self.body) != 2 or not all(COPY.search(line) for line in self.body):
+            return None
+        orders = [SHAPE.search(line) for line in self.body]
+        if any(one is None or not one[2] for one in orders):
+            return None
+        plain = [_is_row_major(*one.groups()) for one in orders]
+        return {(True, False): "writes", (False, True): "reads"}.get(tuple(plain))
+
+    @property
+    def elements(self) -> int:
+        """Of its output."""
+        shape = SHAPE.search(self.text)
+        return int(np.prod([int(d) for d in shape[1].split(",") if d])) if shape else 0
+
+
+def _is_row_major(shape: str, order: str) -> bool:
+    sizes = [int(d) for d in shape.split(",")]
+    kept = [d for d in map(int, order.split(",")) if sizes[d] > 1]
+    return kept == sorted(kept, reverse=True)
+
+
+def kernels_of(text: str) -> dict[str, Kernel]:
+    """The instructions of an optimized HLO module, by name."""
+    computations: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        if (head := HEAD.match(line)) is not None:
+            computations[head[1]] = current = []
+        elif line.startswith("  ") and computations:
+            current.append(METADATA.sub("", line.strip()))
+    found = {}
+    for lines in computations.values():
+        for line in lines:
+            if (named := INSTRUCTION.match(line)) is None:
+                continue
+            called = CALLED.search(named[2])
+            body = _unnamed(computations.get(called[1], [])) if called else ()
+            found[named[1]] = Kernel(NAME.sub("%", CALLED.sub("", named[2])), body)
+    return found
+
+
+def _unnamed(lines: Sequence[str]) -> tuple[str, ...]:
+    """Lines whose names are numbers, in the order in which they are met."""
+    numbers: dict[str, str] = {}
+
+    def number(name: re.Match[str]) -> str:
+        return numbers.setdefault(name[0], f"%{len(numbers)}")
+
+    return tuple(NAME.sub(number, line) for line in lines)
+
+
+Times = dict[str, list[float]]  # by the kernel's name, microseconds
+
+
+def profiled(executable, arguments: Sequence, known: dict[str, Kernel], runs: int) -> Times:
+    """Microseconds of each kernel, of every run but the one that warms up."""
+    import jax  # late: JAX reads the environment
+    from jax.profiler import ProfileData
+
+    times: Times = defaultdict(list)
+    jax.block_until_ready(executable(*arguments))
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            for _ in range(runs):
+                jax.block_until_ready(executable(*arguments))
+        (path,) = Path(folder).rglob("*.xplane.pb")
+        for plane in ProfileData.from_file(str(path)).planes:
+            for line in plane.lines:
+                for event in line.events:
+                    if event.name in known:
+                        times[event.name].append(event.duration_ns / 1e3)
+    return times

@@ -1,0 +1,60 @@
+"""What a new network is taught: the costs of copies that were measured by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from lib.cache.reader import Cache
+from lib.inputs.kinds import network_for
+from lib.settings import PlusSettings
+from lib.train.copies import load_fold, measured_file
+from lib.train.kinds import data_of
+from lib.train.loop import new_network
+from tests.train.test_beside import OWN, names_of, write_cache
+
+SETTINGS = PlusSettings(
+    OWN, hardware="cpu", propagation="return", folds_total=3, keep_together="family", lessons=300
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Cache:
+    return write_cache(tmp_path_factory.mktemp("outputs"), OWN, names_of(4, 2, 0))
+
+
+def taught(cache: Cache, settings: PlusSettings) -> nn.Module:
+    """A new network, of the first fold."""
+    return new_network(lambda: network_for(settings), load_fold(cache, 0, settings), 0, 0)
+
+
+def test_lessons_teach_what_copies_cost(cache):
+    fold = load_fold(cache, 0, SETTINGS)
+    measured = fold.measured
+    torch.manual_seed(0)
+    network = network_for(SETTINGS)
+    network.inputs.copies.fit(measured.features)
+    errors = []
+    for _ in range(2):
+        inputs = network.eval().inputs.copies(measured.features)
+        with torch.no_grad():
+            costs = [member.copy_cost(inputs).squeeze(-1) for member in network.members]
+        errors.append([(each - measured.costs).std().item() for each in costs])
+        fold.teach(network)
+    assert len(errors[0]) == SETTINGS.members + SETTINGS.context_members
+    assert all(after < 0.6 * before for before, after in zip(*errors, strict=True)), errors
+
+
+def test_the_same_seed_teaches_the_same(cache):
+    one, other = (taught(cache, SETTINGS).state_dict() for _ in range(2))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_what_was_measured_is_told_of_where_it_is_taught(cache):
+    assert set(data_of(cache, SETTINGS)) == {"data", "measured"}
+    for own in (replace(SETTINGS, lessons=0), replace(SETTINGS, hardware="tpu")):
+        assert measured_file(own) is None and load_fold(cache, 0, own).measured is None
+        assert set(data_of(cache, own)) == {"data"}
