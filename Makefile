@@ -123,7 +123,7 @@ cached: $(MANIFEST)  # like preprocess, and silent if there is nothing to do
 $(OTHERS): $(OUTPUTS)/%/manifest.json: others | $(READY)
 	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none
 
-TRAINED_FROM := $(MANIFEST) $(OTHERS) $(call planned,02_train.py) $(call stamp,3) $(call stamp,7)
+TRAINED_FROM := $(MANIFEST) $(OTHERS) $(wildcard data/copies-*/copies.npz) $(call planned,02_train.py) $(call stamp,3) $(call stamp,7)
 # What some models fit before their network is a target of its own: more of them than folds fill the
 # cores. (As an order-only prerequisite, for the training reads it only if it is what it needs.)
 PREPARED := $(addprefix $(OUT)/fold_%/,$(call planned,prepared))
