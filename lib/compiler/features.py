@@ -55,7 +55,7 @@ class ResolvedCopy(NamedTuple):
     after: Order
     reason: Reason
     reader: int
-    moved: MovedTensor | None = None
+    moved: MovedTensor | None = None  # the tensor itself
 
 
 class ResolvedOperation(NamedTuple):

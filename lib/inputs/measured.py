@@ -44,6 +44,8 @@ def measured_copies(path: Path, hardware: str) -> MeasuredCopies:
     rows, costs = [], []
     for *parts, time in zip(shapes, before, after, times, strict=True):
         shape, one, other = (tuple(d for d in part if d >= 0) for part in parts)
+        if not sorted(one) == sorted(other) == list(range(len(shape))):
+            raise DataError(path, "before, after", (one, other), f"orders of {shape}")
         size = float(WIDTH * prod(shape))
         moved = MovedTensor(shape, row_major(len(shape)), size)
         rows.append(memory_features(moved, HARDWARE[hardware], one, other))

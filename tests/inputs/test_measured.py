@@ -52,6 +52,7 @@ def test_the_bundled_ones_cover_what_networks_have():
     [
         ({"microseconds": np.zeros(2)}, "microseconds"),
         ({"after": np.zeros((3, 6), np.int32)}, "after"),
+        ({"before": np.zeros((2, 6), np.int32)}, "before, after"),
         ({"shape": None}, "copies"),
     ],
 )
