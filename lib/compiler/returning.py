@@ -5,7 +5,8 @@ what a configuration sets. So a tensor is brought into the layout that is config
 whoever reads it, back again; nothing else moves. But elementwise operations, transposes and
 reshapes are fused into the loops of their readers (:mod:`lib.compiler.loops`): a loop that reads
 one constrained tensor and writes another goes from the one layout to the other at once, and pays
-nothing where they agree. And operations that may write in any order write in the one that is configured.
+nothing where they agree. And operations that may write in any order write in the one that is
+configured.
 """
 
 from __future__ import annotations
