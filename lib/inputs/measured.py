@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -66,7 +68,7 @@ def _read(path: Path) -> list[list]:
     try:
         with np.load(path, allow_pickle=False) as file:
             columns = {name: file[name] for name in FIELDS}
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(path, "copies", error, "what lib.collect.xla.copies writes") from error
     for name, column in columns.items():
         if len(column) != len(columns["shape"]) or not len(column):

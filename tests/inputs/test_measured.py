@@ -8,6 +8,8 @@ from math import log
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from lib.collect.xla.copies import Copy, write_copies
 from lib.compiler.features import COPY_FEATURES, MovedTensor, memory_features
@@ -64,3 +66,22 @@ def test_a_file_that_cannot_be_believed_is_named(tmp_path, change, said):
     np.savez(path, **{name: value for name, value in columns.items() if value is not None})
     with pytest.raises(DataError, match=rf"{re.escape(str(path))}.*{said}"):
         measured_copies(path, "cpu")
+
+
+@given(at=st.floats(0, 1, exclude_max=True), kept=st.booleans())
+@settings(
+    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_a_damaged_file_is_told_of_or_the_same(tmp_path, at, kept):
+    path = tmp_path / "copies.npz"
+    write_copies(path, COPIES)
+    good, whole = measured_copies(path, "cpu"), path.read_bytes()
+    place = int(at * len(whole))
+    path.write_bytes(
+        whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :] if kept else whole[:place]
+    )
+    try:
+        found = measured_copies(path, "cpu")
+    except DataError:
+        return
+    assert torch.equal(found.features, good.features) and torch.equal(found.costs, good.costs)

@@ -14,6 +14,8 @@ from __future__ import annotations
 import os
 import re
 import sys
+import zipfile
+import zlib
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -27,7 +29,7 @@ from lib.collect.xla.__main__ import ENVIRONMENT
 from lib.collect.xla.kernels import Kernel, kernels_of, profiled
 from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
-from lib.files.errors import one_line_errors
+from lib.files.errors import DataError, one_line_errors
 
 RANKS = {2: 0.25, 3: 0.3, 4: 0.3, 5: 0.1, 6: 0.05}
 SIZES = (2, 3, 4, 6, 7, 8, 9, 12, 14, 16, 24, 28, 32, 48, 56, 64, 96, 128, 192, 256, 384, 512, 1024)
@@ -87,7 +89,8 @@ def copied_by(kernel: Kernel) -> Copy | None:
     """What a kernel copies, if that is one tensor and all that it does."""
     written = re.match(ARRAY, kernel.text)
     read = [found for line in kernel.body if (found := re.search(f"{ARRAY} parameter", line))]
-    if written is None or len(read) != 1 or written[1] != read[0][1]:
+    alone = written is not None and len(read) == 1 and written[1] == read[0][1]
+    if kernel.kind != "copy" or not alone:
         return None
     shape, after, before = (
         tuple(map(int, text.split(","))) for text in (written[1], written[2], read[0][2])
@@ -114,10 +117,19 @@ def write_copies(path: Path, copies: list[tuple[Copy, float]]) -> None:
 
 
 def read_copies(path: Path) -> list[tuple[Copy, float]]:
-    """What :func:`write_copies` wrote."""
-    with np.load(path, allow_pickle=False) as file:
-        columns = [file[name].tolist() for name in Copy._fields]
-        times = file["microseconds"].tolist()
+    """What :func:`write_copies` wrote, on this processor.
+
+    Raises:
+        DataError: it was written on another, or the file is another.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            columns = [file[name].tolist() for name in Copy._fields]
+            times, where = file["microseconds"].tolist(), str(file["processor"])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(path, "copies", error, "what lib.collect.xla.copies writes") from error
+    if where != processor():
+        raise DataError(path, "processor", where, f"{processor()}: two are never mixed")
     return [
         (Copy(*(tuple(d for d in part if d != UNUSED) for part in parts)), time)
         for *parts, time in zip(*columns, times, strict=True)
