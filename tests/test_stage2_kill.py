@@ -24,7 +24,7 @@ STEPS = EPOCHS * GRAPHS // 2
 FLAGS = ("--fold", 0, "--folds-total", 2, "--configurations", 6, "--epochs", EPOCHS)
 TILES = ("--collection", kernels.COLLECTION, "--kernels", 1, "--channels", 16)
 WIDTHS = ("--channels", 16, "--heads", 2)
-DROPOUT = ("--channels", 8, "--dropout", 0.5, "--configurations", 3)
+DROPOUT = ("--channels", 8, "--dropout", 0.5, "--configurations", 3, "--lessons", 20)
 # A model's results, its flags, and the steps at which one run of it is killed, again and again.
 MODELS = {
     "tgraph-plus": (COLLECTION, DROPOUT, (5, 4)),
@@ -100,7 +100,8 @@ def test_killed_inside_a_fold(server, outputs, tmp_path, name):
 
 
 def test_killed_at_random_moments(server, outputs, tmp_path):
-    flags = (*DROPOUT, "--epochs", 40, "--save-seconds", 0)
+    # Without lessons, which take longer than all of this training: kills are to fall into it.
+    flags = (*DROPOUT, "--lessons", 0, "--epochs", 40, "--save-seconds", 0)
     started = time.monotonic()
     assert train(server, outputs, tmp_path / "whole", *flags)
     longest = time.monotonic() - started
