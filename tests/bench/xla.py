@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from typing import TYPE_CHECKING
 
 from lib.collect.quiet import TimingCore
-from lib.collect.xla.__main__ import ENVIRONMENT
+from lib.collect.xla.__main__ import time_here
 
 if TYPE_CHECKING:
     from lib.collect.xla.bench import ProgramBench
@@ -28,17 +26,12 @@ def arguments(description: str, count: int, counted: str) -> argparse.Namespace:
 def program_bench(module: str, name: str, core: int) -> ProgramBench:
     """A program to compile and time on one core, as the collector does.
 
-    Starts the process anew where its environment is not the collector's.
-
     Args:
-        module: that runs, such as ``tests.bench.pairs``.
+        module: that runs, see :func:`time_here`.
         name: of the program.
         core: that it is timed on.
     """
-    if any(os.environ.get(key) != value for key, value in ENVIRONMENT.items()):
-        os.environ |= ENVIRONMENT  # which is read when a process starts
-        os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
-    os.sched_setaffinity(0, {core})  # XLA takes a thread for each core that it sees
+    time_here(module, core)
     from lib.collect.xla.bench import ProgramBench  # late: JAX reads the environment
 
     return ProgramBench(name, ROUND_SECONDS, TimingCore(core, [core], 0, None, ""))

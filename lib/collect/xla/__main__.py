@@ -43,6 +43,19 @@ ENVIRONMENT = {
 COMPILED = ".compiled"  # JAX's cache in the output folder: more rounds need no compiling
 
 
+def time_here(module: str, core: int) -> None:
+    """Have this process time on one core in ``ENVIRONMENT``; starts it anew where it has another.
+
+    Args:
+        module: that runs, such as ``tests.bench.pairs``.
+        core: that it stays on.
+    """
+    if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
+        os.environ |= ENVIRONMENT  # which is read when a process starts
+        os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
+    os.sched_setaffinity(0, {core})  # XLA takes a thread for each core that it sees
+
+
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = Parser(prog="python -m lib.collect.xla", description=__doc__)

@@ -11,9 +11,7 @@ there is added to; a kill loses the copies of one program.
 
 from __future__ import annotations
 
-import os
 import re
-import sys
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -25,7 +23,7 @@ import numpy as np
 from tqdm import tqdm
 
 from lib.collect.processor import processor
-from lib.collect.xla.__main__ import ENVIRONMENT
+from lib.collect.xla.__main__ import time_here
 from lib.collect.xla.kernels import Kernel, kernels_of, profiled
 from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
@@ -143,10 +141,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=6000, help="of copies in the file")
     parser.add_argument("--core", type=int, default=1, help="that they run on")
     args = parser.parse_args()
-    if any(os.environ.get(name) != value for name, value in ENVIRONMENT.items()):
-        os.environ |= ENVIRONMENT  # which is read when a process starts
-        os.execv(sys.executable, [sys.executable, "-m", "lib.collect.xla.copies", *sys.argv[1:]])
-    os.sched_setaffinity(0, {args.core})  # XLA takes a thread for each core that it sees
+    time_here("lib.collect.xla.copies", args.core)
     known = read_copies(args.file) if args.file.exists() else []
     rng = np.random.default_rng(len(known))
     with tqdm(total=args.count, initial=len(known), disable=None, unit="copy") as bar:
