@@ -99,10 +99,10 @@ def test_folds_are_those_of_the_data_unless_a_number_is_named(pristine):
 
 
 @pytest.mark.parametrize(
-    ("kind", "module", "rounds"),
-    [("", "lib.collect.xla", "--rounds 24 "), ("programs", "lib.collect.tvm", "--core 1 ")],
+    ("kind", "module", "core"),
+    [("", "lib.collect.xla", "--cores 1 "), ("programs", "lib.collect.tvm", "--core 1 ")],
 )
-def test_what_is_measured_decides_environment_and_command(pristine, kind, module, rounds):
+def test_what_is_measured_decides_environment_and_command(pristine, kind, module, core):
     names = {"PROGRAMS": "bert.*", "NETWORKS": "it's*"}
     done = told(pristine, "-n", "collect", **{"KIND": kind} if kind else {}, **names)
     assert done.returncode == 0, done.stderr
@@ -110,7 +110,7 @@ def test_what_is_measured_decides_environment_and_command(pristine, kind, module
     assert f"{place}/bin/python -m {module} " in done.stdout
     assert f"-m {module}.export outputs/collect{'-programs' * bool(kind)} " in done.stdout
     assert f"{module.replace('.', '/')}/requirements.txt" in done.stdout
-    assert rounds in done.stdout
+    assert core in done.stdout
     chosen = "--networks 'it'\\''s*'" if kind else "--programs 'bert.*'"
     assert chosen in done.stdout
 

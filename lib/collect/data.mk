@@ -21,7 +21,7 @@ ifeq ($(KIND),programs)
 	$(RUN) -m lib.collect.tvm.export $(OUTPUTS)/collect-programs $(or $(DATA),$(OUTPUTS)/measured-programs)
 else
 	$(COLLECT_VENV)/bin/python -m lib.collect.xla --resume --cores $(or $(CORES),1) \
-		--rounds $(or $(ROUNDS),24) --output $(OUTPUTS)/collect $(call text,PROGRAMS,programs) $(ARGS)
+		$(call flag,ROUNDS,rounds) --output $(OUTPUTS)/collect $(call text,PROGRAMS,programs) $(ARGS)
 	$(RUN) -m lib.collect.xla.export $(OUTPUTS)/collect $(or $(DATA),$(OUTPUTS)/xla-cpu)
 endif
 

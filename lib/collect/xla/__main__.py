@@ -20,7 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 from lib.collect.xla import size
-from lib.collect.xla.enough import missing_rounds
+from lib.collect.xla.enough import FEWEST, KERNELS, ROUNDS, RUNS, missing_rounds
 from lib.collect.xla.zoo import ZooProgram, all_programs
 from lib.files.artifacts import atomic_file, remove_leftovers
 from lib.files.command_line import Parser
@@ -79,12 +79,22 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--resume", action="store_true", help="keep what is measured, do the rest")
     parser.add_argument("--list", action="store_true", help="name the programs and stop")
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.rounds = ROUNDS[args.timed_by] if args.rounds is None else args.rounds
+    return args
 
 
 def _add_rounds(parser: Parser) -> None:
     """How often a configuration is timed (:mod:`lib.collect.xla.enough`)."""
-    parser.add_argument("--rounds", type=int, default=24, help="rounds a configuration, at least 4")
+    parser.add_argument(
+        "--timed-by",
+        choices=(RUNS, KERNELS),
+        default=RUNS,
+        help="whole runs; or the sum of a program's kernels, for a machine whose clock is noisy",
+    )
+    parser.add_argument(
+        "--rounds", type=int, help="a configuration's; default 24 of runs, 4 of kernels"
+    )
     parser.add_argument("--most-rounds", type=int, default=0, help="while --ceiling is not reached")
     parser.add_argument(
         "--ceiling",
@@ -119,8 +129,8 @@ def main() -> None:
     if args.list:
         print("\n".join(f"{p.source}  {p.name}" for p in programs))
         return
-    if args.rounds < 4:
-        raise UserError(f"--rounds {args.rounds}: at least 4, or their minimum is noise")
+    if args.rounds < (fewest := FEWEST[args.timed_by]):
+        raise UserError(f"--rounds {args.rounds}: at least {fewest}, or labels are noise")
     todo = [
         p
         for p in programs
@@ -209,7 +219,7 @@ def measure(program: ZooProgram, core: str, args: argparse.Namespace) -> str | N
     remove_leftovers(path)
     command = [sys.executable, "-m", "lib.collect.xla.measure", program.name, str(path)]
     flags = ("rounds", "most_rounds", "ceiling", "round_seconds", "random", "genetic", "seed")
-    for flag in (*flags, "nice", "clear_core", *size.SETTINGS):
+    for flag in (*flags, "timed_by", "nice", "clear_core", *size.SETTINGS):
         command += ["--" + flag.replace("_", "-"), str(getattr(args, flag))]
     command += ["--core", core, "--compile-cores", args.compile_cores or core]
     if args.quiet_lock is not None:

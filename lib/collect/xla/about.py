@@ -31,6 +31,8 @@ form of TpuGraphs' layout collections. `make collect` measures them anew, in hou
 - Each program has a process of its own, which times on one core alone. A round is the fastest run
   within {round_seconds} s, after one that warms up. Rounds go over all configurations of a program
   in shuffled order, again and again: {rounds}.
+- Timed by {timed_by}. Where it is by kernels, a round is the sum of a configuration's kernels, each
+  the median over all configurations of the program that have it in that round, by XLA's profiler.
 - The label is the mean of the faster half of a configuration's rounds, in ns.
 - *Ceiling*: Kendall's tau-b between the labels of the even rounds and those of the odd ones: how
   far the clock agrees with itself. Labels use all rounds, so they are steadier than either half,
@@ -47,8 +49,9 @@ form of TpuGraphs' layout collections. `make collect` measures them anew, in hou
   `family_in_training`, `nodes`, `sites`, `configurations`, `base_ms` (the compiler's own layouts),
   `spread` (slowest / fastest), `ceiling`, `rejected` (configurations of both searches that did not
   compile or computed something else), `measured_at`, `processor`, `jax`, `xla_flags`,
-  `round_seconds` and `quiet_lock` as the head of this page has them, `program` (its name where it
-  is written or drawn) and `operations` (of the optimized program: how many, by opcode and rank).
+  `round_seconds`, `quiet_lock` and `timed_by` as the head of this page has them, `program` (its
+  name where it is written or drawn) and `operations` (of the optimized program: how many, by opcode
+  and rank).
 
 ## Splits
 
@@ -72,7 +75,7 @@ another family, and not with one of its own, joins that family: its name is put 
 
 {notes}## Programs
 """
-SAID = ("processor", "jax", "xla_flags", "round_seconds", "quiet_lock")
+SAID = ("processor", "jax", "xla_flags", "round_seconds", "quiet_lock", "timed_by")
 COLUMNS = ("nodes", "sites", "configurations", "base_ms", "spread", "ceiling")
 FORMATS = ("{:.0f}", "{:.0f}", "{:.0f}", "{:.2f}", "{:.2f}", "{:.2f}")
 

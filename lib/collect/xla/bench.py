@@ -6,6 +6,7 @@ import hashlib
 import random
 import re
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,13 +15,16 @@ import numpy as np
 
 from lib.collect.quiet import TimingCore
 from lib.collect.xla import instrument
-from lib.collect.xla.enough import AT_ONCE
+from lib.collect.xla.enough import AT_ONCE, KERNELS, RUNS
+from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
 from lib.collect.xla.operations import operations
 from lib.collect.xla.zoo import program_named
 
 TOLERANCE = 2e-3  # of an output's largest magnitude: layouts change the order of summation
 ROUNDING = 1e-6  # of the largest output's: a gradient that is zero in theory is only rounding
 FEWEST_RUNS = 2  # in a round, after one that warms the caches up
+PROFILED_RUNS = 6  # of a configuration in a round that is timed by kernels
+NESTED = ("while", "call", "conditional")  # kernels whose time is that of others
 
 
 @dataclass
@@ -37,8 +41,8 @@ class Compiled:
 class ProgramBench:
     """One program: what it computes, its sites, and how to time a configuration of it."""
 
-    def __init__(self, name: str, round_seconds: float, core: TimingCore):
-        self.core = core
+    def __init__(self, name: str, round_seconds: float, core: TimingCore, timed_by: str = RUNS):
+        self.core, self.timed_by = core, timed_by
         self.round_seconds = round_seconds
         jax.devices()  # XLA takes one thread for each core that it sees now: this one
         core.release()
@@ -77,13 +81,47 @@ class ProgramBench:
         return True
 
     def time(self, compiled: list[Compiled], rounds: int) -> None:
-        """Add ``rounds`` rounds to each configuration: all of them in shuffled order, again and
-        again, so that a slow moment of the machine falls on one round of a few of them."""
+        """Add ``rounds`` rounds to each configuration, timed by what the bench times by."""
+        (self._time_kernels if self.timed_by == KERNELS else self._time_runs)(compiled, rounds)
+
+    def _time_runs(self, compiled: list[Compiled], rounds: int) -> None:
+        """Time runs: all configurations in shuffled order, again and again, so that a slow moment
+        of the machine falls on one round of a few of them."""
         for first in range(0, rounds, AT_ONCE):
             with self.core.calm():
                 for _ in range(min(AT_ONCE, rounds - first)):
                     for one in random.sample(compiled, len(compiled)):
                         one.rounds.append(self._fastest_run(one.executable))
+
+    def _time_kernels(self, compiled: list[Compiled], rounds: int) -> None:
+        """Sum kernels' times.
+
+        Configurations of a program have most of their kernels in common. In each round XLA's
+        profiler times those of every configuration, and what a kernel takes is the median over all
+        configurations that have it. So a noisy moment falls on few of a configuration's kernels,
+        and equal programs have equal sums.
+        """
+        known = [kernels_of(one.executable.as_text()) for one in compiled]
+        for _ in range(rounds):
+            times: dict[Kernel, list[float]] = defaultdict(list)
+            kernels: list[list[Kernel]] = [[] for _ in compiled]
+            with self.core.calm():
+                for index in random.sample(range(len(compiled)), len(compiled)):
+                    for kernel, time in self._of_kernels(compiled[index], known[index]):
+                        kernels[index].append(kernel)
+                        times[kernel].append(time)
+            medians = {kernel: float(np.median(own)) for kernel, own in times.items()}
+            for one, own in zip(compiled, kernels, strict=True):
+                one.rounds.append(round(sum(medians[kernel] for kernel in own)))
+
+    def _of_kernels(self, one: Compiled, known: dict[str, Kernel]) -> list[tuple[Kernel, float]]:
+        """The kernels of a configuration, and nanoseconds of each in one run of it."""
+        times = profiled(one.executable, self.arguments, known, PROFILED_RUNS)
+        return [
+            (known[name], 1e3 * typical(own) * len(own) / PROFILED_RUNS)
+            for name, own in times.items()
+            if known[name].kind not in NESTED
+        ]
 
     def _fastest_run(self, executable: Any) -> int:
         """Nanoseconds of the fastest run within ``round_seconds``, after a warm-up."""

@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from lib.collect.processor import processor
 from lib.collect.xla.__main__ import time_here
-from lib.collect.xla.kernels import Kernel, kernels_of, profiled
+from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
 from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, one_line_errors
@@ -35,7 +35,6 @@ COMMON = (8, 16, 32, 64, 64, 128, 128, 256)  # sizes that networks have more oft
 ELEMENTS = 1 << 12, 3 << 19  # of a tensor, at least and at most: 16 KiB to 6 MiB
 UNUSED = -1  # beyond a tensor's rank
 AT_ONCE, RUNS = 48, 16  # copies of a program, and how often it runs
-TYPICAL = 30  # percentile of the runs' times: a busy neighbour makes a run slower and never faster
 ARRAY = r"f32\[([\d,]+)\]\{([\d,]+)\}"
 
 
@@ -79,7 +78,7 @@ def timed(copies: list[Copy]) -> Iterator[tuple[Copy, float]]:
     kernels = kernels_of(executable.as_text())
     for name, times in profiled(executable, arrays, kernels, RUNS).items():
         if (copy := copied_by(kernels[name])) is not None:
-            yield copy, float(np.percentile(times, TYPICAL))
+            yield copy, typical(times)
     jax.clear_caches()
 
 

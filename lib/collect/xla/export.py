@@ -69,6 +69,7 @@ def tables(
                 "measured_at": one.about["measured_at"],
                 "processor": one.about["processor"],
                 **{name: str(one.about.get(name, "unknown")) for name in SAID_ONCE},
+                "timed_by": one.about["timed_by"],
                 "program": one.program,
                 COLUMN: one.about.get(COLUMN),
             }

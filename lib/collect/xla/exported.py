@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from lib.collect.xla.enough import RUNS
 from lib.collect.xla.hlo import Measurements
 from lib.collect.xla.operations import COLUMN
 from lib.files.errors import DataError
@@ -26,7 +27,7 @@ PROGRAMS = {
     "rejected": "integer",
 }
 MEASURED = {"collection": "text", "graph": "text", "config": "integer", "optimized_hash": "text"}
-LATER = ("program", COLUMN)  # that datasets of earlier versions lack
+LATER = {"program": None, COLUMN: None, "timed_by": RUNS}  # that datasets of earlier versions lack
 ADVICE = "a dataset that lib.collect.xla.export wrote"
 
 
@@ -70,7 +71,8 @@ def _measurements(root: Path, row: dict[str, Any], rows: pl.DataFrame) -> Measur
         rounds=_padded(rows["rounds"].to_list()),
         optimized_hash=rows["optimized_hash"].to_list(),
         rejected=row["rejected"],
-        about={name: row[name] for name in HOW} | {name: row.get(name) for name in LATER},
+        about={name: row[name] for name in HOW}
+        | {name: row.get(name, was) for name, was in LATER.items()},
     )
 
 

@@ -22,6 +22,7 @@ INSTRUCTION = re.compile(r"^(?:ROOT )?%?([\w.-]+) = (.*)$")
 CALLED = re.compile(r"(?:calls|to_apply)=%?([\w.-]+)")
 SHAPE = re.compile(r"\w+\[([\d,]*)\]\{([\d,]*)\}")
 COPY = re.compile(r" = \S+ (?:parameter|copy)\(")
+TYPICAL = 30  # percentile
 MOVING = ("copy", "transpose", "bitcast", "reshape")
 
 
@@ -122,3 +123,8 @@ def profiled(executable, arguments: Sequence, known: dict[str, Kernel], runs: in
                     if event.name in known:
                         times[event.name].append(event.duration_ns / 1e3)
     return times
+
+
+def typical(times: Sequence[float]) -> float:
+    """One time for several of a kernel: a busy neighbour makes a run slower and never faster."""
+    return float(np.percentile(times, TYPICAL))

@@ -24,12 +24,12 @@ from lib.collect.processor import processor
 from lib.collect.quiet import TimingCore
 from lib.collect.xla import search, size
 from lib.collect.xla.bench import Compiled, ProgramBench
-from lib.collect.xla.enough import missing_rounds
+from lib.collect.xla.enough import KERNELS, RUNS, missing_rounds
 from lib.collect.xla.operations import COLUMN
 from lib.files.artifacts import atomic_file
 
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
-BIRTH_ROUNDS = 4  # that choose parents in the genetic search; labels come from later ones
+BIRTH_ROUNDS = {RUNS: 4, KERNELS: 1}  # that choose parents; labels come from later ones
 FIRST_GENERATION, GENERATION = 16, 8
 FIRST = 9  # configurations that tell whether layouts change a program's runtime
 REFUSALS = 200  # by the compiler, or with other outputs: then stop rather than loop for ever
@@ -48,7 +48,7 @@ def configurations(bench: ProgramBench, settings: argparse.Namespace, seed: int)
     while len(bred) < settings.genetic and bench.rejected <= REFUSALS:
         size = min(GENERATION if bred else FIRST_GENERATION, settings.genetic - len(bred))
         children = _breed(bench, bred, size, generator)
-        bench.time(children, BIRTH_ROUNDS)
+        bench.time(children, BIRTH_ROUNDS[bench.timed_by])
         bred += children
     for one in bred:
         one.rounds.clear()  # parents were chosen for lucky ones: no labels are made of them
@@ -103,7 +103,7 @@ def check_worth(bench: ProgramBench, settings: argparse.Namespace, seed: int) ->
         _leave_out(f"a configuration compiles in {seconds:.3g} CPU seconds, not {most:g}")
     if (wanted := settings.least_spread) > 1:
         first += _random_set(bench, FIRST - len(first), generator)
-        bench.time(first, BIRTH_ROUNDS)
+        bench.time(first, BIRTH_ROUNDS[bench.timed_by])
         runtimes = [min(one.rounds) for one in first]
         if (spread := max(runtimes) / min(runtimes)) < wanted:
             _leave_out(f"layouts change the runtime by {spread:.3f}, not by {wanted:g} or more")
@@ -115,7 +115,9 @@ def _leave_out(reason: str) -> None:
     raise SystemExit(size.UNFIT)
 
 
-def measured_before(bench: ProgramBench, path: Path) -> list[Compiled]:
+def measured_before(
+    bench: ProgramBench, path: Path, settings: argparse.Namespace
+) -> list[Compiled]:
     """The configurations of a file that :func:`write` made, compiled again, and their rounds.
 
     Raises:
@@ -124,7 +126,8 @@ def measured_before(bench: ProgramBench, path: Path) -> list[Compiled]:
     """
     with np.load(path, allow_pickle=False) as file:
         raw = {key: file[key] for key in file}
-    then, now = json.loads(raw["about"].item()), environment()
+    then, now = json.loads(raw["about"].item()), environment(settings)
+    then.setdefault("timed_by", RUNS)  # before there was another way
     for key, value in now.items():
         if then[key] != value:
             raise SystemExit(f"{path}: {key} was {then[key]!r}, here it is {value!r}; remove it")
@@ -140,12 +143,13 @@ def measured_before(bench: ProgramBench, path: Path) -> list[Compiled]:
     return found
 
 
-def environment() -> dict[str, str]:
+def environment(settings: argparse.Namespace) -> dict[str, str]:
     """What must not change between two rounds of one program."""
     return {
         "processor": processor(),
         "jax": jax.__version__,
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "timed_by": settings.timed_by,
     }
 
 
@@ -156,7 +160,7 @@ def write(
     numbers = {k: v for k, v in vars(settings).items() if isinstance(v, int | float)}
     about = {
         **numbers,
-        **environment(),
+        **environment(settings),
         "measured_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         COLUMN: json.dumps(bench.operations),
         "quiet_lock": bool(settings.quiet_lock or settings.clear_core),
@@ -181,8 +185,8 @@ def _rounds(compiled: list[Compiled]) -> np.ndarray:
     return np.array([one.rounds for one in compiled], np.int64)
 
 
-def main() -> None:
-    """Measure one program, or what it lacks in rounds, and write its file."""
+def arguments() -> argparse.Namespace:
+    """The command line, which :mod:`lib.collect.xla.__main__` writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
     parser.add_argument("output", type=Path)
@@ -193,6 +197,7 @@ def main() -> None:
     parser.add_argument("--random", type=int, required=True)
     parser.add_argument("--genetic", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--timed-by", required=True)
     parser.add_argument("--core", type=int, required=True)
     parser.add_argument("--compile-cores", required=True)
     parser.add_argument("--nice", type=int, required=True)
@@ -200,7 +205,12 @@ def main() -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", type=float, required=True)
     parser.add_argument("--clear-core", default="")
     parser.add_argument("--quiet-lock", type=Path)
-    settings = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Measure one program, or what it lacks in rounds, and write its file."""
+    settings = arguments()
     seed = settings.seed + zlib.crc32(settings.program.encode())
     random.seed(seed)
     core = TimingCore(
@@ -210,9 +220,9 @@ def main() -> None:
         settings.quiet_lock,
         settings.clear_core,
     )
-    bench = ProgramBench(settings.program, settings.round_seconds, core)
+    bench = ProgramBench(settings.program, settings.round_seconds, core, settings.timed_by)
     if settings.output.exists():
-        compiled = measured_before(bench, settings.output)
+        compiled = measured_before(bench, settings.output, settings)
     else:
         check_worth(bench, settings, seed)
         compiled = configurations(bench, settings, seed)

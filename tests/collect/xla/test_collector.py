@@ -122,6 +122,24 @@ def test_programs_that_layouts_hardly_change_are_left_out(tmp_path):
     assert said.endswith(", not by 1e+09 or more\n")
 
 
+def test_programs_are_timed_by_their_kernels(tmp_path):
+    output, by_kernels = tmp_path / "collect", ("--timed-by", "kernels")
+    one = [*command(output, "--programs", SECOND, "--resume")]
+    done = subprocess.run([*one, *by_kernels], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with np.load(output / "nlp" / f"{SECOND}.npz") as file:
+        rounds, hashes = file["rounds"], file["optimized_hash"].tolist()
+    assert rounds.shape == (8, 4) and (rounds > 1e4).all(), "nanoseconds of whole programs"
+    alike = [rounds[[own == one for own in hashes]] for one in set(hashes)]
+    assert any(len(group) > 1 for group in alike), "the program itself, of both searches"
+    assert all((group == group[0]).all() for group in alike)
+    _, programs = export(output, tmp_path / "data")
+    assert programs["timed_by"].unique().to_list() == ["kernels"]
+    mixed = [*one, "--rounds", "6"]
+    refused = subprocess.run(mixed, cwd=ROOT, capture_output=True, text=True)
+    assert refused.returncode != 0 and "timed_by was 'kernels'" in refused.stdout
+
+
 def test_operations_are_counted_as_a_measurement_counts_them(tmp_path):
     output, counted = tmp_path / "collect", tmp_path / "operations.json"
     subprocess.run([*command(output), "--programs", FIRST], cwd=ROOT, check=True)

@@ -85,7 +85,7 @@ def test_the_table_of_programs(exported):
     assert " ".join(programs.columns) == (
         "collection split graph family family_in_training nodes sites configurations base_ms "
         "spread ceiling rejected measured_at processor jax xla_flags round_seconds quiet_lock "
-        "program operations"
+        "timed_by program operations"
     )
     assert programs.height == 60
     random = programs.filter(pl.col("collection").str.ends_with("random"))
