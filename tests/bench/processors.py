@@ -25,12 +25,15 @@ from lib.ranking.rounds import ceiling
 from lib.settings import BUNDLED
 
 
-def agreement(one: Measurements, other: Measurements) -> tuple[int, float, float, float]:
-    """How many configurations both have, tau between their labels, and both ceilings."""
+def agreement(one: Measurements, other: Measurements) -> tuple[int, float, float, float] | None:
+    """How many configurations both have, tau between their labels, and both ceilings; ``None`` if
+    they have none in common."""
     places = {own.tobytes(): place for place, own in enumerate(other.configuration)}
     keys = [own.tobytes() for own in one.configuration.astype(other.configuration.dtype)]
     pairs = [(place, places[key]) for place, key in enumerate(keys) if key in places]
-    here, there = (np.array(column, int) for column in zip(*pairs, strict=True))
+    if not pairs:
+        return None
+    here, there = np.array(pairs).T
     tau = kendall_tau(one.runtime[here], other.runtime[there])
     return len(pairs), tau, ceiling(one.rounds), ceiling(other.rounds)
 
@@ -45,8 +48,12 @@ def main() -> None:
     rows = []
     for one in (m for path in raw_files(args.raw) for m in read_raw(path)):
         other = known.get((one.source, one.search, one.program))
-        if other is not None and one.search == "random":
-            rows.append((one.program, *agreement(one, other)))
+        if other is None or one.search != "random":
+            continue
+        if (found := agreement(one, other)) is not None:
+            rows.append((one.program, *found))
+    if not rows:
+        raise SystemExit(f"{args.raw}: no configuration that {args.dataset} has too")
     names = ("program", "configurations", "tau", "ceiling here", "ceiling there")
     table = pl.DataFrame(rows, schema=list(names), orient="row")
     with pl.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, fmt_str_lengths=60):
