@@ -31,8 +31,8 @@ form of TpuGraphs' layout collections. `make collect` measures them anew, in hou
 - Each program has a process of its own, which times on one core alone. A round is the fastest run
   within {round_seconds} s, after one that warms up. Rounds go over all configurations of a program
   in shuffled order, again and again: {rounds}.
-- Timed by {timed_by}. Where it is by kernels, a round is the sum of a configuration's kernels, each
-  the median over all configurations of the program that have it in that round, by XLA's profiler.
+- What is timed: {timed_by}. Where it is kernels, a round is the sum of a configuration's kernels,
+  each the median over all configurations that have it in that round, by XLA's profiler.
 - The label is the mean of the faster half of a configuration's rounds, in ns.
 - *Ceiling*: Kendall's tau-b between the labels of the even rounds and those of the odd ones: how
   far the clock agrees with itself. Labels use all rounds, so they are steadier than either half,
