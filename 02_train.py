@@ -134,7 +134,7 @@ def finish(
     print(
         f"{summary_table(history, training.validations, chosen.metric)}\n"
         f"train: {chosen.results} fold {fold}: validation {chosen.metric} "
-        f"{used[chosen.metric]:.4f} ({chosen.weights} of {chosen.epochs} epochs), "
+        f"{used[chosen.metric]:.4f} ({chosen.weights} of {training.epochs} epochs), "
         f"{len(data.train)} + {len(data.valid)} "
         f"{chosen.graphs}; wrote {folder}/"
     )
@@ -143,7 +143,7 @@ def finish(
 def train(training: FoldTraining, state: Path, identity: str, tracker: Tracker) -> None:
     """Train to the end, with a progress bar, and tell W&B of each epoch and of the end."""
     chosen = training.settings
-    total, metric = math.ceil(chosen.epochs), chosen.metric
+    total, metric = math.ceil(training.epochs), chosen.metric
     epochs = training.run(state, identity)
     bar = tqdm(epochs, total=total, desc=f"fold {training.fold}", unit="epoch", disable=None)
     for row in bar:

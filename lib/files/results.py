@@ -17,7 +17,6 @@ SETTINGS = {
     "blending?": str,
     "data?": str,
     "identity?": str,
-    "epochs?": float,
     "versions?": {str: str},
 }
 VALIDATION = {

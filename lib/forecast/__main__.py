@@ -53,9 +53,11 @@ def main(arguments: list[str] | None = None) -> None:
     of = f"{len(graphs):,} graphs of {root.path}" if root else f"official {chosen.collection}"
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{cores} CPU cores"
     total = duration(sum(one.seconds for one in stages.values()))
+    most = chosen.passes(1)
+    epochs = f"{most:g} epochs" if chosen.epochs == most else f"{most:g} epochs at most"
     print(
         f"plan: {chosen.model} on {of}: {total} on {device}, {args.jobs} jobs, "
-        f"{folds} folds of {chosen.epochs:g} epochs; measured on {len(units)} samples"
+        f"{folds} folds of {epochs}; measured on {len(units)} samples"
     )
 
 

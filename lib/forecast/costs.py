@@ -120,7 +120,8 @@ class Costs:
         last = whole if sampled < whole else 0.0
         loaded = sides.learned * sum(map(self.load, learned))
         loaded += sides.held * sum(map(self.load, sides.valid))
-        return loaded + s.epochs * (steps + sampled / s.validate_every) + last
+        passes = s.passes(math.ceil(sides.learned * len(learned) / s.accumulate))
+        return loaded + passes * (steps + sampled / s.validate_every) + last
 
     def held_bytes(self, shapes: Sequence[Shape]) -> float:
         """What training holds of all graphs, beside a step.
@@ -133,7 +134,7 @@ class Costs:
             return sum(map(self.cache_bytes, shapes))
         if self.settings.input not in HELD:
             return 0.0
-        rows = self.settings.epochs * self.settings.configurations
+        rows = self.settings.passes(len(shapes)) * self.settings.configurations
         read = (min(s.configurations * s.configurable, rows * TOUCHED_BYTES) for s in shapes)
         return NODE_BYTES * sum(shape.kept for shape in shapes) + sum(read)
 

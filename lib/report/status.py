@@ -143,7 +143,7 @@ def _scores(experiment: Experiment) -> str:
         last, best = one.get("last", {}), one.get("best", {})
         mark = "blended" if fold in experiment.blended else ""
         cells = [main.text(side.get(main.key)) for side in (last, best)]
-        epoch = f"{best['epoch']:g} of {one.get('epochs', 0):g}" if best else "–"
+        epoch = f"{best['epoch']:g} of {last.get('epoch', 0):g}" if best else "–"
         rows.append([f"fold {fold}", *cells, epoch, mark])
     if rows:
         head = [f"validation {main.name}", "last", "best", "best epoch", ""]

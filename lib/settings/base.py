@@ -217,6 +217,10 @@ class Settings:
         """What a submission's IDs start with, such as ``layout:xla:default``."""
         return self.collection.replace("-", ":")
 
+    def passes(self, steps: int) -> float:
+        """How often training passes over its graphs, if that takes so many steps each time."""
+        return self.epochs
+
     def check(self) -> None:
         """Raise a :class:`UserError` if a value is out of range, or does not go with another."""
         for one in dataclasses.fields(self):

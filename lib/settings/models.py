@@ -12,6 +12,8 @@ from lib.settings.base import Settings, check_words, setting
 from lib.settings.search import among, between
 
 WHOLE = "all"  # hops that keep every node
+AUTO = "auto"  # epochs by how many graphs there are
+STEPS, MOST_PASSES = 4000, 20  # of those: docs/findings.md
 EVERY, NONE = "all", "none"  # other collections of the data root to learn from
 LOSSES = ("hinge", "logistic", "correlation", "logistic+correlation")  # lib/train/loss.py
 REDUCTIONS = ("mean", "sum")  # of pairs, by the hinge functions of lib/train/loss.py
@@ -157,7 +159,12 @@ class PlusSettings(LayoutCollection):
     also: str = setting(
         NONE, f"other layout collections to learn from, between commas; `{EVERY}`, or `{NONE}`"
     )
-    epochs: int = setting(20, "passes over the training graphs")
+    epochs: int | str = setting(
+        AUTO,
+        f"passes over the training graphs; `{AUTO}`: as many as make {STEPS:,} steps, "
+        f"{MOST_PASSES} at most",
+        words=(AUTO,),
+    )
     learning_rate: float = setting(2e-3, "its peak", 0, 1)
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
     propagation: str = setting(
@@ -198,6 +205,12 @@ class PlusSettings(LayoutCollection):
         """See :attr:`Settings.others`: those in ``also``."""
         names = () if self.also == NONE else self.also.split(",")
         return {name: dataclasses.replace(self, collection=name).cache for name in names}
+
+    def passes(self, steps: int) -> int:
+        """See :meth:`Settings.passes`: of many graphs fewer do, and a fold takes as long."""
+        if self.epochs == AUTO:
+            return max(1, min(MOST_PASSES, round(STEPS / steps)))
+        return self.epochs
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from lib.files.errors import DataError, UserError
 from lib.settings.base import Settings
-from lib.settings.models import EVERY, NONE, LayoutSettings, PlusSettings, TileSettings
+from lib.settings.models import AUTO, EVERY, NONE, LayoutSettings, PlusSettings, TileSettings
 from lib.settings.programs import ProgramPlusSettings, ProgramSettings
 from lib.settings.thesis import (
     LayoutAttention,
@@ -54,8 +54,8 @@ OFFICIAL: dict[str, dict[str, Any]] = {
     "tile-xla": {"validate_every": 2},  # thousands of kernels: an eighth of each epoch otherwise
     "programs-cpu": {},
 }
-# (those are TGraph's; what was not tried on official data has its own number of epochs)
-OFFICIAL_BY_MODEL: dict[str, dict[str, Any]] = {"tgraph-plus": {"epochs": 20}}
+# (those are TGraph's; what was not tried on official data goes by how many graphs there are)
+OFFICIAL_BY_MODEL: dict[str, dict[str, Any]] = {"tgraph-plus": {"epochs": AUTO}}
 # ... and on the bundled measurements: a few dozen programs of a few dozen configurations each,
 # and minutes, not hours. Half the width, a higher rate and a start that already tells
 # configurations apart fit them in ten passes; after more, unseen programs are ranked worse.
@@ -70,7 +70,7 @@ SMALL: dict[str, Any] = {
 SMALL_BY_MODEL: dict[str, dict[str, dict[str, Any]]] = {
     "layout": {
         "tgraph": {"channels": 128, "temperature": 0.01, "score_gain": 16.0},
-        "tgraph-plus": {"epochs": 20, "learning_rate": 2e-3, "channels": 64, "also": EVERY},
+        "tgraph-plus": {"epochs": AUTO, "learning_rate": 2e-3, "channels": 64, "also": EVERY},
         "gst": {"segment_nodes": 64, "trained_segments": 2},
         "partitioning": {"trained_nodes": 128},
     },

@@ -61,7 +61,8 @@ class FoldTraining:
         self.best = _copy(network)
         self.resumed_at, self.taken = 0, 0
         self.steps_per_epoch = -(-data.steps(settings) // settings.accumulate)
-        self.steps = max(1, round(settings.epochs * self.steps_per_epoch))
+        self.epochs = settings.passes(self.steps_per_epoch)
+        self.steps = max(1, round(self.epochs * self.steps_per_epoch))
 
     def run(self, state: Path, identity: str) -> Iterator[dict[str, float]]:
         """Train to the end, yielding a row of history an epoch, resumed ones first.
@@ -141,8 +142,8 @@ class FoldTraining:
         return min(epochs * self.steps_per_epoch, self.steps)
 
     def _passes(self, epochs: int) -> float:
-        """Passes over the training graphs at the end of an epoch, in the setting's own type."""
-        return type(self.settings.epochs)(min(epochs, self.settings.epochs))
+        """Passes over the training graphs at the end of an epoch, whole ones if all are whole."""
+        return type(self.epochs)(min(epochs, self.epochs))
 
     def step(self, dealt: Dealt) -> tuple[torch.Tensor, torch.Tensor]:
         """One optimizer step on the mean loss of its samples, those of other processes included.

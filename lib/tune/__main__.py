@@ -95,7 +95,7 @@ def tuning_of(args: argparse.Namespace, chosen: Settings, data: str, database: P
     if not space:
         raise UserError("all settings that could be searched were given: nothing is left to tune")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warmup = math.ceil(WARMUP * chosen.epochs)
+    warmup = math.ceil(WARMUP * chosen.passes(1))
     name = name_of(chosen, space, data, args.folds)
     study = open_study(database, name, chosen.higher_is_better, warmup)
     return Tuning(study, chosen, space, args.folds, database)

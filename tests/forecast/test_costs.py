@@ -13,8 +13,10 @@ from lib.forecast.costs import FRAME_BYTES, NODE_BYTES, SCORE_BYTES, Costs, fore
 from lib.forecast.formulae import Shape, fitted, of_a_file, of_a_score, of_a_step
 from lib.forecast.measure import Unit
 from lib.settings import settings_for
+from lib.settings.models import AUTO, MOST_PASSES, STEPS
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.sizes import GraphSize, official_graphs
+from tests.builders import CPU_LAYOUTS
 
 SETTINGS = settings_for("layout-xla-default", TPUGRAPHS, {})
 RATE, STEP, SCORE, LOAD = 1e-7, 4e-6, 1e-6, 1e-4  # seconds a cell, a (node, configuration), a node
@@ -138,6 +140,20 @@ def test_more_of_anything_takes_no_less():
     for stage in few:
         assert few[stage].seconds <= many[stage].seconds
         assert few[stage].disk <= many[stage].disk
+
+
+def test_of_ten_times_the_graphs_there_are_fewer_passes():
+    settings = settings_for("layout-xla-default", CPU_LAYOUTS, {"also": "none"})
+    few, many, fixed = (
+        forecast(GRAPHS[:1] * count, UNITS, replace(settings, epochs=epochs), folds=4, jobs=2)
+        for count, epochs in (
+            (STEPS // MOST_PASSES, AUTO),
+            (10 * STEPS // MOST_PASSES, AUTO),
+            (10 * STEPS // MOST_PASSES, MOST_PASSES),
+        )
+    )
+    assert few["train"].each < many["train"].each < 3 * few["train"].each
+    assert fixed["train"].each > 9 * few["train"].each
 
 
 def test_other_collections_are_preprocessed_and_learned_from():

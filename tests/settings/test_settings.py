@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lib import settings
 from lib.files.errors import DataError, UserError
@@ -21,6 +23,7 @@ from lib.settings import (
     TileSettings,
     settings_for,
 )
+from lib.settings.models import MOST_PASSES, STEPS
 from lib.tpugraphs.dataset import TPUGRAPHS, read_dataset
 from tests.builders import CPU_LAYOUTS
 from tests.stages import REPOSITORY
@@ -102,7 +105,7 @@ def test_values_that_a_tile_collection_cannot_have(name, value):
 def test_bundled_data_want_fewer_folds(collection):
     found = settings_for(collection, CPU_LAYOUTS, overrides={})
     assert found.folds_total < 20
-    assert found.epochs < 750
+    assert found.passes(10) < 750
     assert found.score_training
 
 
@@ -171,24 +174,39 @@ def test_every_setting_is_a_flag(chosen):
         del found.model
         return argparse.Namespace(**{**vars(found), "model": chosen.model})
 
-    def given(*flags):
+    def read(*flags):
         found = settings.overrides_in(parse(*flags))
         assert found.pop("model") == chosen.model
         return found
 
-    types = {field.name: field.type for field in dataclasses.fields(chosen)}
-    samples = {"int": ("7", 7), "float": ("0.5", 0.5), "str": ("x", "x"), "int | str": ("all",) * 2}
+    fields = {field.name: field for field in dataclasses.fields(chosen)}
+    types = {name: field.type for name, field in fields.items()}
+    samples = {"int": ("7", 7), "float": ("0.5", 0.5), "str": ("x", "x")}
     for name in types:
         if name in ("collection", "model"):
             continue
         flag = "--" + name.replace("_", "-")
         if types[name] == "bool":
-            assert given(flag) == {name: True}
-            assert given(flag.replace("--", "--no-")) == {name: False}
+            assert read(flag) == {name: True}
+            assert read(flag.replace("--", "--no-")) == {name: False}
+        elif types[name] == "int | str":
+            for word in fields[name].metadata["words"]:
+                assert read(flag, word) == {name: word}
+            assert read(flag, "7") == {name: 7}
         else:
             text, value = samples[types[name]]
-            assert given(flag, text) == {name: value}
-    assert given() == {}
+            assert read(flag, text) == {name: value}
+    assert read() == {}
+
+
+@given(steps=st.integers(1, 10**6), epochs=st.integers(1, 1000))
+def test_of_many_graphs_fewer_passes(steps, epochs):
+    chosen = settings_for("layout-xla-default", CPU_LAYOUTS, {})
+    passes = chosen.passes(steps)
+    assert 1 <= passes <= MOST_PASSES
+    assert passes == MOST_PASSES or passes * steps > STEPS - steps / 2
+    assert passes == 1 or passes * steps <= STEPS + steps / 2
+    assert dataclasses.replace(chosen, epochs=epochs).passes(steps) == epochs
 
 
 @pytest.mark.parametrize(
