@@ -8,6 +8,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from lib.collect.xla.enough import FEWEST as FEWEST_ROUNDS
+from lib.collect.xla.enough import KERNELS, RUNS
 from lib.ranking.rounds import label
 from lib.settings import BUNDLED, LAYOUT_COLLECTIONS
 from lib.tpugraphs.npz import read_layout, stem
@@ -15,8 +17,8 @@ from lib.tpugraphs.padding import detect_padding
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
 ROOT = DataRoot(BUNDLED, BUNDLED)
-DRAWN = BUNDLED.with_name("xla-cpu-drawn")
-ROOTS = [ROOT, DataRoot(DRAWN, DRAWN)]
+MORE = [BUNDLED.with_name(name) for name in ("xla-cpu-drawn", "xla-cpu-kernels")]
+ROOTS = [ROOT, *(DataRoot(path, path) for path in MORE)]
 FEWEST = {"random": 48, "default": 32}
 
 
@@ -46,13 +48,16 @@ def test_enough_programs_and_configurations(collection, root):
 @pytest.mark.parametrize("collection", LAYOUT_COLLECTIONS)
 def test_truth_lies_apart(collection, root):
     measured = root.measurements(collection)
+    programs = pl.read_parquet(root.path / "programs.parquet")
+    by_kernels = "timed_by" in programs.columns and set(programs["timed_by"]) == {KERNELS}
+    fewest = FEWEST_ROUNDS[KERNELS if by_kernels else RUNS]
     for split in SPLITS:
         for graph in graphs(collection, split, root):
             own = measured.filter(pl.col("graph") == graph.name)
             assert own["split"].unique().to_list() == [split]
             assert own["config"].to_list() == list(range(len(graph.config_runtime)))
             assert np.array_equal(own["runtime"], label(np.array(own["rounds"].to_list())))
-            assert own["rounds"].list.len().min() >= 4
+            assert own["rounds"].list.len().min() >= fewest
             expected = own["runtime"].to_numpy() if split != "test" else 0
             assert np.array_equal(graph.config_runtime, np.broadcast_to(expected, len(own)))
 

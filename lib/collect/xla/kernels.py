@@ -108,12 +108,14 @@ Times = dict[str, list[float]]  # by the kernel's name, microseconds
 def profiled(executable, arguments: Sequence, known: dict[str, Kernel], runs: int) -> Times:
     """Microseconds of each kernel, of every run but the one that warms up."""
     import jax  # late: JAX reads the environment
-    from jax.profiler import ProfileData
+    from jax.profiler import ProfileData, ProfileOptions
 
     times: Times = defaultdict(list)
+    options = ProfileOptions()
+    options.enable_hlo_proto = False  # else it writes down all programs that the process holds
     jax.block_until_ready(executable(*arguments))
     with tempfile.TemporaryDirectory() as folder:
-        with jax.profiler.trace(folder):
+        with jax.profiler.trace(folder, profiler_options=options):
             for _ in range(runs):
                 jax.block_until_ready(executable(*arguments))
         (path,) = Path(folder).rglob("*.xplane.pb")
