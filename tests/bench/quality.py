@@ -23,7 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby, product
 from pathlib import Path
@@ -32,6 +33,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
+from torch import nn
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
@@ -43,7 +45,7 @@ from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.split import learned_beside
 from tests.bench.quality_tables import differences, draw_curve, tables
-from tests.bench.variants import VARIANTS, Taus, Variant
+from tests.bench.variants import VARIANTS, Taus
 
 ROOT = Path(__file__).resolve().parents[2]
 NEVER = 10**6  # epochs between validations: but after the last epoch
@@ -53,7 +55,7 @@ SCHEMA = {
     "seed": pl.Int64,
     "graph": pl.String,
     "tau": pl.Float64,
-    "seconds": pl.Float64,  # of training, all folds together, also of collections learned with it
+    "seconds": pl.Float64,  # of all folds and of what is learned with it; null for a part
 }
 
 
@@ -70,35 +72,58 @@ def cache_of(chosen: Any, data: Path, outputs: Path) -> Cache:
     return Cache(folder)
 
 
+def together(names: Iterable[str]) -> list[list[str]]:
+    """Names of variants, those that are parts of one training beside each other."""
+    groups: list[list[str]] = []
+    for name in names:
+        whole = VARIANTS[name].whole
+        group = next((one for one in groups if VARIANTS[one[0]].whole == whole), [])
+        groups += [] if group else [group]
+        group.append(name)
+    return groups
+
+
 def measure(
-    variant: Variant, collections: Sequence[str], seed: int, data: Path, outputs: Path
-) -> dict[str, Taus]:
-    """Tau of each graph, out of fold, of some collections that are learned from the same ones."""
-    chosen, caches = {}, {}
+    names: Sequence[str], collections: Sequence[str], seed: int, data: Path, outputs: Path
+) -> dict[str, dict[str, Taus]]:
+    """Tau of each graph, out of fold, of some collections that are learned from the same ones.
+
+    Args:
+        names: of variants that are parts of one training.
+        collections: whose graphs are ranked.
+        seed: of folds and weights.
+        data, outputs: raw data, and where their caches are made.
+
+    Returns:
+        variant -> collection -> taus.
+    """
+    variant, chosen, caches = VARIANTS[names[0]].whole, {}, {}
     for collection in variant.union(collections[0]):
         given = {"model": variant.model or "tgraph", "seed": seed, **variant.overrides}
         given |= {"also": "none"} if given["model"] == "tgraph-plus" else {}
         given["validate_every"] = NEVER
         chosen[collection] = settings_for(collection, read_dataset(data), given)
         caches[collection] = cache_of(chosen[collection], data, outputs)
-    taus: dict[str, Taus] = {collection: {} for collection in collections}
+    taus: dict[str, dict[str, Taus]] = {
+        name: {collection: {} for collection in collections} for name in names
+    }
     if variant.rank:
-        for collection, own in taus.items():
+        for collection, own in taus[names[0]].items():
             cache = caches[collection]
             found = variant.rank(cache, folds_of(cache.names("train", "valid"), chosen[collection]))
             own |= {name: tau for name, tau in found.items() if np.isfinite(tau)}
         return taus
     for fold in range(chosen[collections[0]].folds_total):
-        for collection, own in _train(variant, chosen, caches, fold).items():
-            if collection in taus:
-                taus[collection] |= own
+        for name, collection, own in _trained(names, chosen, caches, fold):
+            if collection in collections:
+                taus[name][collection] |= own
     return taus
 
 
-def _train(
-    variant: Variant, chosen: dict[str, Any], caches: dict[str, Cache], fold: int
-) -> dict[str, Taus]:
-    """Tau of each graph of a fold of some collections, after training on the others of all.
+def _trained(
+    names: Sequence[str], chosen: dict[str, Any], caches: dict[str, Cache], fold: int
+) -> Iterator[tuple[str, str, Taus]]:
+    """(variant, collection, taus) of a fold of some collections, after training on the others.
 
     ``ALSO`` of make trains a network for each collection. Those would learn from the same graphs,
     for programs of one source are the same under either search, and so are their folds, and
@@ -107,7 +132,8 @@ def _train(
     every = {name: load_fold(caches[name], fold, own) for name, own in chosen.items()}
     for name, own in chosen.items():
         _check_same(every, fold, caches[name], own)
-    (first, data), settings = next(iter(every.items())), chosen[next(iter(every))]
+    variant, first = VARIANTS[names[0]].whole, next(iter(every))
+    data, settings = every[first], chosen[first]
     data = replace(data, train=[graph for own in every.values() for graph in own.train])
     graphs = _shared(data, variant.share, settings.seed, fold)
     network = new_network(lambda: network_for(settings), graphs, settings.seed, fold)
@@ -117,12 +143,24 @@ def _train(
     with tempfile.TemporaryDirectory() as folder:
         for _ in training.run(Path(folder) / "state.safetensors", "bench"):
             pass
-    found = {first: training.progress.last["graphs"]}
     network.eval()
-    for name, own in list(every.items())[1:]:
-        valid = own.validate(network, chosen[name], whole=True)
-        found[name] = {graph: metrics["tau"] for graph, metrics in valid.items()}
-    return found
+    for name in names:
+        with judged(network, VARIANTS[name].part):
+            for collection, own in every.items():
+                valid = own.validate(network, chosen[collection], whole=True)
+                yield name, collection, {graph: one["tau"] for graph, one in valid.items()}
+
+
+@contextmanager
+def judged(network: nn.Module, part: Callable[[nn.Module], bool] | None) -> Iterator[None]:
+    """A network that scores by some of its members only, while this lasts."""
+    if part is None:
+        yield
+        return
+    members = network.members
+    network.members = nn.ModuleList(filter(part, members))
+    yield
+    network.members = members
 
 
 def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -> None:
@@ -155,18 +193,20 @@ def main() -> None:
     empty = pl.DataFrame(schema=SCHEMA)
     results = pl.read_parquet(args.results) if args.results.exists() else empty
     done = set(results.select("variant", "collection", "seed").unique().iter_rows())
-    for seed, name in [] if args.print else product(range(args.seeds), args.variants):
-        variant = VARIANTS[name]
-        missing = [one for one in args.collections if (name, one, seed) not in done]
-        for _, own in groupby(sorted(missing, key=variant.union), variant.union):
+    groups = [] if args.print else together(args.variants)
+    for seed, names in product(range(args.seeds), groups):
+        wanted = {(name, one, seed) for name in names for one in args.collections} - done
+        missing, union = {one for _, one, _ in wanted}, VARIANTS[names[0]].union
+        for _, own in groupby(sorted(missing, key=lambda one: (union(one), one)), union):
             started, collections = time.process_time(), list(own)
-            found = measure(variant, collections, seed, args.data, args.outputs)
+            found = measure(names, collections, seed, args.data, args.outputs)
             seconds = time.process_time() - started
-            for collection, taus in found.items():
-                mean = np.mean([*taus.values()])
-                print(f"{name}, {collection}, seed {seed}: {mean:.3f}", flush=True)
-                lines = [(name, collection, seed, *one, seconds) for one in taus.items()]
-                results = pl.concat([results, pl.DataFrame(lines, SCHEMA, orient="row")])
+            lines = []
+            for name, one, _ in sorted(line for line in wanted if line[1] in collections):
+                taus, spent = found[name][one], None if VARIANTS[name].part else seconds
+                print(f"{name}, {one}, seed {seed}: {np.mean([*taus.values()]):.3f}", flush=True)
+                lines += [(name, one, seed, *each, spent) for each in taus.items()]
+            results = pl.concat([results, pl.DataFrame(lines, SCHEMA, orient="row")])
             with atomic_file(args.results) as temporary:
                 results.write_parquet(temporary)
     print(tables(results, args.data))

@@ -61,16 +61,17 @@ def _curve(
 
 
 def tables(results: pl.DataFrame, data: Path) -> str:
-    """The table of all programs, and where they were measured on several processors, one of each.
+    """The table of all programs; and one of each processor and way of timing, if there are several.
 
-    Networks learn from the programs of all processors; a processor's table is of its own programs.
+    Networks learn from all programs; those tables are of what each processor has measured so.
     """
     programs = pl.read_parquet(data / "programs.parquet").filter(pl.col("split") != "test")
     found = [table(results, programs)]
-    own = programs.partition_by("processor", maintain_order=True)
-    for part in own if len(own) > 1 else []:
+    measured = [name for name in ("processor", "timed_by") if name in programs.columns]
+    own = programs.partition_by(measured, maintain_order=True, as_dict=True)
+    for how, part in own.items() if len(own) > 1 else []:
         those = results.join(part, on=["collection", "graph"], how="semi")
-        found.append(f"{part['processor'][0]}:\n\n{table(those, part)}")
+        found.append(f"{', timed by '.join(how)}:\n\n{table(those, part)}")
     return "\n\n".join(found)
 
 
@@ -89,8 +90,9 @@ def table(results: pl.DataFrame, programs: pl.DataFrame) -> str:
         means = own.agg(pl.col("tau").mean(), pl.col("seconds").first())
         if len(means):
             cells = [_cell(means.filter(collection=one)["tau"]) for one in LAYOUT_COLLECTIONS]
-            seeds, minutes = means["seed"].n_unique(), means["seconds"].mean() / 60
-            lines.append(f"| {variant} | {' | '.join(cells)} | {seeds} | {minutes:.1f} |")
+            seeds, seconds = means["seed"].n_unique(), means["seconds"].mean()
+            minutes = "" if seconds is None else f"{seconds / 60:.1f}"
+            lines.append(f"| {variant} | {' | '.join(cells)} | {seeds} | {minutes} |")
     return "\n".join(lines)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from lib.ranking.metrics import kendall_tau
 from lib.settings import LAYOUT_COLLECTIONS
 from tests.bench.summed import boosting, ridge
 
-Taus = dict[str, float]
+Taus = dict[str, float]  # of each graph
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,9 @@ class Variant:
         share: of each fold's training graphs that are learned from, drawn with the seed.
         also: the collections that each is learned from: its ``own``, both of a ``source`` searched
             either way, both ``sources`` of a search, or ``all``.
+        part: the members of ``tgraph-plus`` whose scores are judged; ``None`` for all. Members are
+            trained side by side, each on its own scores, so variants that differ in nothing else
+            are parts of one training.
     """
 
     model: str = ""
@@ -42,6 +45,12 @@ class Variant:
     rank: Callable[[Cache, dict[str, int]], Taus] | None = None
     share: float = 1.0
     also: str = "own"
+    part: Callable[[nn.Module], bool] | None = None
+
+    @property
+    def whole(self) -> Variant:
+        """The variant that is trained, of which this may be a part."""
+        return replace(self, part=None)
 
     def union(self, collection: str) -> tuple[str, ...]:
         """The collections that one is learned from, itself among them."""
@@ -117,11 +126,16 @@ def with_cross_attention(network: nn.Module) -> None:
             network.members[place] = CrossAttended(member, channels)
 
 
+def hears(member: nn.Module) -> bool:
+    """Whether a member of ``tgraph-plus`` hears what surrounds a copy."""
+    return isinstance(member, ContextCosts)
+
+
 SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curves, and all
-ADDITIVE = {"members": 3, "context_members": 0}  # costs of copies by themselves
-CONTEXT = {"members": 0, "context_members": 3}  # that hear what surrounds them
+ADDITIVE = {"members": 2, "context_members": 0}  # costs of copies by themselves
+CONTEXT = {"members": 0, "context_members": 2}  # that hear what surrounds them
 BOTH = {"members": 2, "context_members": 2}
-KINDS = {"additive": ADDITIVE, "context": CONTEXT, "both": BOTH}  # of tgraph-plus's members
+PARTS = {"additive": lambda member: not hears(member), "context": hears, "both": None}  # of those
 UNION_NAMES = {
     "own": "",
     "source": ", both searches",
@@ -141,9 +155,9 @@ VARIANTS: dict[str, Variant] = {
     "tgraph, summed loss": Variant("tgraph", {"loss_reduction": "sum"}),
     "gst": Variant("gst"),
     **{
-        f"{kind}{UNION_NAMES[also]}": Variant("tgraph-plus", members, also=also)
+        f"{kind}{UNION_NAMES[also]}": Variant("tgraph-plus", BOTH, also=also, part=part)
         for also in UNIONS
-        for kind, members in KINDS.items()
+        for kind, part in PARTS.items()
     },
     "context, attention across configurations, all four": Variant(
         "tgraph-plus", CONTEXT, change=with_cross_attention, also="all"
@@ -159,20 +173,18 @@ VARIANTS: dict[str, Variant] = {
     "additive, hinge": Variant("tgraph-plus", ADDITIVE | {"loss": "hinge"}),
     "additive, correlation": Variant("tgraph-plus", ADDITIVE | {"loss": "correlation"}),
     **{
-        f"{kind}{UNION_NAMES[also]}, logistic": Variant(
-            "tgraph-plus", KINDS[kind] | {"loss": "logistic"}, also=also
-        )
-        for kind, also in (("additive", "own"), ("both", "all"))
+        f"{name}, logistic": Variant("tgraph-plus", members | {"loss": "logistic"}, also=also)
+        for name, members, also in (("additive", ADDITIVE, "own"), ("both, all four", BOTH, "all"))
     },
     "additive, no dropout": Variant("tgraph-plus", ADDITIVE | {"dropout": 0.0}),
     "additive, 60 epochs": Variant("tgraph-plus", ADDITIVE | {"epochs": 60}),
     "additive, pruned graph": Variant("tgraph-plus", ADDITIVE | {"hops": 1}),
     **{
         f"{kind}{UNION_NAMES[also]}, {share:.1%} of the programs": Variant(
-            "tgraph-plus", members, share=share, also=also
+            "tgraph-plus", BOTH, share=share, also=also, part=part
         )
         for also in ("own", "all")
-        for kind, members in KINDS.items()
+        for kind, part in PARTS.items()
         for share in SHARES
     },
 }
