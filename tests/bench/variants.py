@@ -177,6 +177,11 @@ VARIANTS: dict[str, Variant] = {
         for name, members, also in (("additive", ADDITIVE, "own"), ("both, all four", BOTH, "all"))
     },
     "additive, no dropout": Variant("tgraph-plus", ADDITIVE | {"dropout": 0.0}),
+    **{
+        f"{kind}, all four, {name}": Variant("tgraph-plus", BOTH | given, also="all", part=part)
+        for name, given in (("no dropout", {"dropout": 0.0}), ("20 epochs", {"epochs": 20}))
+        for kind, part in PARTS.items()
+    },
     "additive, 60 epochs": Variant("tgraph-plus", ADDITIVE | {"epochs": 60}),
     "additive, pruned graph": Variant("tgraph-plus", ADDITIVE | {"hops": 1}),
     **{
