@@ -17,14 +17,22 @@ from lib.tpugraphs.padding import detect_padding
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
 ROOT = DataRoot(BUNDLED, BUNDLED)
-MORE = [BUNDLED.with_name(name) for name in ("xla-cpu-drawn", "xla-cpu-kernels")]
-ROOTS = [ROOT, *(DataRoot(path, path) for path in MORE)]
+DRAWN = BUNDLED.with_name("xla-cpu-drawn")
+ROOTS = [ROOT, DataRoot(DRAWN, DRAWN)]
 FEWEST = {"random": 48, "default": 32}
 
 
 def graphs(collection: str, split: str, root: DataRoot = ROOT) -> list:
     folder = Path(*collection.split("-"))
     return [read_layout(path) for path in root.files("npz" / folder, split)]
+
+
+def clocks(root: DataRoot) -> dict[str, str]:
+    """By what each program was timed."""
+    programs = pl.read_parquet(root.path / "programs.parquet")
+    if "timed_by" not in programs.columns:
+        return dict.fromkeys(programs["graph"], RUNS)
+    return dict(programs.select("graph", "timed_by").iter_rows())
 
 
 def test_they_are_small():
@@ -48,15 +56,14 @@ def test_enough_programs_and_configurations(collection, root):
 @pytest.mark.parametrize("collection", LAYOUT_COLLECTIONS)
 def test_truth_lies_apart(collection, root):
     measured = root.measurements(collection)
-    programs = pl.read_parquet(root.path / "programs.parquet")
-    by_kernels = "timed_by" in programs.columns and set(programs["timed_by"]) == {KERNELS}
-    fewest = FEWEST_ROUNDS[KERNELS if by_kernels else RUNS]
+    timed_by = clocks(root)
     for split in SPLITS:
         for graph in graphs(collection, split, root):
             own = measured.filter(pl.col("graph") == graph.name)
             assert own["split"].unique().to_list() == [split]
             assert own["config"].to_list() == list(range(len(graph.config_runtime)))
             assert np.array_equal(own["runtime"], label(np.array(own["rounds"].to_list())))
+            fewest = FEWEST_ROUNDS[timed_by[graph.name]]
             assert own["rounds"].list.len().min() >= fewest
             expected = own["runtime"].to_numpy() if split != "test" else 0
             assert np.array_equal(graph.config_runtime, np.broadcast_to(expected, len(own)))
@@ -66,8 +73,11 @@ def test_truth_lies_apart(collection, root):
 def test_families(source):
     programs = pl.read_parquet(BUNDLED / "programs.parquet")
     own = programs.filter(pl.col("collection") == f"layout-{source}-random")
+    assert own["graph"].n_unique() >= 200
     assert own["family"].n_unique() >= 10
-    assert own["base_ms"].is_between(1, 15).all()
+    assert own["base_ms"].is_between(0.3, 20).all()
+    assert own.filter(pl.col("timed_by") == RUNS)["base_ms"].is_between(1, 15).all()
+    assert {RUNS, KERNELS} == set(own["timed_by"])
     assert {"forward", "train"} == {name.rsplit(".", 1)[1] for name in own["graph"]}
     test = own.filter(pl.col("split") == "test")
     assert set(test["family_in_training"]) == {True, False}
