@@ -30,8 +30,6 @@ def graphs(collection: str, split: str, root: DataRoot = ROOT) -> list:
 def clocks(root: DataRoot) -> dict[str, str]:
     """By what each program was timed."""
     programs = pl.read_parquet(root.path / "programs.parquet")
-    if "timed_by" not in programs.columns:
-        return dict.fromkeys(programs["graph"], RUNS)
     return dict(programs.select("graph", "timed_by").iter_rows())
 
 

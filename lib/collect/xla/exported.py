@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.collect.xla.enough import RUNS
+from lib.collect.xla.enough import UNTOLD
 from lib.collect.xla.hlo import Measurements
 from lib.collect.xla.operations import COLUMN
 from lib.files.errors import DataError
@@ -27,7 +27,7 @@ PROGRAMS = {
     "rejected": "integer",
 }
 MEASURED = {"collection": "text", "graph": "text", "config": "integer", "optimized_hash": "text"}
-LATER = {"program": None, COLUMN: None, "timed_by": RUNS}  # that datasets of earlier versions lack
+LATER = {"program": None, COLUMN: None} | UNTOLD  # that datasets of earlier versions lack
 ADVICE = "a dataset that lib.collect.xla.export wrote"
 
 

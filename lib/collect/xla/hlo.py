@@ -22,7 +22,7 @@ from google.protobuf.empty_pb2 import Empty
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from lib.collect.xla.enough import RUNS
+from lib.collect.xla.enough import UNTOLD
 from lib.files.errors import DataError
 from lib.ranking.rounds import label
 from lib.tpugraphs.encoding import EncodedGraph, encode_module
@@ -157,7 +157,7 @@ def _read_about(path: Path, text: str) -> dict[str, Any]:
     try:
         about = json.loads(text)
         said = {key: str(about[key]) for key in ("measured_at", "processor")}
-        return {"timed_by": RUNS} | about | said
+        return UNTOLD | about | said
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(path, "about", repr(error), "JSON with processor and date") from None
 

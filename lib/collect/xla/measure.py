@@ -24,7 +24,7 @@ from lib.collect.processor import processor
 from lib.collect.quiet import TimingCore
 from lib.collect.xla import search, size
 from lib.collect.xla.bench import Compiled, ProgramBench
-from lib.collect.xla.enough import KERNELS, RUNS, missing_rounds
+from lib.collect.xla.enough import KERNELS, RUNS, UNTOLD, missing_rounds
 from lib.collect.xla.operations import COLUMN
 from lib.files.artifacts import atomic_file
 
@@ -126,8 +126,7 @@ def measured_before(
     """
     with np.load(path, allow_pickle=False) as file:
         raw = {key: file[key] for key in file}
-    then, now = json.loads(raw["about"].item()), environment(settings)
-    then.setdefault("timed_by", RUNS)  # before there was another way
+    then, now = UNTOLD | json.loads(raw["about"].item()), environment(settings)
     for key, value in now.items():
         if then[key] != value:
             raise SystemExit(f"{path}: {key} was {then[key]!r}, here it is {value!r}; remove it")
