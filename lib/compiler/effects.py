@@ -97,14 +97,28 @@ class OffLayoutOperation(NamedTuple):
     role: int = NO_ROLE
 
 
+class RepeatedOperation(NamedTuple):
+    """A product or reduction that a library call computes more than once.
+
+    Attributes:
+        node: the operation.
+        times: how often it is computed, more than 1.
+    """
+
+    node: int
+    times: float
+
+
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """Layout copies and off-layout operations of some configurations, by their numbers.
+    """What some configurations make a compiler do, by numbers.
 
     Attributes:
         copies: (m, 2) int64, pairs [configuration, number of a layout copy].
         off_layout: (s, 2) int64, pairs [configuration, number of an off-layout operation].
+        repeated: (j, 2) int64, pairs [configuration, number of a repeated operation].
     """
 
     copies: np.ndarray
     off_layout: np.ndarray
+    repeated: np.ndarray

@@ -29,6 +29,7 @@ class Hardware:
         tiled: whether tensors lie in memory in padded tiles of their two minor-most dimensions.
         copies_cost: whether a layout copy never makes a program faster.
         names_parts: whether a configured layout may name some of a tensor's dimensions only.
+        library_calls: whether operations are handed to a library several at a time.
         copies: measured by themselves (``lib/collect/xla/copies.py``), if they were.
     """
 
@@ -37,6 +38,7 @@ class Hardware:
     tiled: bool
     copies_cost: bool
     names_parts: bool
+    library_calls: bool
     copies: Path | None = None
 
     def same_in_memory(self, one: Order, other: Order, shape: Shape) -> bool:
@@ -56,9 +58,17 @@ HARDWARE = {
         tiled=False,
         copies_cost=True,
         names_parts=False,
+        library_calls=True,
         copies=DATA / "copies-cpu" / "copies.npz",
     ),
-    "tpu": Hardware("tpu", wants_row_major=False, tiled=True, copies_cost=False, names_parts=True),
+    "tpu": Hardware(
+        "tpu",
+        wants_row_major=False,
+        tiled=True,
+        copies_cost=False,
+        names_parts=True,
+        library_calls=False,
+    ),
 }
 
 

@@ -18,6 +18,11 @@ def squeezed(order: Order, shape: Shape) -> Order:
     return tuple(d for d in order if shape[d] > 1)
 
 
+def squeezed_shape(shape: Shape) -> list[int]:
+    """The sizes other than one."""
+    return [size for size in shape if size > 1]
+
+
 def strides(order: Order, shape: Shape) -> list[int]:
     """Distance in elements between neighbours along each dimension."""
     distances, distance = [0] * len(shape), 1

@@ -75,6 +75,7 @@ class Resolution(ABC):
 
     def __init__(self, tables: ProgramTables, layouts: np.ndarray):
         self.facts, self.orders, self.loops = tables.facts, tables.orders, tables.loops
+        self.calls, self.numbered = tables.calls, tables.repeated
         self.graph, self.count = tables.facts.graph, len(layouts)
         completed = tables.completion(layouts)
         self.layouts, self._misfits = np.maximum(completed, UNSET), completed == MISFIT
@@ -87,11 +88,22 @@ class Resolution(ABC):
         """What the configurations make a compiler do."""
         self.visit()
         self._note_configured()
-        return Effects(self._copies.all(), self._off_layout.all())
+        return Effects(self._copies.all(), self._off_layout.all(), self._repeated())
 
     @abstractmethod
     def visit(self) -> None:
         """Give every node's output its order, noting copies and off-layout operations."""
+
+    def _repeated(self) -> np.ndarray:
+        """Pairs [configuration, number of a repeated operation], where there are library calls."""
+        if not self.facts.hardware.library_calls:
+            return np.zeros((0, 2), np.int64)
+        pairs = [
+            (configuration, self.numbered.number(one))
+            for configuration, operations in self.calls.repeated(self.layouts)
+            for one in operations
+        ]
+        return np.array(pairs, np.int64).reshape(-1, 2)
 
     def _note_configured(self) -> None:
         """Note configured layouts that count by themselves.

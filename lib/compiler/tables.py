@@ -8,7 +8,8 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from lib.compiler.effects import LayoutCopy, OffLayoutOperation
+from lib.compiler.calls import LibraryCalls
+from lib.compiler.effects import LayoutCopy, OffLayoutOperation, RepeatedOperation
 from lib.compiler.facts import ProgramFacts
 from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import Hardware
@@ -144,9 +145,11 @@ class ProgramTables:
     facts: ProgramFacts
     orders: OrderTable
     loops: Loops
+    calls: LibraryCalls
     completion: Completion
     copies: Numbering[LayoutCopy] = field(default_factory=Numbering)
     off_layout: Numbering[OffLayoutOperation] = field(default_factory=Numbering)
+    repeated: Numbering[RepeatedOperation] = field(default_factory=Numbering)
 
     @classmethod
     def of(cls, graph: TensorGraph, hardware: Hardware) -> ProgramTables:
@@ -154,4 +157,5 @@ class ProgramTables:
         facts, orders = ProgramFacts.of(graph, hardware), OrderTable(graph, hardware)
         tensors = np.array([one.tensors for one in facts.constrained], np.int64).reshape(-1, 3)
         plain = np.where(tensors >= 0, np.array([*orders.plain, UNSET])[tensors], UNSET)
-        return cls(facts, orders, Loops(facts), Completion(orders, plain, hardware))
+        completion = Completion(orders, plain, hardware)
+        return cls(facts, orders, Loops(facts), LibraryCalls(facts), completion)

@@ -25,6 +25,7 @@ from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import HARDWARE
 from lib.compiler.nodes import NODE_FEATURES
 from lib.compiler.propagation import propagate
+from lib.compiler.repeated import REPEATED_FEATURES, repeated_features, repeated_work
 from lib.compiler.tables import ProgramTables
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.context import ContextRows, Happening
@@ -33,11 +34,13 @@ from lib.settings import PlusSettings
 
 
 def widths(settings: PlusSettings) -> dict[str, int]:
-    """How many features a layout copy has, an off-layout operation, and a node, on the hardware."""
+    """How many features a layout copy has, an off-layout operation, a repeated operation, and a
+    node, on the hardware."""
     copies, operations = COPY_FEATURES[settings.hardware], OFF_LAYOUT_FEATURES[settings.hardware]
     return {
         "copy_width": len(copies),
         "off_layout_width": len(operations),
+        "repeated_width": len(REPEATED_FEATURES[settings.hardware]),
         "node_width": len(NODE_FEATURES),
     }
 
@@ -46,10 +49,11 @@ KEPT_NUMBERS = 1 << 20  # of copies and operations that a graph's configurations
 
 
 class Resolved(NamedTuple):
-    """Numbers of the layout copies and off-layout operations of one configuration."""
+    """Numbers of what one configuration does, as :class:`lib.compiler.effects.Effects` has them."""
 
     copies: np.ndarray
     off_layout: np.ndarray
+    repeated: np.ndarray
 
 
 class CopiesGraph:
@@ -77,6 +81,7 @@ class CopiesGraph:
         self.layouts = self.tables.orders.numbers_of(digits)  # (d, 3)
         self._copies = Described(len(COPY_FEATURES[hardware]), nodes=2)
         self._off_layout = Described(len(OFF_LAYOUT_FEATURES[hardware]), nodes=1)
+        self._repeated = Described(len(REPEATED_FEATURES[hardware]), nodes=1)
         self._known: dict[int, Resolved] = {}
         self._room = KEPT_NUMBERS
         self._bytes = tensors.bytes
@@ -89,6 +94,7 @@ class CopiesGraph:
         effects = self._effects(configurations)
         copies, copy_places = _distinct([each.copies for each in effects])
         operations, places = _distinct([each.off_layout for each in effects])
+        repeated, repeated_places = _distinct([each.repeated for each in effects])
         context = None
         if self._context is not None:
             context = self._context.batch(
@@ -103,6 +109,9 @@ class CopiesGraph:
             off_layout=torch.from_numpy(self._off_layout.features[operations]),
             off_layout_bytes=torch.from_numpy(self._off_layout.shares[operations]),
             off_layout_places=torch.from_numpy(places),
+            repeated=torch.from_numpy(self._repeated.features[repeated]),
+            repeated_work=torch.from_numpy(self._repeated.shares[repeated]),
+            repeated_places=torch.from_numpy(repeated_places),
             configurations=len(configurations),
             context=context,
         )
@@ -129,6 +138,7 @@ class CopiesGraph:
             for each in zip(
                 _by_configuration(effects.copies, count),
                 _by_configuration(effects.off_layout, count),
+                _by_configuration(effects.repeated, count),
                 strict=True,
             )
         ]
@@ -152,6 +162,18 @@ class CopiesGraph:
             [off_layout_features(chains, hardware, one) for one in resolved],
             [(one.node,) for one in operations],
             self._shares(tensors),
+        )
+
+        self._describe_repeated()
+
+    def _describe_repeated(self) -> None:
+        operations = self.tables.repeated.items[len(self._repeated) :]
+        library = self.tables.calls.library
+        work = np.array([repeated_work(library, one) for one in operations], np.float64)
+        self._repeated.add(
+            [repeated_features(library, one) for one in operations],
+            [(one.node,) for one in operations],
+            (work / self._total).astype(np.float32),
         )
 
     def _resolved(self, copy: LayoutCopy) -> ResolvedCopy:

@@ -19,6 +19,8 @@ from lib.files.errors import DataError
 
 WIDTH = 4  # bytes of an element
 FIELDS = ("shape", "before", "after", "microseconds")
+# What reading what is no archive of arrays ends in; RuntimeError: of a way to compress it.
+DAMAGED = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def _read(path: Path) -> list[list]:
     try:
         with np.load(path, allow_pickle=False) as file:
             columns = {name: file[name] for name in FIELDS}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except DAMAGED as error:
         raise DataError(path, "copies", error, "what lib.collect.xla.copies writes") from error
     for name, column in columns.items():
         if len(column) != len(columns["shape"]) or not len(column):

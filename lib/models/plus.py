@@ -8,7 +8,7 @@ byte, and a configuration's score is the sum, as a program's runtime is that of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -34,6 +34,10 @@ class CostBatch(OnDevice):
         off_layout: (s, features) float32, each distinct off-layout operation once.
         off_layout_bytes: (s,) float32, likewise of the operation's output.
         off_layout_places: (q, 2) int64, pairs [configuration, operation].
+        repeated: (j, features) float32, each distinct operation that a library call computes more
+            than once.
+        repeated_work: (j,) float32, what is computed too often, over the bytes of the program.
+        repeated_places: (r, 2) int64, pairs [configuration, repeated operation].
         configurations: b.
         context: what surrounds them, if a member hears it.
     """
@@ -44,17 +48,30 @@ class CostBatch(OnDevice):
     off_layout: Tensor
     off_layout_bytes: Tensor
     off_layout_places: Tensor
+    repeated: Tensor
+    repeated_work: Tensor
+    repeated_places: Tensor
     configurations: int
     context: ContextBatch | None = None
 
 
 class CostInputs(nn.Module):
-    """Standardization of both sets of features, fitted on the training graphs."""
+    """Standardization of all sets of features, fitted on the training graphs."""
 
-    def __init__(self, copy_width: int, off_layout_width: int):
+    def __init__(self, copy_width: int, off_layout_width: int, repeated_width: int):
         super().__init__()
         self.copies = Standardize(copy_width)
         self.off_layout = Standardize(off_layout_width)
+        self.repeated = Standardize(repeated_width)
+
+    def forward(self, batch: CostBatch) -> CostBatch:
+        """A batch with its features standardized."""
+        return replace(
+            batch,
+            copies=self.copies(batch.copies),
+            off_layout=self.off_layout(batch.off_layout),
+            repeated=self.repeated(batch.repeated),
+        )
 
 
 class TGraphPlus(nn.Module):
@@ -71,6 +88,8 @@ class TGraphPlus(nn.Module):
 
     Args:
         copy_width, off_layout_width: features of a layout copy, and of an off-layout operation.
+        repeated_width: features of an operation that a library call computes more than once; 0
+            where there are no such calls.
         copies_cost: whether a copy never makes a program faster; else its cost is learned like
             an operation's, of either sign.
         channels: width of the perceptrons.
@@ -86,6 +105,7 @@ class TGraphPlus(nn.Module):
         self,
         copy_width: int,
         off_layout_width: int,
+        repeated_width: int = 0,
         copies_cost: bool = True,
         channels: int = 32,
         dropout: float = 0.0,
@@ -97,21 +117,19 @@ class TGraphPlus(nn.Module):
         context_dropout: float = 0.3,
     ):
         super().__init__()
-        self.inputs = CostInputs(copy_width, off_layout_width)
-        sizes = CostSizes(copy_width, off_layout_width, copies_cost, channels, dropout)
+        widths = copy_width, off_layout_width, repeated_width
+        self.inputs = CostInputs(*widths)
+        sizes = CostSizes(*widths, copies_cost, channels, dropout)
         additive = [Costs(sizes) for _ in range(members)]
         around = (node_width, context_channels, context_blocks, context_dropout)
         hearing = [ContextCosts(sizes, *around) for _ in range(context_members)]
         self.members = nn.ModuleList([*additive, *hearing])
 
     @classmethod
-    def from_settings(
-        cls, settings: PlusSettings, *, copy_width: int, off_layout_width: int, node_width: int
-    ) -> TGraphPlus:
+    def from_settings(cls, settings: PlusSettings, *, node_width: int, **widths: int) -> TGraphPlus:
         """The network with the sizes that the settings name."""
         return cls(
-            copy_width,
-            off_layout_width,
+            **widths,
             copies_cost=settings.hardware == "cpu",
             channels=settings.channels,
             dropout=settings.dropout,
@@ -125,9 +143,8 @@ class TGraphPlus(nn.Module):
 
     def forward(self, batch: CostBatch) -> Tensor:
         """Scores of the batch's configurations: (b,) float32, (members, b) while training."""
-        copies = self.inputs.copies(batch.copies)
-        operations = self.inputs.off_layout(batch.off_layout)
-        scores = torch.stack([member(copies, operations, batch) for member in self.members])
+        standardized = self.inputs(batch)
+        scores = torch.stack([member(standardized) for member in self.members])
         return scores if self.training else scores.mean(dim=0)
 
 
@@ -136,24 +153,28 @@ class CostSizes(NamedTuple):
 
     copy_width: int
     off_layout_width: int
+    repeated_width: int
     copies_cost: bool
     channels: int
     dropout: float
 
 
 class Costs(nn.Module):
-    """One network of :class:`TGraphPlus`: two perceptrons, for copies and for operations."""
+    """One network of :class:`TGraphPlus`: perceptrons for copies, operations and repeated work."""
 
     def __init__(self, sizes: CostSizes):
         super().__init__()
         self.copies_cost = sizes.copies_cost
         self.copy_cost = _perceptron(sizes.copy_width, sizes.channels, sizes.dropout)
         self.off_layout_cost = _perceptron(sizes.off_layout_width, sizes.channels, sizes.dropout)
+        self.repeated_cost = None
+        if sizes.repeated_width:
+            self.repeated_cost = _perceptron(sizes.repeated_width, sizes.channels, sizes.dropout)
 
-    def forward(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> Tensor:
-        """Scores of a batch, (b,), from its standardized (m, features) and (s, features)."""
-        of_copies = self.costs_of_copies(self.copy_cost(copies)) * batch.copy_bytes
-        return self.summed(of_copies, batch.copy_places, operations, batch)
+    def forward(self, batch: CostBatch) -> Tensor:
+        """Scores of a standardized batch, (b,)."""
+        of_copies = self.costs_of_copies(self.copy_cost(batch.copies)) * batch.copy_bytes
+        return self.summed(of_copies, batch.copy_places, batch)
 
     def costs_of_copies(self, learned: Tensor) -> Tensor:
         """Costs a byte, (m,), from what was learned of them, (m, 1): their logarithms, if any."""
@@ -161,13 +182,16 @@ class Costs(nn.Module):
             learned = learned.clamp(max=LARGEST_LOGARITHM).exp()
         return learned.squeeze(-1)
 
-    def summed(
-        self, of_copies: Tensor, places: Tensor, operations: Tensor, batch: CostBatch
-    ) -> Tensor:
-        """Scores, (b,): costs of copies at (p, 2) places [configuration, copy], and operations'."""
-        of_operations = self.off_layout_cost(operations).squeeze(-1) * batch.off_layout_bytes
+    def summed(self, of_copies: Tensor, places: Tensor, batch: CostBatch) -> Tensor:
+        """Scores, (b,): costs of copies at (p, 2) places [configuration, copy], and all others."""
+        of_operations = self.off_layout_cost(batch.off_layout).squeeze(-1) * batch.off_layout_bytes
         total = added_at(of_copies.new_zeros(batch.configurations), of_copies, places)
-        return added_at(total, of_operations, batch.off_layout_places)
+        total = added_at(total, of_operations, batch.off_layout_places)
+        if self.repeated_cost is None:
+            return total
+        learned = self.repeated_cost(batch.repeated).squeeze(-1)
+        of_repeated = learned.clamp(max=LARGEST_LOGARITHM).exp() * batch.repeated_work
+        return added_at(total, of_repeated, batch.repeated_places)
 
 
 class ContextCosts(Costs):
@@ -188,17 +212,17 @@ class ContextCosts(Costs):
         nn.init.zeros_(self.addend[-1].weight)
         nn.init.zeros_(self.addend[-1].bias)
 
-    def forward(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> Tensor:
+    def forward(self, batch: CostBatch) -> Tensor:
         """See :meth:`Costs.forward`."""
-        of_copies, _ = self.costs(copies, operations, batch)
-        return self.summed(of_copies, batch.context.copy_places, operations, batch)
+        of_copies, _ = self.costs(batch)
+        return self.summed(of_copies, batch.context.copy_places, batch)
 
-    def costs(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> tuple[Tensor, Tensor]:
+    def costs(self, batch: CostBatch) -> tuple[Tensor, Tensor]:
         """Costs of copies in their surroundings, (m,), and states of rows, (r, channels)."""
-        states = self.context(copies, operations, batch.context)
+        states = self.context(batch.copies, batch.off_layout, batch.context)
         which, tensor, reader = batch.context.copies.unbind(dim=1)
-        heard = torch.cat([copies[which], states[tensor], states[reader]], dim=1)
-        of_copies = self.costs_of_copies(self.copy_cost(copies)[which] + self.addend(heard))
+        heard = torch.cat([batch.copies[which], states[tensor], states[reader]], dim=1)
+        of_copies = self.costs_of_copies(self.copy_cost(batch.copies)[which] + self.addend(heard))
         return of_copies * batch.copy_bytes[which], states
 
 

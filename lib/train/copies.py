@@ -55,6 +55,7 @@ class CopiesFold(GraphsFold):
         ]
         network.inputs.copies.fit(torch.cat([batch.copies for batch in batches]))
         network.inputs.off_layout.fit(torch.cat([batch.off_layout for batch in batches]))
+        network.inputs.repeated.fit(torch.cat([batch.repeated for batch in batches]))
 
     def teach(self, network: nn.Module) -> None:
         """See :meth:`Fold.teach`."""

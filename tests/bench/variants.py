@@ -105,11 +105,11 @@ class CrossAttended(nn.Module):
         nn.init.zeros_(self.factor.weight)
         nn.init.zeros_(self.factor.bias)
 
-    def forward(self, copies: Tensor, operations: Tensor, batch: CostBatch) -> Tensor:
+    def forward(self, batch: CostBatch) -> Tensor:
         """See :meth:`lib.models.plus.ContextCosts.forward`."""
-        of_copies, states = self.member.costs(copies, operations, batch)
+        of_copies, states = self.member.costs(batch)
         around = batch.context
-        scores = self.member.summed(of_copies, around.copy_places, operations, batch)
+        scores = self.member.summed(of_copies, around.copy_places, batch)
         where = of_copies[:, None] * states[around.copies[:, 1]]
         summed = added_at(where.new_zeros(len(scores), where.shape[1]), where, around.copy_places)
         normed = self.norm(summed)

@@ -29,6 +29,7 @@ def rows_of_features(graph, propagation: str, hardware: str) -> list[tuple]:
         for table, shares, places in (
             (batch.copies, batch.copy_bytes, batch.copy_places),
             (batch.off_layout, batch.off_layout_bytes, batch.off_layout_places),
+            (batch.repeated, batch.repeated_work, batch.repeated_places),
         ):
             own = places[places[:, 0] == configuration, 1]
             rows = np.concatenate([table[own].numpy(), shares[own, None].numpy()], axis=1)

@@ -113,10 +113,10 @@ def test_fresh_networks_hear_nothing(program):
     batch, network = prepared.batch(np.arange(len(prepared.graph.cells))), network_of(2)
     (member,) = network.members
     nn.init.zeros_(member.addend[-1].weight)
-    copies, operations = network.inputs.copies(batch.copies), batch.off_layout
     with torch.no_grad():
-        alone = Costs.forward(member, copies, operations, batch)
-        torch.testing.assert_close(member(copies, operations, batch), alone)
+        standardized = network.inputs(batch)
+        alone = Costs.forward(member, standardized)
+        torch.testing.assert_close(member(standardized), alone)
 
 
 def test_features_of_nodes_say_what_they_are():

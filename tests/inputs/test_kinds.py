@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
+from lib.compiler.repeated import REPEATED_FEATURES
 from lib.inputs.kinds import INPUTS, network_for
 from lib.models import NETWORKS
 from lib.settings import LAYOUT_COLLECTIONS, MODELS, settings_for
@@ -38,6 +39,7 @@ def test_learned_costs_are_as_wide_as_the_features_of_copies():
     )
     assert len(network.inputs.copies.mean) == len(COPY_FEATURES["cpu"])
     assert len(network.inputs.off_layout.mean) == len(OFF_LAYOUT_FEATURES["cpu"])
+    assert len(network.inputs.repeated.mean) == len(REPEATED_FEATURES["cpu"])
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from lib.models.plus import CostBatch, TGraphPlus
 from lib.train.fold import Sample
 from lib.train.loss import NOISE, SHARPNESS, pairwise_logistic
 
-COPY_WIDTH, OFF_LAYOUT_WIDTH = 12, 7
+COPY_WIDTH, OFF_LAYOUT_WIDTH, REPEATED_WIDTH = 12, 7, 5
 
 
 def batch_of(
-    seed: int = 0, copies: int = 7, operations: int = 5, configurations: int = 6
+    seed: int = 0, copies: int = 7, operations: int = 5, repeated: int = 4, configurations: int = 6
 ) -> CostBatch:
     rng = np.random.default_rng(seed)
 
@@ -37,6 +37,9 @@ def batch_of(
         off_layout=features(operations, OFF_LAYOUT_WIDTH),
         off_layout_bytes=torch.from_numpy(rng.random(operations).astype(np.float32)),
         off_layout_places=places(operations),
+        repeated=features(repeated, REPEATED_WIDTH),
+        repeated_work=torch.from_numpy(rng.random(repeated).astype(np.float32)),
+        repeated_places=places(repeated),
         configurations=configurations,
     )
 
@@ -44,9 +47,11 @@ def batch_of(
 @pytest.fixture
 def network() -> TGraphPlus:
     torch.manual_seed(0)
-    made = TGraphPlus(COPY_WIDTH, OFF_LAYOUT_WIDTH, channels=16, members=2).eval()
+    widths = COPY_WIDTH, OFF_LAYOUT_WIDTH, REPEATED_WIDTH
+    made = TGraphPlus(*widths, channels=16, members=2).eval()
     made.inputs.copies.fit(batch_of(1, copies=50).copies)
     made.inputs.off_layout.fit(batch_of(1, operations=50).off_layout)
+    made.inputs.repeated.fit(batch_of(1, repeated=50).repeated)
     return made
 
 
@@ -62,6 +67,9 @@ def test_a_score_is_the_sum_of_its_costs(network):
         for configuration, place in batch.off_layout_places.tolist():
             cost = operations[place].item() * batch.off_layout_bytes[place].item()
             expected[configuration] += cost
+        repeated = member.repeated_cost(network.inputs.repeated(batch.repeated)).exp()
+        for configuration, place in batch.repeated_places.tolist():
+            expected[configuration] += repeated[place].item() * batch.repeated_work[place].item()
     np.testing.assert_allclose(scores, sums.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(network.train()(batch).detach().numpy(), sums, rtol=1e-5)
     assert scores.std() > 0 and not np.allclose(*sums)
@@ -72,8 +80,9 @@ def test_neither_the_order_of_configurations_nor_of_copies_matters(network):
     order, shuffled = torch.randperm(batch.configurations), torch.randperm(len(batch.copies))
     configurations, copies = batch.copy_places.T
     places = torch.stack([torch.argsort(order)[configurations], torch.argsort(shuffled)[copies]], 1)
-    operations = torch.stack(
-        [torch.argsort(order)[batch.off_layout_places[:, 0]], batch.off_layout_places[:, 1]], 1
+    operations, repeated = (
+        torch.stack([torch.argsort(order)[places[:, 0]], places[:, 1]], 1)
+        for places in (batch.off_layout_places, batch.repeated_places)
     )
     other = replace(
         batch,
@@ -81,6 +90,7 @@ def test_neither_the_order_of_configurations_nor_of_copies_matters(network):
         copy_bytes=batch.copy_bytes[shuffled],
         copy_places=places[torch.randperm(len(places))],
         off_layout_places=operations,
+        repeated_places=repeated,
     )
     torch.testing.assert_close(network(other), network(batch)[order])
 
@@ -91,8 +101,22 @@ def test_more_copies_never_make_it_faster(network):
     assert (network(batch) >= network(half)).all()
 
 
+def test_more_repeated_work_never_makes_it_faster(network):
+    batch = batch_of(operations=0)
+    half = replace(batch, repeated_places=batch.repeated_places[::2])
+    assert (network(batch) > network(half)).any() and (network(batch) >= network(half)).all()
+
+
 def test_no_copies_and_no_operations(network):
-    assert network(batch_of(copies=0, operations=0)).tolist() == [0.0] * 6
+    assert network(batch_of(copies=0, operations=0, repeated=0)).tolist() == [0.0] * 6
+
+
+def test_without_library_calls_nothing_is_learned_of_them():
+    made = TGraphPlus(COPY_WIDTH, OFF_LAYOUT_WIDTH, channels=16, members=1)
+    assert not any("repeated_cost" in name for name, _ in made.named_parameters())
+    batch = replace(batch_of(), repeated=torch.zeros(0, 0), repeated_work=torch.zeros(0))
+    nothing = torch.zeros(0, 2, dtype=torch.int64)
+    assert made.eval()(replace(batch, repeated_places=nothing)).isfinite().all()
 
 
 def test_every_parameter_learns(network):

@@ -1,0 +1,52 @@
+"""Operations that a library call computes more than once, as numbers that a network can learn from.
+
+What the repetition costs is about proportional to the work that is repeated, which is known; the
+features say what kind of work it is, and how much of it there is at a time.
+"""
+
+from __future__ import annotations
+
+from math import log2
+
+from lib.compiler.effects import RepeatedOperation
+from lib.compiler.library import REDUCE, REDUCE_WINDOW, Library
+from lib.compiler.nodes import BYTES_SCALE
+from lib.tpugraphs.opcodes import CONVOLUTION, DOT
+
+KINDS = {"convolution": CONVOLUTION, "dot": DOT, "reduce": REDUCE, "window": REDUCE_WINDOW}
+SCALE = 8.0
+WORK = 64.0  # multiplications for an element that count like the bytes of it
+
+REPEATED_FEATURES: dict[str, tuple[str, ...]] = {
+    "cpu": (
+        "repeated.times",
+        "repeated.work",
+        "repeated.bytes",
+        "repeated.features",
+        "repeated.window",
+        "repeated.groups",
+        *(f"repeated.is_{kind}" for kind in KINDS),
+    ),
+    "tpu": (),
+}
+
+
+def repeated_features(library: Library, operation: RepeatedOperation) -> list[float]:
+    """``REPEATED_FEATURES`` of a repeated operation, logarithms but for its kind."""
+    graph, node = library.graph, operation.node
+    opcode = int(graph.opcode[node])
+    return [
+        log2(operation.times) / SCALE,
+        log2(library.work(node)) / SCALE,
+        log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,
+        log2(max(1, graph.shapes[node][-1])) / SCALE,
+        log2(max(1, graph.feature(node, "window_size_product"))) / SCALE,
+        log2(max(1, graph.feature(node, "feature_group_count"))) / SCALE,
+        *(float(opcode == kind) for kind in KINDS.values()),
+    ]
+
+
+def repeated_work(library: Library, operation: RepeatedOperation) -> float:
+    """What is computed too often, in bytes of the operation's output that count as much."""
+    own = float(library.graph.bytes[operation.node]) * library.work(operation.node) / WORK
+    return own * (operation.times - 1)
