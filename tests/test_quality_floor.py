@@ -1,7 +1,7 @@
 """What the default model must rank at the least: all stages on the bundled measurements.
 
 A fold of five, families whole, so that no program is ranked by a network that saw it in any size.
-Measured: 0.662; the baseline, which learns nothing, has 0.569 on the same programs.
+Measured: 0.671; the baseline, which learns nothing, has 0.569 on the same programs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 
 from tests.stages import make
 
-FOLDS, PROGRAMS, FLOOR = 1, 32, 0.652
+FOLDS, PROGRAMS, FLOOR = 1, 32, 0.661
 
 
 @pytest.fixture(scope="module")

@@ -60,34 +60,54 @@ class LibraryCalls:
         """What it takes."""
         return Library(self._facts)
 
-    def repeated(self, layouts: np.ndarray) -> Iterator[tuple[int, list[RepeatedOperation]]]:
-        """What configurations make the library compute more than once, a call at a time.
+    def calls(self, layouts: np.ndarray) -> Iterator[tuple[int, list[int]]]:
+        """The nodes of each call, those of calls that could hold no product left out.
 
         Args:
             layouts: (b, k, 3) as configured, negative where nothing is.
 
         Yields:
+            A configuration's position, and the nodes of one of its calls.
+        """
+        for configuration, _, groups in self._calls(layouts):
+            yield configuration, self._nodes(groups)
+
+    def repeated(self, layouts: np.ndarray) -> Iterator[tuple[int, list[RepeatedOperation]]]:
+        """What configurations make the library compute more than once, a call at a time.
+
+        Args:
+            layouts: see :meth:`calls`.
+
+        Yields:
             A configuration's position, and operations of one of its calls.
         """
+        for configuration, key, groups in self._calls(layouts):
+            found = self._known.get(key)
+            if found is None:
+                found = self._of_call(self._nodes(groups))
+                if len(self._known) < MOST_KNOWN:
+                    self._known[key] = found
+            if found:
+                yield configuration, found
+
+    def _calls(self, layouts: np.ndarray) -> Iterator[tuple[int, tuple[int, bytes], np.ndarray]]:
+        """Configurations, what tells a call from others, and its groups, booleans."""
         if not self._starters:
             return
-        calls = self._grown(self._cut(layouts), len(layouts))
+        grown = self._grown(self._cut(layouts), len(layouts))
         for number in range(len(self._starters)):
-            inside = calls == number
+            inside = grown == number
             packed = np.packbits(inside, axis=0).T
             for configuration in np.flatnonzero(inside.any(axis=0)).tolist():
                 key = (number, packed[configuration].tobytes())
-                found = self._known.get(key)
-                if found is None:
-                    found = self._of_call(np.flatnonzero(inside[:, configuration]))
-                    if len(self._known) < MOST_KNOWN:
-                        self._known[key] = found
-                if found:
-                    yield configuration, found
+                yield configuration, key, inside[:, configuration]
 
-    def _of_call(self, groups: np.ndarray) -> list[RepeatedOperation]:
-        """The products and reductions that a call of some groups computes more than once."""
-        nodes = [node for group in groups.tolist() for node in self._members[group]]
+    def _nodes(self, groups: np.ndarray) -> list[int]:
+        chosen = np.flatnonzero(groups).tolist()
+        return [node for group in chosen for node in self._members[group]]
+
+    def _of_call(self, nodes: list[int]) -> list[RepeatedOperation]:
+        """The products and reductions that a call computes more than once."""
         if sum(map(self.library.computes, nodes)) < SMALLEST_CALL:
             return []
         return [

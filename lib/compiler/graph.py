@@ -44,20 +44,28 @@ class TensorGraph:
     @classmethod
     def of(cls, graph: CachedGraph) -> TensorGraph:
         """The tensors of a cached graph: all of it, or the part that pruning kept."""
-        count = len(graph.node_opcode)
+        return cls.made_of(graph.node_feat, graph.node_opcode, graph.edges, graph.config_nodes)
+
+    @classmethod
+    def made_of(
+        cls, features: np.ndarray, opcode: np.ndarray, edges: np.ndarray, configurable: np.ndarray
+    ) -> TensorGraph:
+        """The tensors of (n, 140) features, (n,) opcodes, (m, 2) edges [user, operand] and (k,)
+        configurable nodes."""
+        count = len(opcode)
         operands: list[list[int]] = [[] for _ in range(count)]
         users: list[list[int]] = [[] for _ in range(count)]
-        for user, operand in np.asarray(graph.edges).tolist():
+        for user, operand in np.asarray(edges).tolist():
             operands[user].append(operand)
             users[operand].append(user)
-        shown = np.asarray(graph.node_feat[:, SHAPE : SHAPE + LARGEST_RANK]).astype(np.int64)
+        shown = np.asarray(features[:, SHAPE : SHAPE + LARGEST_RANK]).astype(np.int64)
         return cls(
-            features=np.asarray(graph.node_feat),
-            opcode=np.asarray(graph.node_opcode),
+            features=np.asarray(features),
+            opcode=np.asarray(opcode),
             shapes=[tuple(size for size in sizes if size > 0) for sizes in shown.tolist()],
             operands=operands,
             users=users,
-            configurable=np.asarray(graph.config_nodes),
+            configurable=np.asarray(configurable),
         )
 
     @cached_property

@@ -1,9 +1,10 @@
 """TGraph+: costs of what a configuration makes a compiler do, learned and summed.
 
 TGraph has to learn from digits what a layout is, and from normalized vectors what a tensor weighs.
-Here that is worked out beforehand: which tensors are copied from one layout to another, and which
-operations work in another layout than the program's own. The network learns what either costs a
-byte, and a configuration's score is the sum, as a program's runtime is that of its parts.
+Here that is worked out beforehand: which tensors are copied from one layout to another, which
+operations work in another layout than the program's own, and which a library computes more than
+once. The network learns what each costs for its size, and a configuration's score is the sum, as a
+program's runtime is that of its parts.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ class TGraphPlus(nn.Module):
     On a CPU a copy never makes a program faster, so its cost is positive, and since costs a byte
     span orders of magnitude, their logarithms are learned. An off-layout operation's cost may be of
     either sign, since what it is compared with is the same operation in the program's own layout.
+    What a library call computes again costs in proportion to the work, and is never a gain.
     Scores are comparable within one graph and do not depend on which configurations share a batch.
 
     A few networks that differ in their initial weights and their dropout are trained side by side,

@@ -53,12 +53,10 @@ def calls_of(made, configurable) -> LibraryCalls:
 
 def together(calls: LibraryCalls, layouts) -> list[set[int]]:
     """The nodes of the one call of each configuration."""
-    layouts = np.array(layouts)
-    grown = calls._grown(calls._cut(layouts), len(layouts))
-    return [
-        {node for node, own in enumerate(calls._group_of) if own >= 0 and grown[own, b] >= 0}
-        for b in range(len(layouts))
-    ]
+    found: list[set[int]] = [set() for _ in layouts]
+    for configuration, nodes in calls.calls(np.array(layouts)):
+        found[configuration].update(nodes)
+    return found
 
 
 def layouts(*configured: tuple[int, int]) -> list[list[int]]:
