@@ -11,6 +11,7 @@ from lib.compiler.facts import ProgramFacts
 from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import HARDWARE
 from lib.compiler.operands import INPUT, KERNEL, OUTPUT
+from lib.tpugraphs.encoding import FEATURE_NAMES
 from tests.compiler.builders import Builder, random_programs
 
 WIDE = (1, 4, 4, 384)
@@ -36,14 +37,8 @@ def chain(first: str = "maximum", between: int = 1, shape=WIDE):
     nodes["pooled"] = made.add("reduce-window", half, nodes["after"], **sizes)
     for name in ("first", "second"):
         for feature, value in window.items():
-            made.features[nodes[name]][_named(feature)] = value
+            made.features[nodes[name]][FEATURE_NAMES.index(feature)] = value
     return made, nodes
-
-
-def _named(feature: str) -> int:
-    from lib.tpugraphs.encoding import FEATURE_NAMES
-
-    return FEATURE_NAMES.index(feature)
 
 
 def calls_of(made, configurable) -> LibraryCalls:

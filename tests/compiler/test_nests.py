@@ -11,6 +11,7 @@ from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import HARDWARE
 from lib.compiler.library import Library
 from lib.compiler.nests import LARGEST_AREA, LoopNests, tile
+from lib.tpugraphs.encoding import FEATURE_NAMES
 from tests.compiler.builders import Builder
 from tests.compiler.test_calls import WIDE, chain
 
@@ -49,17 +50,11 @@ def test_rows_at_the_edges_of_tiles_are_computed_twice():
     image, weights = made.add("parameter", shape), made.add("parameter", (3, 3, 64, 64))
     above = made.add("tanh", shape, image)
     convolved = made.convolution(shape, above, weights)
-    made.features[convolved][list(_names()).index("window_size_product")] = 9
+    made.features[convolved][FEATURE_NAMES.index("window_size_product")] = 9
     below = made.add("tanh", shape, convolved)
     found = times_of(made, [convolved], [above, convolved, below])
     assert found[below] == found[convolved] == 1
     assert found[above] == pytest.approx((8 - 1 + 3) / 8)
-
-
-def _names():
-    from lib.tpugraphs.encoding import FEATURE_NAMES
-
-    return FEATURE_NAMES
 
 
 def test_a_reshape_that_moves_sizes_is_written_first():
