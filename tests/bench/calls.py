@@ -15,7 +15,6 @@ from math import prod
 
 import numpy as np
 
-from lib.collect.xla import search
 from lib.collect.xla.hlo import read_module, site_positions
 from lib.collect.xla.kernels import Kernel, kernels_of
 from lib.compiler.graph import TensorGraph
@@ -23,7 +22,7 @@ from lib.compiler.hardware import HARDWARE
 from lib.compiler.tables import ProgramTables
 from lib.tpugraphs.encoding import encode_module
 from lib.tpugraphs.opcodes import NAME_OF_ID
-from tests.bench.xla import arguments, program_bench
+from tests.bench.xla import arguments, compiled_at_random, program_bench
 
 COMPUTED = re.compile(r"= \w+\[([\d,]*)\]\S* (convolution|dot|reduce|reduce-window)\(")
 PRODUCTS = ("convolution", "dot")
@@ -35,8 +34,7 @@ def main() -> None:
     args = arguments(__doc__, 8, "of random configurations")
     bench = program_bench("tests.bench.calls", args.program, args.core)
     rng = np.random.default_rng(0)
-    wanted = [search.random_configuration(bench.ranks, rng) for _ in range(args.count)]
-    compiled = [one for each in wanted if (one := bench.compile(each, 0)) is not None]
+    compiled = compiled_at_random(bench, args.count, rng)
     found = [called(kernels_of(one.executable.as_text())) for one in compiled]
     ours = foretold(bench, np.array([one.configuration for one in compiled]))
     both = sum((a & b).total() for a, b in zip(found, ours, strict=True))

@@ -16,11 +16,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lib.collect.xla import search
 from lib.collect.xla.kernels import Kernel, Times, kernels_of, profiled
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import ceiling, label
-from tests.bench.xla import ROUNDS, arguments, program_bench
+from tests.bench.xla import ROUNDS, arguments, compiled_at_random, program_bench
 
 RUNS, TURNS = 12, 3  # of a configuration in one profile; profiles of each
 BUSY = 2.0  # microseconds: what takes less says nothing of memory
@@ -31,8 +30,7 @@ def main() -> None:
     args = arguments(__doc__, 32, "of random configurations")
     bench = program_bench("tests.bench.kernels", args.program, args.core)
     rng = np.random.default_rng(0)
-    wanted = [search.random_configuration(bench.ranks, rng) for _ in range(args.count)]
-    compiled = [one for each in wanted if (one := bench.compile(each, 0)) is not None]
+    compiled = compiled_at_random(bench, args.count, rng)
     bench.time(compiled, ROUNDS)
     known = [kernels_of(one.executable.as_text()) for one in compiled]
     times: list[Times] = [defaultdict(list) for _ in compiled]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lib.collect.quiet import TimingCore
+from lib.collect.xla import search
 from lib.collect.xla.__main__ import time_here
 
 if TYPE_CHECKING:
-    from lib.collect.xla.bench import ProgramBench
+    from lib.collect.xla.bench import Compiled, ProgramBench
 
 ROUNDS, ROUND_SECONDS = 24, 0.006
 
@@ -35,3 +38,11 @@ def program_bench(module: str, name: str, core: int) -> ProgramBench:
     from lib.collect.xla.bench import ProgramBench  # late: JAX reads the environment
 
     return ProgramBench(name, ROUND_SECONDS, TimingCore(core, [core], 0, None, ""))
+
+
+def compiled_at_random(
+    bench: ProgramBench, count: int, generator: np.random.Generator
+) -> list[Compiled]:
+    """Random configurations of a program, but for those that XLA refuses."""
+    wanted = [search.random_configuration(bench.ranks, generator) for _ in range(count)]
+    return [one for each in wanted if (one := bench.compile(each, 0)) is not None]
