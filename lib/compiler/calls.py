@@ -26,6 +26,7 @@ from lib.compiler.nests import LoopNests
 from lib.compiler.operands import OPERAND_ROLES, OUTPUT
 
 LARGEST = 100  # instructions of a call, what it reads among them, after which it takes no more
+MOST_REACHED = 3 * LARGEST  # groups, some of which add no instruction
 NO_CALL = -1
 SMALLEST_CALL = 2  # products and reductions, so that one can be computed for another
 MOST_KNOWN = 1 << 14  # calls of a program that are remembered
@@ -226,9 +227,13 @@ class LibraryCalls:
         return self.library.takes[node] and self._graph.opcode[node] in PRODUCTS
 
     def _reached(self, start: int) -> list[int]:
-        """Groups that a call may grow to, nearest first, the start left out."""
+        """Groups that a call may grow to, nearest first, the start left out.
+
+        Those further away than a call can have instructions are left out, so that this takes as
+        long in a large program.
+        """
         met, waiting = {start: None}, deque([start])
-        while waiting:
+        while waiting and len(met) < MOST_REACHED:
             group = self._groups[waiting.popleft()]
             users = group.users if group.users is not None and len(group.users) == 1 else []
             for other, _ in (*group.operands, *users):
