@@ -163,17 +163,17 @@ class CopiesGraph:
             [(one.node,) for one in operations],
             self._shares(tensors),
         )
-
         self._describe_repeated()
 
     def _describe_repeated(self) -> None:
         operations = self.tables.repeated.items[len(self._repeated) :]
+        if not operations:  # as on hardware without library calls: nothing is worked out for it
+            return
         library = self.tables.calls.library
-        work = np.array([repeated_work(library, one) for one in operations], np.float64)
         self._repeated.add(
             [repeated_features(library, one) for one in operations],
             [(one.node,) for one in operations],
-            (work / self._total).astype(np.float32),
+            np.array([repeated_work(library, one) / self._total for one in operations], np.float32),
         )
 
     def _resolved(self, copy: LayoutCopy) -> ResolvedCopy:
