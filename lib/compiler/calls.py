@@ -61,51 +61,56 @@ class LibraryCalls:
         """What it takes."""
         return Library(self._facts)
 
-    def calls(self, layouts: np.ndarray) -> Iterator[tuple[int, list[int]]]:
+    def calls(self, layouts: np.ndarray) -> Iterator[tuple[np.ndarray, list[int]]]:
         """The nodes of each call, those of calls that could hold no product left out.
 
         Args:
             layouts: (b, k, 3) as configured, negative where nothing is.
 
         Yields:
-            A configuration's position, and the nodes of one of its calls.
+            The nodes of a call, and before them the positions of the configurations that have it.
         """
-        for configuration, _, groups in self._calls(layouts):
-            yield configuration, self._nodes(groups)
+        for configurations, _, groups in self._calls(layouts):
+            yield configurations, self._nodes(groups)
 
-    def repeated(self, layouts: np.ndarray) -> Iterator[tuple[int, list[RepeatedOperation]]]:
+    def repeated(self, layouts: np.ndarray) -> Iterator[tuple[np.ndarray, list[RepeatedOperation]]]:
         """What configurations make the library compute more than once, a call at a time.
 
         Args:
             layouts: see :meth:`calls`.
 
         Yields:
-            A configuration's position, and operations of one of its calls.
+            Operations of a call, and before them the positions of the configurations that have it.
         """
-        for configuration, key, groups in self._calls(layouts):
+        for configurations, key, groups in self._calls(layouts):
             found = self._known.get(key)
             if found is None:
                 found = self._of_call(self._nodes(groups))
                 if len(self._known) < MOST_KNOWN:
                     self._known[key] = found
             if found:
-                yield configuration, found
+                yield configurations, found
 
-    def _calls(self, layouts: np.ndarray) -> Iterator[tuple[int, tuple[int, bytes], np.ndarray]]:
-        """Configurations, what tells a call from others, and its groups, booleans."""
+    def _calls(
+        self, layouts: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, tuple[int, bytes], np.ndarray]]:
+        """Configurations, what tells their call from others, and its groups."""
         if not self._starters:
             return
         grown = self._grown(self._cut(layouts), len(layouts))
-        for number in range(len(self._starters)):
-            inside = grown == number
-            packed = np.packbits(inside, axis=0).T
-            for configuration in np.flatnonzero(inside.any(axis=0)).tolist():
-                key = (number, packed[configuration].tobytes())
-                yield configuration, key, inside[:, configuration]
+        for number, (start, reached) in enumerate(self._starters):
+            groups = np.array([start, *reached])
+            inside = grown[groups] == number
+            packed = np.ascontiguousarray(np.packbits(inside, axis=0).T)
+            each = packed.view(f"V{packed.shape[1]}").ravel()
+            distinct, first, places = np.unique(each, return_index=True, return_inverse=True)
+            for which, (key, configuration) in enumerate(zip(distinct, first, strict=True)):
+                if inside[0, configuration]:  # begun here
+                    own = groups[inside[:, configuration]]
+                    yield np.flatnonzero(places == which), (number, key.tobytes()), own
 
     def _nodes(self, groups: np.ndarray) -> list[int]:
-        chosen = np.flatnonzero(groups).tolist()
-        return [node for group in chosen for node in self._members[group]]
+        return [node for group in np.sort(groups).tolist() for node in self._members[group]]
 
     def _of_call(self, nodes: list[int]) -> list[RepeatedOperation]:
         """The products and reductions that a call computes more than once."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from lib.compiler.graph import TensorGraph
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
@@ -45,7 +47,7 @@ class Chains:
 
     def __init__(self, graph: TensorGraph):
         self.graph = graph
-        self.around: dict[tuple[int, int, int], list[float]] = {}
+        self.around: dict[tuple[int, int, int], np.ndarray] = {}
         self._known: dict[tuple[int, bool], Counts] = {}
 
     def elementwise(self, node: int) -> bool:

@@ -78,6 +78,15 @@ class LayoutCopy(NamedTuple):
     path: tuple[int, ...] = ()
 
 
+class CopySite(NamedTuple):
+    """Where tensors are copied; see :class:`LayoutCopy`."""
+
+    tensor: int
+    reason: Reason
+    reader: int
+    path: tuple[int, ...] = ()
+
+
 class OffLayoutOperation(NamedTuple):
     """An operation works in another order than the program's own, or a reshape moves data.
 
@@ -94,6 +103,13 @@ class OffLayoutOperation(NamedTuple):
     node: int
     before: int
     order: int
+    role: int = NO_ROLE
+
+
+class OperationSite(NamedTuple):
+    """Where operations work off the layout; see :class:`OffLayoutOperation`."""
+
+    node: int
     role: int = NO_ROLE
 
 

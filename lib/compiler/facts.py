@@ -8,7 +8,7 @@ import numpy as np
 
 from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import Hardware
-from lib.compiler.operands import ConstrainedTensors, constrained_tensors
+from lib.compiler.operands import OPERAND_ROLES, ConstrainedTensors, constrained_tensors
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
 TRANSPOSE = ID_OF_NAME["transpose"]
@@ -58,6 +58,14 @@ class ProgramFacts:
             transposes=_transposes(graph),
             operands_first=_operands_first(graph),
         )
+
+    def roles(self, user: int, node: int) -> list[int]:
+        """The roles, of input and kernel, that a node's output has for a user: none if that is
+        not configurable."""
+        if user not in self.place:
+            return []
+        tensors = self.constrained[self.place[user]].tensors
+        return [role for role in OPERAND_ROLES if tensors[role] == node]
 
 
 def _as_in_the_program(graph: TensorGraph, one: ConstrainedTensors) -> ConstrainedTensors:

@@ -18,7 +18,7 @@ from lib.compiler.orders import Order, Shape, squeezed
 TILE = (128, 8)  # elements of a tile along the minor-most dimension, and along the next one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Hardware:
     """A kind of processor.
 
@@ -41,13 +41,16 @@ class Hardware:
     library_calls: bool
     copies: Path | None = None
 
+    def in_memory(self, order: Order, shape: Shape) -> tuple[Order, ...]:
+        """What orders of a tensor have in common that put every element at the same place."""
+        if not self.tiled:
+            return (squeezed(order, shape),)
+        tiles = len(TILE)
+        return order[:tiles], squeezed(order[tiles:], shape)
+
     def same_in_memory(self, one: Order, other: Order, shape: Shape) -> bool:
         """Whether two orders of a tensor put every element at the same place."""
-        if not self.tiled:
-            return squeezed(one, shape) == squeezed(other, shape)
-        tiles = len(TILE)
-        major, other_major = squeezed(one[tiles:], shape), squeezed(other[tiles:], shape)
-        return one[:tiles] == other[:tiles] and major == other_major
+        return self.in_memory(one, shape) == self.in_memory(other, shape)
 
 
 DATA = Path(__file__).parents[2] / "data"

@@ -57,8 +57,9 @@ LOCALITY_FEATURES = (
 WALK_FEATURES = ("stride", "second_stride", "size", "second_size", *LOCALITY_FEATURES)
 
 
-def walk(shape: Shape, order: Order, path: Order, width: int) -> list[float]:
-    """``WALK_FEATURES`` of a loop that goes over a tensor's dimensions.
+@lru_cache(maxsize=1 << 14)
+def walk(shape: tuple[int, ...], order: Order, path: Order, width: int) -> tuple[float, ...]:
+    """``WALK_FEATURES`` of a loop that goes over a tensor's dimensions; remembered.
 
     Args:
         shape: of the tensor.
@@ -68,13 +69,13 @@ def walk(shape: Shape, order: Order, path: Order, width: int) -> list[float]:
     """
     distance, own, path = strides(order, shape), squeezed(order, shape), squeezed(path, shape)
     first, second = path[0], path[1] if len(path) > 1 else None
-    return [
+    return (
         log2(distance[first]) / COUNT_SCALE,
         log2(1 if second is None else distance[second]) / COUNT_SCALE,
         log2(shape[first]) / COUNT_SCALE,
         log2(1 if second is None else shape[second]) / COUNT_SCALE,
         *locality(shape, order, own, path, width),
-    ]
+    )
 
 
 def locality(shape: Shape, before: Order, one: Order, other: Order, width: int) -> list[float]:
@@ -108,10 +109,9 @@ def _evicted(sizes: tuple[int, ...], jumps: tuple[int, ...]) -> Evicted:
     used goes first."""
     if not sizes:
         return Evicted(0.0, 0.0, 0.0)
-    places = _places(sizes, jumps)
-    if places is None:
+    if prod(sizes) > MOST:
         return Evicted(1.0, 1.0, 1.0)
-    lines, pages = np.unique(places // LINE), len(np.unique(places // PAGE))
+    lines, pages = _lines_and_pages(sizes, jumps)
     counts = [np.bincount(lines % sets, minlength=sets) for sets in SETS]
     gone = [float(count[count > WAYS].sum() / len(lines)) for count in counts]
     return Evicted(gone[0], gone[1], max(0, pages - PAGES) / pages)
@@ -121,11 +121,10 @@ def _evicted(sizes: tuple[int, ...], jumps: tuple[int, ...]) -> Evicted:
 def _footprint(sizes: tuple[int, ...], jumps: tuple[int, ...]) -> Footprint:
     if not sizes:
         return Footprint(0.0, 0.0, 0.0)
-    places = _places(sizes, jumps)
-    if places is None:
+    if prod(sizes) > MOST:
         return Footprint(1.0, log2(MOST) / COUNT_SCALE, 1.0)
-    lines, pages = np.unique(places // LINE), len(np.unique(places // PAGE))
-    sets = len(np.unique(lines % SETS[0]))
+    lines, pages = _lines_and_pages(sizes, jumps)
+    sets = np.count_nonzero(np.bincount(lines % SETS[0]))
     return Footprint(
         lines_in_a_set=log2(len(lines) / sets) / CONFLICT_SCALE,
         lines=log2(len(lines)) / COUNT_SCALE,
@@ -133,11 +132,20 @@ def _footprint(sizes: tuple[int, ...], jumps: tuple[int, ...]) -> Footprint:
     )
 
 
-def _places(sizes: tuple[int, ...], jumps: tuple[int, ...]) -> np.ndarray | None:
-    """Bytes at which a walk reads; ``None`` if there are too many."""
-    if prod(sizes) > MOST:
-        return None
+def _lines_and_pages(sizes: tuple[int, ...], jumps: tuple[int, ...]) -> tuple[np.ndarray, int]:
+    """The distinct lines of a walk, ascending, and how many pages they lie in.
+
+    The largest jump goes first, so that places ascend: a jump along a dimension of a tensor is no
+    shorter than all of the dimensions together that lie closer.
+    """
     places = np.zeros(1, np.int64)
-    for size, jump in zip(sizes, jumps, strict=True):
-        places = (places + np.arange(size)[:, None] * jump).ravel()
-    return places
+    for jump, size in sorted(zip(jumps, sizes, strict=True), reverse=True):
+        places = (places[:, None] + np.arange(size) * jump).ravel()
+    lines = _distinct(places // LINE)
+    return lines, len(_distinct(lines // (PAGE // LINE)))
+
+
+def _distinct(ascending: np.ndarray) -> np.ndarray:
+    new = np.ones(len(ascending), bool)
+    np.not_equal(ascending[1:], ascending[:-1], out=new[1:])
+    return ascending[new]

@@ -111,6 +111,21 @@ class Loops:
                 affected.append(node)
         return affected
 
+    @cached_property
+    def in_any_order(self) -> list[int]:
+        """Nodes that write in whatever order is configured by all who read them, operands before
+        their users."""
+        facts, graph = self._facts, self._graph
+        return [
+            node
+            for node in facts.operands_first
+            if facts.has_order[node]
+            and node not in facts.place
+            and graph.opcode[node] in ANY_ORDER
+            and graph.users[node]
+            and all(facts.roles(user, node) for user in graph.users[node])
+        ]
+
     def _varies(self, source: Source) -> bool:
         """Whether configurations can change what is read, or the order in which it lies."""
         any_order = self._graph.opcode[source.tensor] in ANY_ORDER

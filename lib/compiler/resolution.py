@@ -4,55 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic
 
 import numpy as np
 
-from lib.compiler.effects import Effects, LayoutCopy, OffLayoutOperation, Reason
+from lib.compiler.effects import CopySite, Effects, OperationSite, Reason
+from lib.compiler.numbering import Occurrences
 from lib.compiler.orders import Order
-from lib.compiler.tables import MISFIT, UNSET, Item, Numbering, ProgramTables
-
-BASE = 1 << 32  # more than there are orders, so that two of their numbers make one
-
-
-class Occurrences(Generic[Item]):
-    """Which of a batch's configurations have which of some numbered things."""
-
-    def __init__(self, numbering: Numbering[Item], configurations: int):
-        self._numbering, self._configurations = numbering, configurations
-        self._parts: list[tuple[np.ndarray, np.ndarray]] = []
-
-    def add(
-        self,
-        where: np.ndarray,
-        before: np.ndarray,
-        after: np.ndarray,
-        make: Callable[[int, int], Item | None],
-    ) -> None:
-        """Note ``make(before, after)``, if it is anything, for the configurations ``where``.
-
-        Args:
-            where, before, after: (b,), or (1,) if they are the same under all; orders are not
-                ``UNSET`` where ``where`` is true.
-            make: from two orders.
-        """
-        if not where.any():
-            return
-        keys = np.where(where, before * BASE + after, UNSET)
-        distinct, places = _distinct(keys)
-        numbers = np.full(len(distinct), UNSET)
-        for index, key in enumerate(distinct.tolist()):
-            if key != UNSET and (item := make(*divmod(key, BASE))) is not None:
-                numbers[index] = self._numbering.number(item)
-        each = np.broadcast_to(numbers[places], self._configurations)
-        noted = np.flatnonzero(each != UNSET)
-        self._parts.append((noted, each[noted]))
-
-    def all(self) -> np.ndarray:
-        """(m, 2) int64 pairs [configuration, number]."""
-        if not self._parts:
-            return np.zeros((0, 2), np.int64)
-        return np.stack([np.concatenate(side) for side in zip(*self._parts, strict=True)], axis=1)
+from lib.compiler.tables import MISFIT, UNSET, ProgramTables
 
 
 def _distinct(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -98,12 +56,11 @@ class Resolution(ABC):
         """Pairs [configuration, number of a repeated operation], where there are library calls."""
         if not self.facts.hardware.library_calls:
             return np.zeros((0, 2), np.int64)
-        pairs = [
-            (configuration, self.numbered.number(one))
-            for configuration, operations in self.calls.repeated(self.layouts)
-            for one in operations
-        ]
-        return np.array(pairs, np.int64).reshape(-1, 2)
+        pairs = [np.zeros((0, 2), np.int64)]
+        for configurations, operations in self.calls.repeated(self.layouts):
+            for number in map(self.numbered.number, operations):
+                pairs.append(np.stack([configurations, np.full_like(configurations, number)], 1))
+        return np.concatenate(pairs)
 
     def _note_configured(self) -> None:
         """Note configured layouts that count by themselves.
@@ -116,13 +73,9 @@ class Resolution(ABC):
             noted = noted | (self.layouts >= 0)
         none = self.orders.number(())
         for place, role in np.argwhere(noted.any(axis=0)).tolist():  # few, and of CPUs next to none
-            node = int(self.graph.configurable[place])
             order = np.where(self._misfits[:, place, role], none, self.layouts[:, place, role])
-
-            def layout(one: int, other: int, n=node, r=role) -> OffLayoutOperation:
-                return OffLayoutOperation(n, one, other, r)
-
-            self._off_layout.add(noted[:, place, role], order, order, layout)
+            site = OperationSite(int(self.graph.configurable[place]), role)
+            self._off_layout.add(site, noted[:, place, role], order, order)
 
     def _plain(self, node: int) -> np.ndarray:
         """The order of a node's output in the program as it stands, (1,)."""
@@ -159,21 +112,8 @@ class Resolution(ABC):
         self, tensor: int, before: np.ndarray, after: np.ndarray, reason: Reason, reader: int
     ) -> None:
         """Note a copy of a tensor for a reader, for the configurations whose orders differ."""
-
-        def copy(one: int, other: int) -> LayoutCopy | None:
-            if self.orders.same_in_memory(tensor, one, other):
-                return None
-            return LayoutCopy(tensor, one, other, reason, reader)
-
-        self._copies.add(before != after, before, after, copy)
+        self._copies.add(CopySite(tensor, reason, reader), before != after, before, after)
 
     def _works_in(self, node: int, order: np.ndarray) -> None:
         """Note an operation that works in another order than the program's own."""
-        plain = self.orders.plain[node]
-
-        def operation(one: int, other: int) -> OffLayoutOperation | None:
-            if self.orders.same_in_memory(node, other, plain):
-                return None
-            return OffLayoutOperation(node, one, other)
-
-        self._off_layout.add(order != plain, order, order, operation)
+        self._off_layout.add(OperationSite(node), order != self.orders.plain[node], order, order)

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.compiler.effects import LayoutCopy, Reason, operand_reason, output_reason
-from lib.compiler.loops import ANY_ORDER, Condition, Source
+from lib.compiler.effects import CopySite, Reason, operand_reason, output_reason
+from lib.compiler.loops import Condition, Source
 from lib.compiler.operands import OPERAND_ROLES, OUTPUT
 from lib.compiler.resolution import Resolution
 from lib.compiler.tables import UNSET
@@ -38,7 +38,15 @@ class Returning(Resolution):
         """Orders in which outputs are left, then what readers do about them."""
         for node in self.facts.operands_first:
             if self.facts.has_order[node]:
-                self.order[node] = self._left_in(node)
+                self.order[node] = self._plain(node)
+        for node, place in self.facts.place.items():
+            if self.order[node] is not None:
+                configured = self.layouts[:, place, OUTPUT]
+                self.order[node] = np.where(configured >= 0, configured, self.order[node])
+        for node in self.loops.in_any_order:
+            configured = self._configured_by_all(node)
+            self.order[node] = np.where(configured >= 0, configured, self.order[node])
+            self._works_in(node, self.order[node])
         for node in self.loops.affected:
             self._run_loop(node)
         for node in self.facts.place:
@@ -46,37 +54,16 @@ class Returning(Resolution):
             if self.order[node] is not None:
                 self._write_output(node)
 
-    def _left_in(self, node: int) -> np.ndarray:
-        """The order of a node's output before anyone reads it in another, (b or 1,)."""
-        plain = self._plain(node)
-        if node in self.facts.place:
-            configured = self.layouts[:, self.facts.place[node], OUTPUT]
-            return np.where(configured >= 0, configured, plain)
-        if self.graph.opcode[node] in ANY_ORDER:
-            configured = self._configured_by_all(node)
-            order = np.where(configured >= 0, configured, plain)
-            self._works_in(node, order)
-            return order
-        return plain
-
     def _configured_by_all(self, node: int) -> np.ndarray:
         """The first user's layout of a node's output, ``UNSET`` if a user has none for it, (b,)."""
-        users = self.graph.users[node]
-        first, every = np.full(self.count, UNSET), bool(users)
-        for user in users:
+        first, every = np.full(self.count, UNSET), np.ones(self.count, bool)
+        for user in self.graph.users[node]:
             configured = np.full(self.count, UNSET)
-            for role in self._roles(user, node):
+            for role in self.facts.roles(user, node):
                 own = self.layouts[:, self.facts.place[user], role]
                 configured = np.where(configured >= 0, configured, own)
             first, every = np.where(first >= 0, first, configured), every & (configured >= 0)
         return np.where(every, first, UNSET)
-
-    def _roles(self, user: int, node: int) -> list[int]:
-        """The roles, of input and kernel, that a node's output has for a configurable user."""
-        if user not in self.facts.place:
-            return []
-        tensors = self.facts.constrained[self.facts.place[user]].tensors
-        return [role for role in OPERAND_ROLES if tensors[role] == node]
 
     def _run_loop(self, node: int) -> None:
         """What the loop that ends in a node reads, for each order that it is written in."""
@@ -132,16 +119,8 @@ class Returning(Resolution):
         node: int,
     ) -> None:
         """Note what a node's loop reads through reshapes, in parts of dimensions."""
-        view, orders, hardware = self.loops.view(path), self.orders, self.facts.hardware
-
-        def copy(one: int, other: int) -> LayoutCopy | None:
-            before, after = view.orders(orders.items[one], orders.items[other])
-            if hardware.same_in_memory(before, after, view.sizes):
-                return None
-            numbers = orders.number(before), orders.number(after)
-            return LayoutCopy(node, *numbers, reason, node, path)
-
-        self._copies.add(where, np.broadcast_to(lies, self.count), written, copy)
+        lies = np.broadcast_to(lies, self.count)
+        self._copies.add(CopySite(node, reason, node, path), where, lies, written)
 
     def _written(self, node: int) -> list[Written]:
         """The orders in which those who are not fused into a node's loop have it written, and
@@ -159,7 +138,7 @@ class Returning(Resolution):
 
     def _written_for(self, node: int, user: int, plainly: Written) -> list[Written]:
         """The orders in which a user has a loop's node written: none if it is fused with it."""
-        roles, every = self._roles(user, node), plainly.where
+        roles, every = self.facts.roles(user, node), plainly.where
         if not self.loops.fuses(user):
             return [Written(*self._read_as(user, role), every) for role in roles] or [plainly]
         configured = [self.layouts[:, self.facts.place[user], role] for role in roles]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lib.compiler.effects import OffLayoutOperation, Reason, operand_reason, output_reason
+from lib.compiler.effects import OperationSite, Reason, operand_reason, output_reason
 from lib.compiler.operands import INPUT, OPERAND_ROLES, OUTPUT
 from lib.compiler.orders import Order, bitcast_order
 from lib.compiler.resolution import Resolution
@@ -153,9 +153,7 @@ class Spreading(Resolution):
 
         natural = self._each(read, lambda one: self.orders.mapped("reshape", node, one, bitcast))
         moves = natural == self.orders.number(())
-        self._off_layout.add(
-            moves, read, natural, lambda one, other: OffLayoutOperation(node, one, other)
-        )
+        self._off_layout.add(OperationSite(node), moves, read, natural)
         return np.where(moves, self.orders.plain[node], natural)
 
     def _read_by_transpose(self, node: int) -> np.ndarray | None:

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from functools import partial
 
 import numpy as np
 
 from lib.compiler.calls import LibraryCalls
-from lib.compiler.effects import LayoutCopy, OffLayoutOperation, RepeatedOperation
+from lib.compiler.effects import (
+    NO_ROLE,
+    CopySite,
+    LayoutCopy,
+    OffLayoutOperation,
+    OperationSite,
+    RepeatedOperation,
+)
 from lib.compiler.facts import ProgramFacts
 from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import Hardware
 from lib.compiler.loops import Loops
+from lib.compiler.numbering import Numbering, NumberingAtSites
 from lib.compiler.orders import Order
 
 UNSET = -1  # no order: the configuration, or the operation, leaves it open
 MISFIT = -2  # an order is configured that the tensor cannot have
 UNKNOWN = -3  # not worked out yet
-
-Item = TypeVar("Item", bound=Hashable)
-
-
-@dataclass
-class Numbering(Generic[Item]):
-    """Things that are numbered in the order of their first appearance."""
-
-    items: list[Item] = field(default_factory=list)
-    numbers: dict[Item, int] = field(default_factory=dict)
-
-    def number(self, item: Item) -> int:
-        """The item's number, a new one if it is new."""
-        if item not in self.numbers:
-            self.numbers[item] = len(self.items)
-            self.items.append(item)
-        return self.numbers[item]
 
 
 class OrderTable(Numbering[Order]):
@@ -49,7 +40,7 @@ class OrderTable(Numbering[Order]):
         super().__init__()
         self._shapes, self._hardware = graph.shapes, hardware
         self._mapped: dict[tuple[str, int, int], int] = {}
-        self._same: dict[tuple[int, int, int], bool] = {}
+        self._places: dict[tuple[int, int], tuple[Order, ...]] = {}
         self.plain = [self.number(order) for order in graph.plain]
 
     def numbers_of(self, digits: np.ndarray) -> np.ndarray:
@@ -77,13 +68,15 @@ class OrderTable(Numbering[Order]):
         return self._mapped[key]
 
     def same_in_memory(self, tensor: int, one: int, other: int) -> bool:
-        """Whether two orders of a tensor put every element at the same place; remembered."""
-        key = (tensor, one, other)
-        if key not in self._same:
-            before, after = self.items[one], self.items[other]
-            same = self._hardware.same_in_memory(before, after, self._shapes[tensor])
-            self._same[key] = same
-        return self._same[key]
+        """Whether two orders of a tensor put every element at the same place."""
+        return self._in_memory(tensor, one) == self._in_memory(tensor, other)
+
+    def _in_memory(self, tensor: int, number: int) -> tuple[Order, ...]:
+        key = (tensor, number)
+        if key not in self._places:
+            order, shape = self.items[number], self._shapes[tensor]
+            self._places[key] = self._hardware.in_memory(order, shape)
+        return self._places[key]
 
 
 class Completion:
@@ -147,8 +140,8 @@ class ProgramTables:
     loops: Loops
     calls: LibraryCalls
     completion: Completion
-    copies: Numbering[LayoutCopy] = field(default_factory=Numbering)
-    off_layout: Numbering[OffLayoutOperation] = field(default_factory=Numbering)
+    copies: NumberingAtSites[CopySite, LayoutCopy]
+    off_layout: NumberingAtSites[OperationSite, OffLayoutOperation]
     repeated: Numbering[RepeatedOperation] = field(default_factory=Numbering)
 
     @classmethod
@@ -157,5 +150,38 @@ class ProgramTables:
         facts, orders = ProgramFacts.of(graph, hardware), OrderTable(graph, hardware)
         tensors = np.array([one.tensors for one in facts.constrained], np.int64).reshape(-1, 3)
         plain = np.where(tensors >= 0, np.array([*orders.plain, UNSET])[tensors], UNSET)
-        completion = Completion(orders, plain, hardware)
-        return cls(facts, orders, Loops(facts), LibraryCalls(facts), completion)
+        completion, loops = Completion(orders, plain, hardware), Loops(facts)
+        copies = NumberingAtSites(partial(_copy, loops, orders, hardware))
+        off_layout = NumberingAtSites(partial(_off_layout, orders))
+        return cls(facts, orders, loops, LibraryCalls(facts), completion, copies, off_layout)
+
+
+def _copy(
+    loops: Loops, orders: OrderTable, hardware: Hardware, site: CopySite, one: int, other: int
+) -> LayoutCopy | None:
+    """The copy between two orders of a tensor; ``None`` if they are the same in memory.
+
+    Through reshapes it is one in parts of dimensions.
+    """
+    if not site.path:
+        same = orders.same_in_memory(site.tensor, one, other)
+        return None if same else LayoutCopy(site.tensor, one, other, site.reason, site.reader)
+    view = loops.view(site.path)
+    before, after = view.orders(orders.items[one], orders.items[other])
+    if hardware.same_in_memory(before, after, view.sizes):
+        return None
+    numbers = orders.number(before), orders.number(after)
+    return LayoutCopy(site.tensor, *numbers, site.reason, site.reader, site.path)
+
+
+def _off_layout(
+    orders: OrderTable, site: OperationSite, one: int, other: int
+) -> OffLayoutOperation | None:
+    """The operation that works in an order; ``None`` if that is the program's own in memory.
+
+    A reshape that moves data has no order, and counts as a configured layout does by itself.
+    """
+    works = site.role == NO_ROLE and orders.items[other]
+    if works and orders.same_in_memory(site.node, other, orders.plain[site.node]):
+        return None
+    return OffLayoutOperation(site.node, one, other, site.role)

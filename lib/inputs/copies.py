@@ -15,7 +15,6 @@ from lib.compiler.effects import NO_ROLE, LayoutCopy, OffLayoutOperation
 from lib.compiler.features import (
     COPY_FEATURES,
     OFF_LAYOUT_FEATURES,
-    MovedTensor,
     ResolvedCopy,
     ResolvedOperation,
     copy_features,
@@ -23,12 +22,14 @@ from lib.compiler.features import (
 )
 from lib.compiler.graph import TensorGraph
 from lib.compiler.hardware import HARDWARE
+from lib.compiler.moves import MovedTensor
 from lib.compiler.nodes import NODE_FEATURES
 from lib.compiler.propagation import propagate
 from lib.compiler.repeated import REPEATED_FEATURES, repeated_features, repeated_work
 from lib.compiler.tables import ProgramTables
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.context import ContextRows, Happening
+from lib.inputs.feature_table import FeatureTable
 from lib.models.plus import CostBatch
 from lib.settings import PlusSettings
 
@@ -79,9 +80,9 @@ class CopiesGraph:
         self.chains = Chains(tensors)
         digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
         self.layouts = self.tables.orders.numbers_of(digits)  # (d, 3)
-        self._copies = Described(len(COPY_FEATURES[hardware]), nodes=2)
-        self._off_layout = Described(len(OFF_LAYOUT_FEATURES[hardware]), nodes=1)
-        self._repeated = Described(len(REPEATED_FEATURES[hardware]), nodes=1)
+        self._copies = FeatureTable(len(COPY_FEATURES[hardware]), nodes=2)
+        self._off_layout = FeatureTable(len(OFF_LAYOUT_FEATURES[hardware]), nodes=1)
+        self._repeated = FeatureTable(len(REPEATED_FEATURES[hardware]), nodes=1)
         self._known: dict[int, Resolved] = {}
         self._room = KEPT_NUMBERS
         self._bytes = tensors.bytes
@@ -148,7 +149,7 @@ class CopiesGraph:
         orders, chains, hardware = self.tables.orders.items, self.chains, self.hardware
         copies = self.tables.copies.items[len(self._copies) :]
         self._copies.add(
-            [copy_features(chains, hardware, self._resolved(one)) for one in copies],
+            copy_features(chains, hardware, [self._resolved(one) for one in copies]),
             [(one.tensor, one.reader) for one in copies],
             self._shares([one.tensor for one in copies]),
         )
@@ -198,57 +199,6 @@ class CopiesGraph:
     def _shares(self, nodes: list[int]) -> np.ndarray:
         """Bytes of nodes' outputs over those of the program, float32."""
         return (self._bytes[np.array(nodes, np.int64)] / self._total).astype(np.float32)
-
-
-class Described:
-    """What is known of numbered layout copies, or off-layout operations: tables that grow.
-
-    Attributes:
-        features: (m, width) float32.
-        nodes: (m, nodes) int64, where each happens.
-        shares: (m,) float32, bytes over those of the program.
-    """
-
-    def __init__(self, width: int, nodes: int):
-        self._count = 0
-        self._room = (
-            np.empty((64, width), np.float32),
-            np.empty((64, nodes), np.int64),
-            np.empty(64, np.float32),
-        )
-
-    def __len__(self) -> int:
-        return self._count
-
-    @property
-    def features(self) -> np.ndarray:
-        """See above."""
-        return self._room[0][: self._count]
-
-    @property
-    def nodes(self) -> np.ndarray:
-        """See above."""
-        return self._room[1][: self._count]
-
-    @property
-    def shares(self) -> np.ndarray:
-        """See above."""
-        return self._room[2][: self._count]
-
-    def add(
-        self, features: list[list[float]], nodes: list[tuple[int, ...]], shares: np.ndarray
-    ) -> None:
-        """Rows of the next numbers."""
-        count, added = self._count + len(features), (features, nodes, shares)
-        if not features:
-            return
-        if count > len(self._room[0]):
-            self._room = tuple(
-                np.resize(one, (max(count, 2 * len(one)), *one.shape[1:])) for one in self._room
-            )
-        for table, rows in zip(self._room, added, strict=True):
-            table[self._count : count] = rows
-        self._count = count
 
 
 def copies_graph(graph: CachedGraph, settings: PlusSettings) -> CopiesGraph:

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lib.compiler.features import COPY_FEATURES, MovedTensor, memory_features
+from lib.compiler.features import COPY_FEATURES
 from lib.compiler.hardware import HARDWARE
+from lib.compiler.moves import MovedTensor, memory_features
 from lib.compiler.orders import row_major
 from lib.files.errors import DataError
 

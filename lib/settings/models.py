@@ -159,6 +159,7 @@ class PlusSettings(LayoutCollection):
     also: str = setting(
         NONE, f"other layout collections to learn from, between commas; `{EVERY}`, or `{NONE}`"
     )
+    inference_configurations: int = setting(512, "configurations a batch of inference")
     epochs: int | str = setting(
         AUTO,
         f"passes over the training graphs; `{AUTO}`: as many as make {STEPS:,} steps, "

@@ -69,14 +69,14 @@ def foretold(bench, configurations: np.ndarray) -> list[Counter[Call]]:
     layouts = tables.completion(tables.orders.numbers_of(configurations[:, order]))
     calls, library = tables.calls, tables.calls.library
     each: list[list[list[tuple[str, int]]]] = [[] for _ in configurations]
-    for configuration, own in calls.calls(layouts):
-        each[configuration].append(
-            [
-                (NAME_OF_ID[int(tensors.opcode[node])], library.elements[node])
-                for node in own
-                if library.computes(node)
-            ]
-        )
+    for having, own in calls.calls(layouts):
+        computed = [
+            (NAME_OF_ID[int(tensors.opcode[node])], library.elements[node])
+            for node in own
+            if library.computes(node)
+        ]
+        for configuration in having.tolist():
+            each[configuration].append(computed)
     return [_counted(own) for own in each]
 
 

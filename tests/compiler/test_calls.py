@@ -49,8 +49,9 @@ def calls_of(made, configurable) -> LibraryCalls:
 def together(calls: LibraryCalls, layouts) -> list[set[int]]:
     """The nodes of the one call of each configuration."""
     found: list[set[int]] = [set() for _ in layouts]
-    for configuration, nodes in calls.calls(np.array(layouts)):
-        found[configuration].update(nodes)
+    for configurations, nodes in calls.calls(np.array(layouts)):
+        for configuration in configurations.tolist():
+            found[configuration].update(nodes)
     return found
 
 
@@ -129,9 +130,8 @@ def test_a_call_stops_growing_when_it_is_large():
 def test_what_a_call_repeats_goes_when_it_is_cut():
     made, nodes = chain()
     calls = calls_of(made, [nodes["first"], nodes["second"]])
-    found = dict(calls.repeated(np.array([layouts(), layouts((0, OUTPUT))])))
-    assert list(found) == [0]
-    (operation,) = found[0]
+    ((configurations, (operation,)),) = calls.repeated(np.array([layouts(), layouts((0, OUTPUT))]))
+    assert configurations.tolist() == [0]
     assert operation.node == nodes["first"] and operation.times == 384 / 64
 
 
@@ -144,8 +144,9 @@ def test_a_configuration_alone_repeats_what_it_does_among_others(program):
     wanted = np.array([[[len(one) - 1 for one in three] for three in own] for own in configured])
     wanted = np.where(wanted >= 0, 0, -1)
     among: dict[int, list] = {}
-    for position, operations in LibraryCalls(facts).repeated(wanted):
-        among.setdefault(position, []).extend(operations)
+    for positions, operations in LibraryCalls(facts).repeated(wanted):
+        for position in positions.tolist():
+            among.setdefault(position, []).extend(operations)
     for position in range(len(wanted)):
         alone = [one for _, own in LibraryCalls(facts).repeated(wanted[[position]]) for one in own]
         assert alone == among.get(position, [])

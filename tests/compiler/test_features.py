@@ -33,7 +33,7 @@ def chains_of(shape, layout=None) -> tuple[Chains, int]:
 
 
 def copy(chains, *fields, hardware="cpu") -> dict[str, float]:
-    found = copy_features(chains, HARDWARE[hardware], ResolvedCopy(*fields))
+    (found,) = copy_features(chains, HARDWARE[hardware], [ResolvedCopy(*fields)]).tolist()
     return dict(zip(COPY_FEATURES[hardware], found, strict=True))
 
 

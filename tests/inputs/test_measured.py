@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lib.collect.xla.copies import Copy, write_copies
-from lib.compiler.features import COPY_FEATURES, MovedTensor, memory_features
+from lib.compiler.features import COPY_FEATURES
 from lib.compiler.hardware import HARDWARE
+from lib.compiler.moves import MovedTensor, memory_features
 from lib.files.errors import DataError
 from lib.inputs.measured import measured_copies
 
