@@ -8,44 +8,66 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, NullLocator
 
 from lib.files.artifacts import atomic_file
 from lib.settings import LAYOUT_COLLECTIONS
 from tests.bench.variants import SHARES, VARIANTS
 
-CURVES = ("additive", "both, all four")  # variants whose learning curves are drawn
+Point = tuple[float, float, float]  # programs learned from, tau, its standard error
 
 
 def draw_curve(results: pl.DataFrame, path: Path) -> None:
     """Out-of-fold tau against the number of programs learned from: a panel a variant, a line a
-    collection, where two shares of the programs or more were measured."""
+    collection, of all that were measured with two shares of the programs or more.
+
+    Raises:
+        ValueError: there are none.
+    """
+    curves = {name: _curves(results, name) for name in VARIANTS}
+    curves = {name: own for name, own in curves.items() if own}
+    if not curves:
+        raise ValueError("no variant was measured with two shares of the programs")
     matplotlib.rcParams["svg.hashsalt"] = "tgraph"  # the same numbers, the same bytes
+    size = (2 + 3 * len(curves), 4)
     figure, panels = plt.subplots(
-        1, len(CURVES), figsize=(10, 4), sharey=True, layout="constrained"
+        1, len(curves), figsize=size, sharey=True, layout="constrained", squeeze=False
     )
-    for variant, axes in zip(CURVES, panels, strict=True):
-        for place, collection in enumerate(LAYOUT_COLLECTIONS):
-            colour, points = f"C{place}", _curve(results, variant, collection)
-            if len(points) > 1:
-                counts, taus, errors = zip(*points, strict=True)
-                told = {"marker": "o", "capsize": 3, "color": colour, "label": collection}
-                axes.errorbar(counts, taus, errors, **told)
-                own = results.filter(collection=collection, variant="moved bytes, no learning")
-                axes.axhline(own["tau"].mean(), color=colour, linestyle=":", linewidth=1)
-        axes.set(title=variant, xlabel="training programs (dotted: no learning)")
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter("{x:.0f}")
-    panels[0].set_ylabel("out-of-fold tau")
-    named = panels[0].get_legend_handles_labels()
-    panels[-1].legend(*named, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    for (variant, own), axes in zip(curves.items(), panels[0], strict=True):
+        _draw_panel(axes, own, results)
+        axes.set(title=variant, xlabel="training programs")
+    panels[0, 0].set_ylabel("out-of-fold tau (dotted: no learning)")
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, loc="outside right center")
     with atomic_file(path) as temporary:
         figure.savefig(temporary, format="svg", metadata={"Date": None})
     plt.close(figure)
 
 
-def _curve(
-    results: pl.DataFrame, variant: str, collection: str
-) -> list[tuple[float, float, float]]:
+def _draw_panel(axes: Axes, curves: dict[str, list[Point]], results: pl.DataFrame) -> None:
+    """A line a collection, and a dotted one at what the arithmetic reaches."""
+    for collection, points in curves.items():
+        colour = f"C{LAYOUT_COLLECTIONS.index(collection)}"
+        counts, taus, errors = zip(*points, strict=True)
+        told = {"marker": "o", "capsize": 3, "color": colour, "label": collection}
+        axes.errorbar(counts, taus, errors, **told)
+        own = results.filter(collection=collection, variant="moved bytes, no learning")
+        if len(own):
+            axes.axhline(own["tau"].mean(), color=colour, linestyle=":", linewidth=1)
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter("{x:.0f}")
+    axes.xaxis.set_major_locator(FixedLocator(counts))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def _curves(results: pl.DataFrame, variant: str) -> dict[str, list[Point]]:
+    """The curve of each collection that has two points at least."""
+    found = {one: _curve(results, variant, one) for one in LAYOUT_COLLECTIONS}
+    return {one: points for one, points in found.items() if len(points) > 1}
+
+
+def _curve(results: pl.DataFrame, variant: str, collection: str) -> list[Point]:
     """(programs learned from, mean tau, its standard error over seeds) of one collection."""
     whole = results.filter(variant=variant)
     union = VARIANTS[variant].union(collection)
