@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -16,12 +14,11 @@ from lib.compiler.features import COPY_FEATURES
 from lib.compiler.hardware import HARDWARE
 from lib.compiler.moves import MovedTensor, memory_features
 from lib.compiler.orders import row_major
+from lib.files.believing import believing
 from lib.files.errors import DataError
 
 WIDTH = 4  # bytes of an element
 FIELDS = ("shape", "before", "after", "microseconds")
-# What reading what is no archive of arrays ends in; RuntimeError: of a way to compress it.
-DAMAGED = (OSError, ValueError, KeyError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -68,11 +65,9 @@ def measured_copies(path: Path, hardware: str) -> MeasuredCopies:
 
 def _read(path: Path) -> list[list]:
     """The columns of a file of measured copies, ``FIELDS``."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            columns = {name: file[name] for name in FIELDS}
-    except DAMAGED as error:
-        raise DataError(path, "copies", error, "what lib.collect.xla.copies writes") from error
+    expected = "what lib.collect.xla.copies writes"
+    with believing(path, "copies", expected), np.load(path, allow_pickle=False) as file:
+        columns = {name: file[name] for name in FIELDS}
     for name, column in columns.items():
         if len(column) != len(columns["shape"]) or not len(column):
             raise DataError(path, name, column.shape, "a row for each copy")

@@ -6,13 +6,13 @@ See :mod:`lib.collect.tvm.whole`.
 from __future__ import annotations
 
 import json
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lib.files.believing import believing
 from lib.files.errors import DataError
 from lib.files.schema import expect
 from lib.inputs.described import ARRAYS, described_programs
@@ -93,17 +93,13 @@ def read_network(path: Path) -> Network:
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray], Any]:
-    try:
+    with believing(path, "npz", EXPECTED):
         with np.load(path, allow_pickle=False) as file:
             sizes = {one.filename: one.file_size for one in file.zip.infolist()}
             if sum(sizes.values()) > MOST_BYTES:
                 raise DataError(path, "npz", f"{sum(sizes.values())} bytes", f"up to {MOST_BYTES}")
             arrays = {name: file[name] for name in (*ARRAYS, "owner", "about")}
         return arrays, json.loads(arrays.pop("about").item())
-    except DataError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, RecursionError) as error:
-        raise DataError(path, "npz", str(error) or type(error).__name__, EXPECTED) from None
 
 
 def _traffic(path: Path, call: dict[str, Any]) -> Traffic:

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import io
 import math
-import struct
-import tokenize
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from lib.files.artifacts import atomic_file
+from lib.files.believing import believing
 from lib.files.errors import DataError
 from lib.files.regular import open_regular, size_of
 
@@ -29,24 +27,7 @@ MAX_DEFLATE_RATIO = 1032  # what deflate can reach at most; a bigger claim is a 
 MAX_HEADER_BYTES = 10_000  # as in numpy
 MAX_DIRECTORY_BYTES = 2**20  # of a zip archive's list of members; ours have ten
 MAX_DIMENSIONS = 8  # of an array; the official ones have at most 3
-ZLIB_MEMORY = -4  # what zlib calls a lack of memory, Z_MEM_ERROR
 CHUNK_BYTES = 2**20  # how much is decoded or written at a time
-
-# What zipfile, zlib and numpy.lib.format raise on bytes that are not what they say.
-_BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    tokenize.TokenError,
-    EOFError,
-    LookupError,
-    OSError,  # of seeking to where nothing is; those of reading are UnreadableError
-    OverflowError,
-    RuntimeError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True)
@@ -79,23 +60,6 @@ class Header:
     def nbytes(self) -> int:
         """Bytes of the data."""
         return math.prod(self.shape) * self.dtype.itemsize
-
-
-@contextmanager
-def believing(path: Path | str, field: str, expected: str) -> Iterator[None]:
-    """Make what bytes that are not what they say raise one :class:`DataError`.
-
-    Args:
-        path, field: what is read, for the message.
-        expected: in words.
-    """
-    try:
-        yield
-    except _BROKEN as error:
-        if isinstance(error, zlib.error) and f"Error {ZLIB_MEMORY} " in str(error):
-            raise MemoryError from None
-        found = " ".join(f"{type(error).__name__} {error}".split())[:200]
-        raise DataError(path, field, found, expected) from None
 
 
 @contextmanager

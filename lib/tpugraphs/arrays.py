@@ -12,8 +12,9 @@ from typing import IO
 
 import numpy as np
 
+from lib.files.believing import believing
 from lib.files.errors import DataError
-from lib.tpugraphs.archive import Header, Member, believing
+from lib.tpugraphs.archive import Header, Member
 
 MAX_WHOLE_BYTES = 2**28  # of the arrays read whole; the largest official graph has 60 MB
 PIECE_BYTES = 2**17  # how much is read from the file at a time

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from lib.files.believing import believing
 from lib.files.errors import DataError
 
 PREDICTOR = "predictor"  # the cost model that is asked; the others are TVM's own
@@ -48,12 +48,10 @@ def receive(stream: BinaryIO) -> Message | None:
     if len(head) < LENGTH or size > MOST_BYTES:
         raise DataError("message", "length", size, f"up to {MOST_BYTES} bytes")
     body = stream.read(size)
-    try:
+    with believing("message", "npz", "arrays and what they are about"):
         with np.load(io.BytesIO(body), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
         about = json.loads(arrays.pop("about").item())
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError("message", "npz", error, "arrays and what they are about") from None
     if len(body) < size or not isinstance(about, dict):
         raise DataError("message", "about", "something else", "an object")
     return about, arrays

@@ -8,7 +8,6 @@ without a schedule.
 from __future__ import annotations
 
 import json
-import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lib.files.artifacts import atomic_file
+from lib.files.believing import believing
 from lib.files.errors import DataError
 from lib.tensorir.features import WIDTH
 from lib.tensorir.tree import COLUMNS, Forest, fault
@@ -112,13 +112,11 @@ def read(place: Path) -> Measured:
     Raises:
         DataError: it is none, or it says what cannot be.
     """
-    try:
+    with believing(place, "npz", "a file of measured programs"):
         with np.load(place, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
         about = json.loads(arrays.pop("about").item())
         found = Measured(place, about, arrays.pop("hash"), arrays)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(place, "npz", str(error), "a file of measured programs") from None
     if not isinstance(about, dict) or not about.keys() >= ABOUT:
         raise DataError(place, "about", "too little", f"an object with {', '.join(sorted(ABOUT))}")
     if len(found.hash):

@@ -12,8 +12,6 @@ there is added to; a kill loses the copies of one program.
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator
 from math import prod
 from pathlib import Path
@@ -26,6 +24,7 @@ from lib.collect.processor import processor
 from lib.collect.xla.__main__ import time_here
 from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
 from lib.files.artifacts import atomic_file
+from lib.files.believing import believing
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, one_line_errors
 
@@ -119,12 +118,10 @@ def read_copies(path: Path) -> list[tuple[Copy, float]]:
     Raises:
         DataError: it was written on another, or the file is another.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            columns = [file[name].tolist() for name in Copy._fields]
-            times, where = file["microseconds"].tolist(), str(file["processor"])
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(path, "copies", error, "what lib.collect.xla.copies writes") from error
+    expected = "what lib.collect.xla.copies writes"
+    with believing(path, "copies", expected), np.load(path, allow_pickle=False) as file:
+        columns = [file[name].tolist() for name in Copy._fields]
+        times, where = file["microseconds"].tolist(), str(file["processor"])
     if where != processor():
         raise DataError(path, "processor", where, f"{processor()}: two are never mixed")
     return [

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
-import zlib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +21,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lib.collect.xla.enough import UNTOLD
+from lib.files.believing import believing
 from lib.files.errors import DataError
 from lib.ranking.rounds import label
 from lib.tpugraphs.encoding import EncodedGraph, encode_module
@@ -133,11 +132,9 @@ def read_raw(path: Path) -> list[Measurements]:
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in RAW}
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(path, "file", repr(error), "what lib.collect.xla.measure writes") from None
+    expected = "what lib.collect.xla.measure writes"
+    with believing(path, "file", expected), np.load(path, allow_pickle=False) as file:
+        arrays = {key: file[key] for key in RAW}
     sizes: dict[str, int] = {}
     for key, (kind, shape) in RAW.items():
         array = arrays[key]

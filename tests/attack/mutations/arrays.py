@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -182,7 +183,7 @@ def _read(path: Path) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(path) as archive:
             parts = {name.removesuffix(".npy"): archive.read(name) for name in archive.namelist()}
-    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, EOFError, RuntimeError):
         raise Unsuitable from None
     if not parts:
         raise Unsuitable

@@ -1,0 +1,53 @@
+"""Archives that say that they are compressed in a way that nobody knows."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lib.collect.tvm import raw
+from lib.collect.xla import copies, hlo
+from lib.files.believing import ZLIB_MEMORY, believing
+from lib.files.errors import DataError
+from lib.inputs.described import ARRAYS
+from lib.inputs.measured import measured_copies
+from lib.latency.network import read_network
+
+UNKNOWN = 99  # a way to compress
+
+READERS = {
+    "copies": copies.read_copies,
+    "measured copies": lambda path: measured_copies(path, "cpu"),
+    "programs": hlo.read_raw,
+    "tensor programs": raw.read,
+    "networks": read_network,
+}
+
+
+def unreadable(path: Path) -> Path:
+    """An archive whose members are packed in an unknown way."""
+    np.savez(path, **dict.fromkeys(["about", *copies.Copy._fields, *hlo.RAW, *ARRAYS], np.zeros(3)))
+    data = bytearray(path.read_bytes())
+    for signature, place in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        for found in re.finditer(re.escape(signature), bytes(data)):
+            data[found.start() + place] = UNKNOWN
+    path.write_bytes(data)
+    with zipfile.ZipFile(path) as archive, pytest.raises(NotImplementedError):
+        archive.read("about.npy")
+    return path
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_it_is_told(tmp_path, reader):
+    with pytest.raises(DataError, match="expected"):
+        READERS[reader](unreadable(tmp_path / "a.npz"))
+
+
+def test_a_lack_of_memory_is_no_fault_of_the_file():
+    with pytest.raises(MemoryError), believing("a", "b", "c"):
+        raise zlib.error(f"Error {ZLIB_MEMORY} while decompressing data")
