@@ -92,7 +92,7 @@ class ChainWork(NamedTuple):
     users: float
 
 
-AROUND = (  # a copy
+AROUND = (  # what is the same of all copies of a tensor for a reader
     *named("chain", ChainWork._fields),
     *named("reason", (reason.name.lower() for reason in Reason)),
     *named("writer", GROUPS),

@@ -132,6 +132,7 @@ def _footprint(sizes: tuple[int, ...], jumps: tuple[int, ...]) -> Footprint:
     )
 
 
+@lru_cache(maxsize=4)  # what is evicted and what is left behind are asked of the same walk
 def _lines_and_pages(sizes: tuple[int, ...], jumps: tuple[int, ...]) -> tuple[np.ndarray, int]:
     """The distinct lines of a walk, ascending, and how many pages they lie in.
 

@@ -10,22 +10,17 @@ from math import log2
 
 from lib.compiler.effects import RepeatedOperation
 from lib.compiler.library import REDUCE, REDUCE_WINDOW, Library
+from lib.compiler.moves import SCALE, logarithm, named
 from lib.compiler.nodes import BYTES_SCALE
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT
 
 KINDS = {"convolution": CONVOLUTION, "dot": DOT, "reduce": REDUCE, "window": REDUCE_WINDOW}
-SCALE = 8.0
 WORK = 64.0  # multiplications for an element that count like the bytes of it
 
 REPEATED_FEATURES: dict[str, tuple[str, ...]] = {
     "cpu": (
-        "repeated.times",
-        "repeated.work",
-        "repeated.bytes",
-        "repeated.features",
-        "repeated.window",
-        "repeated.groups",
-        *(f"repeated.is_{kind}" for kind in KINDS),
+        *named("repeated", ("times", "work", "bytes", "features", "window", "groups")),
+        *named("repeated", (f"is_{kind}" for kind in KINDS)),
     ),
     "tpu": (),
 }
@@ -39,9 +34,9 @@ def repeated_features(library: Library, operation: RepeatedOperation) -> list[fl
         log2(operation.times) / SCALE,
         log2(library.work(node)) / SCALE,
         log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,
-        log2(max(1, graph.shapes[node][-1])) / SCALE,
-        log2(max(1, graph.feature(node, "window_size_product"))) / SCALE,
-        log2(max(1, graph.feature(node, "feature_group_count"))) / SCALE,
+        logarithm(graph.shapes[node][-1]),
+        logarithm(graph.feature(node, "window_size_product")),
+        logarithm(graph.feature(node, "feature_group_count")),
         *(float(opcode == kind) for kind in KINDS.values()),
     ]
 

@@ -22,7 +22,7 @@ _BROKEN = (
     tokenize.TokenError,
     EOFError,
     LookupError,
-    OSError,  # of seeking to where nothing is; those of reading are UnreadableError
+    OSError,  # of seeking to where nothing is, or of no such file
     OverflowError,
     RuntimeError,
     SyntaxError,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import nn
 
@@ -220,14 +221,9 @@ def _distinct(each: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     earlier batches met, of which a resumed training has seen others; the order of rows decides
     how sums are rounded and what dropout leaves out.
     """
-    numbers, index = np.unique(np.concatenate(each), return_inverse=True)
-    first = np.full(len(numbers), len(index))
-    np.minimum.at(first, index, np.arange(len(index)))
-    order = np.argsort(first)
-    position = np.empty_like(order)
-    position[order] = np.arange(len(order))
+    positions, numbers = pd.factorize(np.concatenate(each))
     which = np.repeat(np.arange(len(each)), [len(one) for one in each])
-    return numbers[order], np.stack([which, position[index]], axis=1)
+    return numbers, np.stack([which, positions], axis=1)
 
 
 def copies_scores(

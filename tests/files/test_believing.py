@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import zipfile
 import zlib
 from pathlib import Path
 
@@ -37,14 +36,12 @@ def unreadable(path: Path) -> Path:
         for found in re.finditer(re.escape(signature), bytes(data)):
             data[found.start() + place] = UNKNOWN
     path.write_bytes(data)
-    with zipfile.ZipFile(path) as archive, pytest.raises(NotImplementedError):
-        archive.read("about.npy")
     return path
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_it_is_told(tmp_path, reader):
-    with pytest.raises(DataError, match="expected"):
+    with pytest.raises(DataError, match="compression method is not supported"):
         READERS[reader](unreadable(tmp_path / "a.npz"))
 
 
