@@ -48,6 +48,7 @@ def widths(settings: PlusSettings) -> dict[str, int]:
 
 
 KEPT_NUMBERS = 1 << 20  # of copies and operations that a graph's configurations are remembered by
+KEPT_WHOLE = 64  # configurations at most of a graph whose batch is kept
 
 
 class Resolved(NamedTuple):
@@ -90,9 +91,22 @@ class CopiesGraph:
         has_order = np.array(self.tables.facts.has_order, bool)
         self._total = max(1.0, float(self._bytes[has_order].sum()))
         self._context = ContextRows(tensors, context_blocks) if context_blocks else None
+        self._whole: CostBatch | None = None
 
     def batch(self, configurations: np.ndarray) -> CostBatch:
-        """What some configurations do, (b,) integers: their positions in the cache's cells."""
+        """What some configurations do, (b,) integers: their positions in the cache's cells.
+
+        A batch of all of them, of a graph that has few, is made once: every step of training on
+        the graph has it.
+        """
+        count = len(self.graph.cells)
+        if count > KEPT_WHOLE or not np.array_equal(configurations, np.arange(count)):
+            return self._made(configurations)
+        if self._whole is None:
+            self._whole = self._made(configurations)
+        return self._whole
+
+    def _made(self, configurations: np.ndarray) -> CostBatch:
         effects = self._effects(configurations)
         copies, copy_places = _distinct([each.copies for each in effects])
         operations, places = _distinct([each.off_layout for each in effects])

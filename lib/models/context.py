@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 
+from lib.models.activation import gelu_dropout, runs_native
 from lib.models.batch import OnDevice
+from lib.models.members import Linears, Norms
 from lib.models.scatter import added_at, segment
 
 
@@ -45,6 +48,41 @@ class ContextLayer(OnDevice):
     own: Tensor
     operands: Neighbours
     users: Neighbours
+
+    def heard(self, states: Tensor) -> Tensor:
+        """Each row's own state, and the means over its operands and its users.
+
+        Args:
+            states: (rows before, members, channels).
+
+        Returns:
+            (members, r, 3 channels), in one pass of a compiled loop on a CPU.
+        """
+        if runs_native(states):
+            sides = self.operands, self.users
+            places = (each for side in sides for each in (side.sources, side.pointers))
+            return _Heard.apply(states, self.own, *places)
+        own = states.index_select(0, self.own)
+        parts = own, self.operands.mean(states), self.users.mean(states)
+        return torch.cat(parts, dim=-1).transpose(0, 1)
+
+
+class _Heard(torch.autograd.Function):
+    """:meth:`ContextLayer.heard` by compiled loops."""
+
+    @staticmethod
+    def forward(ctx, states, *places):
+        """What is heard; the places are all that is kept."""
+        ctx.save_for_backward(*places)
+        ctx.before = len(states)
+        return torch.ops.tgraph.heard_forward(states.contiguous(), *places)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        """The gradient by the states; places have none."""
+        places = ctx.saved_tensors
+        by_state = torch.ops.tgraph.heard_backward(gradient.contiguous(), ctx.before, *places)
+        return by_state, *[None] * len(places)
 
 
 @dataclass(frozen=True)
@@ -82,7 +120,10 @@ class Context(nn.Module):
     h: GraphSAGE (TGraph paper, equation 2) with means for sums, so that a node with many users is
     heard like others, and both sides of an edge apart.
 
+    A row has the states of all members side by side, so that it is gathered once for all.
+
     Args:
+        members: networks side by side, which hear nothing of each other.
         node_width, copy_width, off_layout_width: features of a node, of a layout copy, and of an
             off-layout operation.
         channels: of a state.
@@ -92,6 +133,7 @@ class Context(nn.Module):
 
     def __init__(
         self,
+        members: int,
         node_width: int,
         copy_width: int,
         off_layout_width: int,
@@ -100,18 +142,19 @@ class Context(nn.Module):
         dropout: float,
     ):
         super().__init__()
-        self.node = nn.Linear(node_width, channels)
-        self.copied = nn.Linear(copy_width, channels, bias=False)
-        self.read = nn.Linear(copy_width, channels, bias=False)
-        self.off_layout = nn.Linear(off_layout_width, channels, bias=False)
-        self.blocks = nn.ModuleList(ContextBlock(channels, dropout) for _ in range(blocks))
+        self.node = Linears(members, node_width, channels)
+        self.copied = Linears(members, copy_width, channels, bias=False)
+        self.read = Linears(members, copy_width, channels, bias=False)
+        self.off_layout = Linears(members, off_layout_width, channels, bias=False)
+        self.blocks = nn.ModuleList(ContextBlock(members, channels, dropout) for _ in range(blocks))
 
     def forward(self, copies: Tensor, operations: Tensor, batch: ContextBatch) -> Tensor:
-        """Rows after the last block, (r, channels), from standardized features."""
-        states = self.node(batch.nodes).index_select(0, batch.node)
-        states = added_at(states, self.copied(copies), batch.copied)
-        states = added_at(states, self.read(copies), batch.read)
-        states = added_at(states, self.off_layout(operations), batch.off_layout)
+        """Rows after the last block, (r, members, channels), from standardized features."""
+        states = rows_of(self.node(batch.nodes)).index_select(0, batch.node)
+        states = added_at(states, rows_of(self.copied(copies)), batch.copied)
+        states = added_at(states, rows_of(self.read(copies)), batch.read)
+        states = added_at(states, rows_of(self.off_layout(operations)), batch.off_layout)
+        states = states.unflatten(1, (len(self.node.weight), -1))
         for block, layer in zip(self.blocks, batch.layers, strict=True):
             states = block(states, layer)
         return states
@@ -120,18 +163,19 @@ class Context(nn.Module):
 class ContextBlock(nn.Module):
     """One round of messages, see :class:`Context`."""
 
-    def __init__(self, channels: int, dropout: float):
+    def __init__(self, members: int, channels: int, dropout: float):
         super().__init__()
-        self.norm = nn.LayerNorm(channels)
-        self.own = nn.Linear(channels, channels)
-        self.operands = nn.Linear(channels, channels, bias=False)
-        self.users = nn.Linear(channels, channels, bias=False)
-        self.dropout = nn.Dropout(dropout)
+        self.norm = Norms(members, channels)
+        self.heard = Linears(members, 3 * channels, channels, parts=3)  # A, B and C
+        self.dropout = dropout
 
     def forward(self, states: Tensor, layer: ContextLayer) -> Tensor:
-        """(rows before, channels) to (rows, channels)."""
-        normed = self.norm(states)
-        heard = self.own(normed.index_select(0, layer.own))
-        heard = heard + self.operands(layer.operands.mean(normed))
-        heard = heard + self.users(layer.users.mean(normed))
-        return states.index_select(0, layer.own) + self.dropout(nn.functional.gelu(heard))
+        """(rows before, members, channels) to (rows, members, channels)."""
+        heard = self.heard(layer.heard(self.norm(states)))
+        heard = gelu_dropout(heard, self.dropout, self.training)
+        return states.index_select(0, layer.own) + heard.transpose(0, 1)
+
+
+def rows_of(each: Tensor) -> Tensor:
+    """(members, r, channels) as rows, (r, members * channels)."""
+    return each.transpose(0, 1).flatten(1)

@@ -10,15 +10,15 @@ program's runtime is that of its parts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from lib.models.activation import runs_native
 from lib.models.batch import OnDevice
-from lib.models.context import Context, ContextBatch
+from lib.models.context import Context, ContextBatch, rows_of
 from lib.models.inputs import Standardize
-from lib.models.scatter import added_at
+from lib.models.members import Perceptrons, linears
 from lib.settings import PlusSettings
 
 LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in training
@@ -119,13 +119,18 @@ class TGraphPlus(nn.Module):
         context_dropout: float = 0.3,
     ):
         super().__init__()
-        widths = copy_width, off_layout_width, repeated_width
-        self.inputs = CostInputs(*widths)
-        sizes = CostSizes(*widths, copies_cost, channels, dropout)
-        additive = [Costs(sizes) for _ in range(members)]
-        around = (node_width, context_channels, context_blocks, context_dropout)
-        hearing = [ContextCosts(sizes, *around) for _ in range(context_members)]
-        self.members = nn.ModuleList([*additive, *hearing])
+        self.inputs = CostInputs(copy_width, off_layout_width, repeated_width)
+        self.copies_cost, self.members = copies_cost, members
+        count, sizes = members + context_members, (channels, dropout)
+        self.copy_cost = Perceptrons(count, copy_width, *sizes)
+        self.off_layout_cost = Perceptrons(count, off_layout_width, *sizes)
+        self.repeated_cost = Perceptrons(count, repeated_width, *sizes) if repeated_width else None
+        self.context = self.addend = None
+        if context_members:
+            widths = node_width, copy_width, off_layout_width
+            around = context_channels, context_blocks, context_dropout
+            self.context = Context(context_members, *widths, *around)
+            self.addend = Addends(context_members, copy_width, context_channels, *sizes)
 
     @classmethod
     def from_settings(cls, settings: PlusSettings, *, node_width: int, **widths: int) -> TGraphPlus:
@@ -143,98 +148,103 @@ class TGraphPlus(nn.Module):
             context_dropout=settings.context_dropout,
         )
 
+    def runs_native(self, like: Tensor) -> bool:
+        """Whether compiled loops are among what computes it, of this tensor's type and device."""
+        return runs_native(like)
+
     def forward(self, batch: CostBatch) -> Tensor:
         """Scores of the batch's configurations: (b,) float32, (members, b) while training."""
-        standardized = self.inputs(batch)
-        scores = torch.stack([member(standardized) for member in self.members])
+        scores = self.each(batch)
         return scores if self.training else scores.mean(dim=0)
 
+    def each(self, batch: CostBatch) -> Tensor:
+        """Scores of each member, (members, b): of those that hear what surrounds copies last."""
+        batch = self.inputs(batch)
+        return self.of_copies(batch) + self.of_others(batch)
 
-class CostSizes(NamedTuple):
-    """What each network of :class:`TGraphPlus` is made by; its arguments of the same names."""
+    def of_copies(self, batch: CostBatch) -> Tensor:
+        """What the copies of a standardized batch cost, (members, b)."""
+        learned = self.copy_cost(batch.copies)
+        alone, around = learned[: self.members], learned[self.members :]
+        costs = self.positive(alone) * batch.copy_bytes
+        total = self.summed(costs, batch.copy_places, batch)
+        if self.context is None:
+            return total
+        costs, _ = self.costs_around(around, batch)
+        return torch.cat([total, self.summed(costs, batch.context.copy_places, batch)])
 
-    copy_width: int
-    off_layout_width: int
-    repeated_width: int
-    copies_cost: bool
-    channels: int
-    dropout: float
+    def costs_around(self, learned: Tensor, batch: CostBatch) -> tuple[Tensor, Tensor]:
+        """Costs of copies in their surroundings, and the states of rows.
 
+        Args:
+            learned: (context members, m), of the copies alone.
+            batch: standardized.
 
-class Costs(nn.Module):
-    """One network of :class:`TGraphPlus`: perceptrons for copies, operations and repeated work."""
+        Returns:
+            (context members, copies in distinct surroundings) and (r, context members, channels).
+        """
+        states = self.context(batch.copies, batch.off_layout, batch.context)
+        which = batch.context.copies[:, 0]
+        heard = self.addend(batch.copies, states, batch.context.copies)
+        costs = self.positive(learned.index_select(1, which) + heard)
+        return costs * batch.copy_bytes[which], states
 
-    def __init__(self, sizes: CostSizes):
-        super().__init__()
-        self.copies_cost = sizes.copies_cost
-        self.copy_cost = _perceptron(sizes.copy_width, sizes.channels, sizes.dropout)
-        self.off_layout_cost = _perceptron(sizes.off_layout_width, sizes.channels, sizes.dropout)
-        self.repeated_cost = None
-        if sizes.repeated_width:
-            self.repeated_cost = _perceptron(sizes.repeated_width, sizes.channels, sizes.dropout)
+    def positive(self, learned: Tensor) -> Tensor:
+        """Costs a byte from what was learned of copies: their logarithms, if none is a gain."""
+        return _exponential(learned) if self.copies_cost else learned
 
-    def forward(self, batch: CostBatch) -> Tensor:
-        """Scores of a standardized batch, (b,)."""
-        of_copies = self.costs_of_copies(self.copy_cost(batch.copies)) * batch.copy_bytes
-        return self.summed(of_copies, batch.copy_places, batch)
-
-    def costs_of_copies(self, learned: Tensor) -> Tensor:
-        """Costs a byte, (m,), from what was learned of them, (m, 1): their logarithms, if any."""
-        if self.copies_cost:
-            learned = learned.clamp(max=LARGEST_LOGARITHM).exp()
-        return learned.squeeze(-1)
-
-    def summed(self, of_copies: Tensor, places: Tensor, batch: CostBatch) -> Tensor:
-        """Scores, (b,): costs of copies at (p, 2) places [configuration, copy], and all others."""
-        of_operations = self.off_layout_cost(batch.off_layout).squeeze(-1) * batch.off_layout_bytes
-        total = added_at(of_copies.new_zeros(batch.configurations), of_copies, places)
-        total = added_at(total, of_operations, batch.off_layout_places)
+    def of_others(self, batch: CostBatch) -> Tensor:
+        """What all else of a standardized batch costs, (members, b)."""
+        costs = self.off_layout_cost(batch.off_layout) * batch.off_layout_bytes
+        total = self.summed(costs, batch.off_layout_places, batch)
         if self.repeated_cost is None:
             return total
-        learned = self.repeated_cost(batch.repeated).squeeze(-1)
-        of_repeated = learned.clamp(max=LARGEST_LOGARITHM).exp() * batch.repeated_work
-        return added_at(total, of_repeated, batch.repeated_places)
+        costs = _exponential(self.repeated_cost(batch.repeated)) * batch.repeated_work
+        return total + self.summed(costs, batch.repeated_places, batch)
+
+    @staticmethod
+    def summed(costs: Tensor, places: Tensor, batch: CostBatch) -> Tensor:
+        """(members, b): sums of (members, m) costs at (p, 2) places [configuration, which]."""
+        total = costs.new_zeros(len(costs), batch.configurations)
+        return total.index_add(1, places[:, 0], costs.index_select(1, places[:, 1]))
 
 
-class ContextCosts(Costs):
-    """One that hears what surrounds copies (:mod:`lib.models.context`).
+class Addends(nn.Module):
+    """What surrounds a copy adds to what is learned of it: a factor, where costs are positive.
 
-    What is learned of a copy alone has an addend, from the states of its tensor and of the node
-    that it happens for: a factor on its cost, where costs are positive. It starts at zero.
+    A perceptron of each member on the copy, and on the states of its tensor and of the node that
+    it happens for. It starts at zero.
+
+    Args:
+        members: networks side by side.
+        copy_width: features of a copy.
+        states: channels of a state.
+        channels, dropout: of the perceptrons.
     """
 
-    def __init__(
-        self, sizes: CostSizes, node_width: int, channels: int, blocks: int, dropout: float
-    ):
-        super().__init__(sizes)
-        widths = (node_width, sizes.copy_width, sizes.off_layout_width)
-        self.context = Context(*widths, channels, blocks, dropout)
-        heard = sizes.copy_width + 2 * channels
-        self.addend = _perceptron(heard, sizes.channels, sizes.dropout)
-        nn.init.zeros_(self.addend[-1].weight)
-        nn.init.zeros_(self.addend[-1].bias)
+    def __init__(self, members: int, copy_width: int, states: int, channels: int, dropout: float):
+        super().__init__()
+        self.widths = copy_width, states, states
+        self.perceptrons = Perceptrons(members, sum(self.widths), channels, dropout)
+        nn.init.zeros_(self.perceptrons.last.weight)
+        nn.init.zeros_(self.perceptrons.last.bias)
 
-    def forward(self, batch: CostBatch) -> Tensor:
-        """See :meth:`Costs.forward`."""
-        of_copies, _ = self.costs(batch)
-        return self.summed(of_copies, batch.context.copy_places, batch)
+    def forward(self, copies: Tensor, states: Tensor, places: Tensor) -> Tensor:
+        """(members, p): of copies (m, features) and states (r, members, channels) at (p, 3) places
+        [copy, state of its tensor, state of its reader].
 
-    def costs(self, batch: CostBatch) -> tuple[Tensor, Tensor]:
-        """Costs of copies in their surroundings, (m,), and states of rows, (r, channels)."""
-        states = self.context(batch.copies, batch.off_layout, batch.context)
-        which, tensor, reader = batch.context.copies.unbind(dim=1)
-        heard = torch.cat([batch.copies[which], states[tensor], states[reader]], dim=1)
-        of_copies = self.costs_of_copies(self.copy_cost(batch.copies)[which] + self.addend(heard))
-        return of_copies * batch.copy_bytes[which], states
+        The first layer is linear: of each copy and each state it is computed once, then gathered.
+        """
+        first = self.perceptrons.first
+        parts = first.weight.split(self.widths, dim=2)
+        read = copies, *2 * [states.transpose(0, 1)]
+        heard = sum(
+            rows_of(linears(x, part)).index_select(0, place)
+            for x, part, place in zip(read, parts, places.unbind(dim=1), strict=True)
+        )
+        heard = heard.unflatten(1, first.bias.shape) + first.bias
+        return self.perceptrons.rest(heard.transpose(0, 1))
 
 
-def _perceptron(width: int, channels: int, dropout: float) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Linear(width, channels),
-        nn.GELU(),
-        nn.Dropout(dropout),
-        nn.Linear(channels, channels),
-        nn.GELU(),
-        nn.Dropout(dropout),
-        nn.Linear(channels, 1),
-    )
+def _exponential(logarithms: Tensor) -> Tensor:
+    return logarithms.clamp(max=LARGEST_LOGARITHM).exp()

@@ -199,7 +199,7 @@ class Gate {
     float gradients[BLOCK * LANES];
     to_squeezed<V>(slopes, data<F>(squeeze_t_), vec{}, gradients);
     for (int row = 0; row < BLOCK; row++)
-      store(hidden + row * LANES, choose(load(h + row * LANES) > 0.0f,
+      store(hidden + row * LANES, choose(above(load(h + row * LANES), vec{}),
                                          load(gradients + row * LANES), vec{}));
     from_squeezed<V>(hidden, count_, data<F>(excitation_), rows);
   }

@@ -25,6 +25,17 @@ struct bfloat16 {
 
 #define INLINE inline __attribute__((always_inline))
 
+// Processors with shorter vectors take one of these in pieces. The compiler does that by itself,
+// but for comparisons, which it would take one number at a time.
+#ifdef __AVX2__
+constexpr int PIECE = 32;
+#else
+constexpr int PIECE = 16;
+#endif
+constexpr int PIECES = 64 / PIECE;
+typedef float piece __attribute__((vector_size(PIECE)));
+typedef int32_t ipiece __attribute__((vector_size(PIECE)));
+
 INLINE vec splat(float x) { return vec{} + x; }
 INLINE vec load(const float* p) { return *reinterpret_cast<const vec_at*>(p); }
 INLINE void store(float* p, vec x) { *reinterpret_cast<vec_at*>(p) = x; }
@@ -61,9 +72,20 @@ INLINE vec reciprocal(vec x) {
   vec estimate = (vec)_mm512_rcp14_ps((__m512)x);
   return estimate * (2.0f - x * estimate);
 }
+INLINE ivec above(vec a, vec b) { return a > b; }
 #else
-INLINE vec larger(vec a, vec b) { return choose(a > b, a, b); }
-INLINE vec smaller(vec a, vec b) { return choose(a < b, a, b); }
+INLINE ivec above(vec a, vec b) {
+  piece x[PIECES], y[PIECES];
+  ipiece found[PIECES];
+  memcpy(x, &a, sizeof a);
+  memcpy(y, &b, sizeof b);
+  for (int i = 0; i < PIECES; i++) found[i] = x[i] > y[i];
+  ivec whole;
+  memcpy(&whole, found, sizeof whole);
+  return whole;
+}
+INLINE vec larger(vec a, vec b) { return choose(above(a, b), a, b); }
+INLINE vec smaller(vec a, vec b) { return choose(above(b, a), a, b); }
 INLINE float sum(vec x) {
   float lanes[LANES];
   memcpy(lanes, &x, sizeof lanes);

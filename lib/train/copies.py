@@ -62,15 +62,15 @@ class CopiesFold(GraphsFold):
         if self.measured is None:
             return
         inputs = network.inputs.copies(self.measured.features) * self.measured.known
-        optimizer = torch.optim.AdamW(network.parameters(), weight_decay=DECAY)
+        optimizer = torch.optim.AdamW(network.parameters(), weight_decay=DECAY, fused=True)
         network.train()
         for step in range(self.lessons):
             optimizer.param_groups[0]["lr"] = learning_rate(step, self.lessons, PEAK, WARMUP)
             rows = torch.randint(len(inputs), (ROWS,))
-            learned = [member.copy_cost(inputs[rows]).squeeze(-1) for member in network.members]
-            targets = self.measured.costs[rows].expand(len(learned), -1)
+            learned = network.copy_cost(inputs[rows])
+            targets = self.measured.costs[rows].expand_as(learned)
             optimizer.zero_grad()
-            loss = nn.functional.huber_loss(torch.stack(learned), targets, delta=OUTLIER)
+            loss = nn.functional.huber_loss(learned, targets, delta=OUTLIER)
             (loss * len(learned)).backward()
             optimizer.step()
 

@@ -25,7 +25,7 @@ from lib.train.loss import pairwise_hinge
 from lib.train.processes import Processes
 
 GraphSettings = LayoutCollection | TileCollection
-Loss = Callable[[Tensor, Tensor], Tensor]  # (b,) scores and (b,) runtimes to one number
+Loss = Callable[[Tensor, Tensor], Tensor]  # (..., b) scores and (b,) runtimes to (...)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class Sample:
     Attributes:
         inputs: of the network, b configurations in all.
         runtimes: of each graph's configurations.
-        loss_of: scores and runtimes of one graph.
+        loss_of: scores and runtimes of one graph, see :mod:`lib.train.loss`.
     """
 
     inputs: Any
@@ -74,13 +74,8 @@ class Sample:
             scores: (b,); or (members, b) of networks side by side, whose losses add up.
         """
         parts = scores.split([len(each) for each in self.runtimes], dim=-1)
-        losses = [self._loss(s, r) for s, r in zip(parts, self.runtimes, strict=True)]
+        losses = [self.loss_of(s, r).sum() for s, r in zip(parts, self.runtimes, strict=True)]
         return torch.stack(losses).mean()
-
-    def _loss(self, scores: Tensor, runtimes: Tensor) -> Tensor:
-        if scores.ndim == 1:
-            return self.loss_of(scores, runtimes)
-        return torch.stack([self.loss_of(own, runtimes) for own in scores]).sum()
 
 
 class Fold(ABC):

@@ -1,4 +1,8 @@
-"""What a network is trained to minimize."""
+"""What a network is trained to minimize.
+
+Losses of orders are of scores (..., b): each row of scores, such as a network's beside others, has
+a loss of its own.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from torch import Tensor, nn
 SHARPNESS = 4.0  # standardized scores that differ by 1/4 are told apart with odds of e to 1
 NOISE = 0.01  # relative difference of runtimes that counts half
 SMALLEST = 1e-6
+PAIRS = (-2, -1)
 
 
 def pairwise_hinge(scores: Tensor, runtimes: Tensor) -> Tensor:
@@ -26,23 +31,23 @@ def pairwise_hinge(scores: Tensor, runtimes: Tensor) -> Tensor:
     Pairs with equal runtimes do not count; with no ordered pair at all the loss is 0.
 
     Args:
-        scores: (b,) predictions, lower meaning faster.
+        scores: (..., b) predictions, lower meaning faster.
         runtimes: (b,) of any real or integer type.
     """
     costs, slower = _hinges(scores, runtimes)
-    return costs.sum() / slower.sum().clamp(min=1)
+    return costs.sum(dim=PAIRS) / slower.sum().clamp(min=1)
 
 
 def pairwise_hinge_sum(scores: Tensor, runtimes: Tensor) -> Tensor:
     """Equation 8 as it is written: the sum that :func:`pairwise_hinge` is the mean of."""
     costs, _ = _hinges(scores, runtimes)
-    return costs.sum()
+    return costs.sum(dim=PAIRS)
 
 
 def _hinges(scores: Tensor, runtimes: Tensor) -> tuple[Tensor, Tensor]:
-    """(b, b) what each pair costs, and whether it is ordered: its first one slower."""
+    """(..., b, b) what each pair costs, and (b, b) whether it is ordered: its first one slower."""
     slower = runtimes[:, None] > runtimes[None, :]
-    margins = torch.relu(1 - (scores[:, None] - scores[None, :]))
+    margins = torch.relu(1 - (scores[..., :, None] - scores[..., None, :]))
     return margins * slower, slower
 
 
@@ -55,17 +60,19 @@ def pairwise_logistic(scores: Tensor, runtimes: Tensor) -> Tensor:
     other say little about which is faster. With no ordered pair at all the loss is 0.
 
     Args:
-        scores: (b,) predictions, lower meaning faster.
+        scores: (..., b) predictions, lower meaning faster.
         runtimes: (b,) of any real or integer type, positive.
     """
-    centred = scores - scores.mean()
-    spread = (centred.square().mean() + SMALLEST**2).sqrt()  # also differentiable if all are alike
+    centred = scores - scores.mean(dim=-1, keepdim=True)
+    spread = (
+        centred.square().mean(dim=-1, keepdim=True) + SMALLEST**2
+    ).sqrt()  # also differentiable if all are alike
     standardized = SHARPNESS * centred / spread
     logarithms = runtimes.to(scores.dtype).log()
     gap = torch.relu(logarithms[:, None] - logarithms[None, :])
     weight = gap / (gap + NOISE)
-    costs = nn.functional.softplus(standardized[None, :] - standardized[:, None])
-    return (costs * weight).sum() / weight.sum().clamp(min=SMALLEST)
+    costs = nn.functional.softplus(standardized[..., None, :] - standardized[..., :, None])
+    return (costs * weight).sum(dim=PAIRS) / weight.sum().clamp(min=SMALLEST)
 
 
 def correlation(scores: Tensor, runtimes: Tensor) -> Tensor:
@@ -76,13 +83,15 @@ def correlation(scores: Tensor, runtimes: Tensor) -> Tensor:
     runtimes, it is 1, without a gradient.
 
     Args:
-        scores: (b,) predictions, lower meaning faster.
+        scores: (..., b) predictions, lower meaning faster.
         runtimes: (b,) of any real or integer type.
     """
     wanted = runtimes.to(scores.dtype)
-    scores, wanted = scores - scores.mean(), wanted - wanted.mean()
-    sizes = [(one.square().sum() + SMALLEST**2).sqrt() for one in (scores, wanted)]
-    return 1 - (scores / sizes[0] * (wanted / sizes[1])).sum()
+    scores, wanted = (one - one.mean(dim=-1, keepdim=True) for one in (scores, wanted))
+    sizes = [
+        (one.square().sum(dim=-1, keepdim=True) + SMALLEST**2).sqrt() for one in (scores, wanted)
+    ]
+    return 1 - (scores / sizes[0] * (wanted / sizes[1])).sum(dim=-1)
 
 
 def logistic_and_correlation(scores: Tensor, runtimes: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import groupby, product
@@ -137,8 +137,7 @@ def _trained(
     data = replace(data, train=[graph for own in every.values() for graph in own.train])
     graphs = _shared(data, variant.share, settings.seed, fold)
     network = new_network(lambda: network_for(settings), graphs, settings.seed, fold)
-    if variant.change:
-        variant.change(network)
+    network = variant.change(network)
     training = FoldTraining(network, graphs, settings, fold)
     with tempfile.TemporaryDirectory() as folder:
         for _ in training.run(Path(folder) / "state.safetensors", "bench"):
@@ -152,15 +151,14 @@ def _trained(
 
 
 @contextmanager
-def judged(network: nn.Module, part: Callable[[nn.Module], bool] | None) -> Iterator[None]:
+def judged(network: nn.Module, part: slice | None) -> Iterator[None]:
     """A network that scores by some of its members only, while this lasts."""
     if part is None:
         yield
         return
-    members = network.members
-    network.members = nn.ModuleList(filter(part, members))
+    network.forward = lambda batch: network.each(batch)[part].mean(dim=0)
     yield
-    network.members = members
+    del network.forward
 
 
 def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -> None:

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from lib.cache.reader import Cache
 from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
 from lib.models.attention import ConfigurationCrossAttention
-from lib.models.plus import ContextCosts, CostBatch
+from lib.models.members import Linears, Norms
+from lib.models.plus import CostBatch, TGraphPlus
 from lib.models.scatter import added_at
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.metrics import kendall_tau
@@ -29,23 +30,23 @@ class Variant:
     Attributes:
         model: of ``lib.settings.MODELS``; "" if ``rank`` does it all.
         overrides: settings other than the bundled ones.
-        change: what is done to the fresh network.
+        change: of the fresh network to the one that is trained.
         rank: (cache, fold of each graph) -> tau of each graph.
         share: of each fold's training graphs that are learned from, drawn with the seed.
         also: the collections that each is learned from: its ``own``, both of a ``source`` searched
             either way, both ``sources`` of a search, or ``all``.
-        part: the members of ``tgraph-plus`` whose scores are judged; ``None`` for all. Members are
+        part: members of ``tgraph-plus`` whose scores are judged; ``None`` for all. Members are
             trained side by side, each on its own scores, so variants that differ in nothing else
             are parts of one training.
     """
 
     model: str = ""
     overrides: dict[str, Any] = field(default_factory=dict)
-    change: Callable[[nn.Module], None] | None = None
+    change: Callable[[nn.Module], nn.Module] = lambda network: network
     rank: Callable[[Cache, dict[str, int]], Taus] | None = None
     share: float = 1.0
     also: str = "own"
-    part: Callable[[nn.Module], bool] | None = None
+    part: slice | None = None
 
     @property
     def whole(self) -> Variant:
@@ -72,13 +73,14 @@ def by_baseline(cache: Cache, folds: dict[str, int]) -> Taus:
     return {name: kendall_tau(moved_bytes(g), g.runtime) for name, g in graphs.items()}
 
 
-def without(*groups: str) -> Callable[[nn.Module], None]:
+def without(*groups: str) -> Callable[[nn.Module], nn.Module]:
     """A change of a network: nothing of some groups of features, which are standardized to zero."""
 
-    def change(network: nn.Module) -> None:
+    def change(network: nn.Module) -> nn.Module:
         for group in groups:
             network.inputs.copies.factor[_in_group(group, COPY_FEATURES["cpu"])] = 0
             network.inputs.off_layout.factor[_in_group(group, OFF_LAYOUT_FEATURES["cpu"])] = 0
+        return network
 
     return change
 
@@ -89,53 +91,53 @@ def _in_group(group: str, names: tuple[str, ...]) -> torch.Tensor:
 
 
 class CrossAttended(nn.Module):
-    """A context member whose scores are weighed by those of other configurations.
+    """A network whose scores are weighed by those of other configurations.
 
     Of each configuration, what its copies cost times the states where they happen is summed; the
     sums are weighed against those of the batch's other configurations (TGraph paper, equation 6);
     and what is read of both is the logarithm of a factor on the score. It starts at one.
+
+    Args:
+        network: all of whose members hear what surrounds copies.
     """
 
-    def __init__(self, member: ContextCosts, channels: int):
+    def __init__(self, network: TGraphPlus):
         super().__init__()
-        self.member = member
-        self.norm = nn.LayerNorm(channels)
+        self.network = network
+        members, channels, _ = network.context.node.weight.shape
+        self.norm = Norms(members, channels)
         self.attention = ConfigurationCrossAttention(1.0)
-        self.factor = nn.Linear(2 * channels, 1)
+        self.factor = Linears(members, 2 * channels, 1)
         nn.init.zeros_(self.factor.weight)
         nn.init.zeros_(self.factor.bias)
 
+    @property
+    def inputs(self) -> nn.Module:
+        """Standardization of what it reads."""
+        return self.network.inputs
+
     def forward(self, batch: CostBatch) -> Tensor:
-        """See :meth:`lib.models.plus.ContextCosts.forward`."""
-        of_copies, states = self.member.costs(batch)
+        """See :meth:`lib.models.plus.TGraphPlus.forward`."""
+        batch = self.network.inputs(batch)
         around = batch.context
-        scores = self.member.summed(of_copies, around.copy_places, batch)
-        where = of_copies[:, None] * states[around.copies[:, 1]]
-        summed = added_at(where.new_zeros(len(scores), where.shape[1]), where, around.copy_places)
-        normed = self.norm(summed)
-        weighed = len(scores) * self.attention(normed[None]).squeeze(0)
-        factor = self.factor(torch.cat([normed, weighed], 1)).squeeze(1)
-        return scores * factor.clamp(max=2.0).exp()
-
-
-def with_cross_attention(network: nn.Module) -> None:
-    """Members that hear what surrounds copies hear of other configurations too."""
-    for place, member in enumerate(network.members):
-        if isinstance(member, ContextCosts):
-            channels = member.context.node.out_features
-            network.members[place] = CrossAttended(member, channels)
-
-
-def hears(member: nn.Module) -> bool:
-    """Whether a member of ``tgraph-plus`` hears what surrounds a copy."""
-    return isinstance(member, ContextCosts)
+        learned = self.network.copy_cost(batch.copies)
+        costs, states = self.network.costs_around(learned, batch)
+        scores = self.network.summed(costs, around.copy_places, batch)
+        scores = scores + self.network.of_others(batch)
+        where = costs.T[..., None] * states[around.copies[:, 1]]  # (p, members, channels)
+        summed = where.new_zeros(batch.configurations, *where.shape[1:])
+        normed = self.norm(added_at(summed, where, around.copy_places)).transpose(0, 1)
+        weighed = batch.configurations * self.attention(normed)
+        factor = self.factor(torch.cat([normed, weighed], dim=2)).squeeze(2)
+        scores = scores * factor.clamp(max=2.0).exp()
+        return scores if self.training else scores.mean(dim=0)
 
 
 SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curves, and all
 ADDITIVE = {"members": 2, "context_members": 0}  # costs of copies by themselves
 CONTEXT = {"members": 0, "context_members": 2}  # that hear what surrounds them
 BOTH = {"members": 2, "context_members": 2}
-PARTS = {"additive": lambda member: not hears(member), "context": hears, "both": None}  # of those
+PARTS = {"additive": slice(2), "context": slice(2, None), "both": None}  # of those members
 UNION_NAMES = {
     "own": "",
     "source": ", both searches",
@@ -160,7 +162,7 @@ VARIANTS: dict[str, Variant] = {
         for kind, part in PARTS.items()
     },
     "context, attention across configurations, all four": Variant(
-        "tgraph-plus", CONTEXT, change=with_cross_attention, also="all"
+        "tgraph-plus", CONTEXT, change=CrossAttended, also="all"
     ),
     "additive, layouts that spread": Variant("tgraph-plus", ADDITIVE | {"propagation": "spread"}),
     "additive without caches": Variant("tgraph-plus", ADDITIVE, change=without("cache")),

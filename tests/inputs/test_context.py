@@ -12,7 +12,7 @@ from torch import nn
 from lib.compiler.nodes import NODE_FEATURES, node_features
 from lib.compiler.propagation import PROPAGATIONS
 from lib.inputs.copies import CopiesGraph, widths
-from lib.models.plus import LARGEST_LOGARITHM, Costs, TGraphPlus
+from lib.models.plus import LARGEST_LOGARITHM, TGraphPlus
 from lib.settings import PlusSettings
 from tests.compiler.builders import random_programs
 
@@ -31,36 +31,38 @@ def network_of(blocks: int) -> TGraphPlus:
         context_blocks=blocks,
         context_channels=CHANNELS,
     ).eval()
-    nn.init.normal_(made.members[0].addend[-1].weight)
+    nn.init.normal_(made.addend.perceptrons.last.weight)
     return made
 
 
 def one_by_one(network: TGraphPlus, prepared: CopiesGraph, configuration: int) -> float:
     """The score of a configuration, every node computed, as the docstrings have it."""
-    (member,) = network.members
     effects = prepared._effects(np.array([configuration]))[0]
     graph = prepared.tables.facts.graph
-    states = member.context.node(torch.from_numpy(node_features(graph)))
+    states = network.context.node(torch.from_numpy(node_features(graph)))[0]
     copies = network.inputs.copies(torch.from_numpy(prepared._copies.features))
     operations = network.inputs.off_layout(torch.from_numpy(prepared._off_layout.features))
+    copied, read = (weigh(copies)[0] for weigh in (network.context.copied, network.context.read))
+    off_layout = network.context.off_layout(operations)[0]
     for number in effects.copies.tolist():
         tensor, reader = prepared._copies.nodes[number]
-        states[tensor] = states[tensor] + member.context.copied(copies[number])
-        states[reader] = states[reader] + member.context.read(copies[number])
+        states[tensor] = states[tensor] + copied[number]
+        states[reader] = states[reader] + read[number]
     for number in effects.off_layout.tolist():
         (node,) = prepared._off_layout.nodes[number]
-        states[node] = states[node] + member.context.off_layout(operations[number])
-    for block in member.context.blocks:
-        states = states + nn.functional.gelu(heard(block, block.norm(states), graph))
+        states[node] = states[node] + off_layout[number]
+    for block in network.context.blocks:
+        normed = block.norm(states[:, None])[:, 0]
+        states = states + nn.functional.gelu(heard(block, normed, graph))
     score = 0.0
     for number in effects.copies.tolist():
         tensor, reader = prepared._copies.nodes[number]
         around = torch.cat([copies[number], states[tensor], states[reader]])
-        logarithm = member.copy_cost(copies[number]) + member.addend(around)
+        logarithm = network.copy_cost(copies[[number]]) + network.addend.perceptrons(around[None])
         cost = logarithm.clamp(max=LARGEST_LOGARITHM).exp().item()
         score += cost * float(prepared._copies.shares[number])
     for number in effects.off_layout.tolist():
-        cost = member.off_layout_cost(operations[number]).item()
+        cost = network.off_layout_cost(operations[[number]]).item()
         score += cost * float(prepared._off_layout.shares[number])
     return score
 
@@ -69,11 +71,12 @@ def heard(block: nn.Module, normed: torch.Tensor, graph: object) -> torch.Tensor
     """What each node hears."""
     rows = []
     for node in range(len(normed)):
-        parts = [block.own(normed[node])]
-        for side, weigh in ((graph.operands, block.operands), (graph.users, block.users)):
+        (own, operands, users), (bias,) = block.heard.weight[0].chunk(3, dim=1), block.heard.bias
+        total = bias + own @ normed[node]
+        for side, weight in ((graph.operands, operands), (graph.users, users)):
             if side[node]:
-                parts.append(weigh(normed[side[node]].mean(dim=0)))
-        rows.append(sum(parts))
+                total = total + weight @ normed[side[node]].mean(dim=0)
+        rows.append(total)
     return torch.stack(rows)
 
 
@@ -111,12 +114,15 @@ def test_fresh_networks_hear_nothing(program):
     made, configurable, configured = program
     prepared = CopiesGraph(made.graph(configurable, configured), "return", "cpu", 2)
     batch, network = prepared.batch(np.arange(len(prepared.graph.cells))), network_of(2)
-    (member,) = network.members
-    nn.init.zeros_(member.addend[-1].weight)
+    nn.init.zeros_(network.addend.perceptrons.last.weight)
+    alone = TGraphPlus(
+        **widths(PlusSettings("layout-xla-default", hardware="cpu")), channels=8
+    ).eval()
+    parts = ("inputs.", "copy_cost.", "off_layout_cost.", "repeated_cost.")
+    own = {name: one for name, one in network.state_dict().items() if name.startswith(parts)}
+    alone.load_state_dict(own)
     with torch.no_grad():
-        standardized = network.inputs(batch)
-        alone = Costs.forward(member, standardized)
-        torch.testing.assert_close(member(standardized), alone)
+        torch.testing.assert_close(network(batch), alone(batch))
 
 
 def test_features_of_nodes_say_what_they_are():

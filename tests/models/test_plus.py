@@ -10,7 +10,7 @@ import torch
 
 from lib.models.plus import CostBatch, TGraphPlus
 from lib.train.fold import Sample
-from lib.train.loss import NOISE, SHARPNESS, pairwise_logistic
+from lib.train.loss import HINGES, LOSSES, NOISE, SHARPNESS, pairwise_logistic
 
 COPY_WIDTH, OFF_LAYOUT_WIDTH, REPEATED_WIDTH = 12, 7, 5
 
@@ -59,15 +59,16 @@ def test_a_score_is_the_sum_of_its_costs(network):
     batch = batch_of()
     scores = network(batch).detach().numpy()
     sums = np.zeros((2, batch.configurations))
-    for member, expected in zip(network.members, sums, strict=True):
-        copies = member.copy_cost(network.inputs.copies(batch.copies)).exp()
-        operations = member.off_layout_cost(network.inputs.off_layout(batch.off_layout))
+    of_copies = network.copy_cost(network.inputs.copies(batch.copies)).exp()
+    of_operations = network.off_layout_cost(network.inputs.off_layout(batch.off_layout))
+    of_repeated = network.repeated_cost(network.inputs.repeated(batch.repeated)).exp()
+    each = zip(sums, of_copies, of_operations, of_repeated, strict=True)
+    for expected, copies, operations, repeated in each:
         for configuration, place in batch.copy_places.tolist():
             expected[configuration] += copies[place].item() * batch.copy_bytes[place].item()
         for configuration, place in batch.off_layout_places.tolist():
             cost = operations[place].item() * batch.off_layout_bytes[place].item()
             expected[configuration] += cost
-        repeated = member.repeated_cost(network.inputs.repeated(batch.repeated)).exp()
         for configuration, place in batch.repeated_places.tolist():
             expected[configuration] += repeated[place].item() * batch.repeated_work[place].item()
     np.testing.assert_allclose(scores, sums.mean(axis=0), rtol=1e-5)
@@ -126,11 +127,12 @@ def test_every_parameter_learns(network):
         assert parameter.grad.abs().sum() > 0, name
 
 
-def test_members_learn_each_from_its_own_scores():
-    runtimes = torch.arange(1, 7)
-    sample = Sample(batch_of(), [runtimes], pairwise_logistic)
+@pytest.mark.parametrize("loss", {**LOSSES, **HINGES}.values())
+def test_members_learn_each_from_its_own_scores(loss):
+    runtimes = torch.tensor([3, 1, 2, 2, 5, 4])
+    sample = Sample(batch_of(), [runtimes], loss)
     scores = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
-    parts = [pairwise_logistic(own, runtimes) for own in scores]
+    parts = [loss(own, runtimes) for own in scores]
     torch.testing.assert_close(sample.loss(scores), sum(parts))
 
 

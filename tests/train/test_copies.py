@@ -41,7 +41,7 @@ def test_lessons_teach_what_copies_cost(cache):
     for _ in range(2):
         inputs = network.eval().inputs.copies(measured.features)
         with torch.no_grad():
-            costs = [member.copy_cost(inputs).squeeze(-1) for member in network.members]
+            costs = network.copy_cost(inputs)
         errors.append([(each - measured.costs).std().item() for each in costs])
         fold.teach(network)
     assert len(errors[0]) == SETTINGS.members + SETTINGS.context_members

@@ -1,0 +1,93 @@
+"""Layers of a few small networks that are trained side by side: one call for all of them.
+
+Each network is a member, with weights of its own. What a member computes is small, and a call of a
+library's function costs as much as the work in it; so members are the first dimension of weights
+and of what is computed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from lib.models.activation import gelu_dropout
+
+
+class Linears(nn.Module):
+    """A linear layer of each member: y = W x + b, with weights as ``nn.Linear`` draws them.
+
+    Args:
+        members: how many.
+        width: of x.
+        channels: of y.
+        bias: whether there is b.
+        parts: vectors that x is put together of, each with a matrix that is drawn by itself.
+    """
+
+    def __init__(self, members: int, width: int, channels: int, bias: bool = True, parts: int = 1):
+        super().__init__()
+        bound = 1 / math.sqrt(width / parts)
+        self.weight = nn.Parameter(torch.empty(members, channels, width).uniform_(-bound, bound))
+        self.bias = None
+        if bias:
+            self.bias = nn.Parameter(torch.empty(members, channels).uniform_(-bound, bound))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(members, n, channels) from (members, n, width), or from (n, width) that all read."""
+        return linears(x, self.weight, self.bias)
+
+
+def linears(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """What :class:`Linears` does, of weights (members, channels, width) and (members, channels)."""
+    x = x.expand(len(weight), -1, -1)
+    if bias is None:
+        return torch.bmm(x, weight.transpose(1, 2))
+    return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
+
+
+class Perceptrons(nn.Module):
+    """A perceptron of each member: two hidden layers with GELU and dropout, and one number.
+
+    Args:
+        members: how many.
+        width: of what they read.
+        channels: of the hidden layers.
+        dropout: share of their channels left out in training.
+    """
+
+    def __init__(self, members: int, width: int, channels: int, dropout: float):
+        super().__init__()
+        self.first = Linears(members, width, channels)
+        self.second = Linears(members, channels, channels)
+        self.last = Linears(members, channels, 1)
+        self.dropout = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(members, n) from (members, n, width), or from (n, width) that all read."""
+        return self.rest(self.first(x))
+
+    def rest(self, first: Tensor) -> Tensor:
+        """(members, n) from the first hidden layer before its GELU, (members, n, channels)."""
+        hidden = gelu_dropout(first, self.dropout, self.training)
+        hidden = gelu_dropout(self.second(hidden), self.dropout, self.training)
+        return self.last(hidden).squeeze(-1)
+
+
+class Norms(nn.Module):
+    """A layer norm of each member, over its own channels of a row.
+
+    Args:
+        members: how many.
+        channels: of each.
+    """
+
+    def __init__(self, members: int, channels: int):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(members, channels))
+        self.bias = nn.Parameter(torch.zeros(members, channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(n, members, channels) to the same."""
+        return torch.addcmul(self.bias, nn.functional.layer_norm(x, x.shape[-1:]), self.scale)
