@@ -11,26 +11,17 @@ from torch import nn
 
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
-from lib.compiler.chains import Chains
-from lib.compiler.effects import NO_ROLE, LayoutCopy, OffLayoutOperation
 from lib.compiler.features import (
     COPY_FEATURES,
     OFF_LAYOUT_FEATURES,
-    ResolvedCopy,
-    ResolvedOperation,
-    copy_features,
-    off_layout_features,
 )
-from lib.compiler.graph import TensorGraph
-from lib.compiler.hardware import HARDWARE
-from lib.compiler.moves import MovedTensor
 from lib.compiler.nodes import NODE_FEATURES
 from lib.compiler.propagation import propagate
-from lib.compiler.repeated import REPEATED_FEATURES, repeated_features, repeated_work
+from lib.compiler.repeated import REPEATED_FEATURES
 from lib.compiler.tables import ProgramTables
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.context import ContextRows, Happening
-from lib.inputs.feature_table import FeatureTable
+from lib.inputs.shared import SharedProgram
 from lib.models.plus import CostBatch
 from lib.settings import PlusSettings
 
@@ -63,7 +54,7 @@ class CopiesGraph:
     """A graph whose configurations are resolved as they are needed.
 
     What a configuration does is remembered, while there is room, and so are the features of each
-    layout copy and off-layout operation that was met: batches of one graph share most of them.
+    layout copy and off-layout operation that was met: batches of one program share most of them.
 
     Args:
         graph: whole, or the part that pruning kept: then layouts propagate in that part only.
@@ -76,22 +67,19 @@ class CopiesGraph:
         self, graph: CachedGraph, propagation: str, hardware: str, context_blocks: int = 0
     ):
         self.graph, self.propagation = graph, propagation
-        self.hardware = HARDWARE[hardware]
-        self.tables = ProgramTables.of(TensorGraph.of(graph), self.hardware)
-        tensors = self.tables.facts.graph
-        self.chains = Chains(tensors)
+        self.program = SharedProgram.of(graph, hardware)
         digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
         self.layouts = self.tables.orders.numbers_of(digits)  # (d, 3)
-        self._copies = FeatureTable(len(COPY_FEATURES[hardware]), nodes=2)
-        self._off_layout = FeatureTable(len(OFF_LAYOUT_FEATURES[hardware]), nodes=1)
-        self._repeated = FeatureTable(len(REPEATED_FEATURES[hardware]), nodes=1)
         self._known: dict[int, Resolved] = {}
         self._room = KEPT_NUMBERS
-        self._bytes = tensors.bytes
-        has_order = np.array(self.tables.facts.has_order, bool)
-        self._total = max(1.0, float(self._bytes[has_order].sum()))
+        tensors = self.program.tensors
         self._context = ContextRows(tensors, context_blocks) if context_blocks else None
         self._whole: CostBatch | None = None
+
+    @property
+    def tables(self) -> ProgramTables:
+        """Of the program."""
+        return self.program.tables
 
     def batch(self, configurations: np.ndarray) -> CostBatch:
         """What some configurations do, (b,) integers: their positions in the cache's cells.
@@ -107,26 +95,26 @@ class CopiesGraph:
         return self._whole
 
     def _made(self, configurations: np.ndarray) -> CostBatch:
-        effects = self._effects(configurations)
+        program, effects = self.program, self._effects(configurations)
         copies, copy_places = _distinct([each.copies for each in effects])
         operations, places = _distinct([each.off_layout for each in effects])
         repeated, repeated_places = _distinct([each.repeated for each in effects])
         context = None
         if self._context is not None:
             context = self._context.batch(
-                Happening(self._copies.nodes[copies], copy_places),
-                Happening(self._off_layout.nodes[operations], places),
+                Happening(program.copies.nodes[copies], copy_places),
+                Happening(program.off_layout.nodes[operations], places),
                 len(configurations),
             )
         return CostBatch(
-            copies=torch.from_numpy(self._copies.features[copies]),
-            copy_bytes=torch.from_numpy(self._copies.shares[copies]),
+            copies=torch.from_numpy(program.copies.features[copies]),
+            copy_bytes=torch.from_numpy(program.copies.shares[copies]),
             copy_places=torch.from_numpy(copy_places),
-            off_layout=torch.from_numpy(self._off_layout.features[operations]),
-            off_layout_bytes=torch.from_numpy(self._off_layout.shares[operations]),
+            off_layout=torch.from_numpy(program.off_layout.features[operations]),
+            off_layout_bytes=torch.from_numpy(program.off_layout.shares[operations]),
             off_layout_places=torch.from_numpy(places),
-            repeated=torch.from_numpy(self._repeated.features[repeated]),
-            repeated_work=torch.from_numpy(self._repeated.shares[repeated]),
+            repeated=torch.from_numpy(program.repeated.features[repeated]),
+            repeated_work=torch.from_numpy(program.repeated.shares[repeated]),
             repeated_places=torch.from_numpy(repeated_places),
             configurations=len(configurations),
             context=context,
@@ -147,7 +135,7 @@ class CopiesGraph:
     def _resolve(self, configurations: list[int]) -> list[Resolved]:
         cells = np.asarray(self.graph.cells[np.array(configurations)])  # (b, k); reads these only
         effects = propagate(self.tables, self.layouts[cells], self.propagation)
-        self._describe_new()
+        self.program.describe_new()
         count = len(configurations)
         return [
             Resolved(*each)
@@ -158,62 +146,6 @@ class CopiesGraph:
                 strict=True,
             )
         ]
-
-    def _describe_new(self) -> None:
-        """Features of the copies and operations that have none yet, where they are, their bytes."""
-        orders, chains, hardware = self.tables.orders.items, self.chains, self.hardware
-        copies = self.tables.copies.items[len(self._copies) :]
-        self._copies.add(
-            copy_features(chains, hardware, [self._resolved(one) for one in copies]),
-            [(one.tensor, one.reader) for one in copies],
-            self._shares([one.tensor for one in copies]),
-        )
-        operations = self.tables.off_layout.items[len(self._off_layout) :]
-        tensors = [self._tensor(one) for one in operations]
-        resolved = [
-            ResolvedOperation(one.node, orders[one.before], orders[one.order], one.role, tensor)
-            for one, tensor in zip(operations, tensors, strict=True)
-        ]
-        self._off_layout.add(
-            [off_layout_features(chains, hardware, one) for one in resolved],
-            [(one.node,) for one in operations],
-            self._shares(tensors),
-        )
-        self._describe_repeated()
-
-    def _describe_repeated(self) -> None:
-        operations = self.tables.repeated.items[len(self._repeated) :]
-        if not operations:  # as on hardware without library calls: nothing is worked out for it
-            return
-        library = self.tables.calls.library
-        self._repeated.add(
-            [repeated_features(library, one) for one in operations],
-            [(one.node,) for one in operations],
-            np.array([repeated_work(library, one) / self._total for one in operations], np.float32),
-        )
-
-    def _resolved(self, copy: LayoutCopy) -> ResolvedCopy:
-        """A copy with its orders, and what they are of where it is read through reshapes."""
-        moved, orders = None, self.tables.orders.items
-        if copy.path:
-            view, end = self.tables.loops.view(copy.path), copy.path[-1]
-            plain = view.end_order(self.tables.facts.graph.plain[end])
-            moved = MovedTensor(view.sizes, plain, float(self._bytes[end]))
-        before, after = orders[copy.before], orders[copy.after]
-        return ResolvedCopy(copy.tensor, before, after, copy.reason, copy.reader, moved)
-
-    def _tensor(self, operation: OffLayoutOperation) -> int:
-        """The tensor that an off-layout operation, or a configured layout, is about."""
-        node, role = operation.node, operation.role
-        if role == NO_ROLE:
-            return node
-        facts = self.tables.facts
-        tensor = facts.constrained[facts.place[node]].tensors[role]
-        return tensor if tensor >= 0 else node
-
-    def _shares(self, nodes: list[int]) -> np.ndarray:
-        """Bytes of nodes' outputs over those of the program, float32."""
-        return (self._bytes[np.array(nodes, np.int64)] / self._total).astype(np.float32)
 
 
 def copies_graph(graph: CachedGraph, settings: PlusSettings) -> CopiesGraph:

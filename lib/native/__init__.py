@@ -1,4 +1,4 @@
-"""Compiled loops around the matrix products of TGraph's blocks, for the CPU.
+"""Compiled loops around the matrix products of the networks, for the CPU.
 
 ``*.cpp`` are compiled once for this machine's processor and torch, with torch's own builder, into
 a folder of the Python environment (``make setup`` does it, in about a minute; otherwise the first

@@ -14,22 +14,24 @@ from lib.compiler.propagation import PROPAGATIONS
 from lib.inputs.copies import CopiesGraph, widths
 from lib.models.plus import LARGEST_LOGARITHM, TGraphPlus
 from lib.settings import PlusSettings
+from tests.bench.plus_reference import PlainTGraphPlus
 from tests.compiler.builders import random_programs
 
 CHANNELS = 5
 
 
-def network_of(blocks: int) -> TGraphPlus:
-    """One that only hears, with an addend that is not zero."""
+def network_of(blocks: int, members: int = 0, context_members: int = 1) -> TGraphPlus:
+    """One without dropout, which hears, with an addend that is not zero."""
     torch.manual_seed(0)
     sizes = widths(PlusSettings("layout-xla-default", hardware="cpu"))
     made = TGraphPlus(
         **sizes,
         channels=8,
-        members=0,
-        context_members=1,
+        members=members,
+        context_members=context_members,
         context_blocks=blocks,
         context_channels=CHANNELS,
+        context_dropout=0.0,
     ).eval()
     nn.init.normal_(made.addend.perceptrons.last.weight)
     return made
@@ -40,30 +42,30 @@ def one_by_one(network: TGraphPlus, prepared: CopiesGraph, configuration: int) -
     effects = prepared._effects(np.array([configuration]))[0]
     graph = prepared.tables.facts.graph
     states = network.context.node(torch.from_numpy(node_features(graph)))[0]
-    copies = network.inputs.copies(torch.from_numpy(prepared._copies.features))
-    operations = network.inputs.off_layout(torch.from_numpy(prepared._off_layout.features))
+    copies = network.inputs.copies(torch.from_numpy(prepared.program.copies.features))
+    operations = network.inputs.off_layout(torch.from_numpy(prepared.program.off_layout.features))
     copied, read = (weigh(copies)[0] for weigh in (network.context.copied, network.context.read))
     off_layout = network.context.off_layout(operations)[0]
     for number in effects.copies.tolist():
-        tensor, reader = prepared._copies.nodes[number]
+        tensor, reader = prepared.program.copies.nodes[number]
         states[tensor] = states[tensor] + copied[number]
         states[reader] = states[reader] + read[number]
     for number in effects.off_layout.tolist():
-        (node,) = prepared._off_layout.nodes[number]
+        (node,) = prepared.program.off_layout.nodes[number]
         states[node] = states[node] + off_layout[number]
     for block in network.context.blocks:
         normed = block.norm(states[:, None])[:, 0]
         states = states + nn.functional.gelu(heard(block, normed, graph))
     score = 0.0
     for number in effects.copies.tolist():
-        tensor, reader = prepared._copies.nodes[number]
+        tensor, reader = prepared.program.copies.nodes[number]
         around = torch.cat([copies[number], states[tensor], states[reader]])
         logarithm = network.copy_cost(copies[[number]]) + network.addend.perceptrons(around[None])
         cost = logarithm.clamp(max=LARGEST_LOGARITHM).exp().item()
-        score += cost * float(prepared._copies.shares[number])
+        score += cost * float(prepared.program.copies.shares[number])
     for number in effects.off_layout.tolist():
         cost = network.off_layout_cost(operations[[number]]).item()
-        score += cost * float(prepared._off_layout.shares[number])
+        score += cost * float(prepared.program.off_layout.shares[number])
     return score
 
 
@@ -93,6 +95,21 @@ def test_scores_are_those_of_every_node_computed(propagation, program, blocks):
         for configuration in range(count):
             wanted = one_by_one(network, prepared, configuration)
             assert scores[configuration] == pytest.approx(wanted, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@given(program=random_programs())
+@settings(deadline=None, max_examples=10)
+def test_members_at_once_are_members_one_by_one(compiled, program):
+    made, configurable, configured = program
+    prepared = CopiesGraph(made.graph(configurable, configured), "return", "cpu", 2)
+    batch = prepared.batch(np.arange(len(prepared.graph.cells)))
+    network = network_of(2, members=1, context_members=2).train()
+    plain = PlainTGraphPlus(network)
+    with pytest.MonkeyPatch.context() as patch:
+        if not compiled:
+            patch.setattr("lib.native.available", lambda: False)
+        torch.testing.assert_close(network(batch), plain(batch), atol=1e-5, rtol=1e-4)
 
 
 @given(program=random_programs())

@@ -1,0 +1,124 @@
+"""What all graphs of one program share: what its configurations can do, and the features of that.
+
+A program is in several collections, with configurations of its own in each, which do much the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from lib.cache.graph import CachedGraph
+from lib.compiler.chains import Chains
+from lib.compiler.effects import NO_ROLE, LayoutCopy, OffLayoutOperation
+from lib.compiler.features import (
+    COPY_FEATURES,
+    OFF_LAYOUT_FEATURES,
+    ResolvedCopy,
+    ResolvedOperation,
+    copy_features,
+    off_layout_features,
+)
+from lib.compiler.graph import TensorGraph
+from lib.compiler.hardware import HARDWARE
+from lib.compiler.moves import MovedTensor
+from lib.compiler.repeated import REPEATED_FEATURES, repeated_features, repeated_work
+from lib.compiler.tables import ProgramTables
+from lib.inputs.feature_table import FeatureTable
+
+
+class SharedProgram:
+    """A program on some hardware, and what was met so far in its configurations.
+
+    Args:
+        tensors: of the program.
+        hardware: that it is compiled for, a key of ``HARDWARE``.
+
+    Attributes:
+        tables: of what configurations do, which grow as they are resolved.
+        copies, off_layout, repeated: features of what the tables have numbered, as far as
+            :meth:`describe_new` has seen it.
+    """
+
+    def __init__(self, tensors: TensorGraph, hardware: str):
+        self.hardware = HARDWARE[hardware]
+        self.tensors, self.chains = tensors, Chains(tensors)
+        self.tables = ProgramTables.of(tensors, self.hardware)
+        self.copies = FeatureTable(len(COPY_FEATURES[hardware]), nodes=2)
+        self.off_layout = FeatureTable(len(OFF_LAYOUT_FEATURES[hardware]), nodes=1)
+        self.repeated = FeatureTable(len(REPEATED_FEATURES[hardware]), nodes=1)
+        has_order = np.array(self.tables.facts.has_order, bool)
+        self._total = max(1.0, float(tensors.bytes[has_order].sum()))
+
+    @classmethod
+    def of(cls, graph: CachedGraph, hardware: str) -> SharedProgram:
+        """The program of a graph: one that is in use already, if it is the same."""
+        content = hashlib.sha256(hardware.encode())
+        for part in (graph.node_feat, graph.node_opcode, graph.edges, graph.config_nodes):
+            content.update(f"{part.dtype.str} {part.shape}".encode())
+            content.update(np.ascontiguousarray(part).data)
+        found = _IN_USE.get(content.digest())
+        if found is None:
+            found = _IN_USE[content.digest()] = cls(TensorGraph.of(graph), hardware)
+        return found
+
+    def describe_new(self) -> None:
+        """Features of what has none yet, where it is, and its bytes."""
+        orders, chains, hardware = self.tables.orders.items, self.chains, self.hardware
+        copies = self.tables.copies.items[len(self.copies) :]
+        self.copies.add(
+            copy_features(chains, hardware, [self._resolved(one) for one in copies]),
+            [(one.tensor, one.reader) for one in copies],
+            self._shares([one.tensor for one in copies]),
+        )
+        operations = self.tables.off_layout.items[len(self.off_layout) :]
+        tensors = [self._tensor(one) for one in operations]
+        resolved = [
+            ResolvedOperation(one.node, orders[one.before], orders[one.order], one.role, tensor)
+            for one, tensor in zip(operations, tensors, strict=True)
+        ]
+        self.off_layout.add(
+            [off_layout_features(chains, hardware, one) for one in resolved],
+            [(one.node,) for one in operations],
+            self._shares(tensors),
+        )
+        self._describe_repeated()
+
+    def _describe_repeated(self) -> None:
+        operations = self.tables.repeated.items[len(self.repeated) :]
+        if not operations:  # as on hardware without library calls: nothing is worked out for it
+            return
+        library = self.tables.calls.library
+        self.repeated.add(
+            [repeated_features(library, one) for one in operations],
+            [(one.node,) for one in operations],
+            np.array([repeated_work(library, one) / self._total for one in operations], np.float32),
+        )
+
+    def _resolved(self, copy: LayoutCopy) -> ResolvedCopy:
+        """A copy with its orders, and what they are of where it is read through reshapes."""
+        moved, orders = None, self.tables.orders.items
+        if copy.path:
+            view, end = self.tables.loops.view(copy.path), copy.path[-1]
+            plain = view.end_order(self.tensors.plain[end])
+            moved = MovedTensor(view.sizes, plain, float(self.tensors.bytes[end]))
+        before, after = orders[copy.before], orders[copy.after]
+        return ResolvedCopy(copy.tensor, before, after, copy.reason, copy.reader, moved)
+
+    def _tensor(self, operation: OffLayoutOperation) -> int:
+        """The tensor that an off-layout operation, or a configured layout, is about."""
+        node, role = operation.node, operation.role
+        if role == NO_ROLE:
+            return node
+        facts = self.tables.facts
+        tensor = facts.constrained[facts.place[node]].tensors[role]
+        return tensor if tensor >= 0 else node
+
+    def _shares(self, nodes: list[int]) -> np.ndarray:
+        """Bytes of nodes' outputs over those of the program, float32."""
+        return (self.tensors.bytes[np.array(nodes, np.int64)] / self._total).astype(np.float32)
+
+
+_IN_USE: WeakValueDictionary[bytes, SharedProgram] = WeakValueDictionary()

@@ -1,0 +1,60 @@
+"""What graphs of one program share: the same batches as without, and nothing that outlives them."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import replace
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+
+from lib.inputs.copies import CopiesGraph
+from lib.inputs.shared import _IN_USE
+from tests.compiler.builders import random_programs
+
+
+@given(program=random_programs())
+@settings(deadline=None, max_examples=20)
+def test_a_batch_does_not_depend_on_who_shares_the_program(program):
+    made, configurable, configured = program
+    graph = made.graph(configurable, configured)
+    rows = np.arange(len(graph.cells))
+    alone = CopiesGraph(graph, "return", "cpu", 2).batch(rows)
+    backwards = CopiesGraph(made.graph(configurable, configured[::-1]), "return", "cpu", 2)
+    backwards.batch(rows)
+    beside = CopiesGraph(graph, "return", "cpu", 2)
+    assert beside.program is backwards.program
+    again = beside.batch(rows)
+    for name in ("copies", "copy_bytes", "copy_places", "off_layout", "repeated"):
+        assert torch.equal(getattr(alone, name), getattr(again, name)), name
+    assert torch.equal(alone.context.copies, again.context.copies)
+
+
+@given(program=random_programs())
+@settings(deadline=None, max_examples=5)
+def test_what_differs_is_not_shared(program):
+    made, configurable, configured = program
+    graph = made.graph(configurable, configured)
+    one = CopiesGraph(graph, "return", "cpu")
+    features = graph.node_feat.copy()
+    features[0, 0] += 1
+    others = (
+        CopiesGraph(graph, "return", "tpu"),
+        CopiesGraph(replace(graph, node_feat=features), "return", "cpu"),
+    )
+    assert len({id(each.program) for each in (one, *others)}) == 3
+
+
+@given(program=random_programs())
+@settings(deadline=None, max_examples=3)
+def test_a_program_is_forgotten_with_its_last_graph(program):
+    made, configurable, configured = program
+    gc.collect()
+    before = set(_IN_USE.keys())
+    graph = CopiesGraph(made.graph(configurable, configured), "return", "cpu")
+    new = set(_IN_USE.keys()) - before
+    assert len(new) == 1
+    del graph
+    gc.collect()
+    assert not new & set(_IN_USE.keys())
