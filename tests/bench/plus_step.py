@@ -23,11 +23,12 @@ from torch import nn
 from lib import native
 from lib.inputs.copies import copies_graph
 from lib.inputs.kinds import network_for
-from lib.settings import LAYOUT_COLLECTIONS, read_dataset, settings_for
+from lib.settings import BUNDLED, LAYOUT_COLLECTIONS, settings_for
+from lib.tpugraphs.dataset import read_dataset
 from lib.train.fold import Sample
 from lib.train.loss import LOSSES
 from tests.bench.plus_reference import PlainTGraphPlus
-from tests.bench.quality import BUNDLED, cache_of
+from tests.bench.quality import cache_of
 
 ROUNDS = 3
 
