@@ -11,10 +11,7 @@ from torch import nn
 
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
-from lib.compiler.features import (
-    COPY_FEATURES,
-    OFF_LAYOUT_FEATURES,
-)
+from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
 from lib.compiler.nodes import NODE_FEATURES
 from lib.compiler.propagation import propagate
 from lib.compiler.repeated import REPEATED_FEATURES

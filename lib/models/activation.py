@@ -20,14 +20,9 @@ def gelu_dropout(x: Tensor, share: float, training: bool) -> Tensor:
         training: whether any is left out.
     """
     share = share if training else 0.0
-    if runs_native(x):
+    if native.takes(x):
         return _GeluDropout.apply(x, share)
     return nn.functional.dropout(nn.functional.gelu(x), share, training)
-
-
-def runs_native(like: Tensor) -> bool:
-    """Whether the compiled loop does for numbers of this tensor's type and device."""
-    return like.device.type == "cpu" and like.dtype == torch.float32 and native.available()
 
 
 class _GeluDropout(torch.autograd.Function):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lib.models.activation import gelu_dropout, runs_native
+from lib import native
+from lib.models.activation import gelu_dropout
 from lib.models.batch import OnDevice
 from lib.models.members import Linears, Norms
 from lib.models.scatter import added_at, segment
@@ -58,7 +59,7 @@ class ContextLayer(OnDevice):
         Returns:
             (members, r, 3 channels), in one pass of a compiled loop on a CPU.
         """
-        if runs_native(states):
+        if native.takes(states):
             sides = self.operands, self.users
             places = (each for side in sides for each in (side.sources, side.pointers))
             return _Heard.apply(states, self.own, *places)

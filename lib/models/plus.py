@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from lib.models.activation import runs_native
+from lib import native
 from lib.models.batch import OnDevice
 from lib.models.context import Context, ContextBatch, rows_of
 from lib.models.inputs import Standardize
@@ -150,7 +150,7 @@ class TGraphPlus(nn.Module):
 
     def runs_native(self, like: Tensor) -> bool:
         """Whether compiled loops are among what computes it, of this tensor's type and device."""
-        return runs_native(like)
+        return native.takes(like)
 
     def forward(self, batch: CostBatch) -> Tensor:
         """Scores of the batch's configurations: (b,) float32, (members, b) while training."""

@@ -172,10 +172,8 @@ class TGraph(nn.Module):
         return (
             self.uses_native
             and len(self.blocks) > 0
-            and like.device.type == "cpu"
-            and like.dtype == torch.float32
             and fused.supported(self.out.in_features, self.blocks[0])
-            and native.available()
+            and native.takes(like)
         )
 
     def _autocast(self, like: Tensor) -> torch.autocast:

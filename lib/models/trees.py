@@ -39,7 +39,7 @@ class Trees(nn.Module):
 
         By the compiled loops of ``lib.native`` on a CPU; they read each row as it lies.
         """
-        if rows.device.type == "cpu" and native.available():
+        if native.takes(rows):
             return self.base + torch.ops.tgraph.trees_forward(
                 rows.contiguous(), self._features(rows), self.threshold, self.value
             )

@@ -48,6 +48,11 @@ def available() -> bool:
     return True
 
 
+def takes(like: torch.Tensor) -> bool:
+    """Whether the compiled loops do for numbers of this tensor's type and device."""
+    return like.device.type == "cpu" and like.dtype == torch.float32 and available()
+
+
 def library() -> Path:
     """The compiled library: another one for other sources, another torch or processor."""
     key = {"sources": fingerprint_files(sources(), HERE), "torch": torch.__version__}

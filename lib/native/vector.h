@@ -25,17 +25,6 @@ struct bfloat16 {
 
 #define INLINE inline __attribute__((always_inline))
 
-// Processors with shorter vectors take one of these in pieces. The compiler does that by itself,
-// but for comparisons, which it would take one number at a time.
-#ifdef __AVX2__
-constexpr int PIECE = 32;
-#else
-constexpr int PIECE = 16;
-#endif
-constexpr int PIECES = 64 / PIECE;
-typedef float piece __attribute__((vector_size(PIECE)));
-typedef int32_t ipiece __attribute__((vector_size(PIECE)));
-
 INLINE vec splat(float x) { return vec{} + x; }
 INLINE vec load(const float* p) { return *reinterpret_cast<const vec_at*>(p); }
 INLINE void store(float* p, vec x) { *reinterpret_cast<vec_at*>(p) = x; }
@@ -74,6 +63,16 @@ INLINE vec reciprocal(vec x) {
 }
 INLINE ivec above(vec a, vec b) { return a > b; }
 #else
+// Processors with shorter vectors take one of these in pieces. The compiler does that by itself,
+// but for comparisons, which it would take one number at a time.
+#ifdef __AVX2__
+constexpr int PIECE = 32;
+#else
+constexpr int PIECE = 16;
+#endif
+constexpr int PIECES = 64 / PIECE;
+typedef float piece __attribute__((vector_size(PIECE)));
+typedef int32_t ipiece __attribute__((vector_size(PIECE)));
 INLINE ivec above(vec a, vec b) {
   piece x[PIECES], y[PIECES];
   ipiece found[PIECES];

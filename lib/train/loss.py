@@ -64,9 +64,8 @@ def pairwise_logistic(scores: Tensor, runtimes: Tensor) -> Tensor:
         runtimes: (b,) of any real or integer type, positive.
     """
     centred = scores - scores.mean(dim=-1, keepdim=True)
-    spread = (
-        centred.square().mean(dim=-1, keepdim=True) + SMALLEST**2
-    ).sqrt()  # also differentiable if all are alike
+    variance = centred.square().mean(dim=-1, keepdim=True)
+    spread = (variance + SMALLEST**2).sqrt()  # also differentiable if all are alike
     standardized = SHARPNESS * centred / spread
     logarithms = runtimes.to(scores.dtype).log()
     gap = torch.relu(logarithms[:, None] - logarithms[None, :])

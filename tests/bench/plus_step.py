@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,11 @@ import torch
 from torch import nn
 
 from lib import native
-from lib.inputs.copies import copies_graph
 from lib.inputs.kinds import network_for
 from lib.settings import BUNDLED, LAYOUT_COLLECTIONS, settings_for
 from lib.tpugraphs.dataset import read_dataset
+from lib.train.copies import load_fold
 from lib.train.fold import Sample
-from lib.train.loss import LOSSES
 from tests.bench.plus_reference import PlainTGraphPlus
 from tests.bench.quality import cache_of
 
@@ -42,7 +42,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(1)
     chosen = settings_for(args.collection, read_dataset(BUNDLED), {"also": "none"})
-    samples = samples_of(cache_of(chosen, BUNDLED, args.outputs), chosen, args.steps)
+    fold = load_fold(cache_of(chosen, BUNDLED, args.outputs), 0, chosen)
+    samples = list(islice(fold.samples(chosen, np.random.default_rng(0)), args.steps))
     torch.manual_seed(0)
     ours = network_for(chosen)
     contestants = {"plain": PlainTGraphPlus(ours), "members at once": ours}
@@ -59,19 +60,6 @@ def main() -> None:
     for name, each in found.items():
         median = statistics.median(each)
         print(f"| {name} | {median * 1e3:.1f} | {rival / median:.1f} |")
-
-
-def samples_of(cache, chosen, count: int) -> list[Sample]:
-    """What steps train on: graphs spread over the collection, under all their configurations."""
-    names = cache.names("train", "valid")
-    names = [names[at] for at in np.linspace(0, len(names) - 1, count).round().astype(int)]
-    samples = []
-    for name in names:
-        graph = cache.graph(name)
-        own = np.arange(min(chosen.configurations, len(graph.cells)))
-        batch = copies_graph(graph, chosen).batch(own)
-        samples.append(Sample(batch, [torch.from_numpy(graph.runtime[own])], LOSSES[chosen.loss]))
-    return samples
 
 
 def seconds(network: nn.Module, samples: list[Sample]) -> list[float]:
