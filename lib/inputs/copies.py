@@ -66,7 +66,8 @@ class CopiesGraph:
         self.graph, self.propagation = graph, propagation
         self.program = SharedProgram.of(graph, hardware)
         digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
-        self.layouts = self.tables.orders.numbers_of(digits)  # (d, 3)
+        with self.program.lock:
+            self.layouts = self.tables.orders.numbers_of(digits)  # (d, 3)
         self._known: dict[int, Resolved] = {}
         self._room = KEPT_NUMBERS
         tensors = self.program.tensors
@@ -85,11 +86,12 @@ class CopiesGraph:
         the graph has it.
         """
         count = len(self.graph.cells)
-        if count > KEPT_WHOLE or not np.array_equal(configurations, np.arange(count)):
-            return self._made(configurations)
-        if self._whole is None:
-            self._whole = self._made(configurations)
-        return self._whole
+        with self.program.lock:
+            if count > KEPT_WHOLE or not np.array_equal(configurations, np.arange(count)):
+                return self._made(configurations)
+            if self._whole is None:
+                self._whole = self._made(configurations)
+            return self._whole
 
     def _made(self, configurations: np.ndarray) -> CostBatch:
         program, effects = self.program, self._effects(configurations)

@@ -6,6 +6,7 @@ A program is in several collections, with configurations of its own in each, whi
 from __future__ import annotations
 
 import hashlib
+from threading import Lock
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -40,10 +41,11 @@ class SharedProgram:
         tables: of what configurations do, which grow as they are resolved.
         copies, off_layout, repeated: features of what the tables have numbered, as far as
             :meth:`describe_new` has seen it.
+        lock: held by whoever lets any of it grow; graphs in other threads have the same program.
     """
 
     def __init__(self, tensors: TensorGraph, hardware: str):
-        self.hardware = HARDWARE[hardware]
+        self.hardware, self.lock = HARDWARE[hardware], Lock()
         self.tensors, self.chains = tensors, Chains(tensors)
         self.tables = ProgramTables.of(tensors, self.hardware)
         self.copies = FeatureTable(len(COPY_FEATURES[hardware]), nodes=2)

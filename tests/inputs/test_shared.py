@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 
 from lib.inputs.copies import CopiesGraph
 from lib.inputs.shared import _IN_USE
@@ -29,6 +32,35 @@ def test_a_batch_does_not_depend_on_who_shares_the_program(program):
     for name in ("copies", "copy_bytes", "copy_places", "off_layout", "repeated"):
         assert torch.equal(getattr(alone, name), getattr(again, name)), name
     assert torch.equal(alone.context.copies, again.context.copies)
+
+
+@pytest.fixture
+def hasty():
+    """Threads that take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@given(program=random_programs())
+@settings(
+    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_threads_may_share_a_program(hasty, program):
+    made, configurable, configured = program
+    rows = np.arange(len(configured))
+    graphs = [made.graph(configurable, configured[k:] + configured[:k]) for k in range(4)]
+    alone = []
+    for graph in graphs:
+        alone.append(CopiesGraph(graph, "return", "cpu", 2).batch(rows))
+        gc.collect()
+    with ThreadPoolExecutor(len(graphs)) as pool:
+        made_of = pool.map(lambda graph: CopiesGraph(graph, "return", "cpu", 2).batch(rows), graphs)
+        for wanted, found in zip(alone, made_of, strict=True):
+            assert torch.equal(wanted.copies, found.copies)
+            assert torch.equal(wanted.copy_places, found.copy_places)
+            assert torch.equal(wanted.context.copies, found.context.copies)
 
 
 @given(program=random_programs())
