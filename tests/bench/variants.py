@@ -136,6 +136,7 @@ class CrossAttended(nn.Module):
 SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curves, and all
 ADDITIVE = {"members": 2, "context_members": 0}  # costs of copies by themselves
 CONTEXT = {"members": 0, "context_members": 2}  # that hear what surrounds them
+FOUR = {"members": 0, "context_members": 4}
 BOTH = {"members": 2, "context_members": 2}
 PARTS = {"additive": slice(2), "context": slice(2, None), "both": None}  # of those members
 UNION_NAMES = {
@@ -164,6 +165,10 @@ VARIANTS: dict[str, Variant] = {
     "context, attention across configurations, all four": Variant(
         "tgraph-plus", CONTEXT, change=CrossAttended, also="all"
     ),
+    **{
+        f"context, four members{UNION_NAMES[also]}": Variant("tgraph-plus", FOUR, also=also)
+        for also in ("own", "all")
+    },
     "additive, layouts that spread": Variant("tgraph-plus", ADDITIVE | {"propagation": "spread"}),
     "additive without caches": Variant("tgraph-plus", ADDITIVE, change=without("cache")),
     "additive without walks": Variant(

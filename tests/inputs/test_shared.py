@@ -45,7 +45,7 @@ def hasty():
 
 @given(program=random_programs())
 @settings(
-    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_threads_may_share_a_program(hasty, program):
     made, configurable, configured = program
@@ -54,7 +54,7 @@ def test_threads_may_share_a_program(hasty, program):
     alone = []
     for graph in graphs:
         alone.append(CopiesGraph(graph, "return", "cpu", 2).batch(rows))
-        gc.collect()
+        _IN_USE.clear()
     with ThreadPoolExecutor(len(graphs)) as pool:
         made_of = pool.map(lambda graph: CopiesGraph(graph, "return", "cpu", 2).batch(rows), graphs)
         for wanted, found in zip(alone, made_of, strict=True):
