@@ -136,7 +136,6 @@ class CrossAttended(nn.Module):
 SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curves, and all
 ADDITIVE = {"members": 2, "context_members": 0}  # costs of copies by themselves
 CONTEXT = {"members": 0, "context_members": 2}  # that hear what surrounds them
-FOUR = {"members": 0, "context_members": 4}
 BOTH = {"members": 2, "context_members": 2}
 PARTS = {"additive": slice(2), "context": slice(2, None), "both": None}  # of those members
 UNION_NAMES = {
@@ -166,7 +165,9 @@ VARIANTS: dict[str, Variant] = {
         "tgraph-plus", CONTEXT, change=CrossAttended, also="all"
     ),
     **{
-        f"context, four members{UNION_NAMES[also]}": Variant("tgraph-plus", FOUR, also=also)
+        f"context, four members{UNION_NAMES[also]}": Variant(
+            "tgraph-plus", CONTEXT | {"context_members": 4}, also=also
+        )
         for also in ("own", "all")
     },
     "additive, layouts that spread": Variant("tgraph-plus", ADDITIVE | {"propagation": "spread"}),

@@ -5,16 +5,40 @@ from __future__ import annotations
 import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
-import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
+from lib.cache.graph import CachedGraph
 from lib.inputs.copies import CopiesGraph
 from lib.inputs.shared import _IN_USE
+from lib.models.plus import CostBatch
 from tests.compiler.builders import random_programs
+
+
+def whole(graph: CachedGraph) -> CostBatch:
+    """The batch of all configurations of a graph."""
+    return CopiesGraph(graph, "return", "cpu", 2).batch(np.arange(len(graph.cells)))
+
+
+def assert_same(one: CostBatch, other: CostBatch) -> None:
+    for name in ("copies", "copy_bytes", "copy_places", "off_layout", "repeated"):
+        assert torch.equal(getattr(one, name), getattr(other, name)), name
+    assert torch.equal(one.context.copies, other.context.copies)
+
+
+@contextmanager
+def hasty():
+    """Threads that take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 @given(program=random_programs())
@@ -22,45 +46,26 @@ from tests.compiler.builders import random_programs
 def test_a_batch_does_not_depend_on_who_shares_the_program(program):
     made, configurable, configured = program
     graph = made.graph(configurable, configured)
-    rows = np.arange(len(graph.cells))
-    alone = CopiesGraph(graph, "return", "cpu", 2).batch(rows)
+    alone = whole(graph)
     backwards = CopiesGraph(made.graph(configurable, configured[::-1]), "return", "cpu", 2)
-    backwards.batch(rows)
+    backwards.batch(np.arange(len(graph.cells)))
     beside = CopiesGraph(graph, "return", "cpu", 2)
     assert beside.program is backwards.program
-    again = beside.batch(rows)
-    for name in ("copies", "copy_bytes", "copy_places", "off_layout", "repeated"):
-        assert torch.equal(getattr(alone, name), getattr(again, name)), name
-    assert torch.equal(alone.context.copies, again.context.copies)
-
-
-@pytest.fixture
-def hasty():
-    """Threads that take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
+    assert_same(alone, beside.batch(np.arange(len(graph.cells))))
 
 
 @given(program=random_programs())
-@settings(
-    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-def test_threads_may_share_a_program(hasty, program):
+@settings(deadline=None, max_examples=100)
+def test_threads_may_share_a_program(program):
     made, configurable, configured = program
-    rows = np.arange(len(configured))
     graphs = [made.graph(configurable, configured[k:] + configured[:k]) for k in range(4)]
     alone = []
     for graph in graphs:
-        alone.append(CopiesGraph(graph, "return", "cpu", 2).batch(rows))
+        alone.append(whole(graph))
         _IN_USE.clear()
-    with ThreadPoolExecutor(len(graphs)) as pool:
-        made_of = pool.map(lambda graph: CopiesGraph(graph, "return", "cpu", 2).batch(rows), graphs)
-        for wanted, found in zip(alone, made_of, strict=True):
-            assert torch.equal(wanted.copies, found.copies)
-            assert torch.equal(wanted.copy_places, found.copy_places)
-            assert torch.equal(wanted.context.copies, found.context.copies)
+    with hasty(), ThreadPoolExecutor(len(graphs)) as pool:
+        for wanted, found in zip(alone, pool.map(whole, graphs), strict=True):
+            assert_same(wanted, found)
 
 
 @given(program=random_programs())
