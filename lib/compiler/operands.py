@@ -2,8 +2,9 @@
 
 The features do not say which operand is which, and edges come in the order of instruction ids,
 where weights often precede what they are multiplied with. Shapes tell: a convolution's dimension
-numbers fit one order of its operands, and a dot's output shape is made of what is left of its
-operands'. Where both orders fit, a parameter is taken as the kernel.
+numbers and its window's sizes, which are its kernel's, fit one order of its operands, and a dot's
+output shape is made of what is left of its operands'. Where both orders fit, a parameter is taken
+as the kernel.
 
 A compiler brings every convolution and dot to a form that its kernels take: batch, space, features
 for a convolution; batch, rows, columns for a dot. So an operand is best laid out so that this
@@ -121,6 +122,10 @@ def _is_convolution(graph: TensorGraph, node: int, source: Shape, kernel: Shape)
         number = graph.feature(node, NUMBERS + name)
         return shape[number] if 0 <= number < len(shape) else None
 
+    for d in range(min(4, len(output) - 2)):
+        window = graph.feature(node, f"window_size_{d}")  # 0 where there is none
+        if window and window != dimension(f"kernel_spatial_dims_{d}", kernel):
+            return False
     batch, features = (dimension(f"input_{name}_dim", source) for name in ("batch", "feature"))
     inputs, outputs = (
         dimension(f"kernel_{name}_feature_dim", kernel) for name in ("input", "output")

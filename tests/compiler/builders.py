@@ -55,10 +55,10 @@ class Builder:
         self.edges += [(len(self.features) - 1, operand) for operand in operands]
         return len(self.features) - 1
 
-    def convolution(self, shape: Sequence[int], *operands: int) -> int:
+    def convolution(self, shape: Sequence[int], *operands: int, **named: float) -> int:
         """A convolution with the usual dimension numbers."""
-        numbers = {f"convolution_dim_numbers_{name}": value for name, value in NHWC.items()}
-        return self.add("convolution", shape, *operands, feature_group_count=1, **numbers)
+        named |= {f"convolution_dim_numbers_{name}": value for name, value in NHWC.items()}
+        return self.add("convolution", shape, *operands, feature_group_count=1, **named)
 
     def transpose(self, shape: Sequence[int], operand: int, permutation: Sequence[int]) -> int:
         """A transpose; dimension d of the output is ``permutation[d]`` of the operand."""

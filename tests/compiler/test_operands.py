@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from itertools import combinations_with_replacement, permutations, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from lib.compiler.graph import TensorGraph
-from lib.compiler.operands import DotNumbers, _oddity, constrained_tensors, dot_numbers
+from lib.compiler.operands import NUMBERS, DotNumbers, _oddity, constrained_tensors, dot_numbers
 from lib.ranking.baseline import moved_bytes
+from lib.tpugraphs.opcodes import CONVOLUTION
 from tests.compiler.builders import Builder
+
+OFFICIAL = Path(__file__).parents[3] / "shared" / "tpugraphs" / "official"
+UNET = OFFICIAL / "npz" / "layout" / "xla" / "default" / "train" / "unet3d.npz"
 
 
 @st.composite
@@ -107,6 +112,32 @@ def test_the_kernel_of_a_convolution(swapped):
     constrained = constrained_tensors(TensorGraph.of(made.graph([node], [[((), (), ())]])), node)
     assert constrained.tensors == (node, image, kernel)
     assert constrained.preferred == ((3, 2, 1, 0),) * 3
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_where_shapes_fit_both_ways_the_window_tells_the_kernel(swapped):
+    made = Builder()
+    image = made.add("parameter", (2, 16, 16, 16))
+    kernel = made.add("reverse", (2, 2, 16, 16), made.add("parameter", (2, 2, 16, 16)))
+    operands = (kernel, image) if swapped else (image, kernel)
+    node = made.convolution((2, 8, 8, 16), *operands, window_size_0=2, window_size_1=2)
+    tensors = TensorGraph.of(made.graph([node], [[((), (), ())]]))
+    assert constrained_tensors(tensors, node).tensors == (node, image, kernel)
+
+
+@pytest.mark.skipif(not UNET.exists(), reason="needs ../shared")
+def test_the_kernels_of_unet3d_have_the_sizes_of_its_windows():
+    with np.load(UNET) as npz:
+        parts = (npz[name] for name in ("node_feat", "node_opcode", "edge_index"))
+        tensors = TensorGraph.made_of(*parts, npz["node_config_ids"])
+    nodes = np.flatnonzero(tensors.opcode == CONVOLUTION).tolist()
+    assert len(nodes) == 53
+    kernels = {node: constrained_tensors(tensors, node).tensors[2] for node in nodes}
+    assert [kernels[node] for node in (784, 1241, 1365, 1477)] == [594, 460, 526, 592]
+    for node, kernel in kernels.items():
+        dimensions = (tensors.feature(node, f"{NUMBERS}kernel_spatial_dims_{d}") for d in range(3))
+        sizes = [tensors.shapes[kernel][d] for d in dimensions]
+        assert sizes == [tensors.feature(node, f"window_size_{d}") for d in range(3)]
 
 
 def test_where_both_fit_the_parameter_is_the_kernel():
