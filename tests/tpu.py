@@ -11,7 +11,7 @@ from lib.settings import BUNDLED_TPU, root_of
 from lib.tpugraphs.npz import TileKernel, read_tile
 from lib.tpugraphs.roots import SPLITS
 
-PROGRAM = BUNDLED_TPU / "npz" / "layout" / "xla" / "random" / "train" / "main__.10904.npz"
+PROGRAM = BUNDLED_TPU / "npz" / "layout" / "xla" / "default" / "train" / "main__.10904.npz"
 KERNELS = sorted((BUNDLED_TPU / "npz" / "tile" / "xla").glob("*/*.npz"))
 
 

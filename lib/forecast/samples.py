@@ -28,7 +28,7 @@ from lib.tpugraphs.npz import (
 from lib.tpugraphs.roots import DataRoot
 from lib.tpugraphs.sizes import GraphSize
 
-PROGRAM = BUNDLED_TPU / "npz" / "layout" / "xla" / "random" / "train" / "main__.10904.npz"
+PROGRAM = BUNDLED_TPU / "npz" / "layout" / "xla" / "default" / "train" / "main__.10904.npz"
 KERNEL = BUNDLED_TPU / "npz" / "tile" / "xla" / "train" / "fusion.191.npz"
 LARGEST_TILE = 64  # along a dimension, of those that are drawn
 TILES = (*range(4), *range(8, 12))  # columns that say how large tiles are along dimensions

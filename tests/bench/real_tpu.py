@@ -37,7 +37,7 @@ from lib.train.loop import FoldTraining, new_network
 from lib.train.pruned import PrunedFold
 from tests.tpu import PROGRAM
 
-COLLECTION = "layout-xla-random"
+COLLECTION = "layout-xla-default"
 HELD_OUT = 0.25  # of the distinct configurations
 MODELS = ("tgraph-plus", "tgraph")
 
@@ -68,6 +68,7 @@ def fold_of(graph: CachedGraph, rows: np.ndarray, held: np.ndarray, settings: Se
 def held_out_tau(model: str, repeat: int, steps: int, state: Path) -> float:
     """Kendall's tau on configurations that a network has not seen."""
     given = {"model": model, "epochs": steps, "validate_every": steps, "seed": repeat}
+    given["configurations"] = 128  # all of them in every step
     settings = settings_for(COLLECTION, read_dataset(BUNDLED_TPU), given)
     raw = read_layout(PROGRAM)
     graph = compress(raw, "train", settings.hops, path=PROGRAM)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from lib.files.errors import DataError
+from lib.settings import BUNDLED_TPU
 from lib.tpugraphs import archive
 from lib.tpugraphs.npz import (
     open_layout,
@@ -107,6 +108,13 @@ def test_the_real_program_is_the_official_one(layout_golden):
     known = load(PROGRAM)
     assert same_bits(known.pop("node_feat"), layout_golden["node_feat_pad_minus1"])
     assert all(same_bits(value, layout_golden[key]) for key, value in known.items())
+
+
+def test_the_real_program_lies_in_its_collection(shared):
+    """It is ``unet_3d.4x4.bf16``, whose runtimes under default and random differ."""
+    collection = PROGRAM.relative_to(BUNDLED_TPU).parents[1]
+    official = load(shared / "official" / collection / "valid" / "unet_3d.4x4.bf16.npz")
+    assert np.isin(load(PROGRAM)["config_runtime"], official["config_runtime"]).all()
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
