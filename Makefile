@@ -5,28 +5,43 @@ COLLECTION ?= layout-xla-default
 OUTPUTS ?= outputs
 VENV ?= .venv
 PYTHON ?= python3
-# Folds train side by side, one thread each; the number of jobs never changes a result.
-JOBS := $(or $(value JOBS),$(shell nproc))
 export EXPERIMENT
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 .SUFFIXES:
 MAKEFLAGS += --no-print-directory
+$(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.3 or later is needed))
+
+# Values are checked before anything is written, deleted or run: they may be names of files that
+# somebody has sent. Those of the first kind stand in paths, or bare in command lines; those of the
+# second are quoted there. The third are for the programs, and make hands them on.
+PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
+	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
+	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES BUDGET TASK TOP PYTHON SUBMAKE
+QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL EXPERIMENT TGRAPH_TASKS
+HANDED_ON := RAY_ADDRESS NO_COLOR TGRAPH_NATIVE WANDB_%
+quoted = '$(subst ','\'',$(1))'
+define NEWLINE
+
+
+endef
+# (First by make itself: it would expand the values that it exports to a program of $(shell).)
+GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
+$(foreach v,$(PLAIN) $(QUOTED) $(GIVEN),\
+	$(if $(findstring $$,$(value $(v))),$(error $(v): must have no dollar sign))\
+	$(if $(findstring $(NEWLINE),$(value $(v))),$(error $(v): more than one line)))
+# Folds train side by side, one thread each; the number of jobs never changes a result.
+JOBS := $(or $(value JOBS),$(shell nproc))
+WRONG := $(shell sh lib/runs/make.sh check $(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
+$(if $(WRONG),$(error $(WRONG)))
+UNKNOWN := $(firstword $(filter-out $(PLAIN) $(QUOTED) $(HANDED_ON),$(GIVEN)))
+$(if $(UNKNOWN),$(error $(shell $(PYTHON) -SEB -m lib.runs.plan --unknown $(call quoted,$(UNKNOWN)) \
+	$(PLAIN) $(QUOTED) $(HANDED_ON))))
+
 ifeq (,$(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(filter cached,$(MAKECMDGOALS)))
 MAKEFLAGS += -j$(JOBS)
 endif
-
-# Values are checked before anything is written, deleted or run. Those of the first kind stand in
-# paths, or bare in command lines; those of the second are quoted there.
-PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
-	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
-	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES BUDGET TASK
-QUOTED := A B SAMPLE PROGRAMS NETWORKS NETWORK BASE_URL
-quoted = '$(subst ','\'',$(1))'
-WRONG := $(shell sh lib/runs/make.sh check \
-	$(foreach v,$(PLAIN) $(QUOTED),$(call quoted,$(v)=$(value $(v)))))
-$(if $(WRONG),$(error $(WRONG)))
 
 # Where results lie, the settings say; what each program runs, its imports.
 PROGRAMS_RUN := 01_preprocess.py 02_train.py 03_infer.py 04_ensemble.py lib/study/__main__.py
@@ -45,7 +60,7 @@ RESULTS := $(OUT)/$(call planned,table) $(OUT)/metrics.json $(OUT)/report.html
 
 # Flags: only what was given on the command line; everything else is the collection's own setting.
 flag = $(if $($(1)),--$(2) $($(1)))
-text = $(if $(value $(1)),--$(2) $(call quoted,$(value $(1))))
+text = $(if $(value $(1)),--$(2)=$(call quoted,$(value $(1))))
 TO := --outputs $(OUTPUTS)
 FLAGS = --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,SEED,seed) \
 	$(call flag,HOPS,hops) $(call flag,MODEL,model) $(call flag,SETTINGS,settings) $(ARGS)
@@ -142,15 +157,19 @@ $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(call planned,03_infer
 $(RESULTS) &: $(SCORES) $(MEASUREMENTS) $(call planned,04_ensemble.py) $(call stamp,5) | $(READY)
 	$(call on)$(RUN) 04_ensemble.py $(TO) $(ENSEMBLE_FLAGS)
 
+ifneq (,$(filter rank,$(MAKECMDGOALS)))
+$(if $(value PROGRAM),,$(error usage: make rank PROGRAM=file [CANDIDATES=file] [TOP=10]))
+endif
 rank: | $(READY)-native  ## rank the configurations of PROGRAM=file: [CANDIDATES=file] [TOP=10]
-	@$(RUN) -m lib.infer.rank $(TO) $(FLAGS) $(call flag,CANDIDATES,candidates) $(call flag,TOP,top) $(PROGRAM)
+	@$(RUN) -m lib.infer.rank $(TO) $(FLAGS) $(call text,CANDIDATES,candidates) \
+		$(call flag,TOP,top) -- $(call quoted,$(value PROGRAM))
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.submit.merge $(TO) $(call flag,DATA,data) \
 		$(call text,SAMPLE,sample) $(call flag,MODEL,model) $(if $(PARTIAL),--partial)
 
 score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
-	$(RUN) -m lib.submit.leaderboard $(TO) $(call flag,DATA,data) $(SUBMISSION)
+	$(RUN) -m lib.submit.leaderboard $(TO) $(call flag,DATA,data) -- $(SUBMISSION)
 
 ##@ look
 status: | $(READY)  ## what of COLLECTION is built, what is stale and why, scores so far
@@ -163,7 +182,7 @@ report: | $(READY)  ## write COLLECTION's report.html anew from what is there
 
 compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [ARGS=--all]
 	$(if $(and $(value A),$(value B)),,$(error usage: make compare A=outputs/x B=outputs/y))
-	@$(RUN) -m lib.report.compare $(call quoted,$(value A)) $(call quoted,$(value B)) $(ARGS)
+	@$(RUN) -m lib.report.compare $(ARGS) -- $(call quoted,$(value A)) $(call quoted,$(value B))
 
 wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
 	@$(RUN) -m lib.report.sync $(OUTPUTS)

@@ -12,16 +12,19 @@ from tests.interpreter import quick
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCRIPTS = ("01_preprocess.py", "02_train.py", "03_infer.py", "04_ensemble.py")
+MAKEFILES = (REPOSITORY / "Makefile", *sorted((REPOSITORY / "lib").glob("*/*.mk")))
+
+
+def variables_of_make(kind: str) -> list[str]:
+    """The names in one of the Makefile's lists: ``PLAIN``, ``QUOTED`` or ``HANDED_ON``."""
+    text = MAKEFILES[0].read_text().replace("\\\n", " ")
+    return next(x.split()[2:] for x in text.splitlines() if x.startswith(f"{kind} := "))
+
+
 # What `make test` hands down to its children, and every variable of the Makefile.
 MAKE_VARIABLES = (
     *("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "GNUMAKEFLAGS", "MAKEFILES"),
-    *("COLLECTION", "FOLDS", "VENV", "OUTPUTS", "PYTHON", "JOBS", "DATA", "SEED", "ARGS", "HOPS"),
-    *("EPOCHS", "MODEL", "TTA", "PARTS", "PARTIAL", "SAMPLE", "SUBMISSION", "SUBMAKE"),
-    *("EXPERIMENT", "A", "B", "KEEP_GOING", "SPLITS", "CORES", "ROUNDS", "PROGRAMS", "BASE_URL"),
-    *("KIND", "NETWORKS", "PROGRAM", "CANDIDATES", "TOP", "SETTINGS", "TRIALS", "SEEDS"),
-    *("NETWORK", "BATCH", "DEVICE"),
-    *("EXECUTOR", "CPUS", "GPUS", "MINUTES", "TGRAPH_TASKS", "RAY_ADDRESS", "PROCESSES"),
-    *("SLICES", "TASKS", "SOURCES", "BUDGET", "TASK"),
+    *(name for kind in ("PLAIN", "QUOTED", "HANDED_ON") for name in variables_of_make(kind)),
 )
 LONGEST = 900  # seconds that a command may take: it hangs, it is not slow
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
+import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -10,7 +13,7 @@ import pytest
 
 from lib.settings import COLLECTIONS, MODELS
 from tests.builders import COLLECTION
-from tests.stages import REPOSITORY, run_make
+from tests.stages import MAKEFILES, REPOSITORY, run_make, variables_of_make
 from tests.synthetic import write_collection
 from tests.test_makefile import STAND_IN
 
@@ -64,7 +67,10 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
         *(("VENV", value) for value in ("", "my venv", "a'b", "@a")),
         *(("FOLDS", value) for value in ("0", "-1", "1.5", "two", "1 2", "99999", "1)) ; ls")),
         *(("JOBS", value) for value in ("", "0", "many", "$(shell touch a)")),
-        *((name, "x") for name in ("PARTS", "CORES", "ROUNDS", "KIND", "HOPS", "TRIALS", "BATCH")),
+        *(
+            (name, "x")
+            for name in ("TOP", "PARTS", "CORES", "ROUNDS", "KIND", "HOPS", "TRIALS", "BATCH")
+        ),
         *(("HOPS", value) for value in ("0", "-1", "1.5", "ALL")),
         *(
             (name, "1; touch a")
@@ -75,6 +81,7 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
         *(("ARGS", value) for value in ("--hops ../../x", "--model='../..'")),
         *(("SUBMISSION", value) for value in ("it's.csv", "a.csv; touch a")),
         *(("NETWORK", "a\nb"), ("DEVICE", "a b")),
+        *((name, "no") for name in ("KEEP_GOING", "PARTIAL")),
         *(("SETTINGS", value) for value in ("my file", "a'b", "a$b", "-a")),
         *(("A", "a\nb"), ("SAMPLE", "a\ntouch a"), ("NETWORKS", "a\nb")),
     ],
@@ -111,7 +118,7 @@ def test_what_is_measured_decides_environment_and_command(pristine, kind, module
     assert f"-m {module}.export outputs/collect{'-programs' * bool(kind)} " in done.stdout
     assert f"{module.replace('.', '/')}/requirements.txt" in done.stdout
     assert core in done.stdout
-    chosen = "--networks 'it'\\''s*'" if kind else "--programs 'bert.*'"
+    chosen = "--networks='it'\\''s*'" if kind else "--programs='bert.*'"
     assert chosen in done.stdout
 
 
@@ -145,10 +152,16 @@ def test_paths_of_any_letters_work_from_start_to_end(repository, outputs):
     ("target", "variables", "words"),
     [
         ("train", {"ARGS": """--a 'b  c' --d="it's" e"""}, ["--a", "b  c", "--d=it's", "e"]),
-        ("compare", {"A": "it's $x", "B": 'a;"b" #%'}, ["it's $x", 'a;"b" #%']),
-        ("submission", {"SAMPLE": "my sämple's.csv"}, ["--sample", "my sämple's.csv"]),
+        ("compare", {"A": "it's `x`", "B": 'a;"b" #%'}, ["--", "it's `x`", 'a;"b" #%']),
+        ("rank", {"PROGRAM": "it's;touch y\\ `touch y`"}, ["--", "it's;touch y\\ `touch y`"]),
+        (
+            "rank",
+            {"PROGRAM": "--x", "CANDIDATES": '-a  "b"'},
+            ['--candidates=-a  "b"', "--", "--x"],
+        ),
+        ("submission", {"SAMPLE": "my sämple's.csv"}, ["--sample=my sämple's.csv"]),
         ("score", {"SUBMISSION": "'my own.csv' other.csv"}, ["my own.csv", "other.csv"]),
-        ("download", {"BASE_URL": "http://x/?a=b&c='d'"}, ["--base-url", "http://x/?a=b&c='d'"]),
+        ("download", {"BASE_URL": "http://x/?a=b&c='d'"}, ["--base-url=http://x/?a=b&c='d'"]),
     ],
 )
 def test_quotes_reach_a_command_as_from_a_shell(repository, target, variables, words):
@@ -157,6 +170,66 @@ def test_quotes_reach_a_command_as_from_a_shell(repository, target, variables, w
     done = told(repository, "-o01_preprocess.py", target, venv="words", **variables)
     assert "".join(f"<{word}>" for word in words) in done.stdout, done.stdout + done.stderr
     assert "Syntax error" not in done.stderr
+
+
+def test_every_variable_is_checked_or_the_makefiles_own():
+    """What is neither could be set from outside, and would be run: `make rank PROGRAM='x; ls'`."""
+    text = "\n".join(path.read_text() for path in MAKEFILES).replace("\\\n", " ")
+    used = re.findall(r"\$[({](?:value |call (?:flag|text),)?([A-Z][A-Z_]*)", text)
+    own = re.findall(r"^(?:define )?([A-Z][A-Z_]*)(?: :?= |$)", text, re.MULTILINE)
+    makes = {"MAKE", "MAKEFLAGS", "MAKECMDGOALS", "MAKEFILE_LIST", "MAKE_VERSION"}
+    checked = {*variables_of_make("PLAIN"), *variables_of_make("QUOTED")}
+    assert set(used) - set(own) - makes <= checked
+    assert checked - set(used) == {"EXPERIMENT"}, "is only handed on"
+    for name in variables_of_make("QUOTED"):
+        for found in re.finditer(rf"\$[({{]{name}\b", text):
+            assert text[: found.start()][-5:] in ("$(if ", "$(or ", "eq (,"), f"{name}: quote it"
+
+
+@pytest.mark.parametrize("name", [*variables_of_make("PLAIN"), *variables_of_make("QUOTED"), "NEW"])
+def test_no_value_is_run(pristine, name):
+    """Not even by make itself, which expands what it exports to programs."""
+    before = everything_below(pristine)
+    for value in ("$(shell touch y)x", "$$x"):
+        given = {"venv" if name == "VENV" else name: value}
+        done = told(pristine, "all", "rank", **given)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"*** {name}: must have no dollar sign. " in done.stderr
+    if name in variables_of_make("PLAIN"):
+        given = {"venv" if name == "VENV" else name: "x; touch y"}
+        assert f"*** {name}=x; touch y: " in told(pristine, "all", **given).stderr
+    done = told(pristine, "help", environ={name: "$(shell touch y)"})
+    assert (done.returncode == 0) == (name in ("NEW", "VENV", "COLLECTION", "FOLDS"))  # given
+    assert everything_below(pristine) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("COLECTION", "COLLECTION"), ("EPOCH", "EPOCHS"), ("jobs", "JOBS")]
+)
+def test_a_variable_that_nothing_reads_is_refused(pristine, name, meant):
+    done = told(pristine, "all", **{name: 7})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"*** {name}: make has no such variable; is {meant} meant? " in done.stderr
+    assert "no such variable (What" in told(pristine, "help", XYZZY=1).stderr
+    assert told(pristine, "help", WANDB_MODE="disabled", NO_COLOR=1).returncode == 0
+
+
+def test_versions_that_are_too_old_are_one_line(repository):
+    done = told(repository, "help", **{".FEATURES": "second-expansion"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.search(r"\*\*\* GNU make \S+: 4.3 or later is needed. ", done.stderr)
+    old = "import sys, runpy; sys.version_info = (3, 9, 18); sys.modules['tomllib'] = None; "
+    old += "runpy.run_module('lib.runs.plan', run_name='__main__')"
+    python = repository / "python3.9"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -SEB -c "{old}"\n')
+    python.chmod(0o755)
+    done = told(repository, "help", PYTHON="./python3.9")
+    assert (done.returncode, done.stdout) == (2, "")
+    line = "*** PYTHON: is 3.9 here, and must be 3.11 or later; say PYTHON=python3.11 make"
+    assert line in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    for path in ("lib/__init__.py", "lib/runs/__init__.py", "lib/runs/plan.py"):
+        ast.parse((REPOSITORY / path).read_text(), feature_version=(3, 6))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ endif
 
 here = $(if $(HANDING),handed,$(1))
 # What waits for a command that runs elsewhere. $(1): how many GPUs it can use.
-hand = $(PYTHON) -SE lib/cluster/hand.py $(TGRAPH_TASKS) $(or $(CPUS),1) $(or $(1),0)
+hand = $(PYTHON) -SE lib/cluster/hand.py $(call quoted,$(value TGRAPH_TASKS)) $(or $(CPUS),1) $(or $(1),0)
 on = $(if $(TGRAPH_TASKS),@$(hand) $@ )
 WORKERS = $(if $(TGRAPH_TASKS),$(or $(CPUS),1),$(JOBS))
 

@@ -12,9 +12,6 @@ LC_ALL=C
 NOT_IN_PATHS='][:blank:][:cntrl:]!"#$%&'"'"'()*:;<=>?[\\^`{|}~'
 NOT_IN_WORDS=';&|<>()`$#\\'
 
-NEWLINE='
-'
-
 help() { # OUT MAKEFILE ...
   bold= plain=
   [ ! -t 1 ] || [ -n "${NO_COLOR-}" ] || { bold=$(printf '\033[1m') plain=$(printf '\033[0m'); }
@@ -50,12 +47,12 @@ check() { # KIND before CORES
   kind=
   for given; do
     value=${given#*=}
-    case $value in *"$NEWLINE"*) fail "${given%%=*}: more than one line" ;; esac
     case $given in
-      A=* | B=* | SAMPLE=* | PROGRAMS=* | NETWORKS=* | NETWORK=* | BASE_URL=*) ;; # quoted wherever they stand
-      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | SLICES= | TASKS= | SOURCES=) ;;
+      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | SLICES= | TASKS= | SOURCES= | TOP=) ;;
       EXECUTOR=ray | EXECUTOR=slurm | EXECUTOR=local) ;;
       EXECUTOR=*) fail "$given: must be one of ray slurm local" ;;
+      KEEP_GOING= | KEEP_GOING=1 | KEEP_GOING=yes | PARTIAL= | PARTIAL=1 | PARTIAL=yes) ;;
+      KEEP_GOING=* | PARTIAL=*) fail "$given: must be 1; leave it out for no" ;;
       KIND=layouts | KIND=programs) kind=$value ;;
       KIND=*) fail "$given: must be one of layouts programs" ;;
       CORES=*) cores "$value" ;;
@@ -63,7 +60,7 @@ check() { # KIND before CORES
         case $value in
           *[!0-9.]* | *.*.* | .* | *. | ?????*) fail "$given: must be a number such as 1 or 0.5" ;;
         esac ;;
-      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=* | SLICES=* | TASKS=*)
+      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=* | SLICES=* | TASKS=* | TOP=*)
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
         esac ;;
@@ -72,10 +69,10 @@ check() { # KIND before CORES
           '' | [-+@]* | *[$NOT_IN_PATHS]*)
             fail "$given: make can only have paths of letters, digits and _ . / , + - @" ;;
         esac ;;
-      ARGS=* | SUBMISSION=*) # words as in a shell, quoted where they have blanks
+      ARGS=* | SUBMISSION=* | PYTHON=* | SUBMAKE=*) # words as in a shell, quoted where they have blanks
         case $value in *[$NOT_IN_WORDS]*) fail "$given: must have none of ; & | < > ( ) \` \$ # \\" ;; esac
         (eval "set -- $value") 2>/dev/null || fail "$given: a quote is not closed"
-        [ "${given%%=*}" = SUBMISSION ] || flags "$value" ;;
+        [ "${given%%=*}" != ARGS ] || flags "$value" ;;
       *)
         case $value in
           *[!A-Za-z0-9_.,+-]*) fail "$given: must be one word of letters, digits and _ . , + -" ;;

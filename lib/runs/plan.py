@@ -8,10 +8,16 @@ standard library is needed, for there may be no environment yet::
 prints words that Make can take apart, or a line about the value that is no good.
 """
 
-from __future__ import annotations
-
-import dataclasses
 import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 (what comes next could not be imported)
+    found = ".".join(map(str, sys.version_info[:2]))
+    print(f"PYTHON: is {found} here, and must be 3.11 or later; say PYTHON=python3.11 make ...")
+    sys.exit()
+
+# isort: split
+import dataclasses
+import difflib
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +67,13 @@ def main(
         print(f"{one}={':'.join(sources_of(one))}")
 
 
+def unknown(name: str, *known: str) -> None:
+    """Print a line about a variable that nothing reads, and the name that may be meant."""
+    near = difflib.get_close_matches(name.upper(), known, n=1)
+    meant = f"; is {near[0]} meant?" if near else ""
+    print(f"{name}: make has no such variable{meant} (What is for others: {name}=... make)")
+
+
 def settings_of(
     collection: str, model: str = "", hops: str = "", data: str = "", also: str = ""
 ) -> Settings:
@@ -103,4 +116,7 @@ def settings_of(
 
 if __name__ == "__main__":
     with one_line_errors():
-        main(*sys.argv[1:])
+        if sys.argv[1] == "--unknown":
+            unknown(*sys.argv[2:])
+        else:
+            main(*sys.argv[1:])
