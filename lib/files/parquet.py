@@ -2,13 +2,14 @@
 
 The checksum is an entry of the file's own metadata, so that any tool reads the table, and it is
 checked before anything else is believed: readers of damaged parquet may give other numbers, or
-crash. Its digits stand for the file's other bytes.
+crash. Its digits stand for the file's other bytes. What a table takes in memory is checked next: a
+small file may unpack to a large one.
 """
 
 from __future__ import annotations
 
+import io
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,16 +17,19 @@ from pathlib import Path
 
 import polars as pl
 
-from lib.files.checksum import checksum_of
+from lib.files.checksum import Checksum, checksum_of
 from lib.files.errors import DataError
 from lib.files.regular import check_regular, open_regular
 
-SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")  # how polars tells what the system refused
 KEY, BLANK, DIGITS = "checksum", "crc32:", 8
 # The key and what stands before the digits, as a footer has them (Thrift's compact protocol: a
 # field of type string, its length, its bytes).
 MARK = KEY.encode() + bytes([0x18, len(BLANK) + DIGITS]) + BLANK.encode()
 TAIL = 1 << 16  # bytes at the end of a file that the mark is among
+# What a table may take in memory. The bundled tables take 42 times their files' bytes at most, and
+# equal scores of a fold 19 times; so many equal rows that they fill memory take thousands.
+SMALL, MOST_TIMES = 64 << 20, 100
+CELL_BYTES = 8
 COLUMN_TYPES = {
     "text": lambda dtype: dtype == pl.String,
     "flag": lambda dtype: dtype == pl.Boolean,
@@ -41,19 +45,15 @@ def write_parquet(frame: pl.DataFrame, path: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    try:
-        frame.write_parquet(path, metadata={KEY: BLANK + "0" * DIGITS})
-    except (OSError, pl.exceptions.PolarsError) as error:
-        refused = SYSTEM_ERROR.search(str(error))
-        if refused is None:
-            raise
-        number = int(refused[1])
-        raise OSError(number, os.strerror(number), str(path)) from None
-    place = _digits(path)
-    digits = checksum_of(path, (place, place + DIGITS))
-    with open(path, "r+b") as file:
-        file.seek(place)
-        file.write(digits.encode())
+    buffer = io.BytesIO()  # what polars writes to a full disk itself ends in errors of many kinds
+    frame.write_parquet(buffer, metadata={KEY: BLANK + "0" * DIGITS})
+    content, checksum = buffer.getbuffer(), Checksum()
+    tail = max(0, len(content) - TAIL)
+    place = tail + bytes(content[tail:]).rfind(MARK) + len(MARK)
+    for part in (content[:place], content[place + DIGITS :]):
+        checksum.update(part)
+    content[place : place + DIGITS] = checksum.digits.encode()
+    path.write_bytes(content)
 
 
 def read_parquet(
@@ -108,6 +108,7 @@ def read_foreign_parquet(
 def _read(
     path: Path, columns: Mapping[str, str], advice: str, where: pl.Expr | None, others: bool
 ) -> pl.DataFrame:
+    _check_size(path, advice)
     try:
         frame = pl.scan_parquet(path)
         schema = frame.collect_schema()
@@ -124,6 +125,27 @@ def _read(
         if not kind.endswith("?") and found[name].null_count():
             raise DataError(path, name, "an empty cell", f"{kind}s; {advice}")
     return found
+
+
+def _check_size(path: Path, advice: str) -> None:
+    """Raise a DataError if the table would take far more memory than its file has bytes.
+
+    The footer tells how many values and bytes there are. (No more rows are read than it tells.)
+    """
+    import pyarrow.parquet  # late: it takes a tenth of a second, and some commands read no table
+
+    try:
+        about, size = pyarrow.parquet.read_metadata(path), path.stat().st_size
+    except (OSError, pyarrow.ArrowException) as error:
+        raise _unreadable(path, error, advice) from None
+    taken = 0
+    for group in map(about.row_group, range(about.num_row_groups)):
+        for chunk in map(group.column, range(about.num_columns)):
+            values = max(chunk.num_values, group.num_rows)
+            taken += max(values * CELL_BYTES, chunk.total_uncompressed_size)
+    if taken > max(SMALL, MOST_TIMES * size):
+        found = f"{about.num_rows:,} rows of {taken:,} bytes in a file of {size:,}"
+        raise DataError(path, "size", found, f"at most {MOST_TIMES} times the file's; {advice}")
 
 
 def _unreadable(path: Path, error: BaseException, advice: str) -> DataError:

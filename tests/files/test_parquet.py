@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import resource
+import signal
+
 import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 from lib.files.errors import DataError
-from lib.files.parquet import read_parquet, write_parquet
+from lib.files.parquet import read_foreign_parquet, read_parquet, write_parquet
+from tests.stages import REPOSITORY
 
 COLUMNS = {"name": "text", "count": "integer", "score": "number", "runtime": "integer?"}
 
@@ -99,8 +104,53 @@ def test_another_table(path, change, message):
         read_parquet(path, COLUMNS, "again")
 
 
+MANY = pl.zeros(2_000_000, dtype=pl.Int8, eager=True)
+BOMBS = {
+    "rows": (MANY, "2,000,000 rows of 16,000,"),
+    "list": (pl.Series([MANY]), "1 rows of 16,000,"),
+    "text": (pl.Series(["x" * 10_000_000]), "1 rows of 10,000,"),
+}
+
+
+@pytest.mark.parametrize("kind", BOMBS)
+def test_a_small_file_that_unpacks_to_a_large_one_is_not_read(tmp_path, monkeypatch, kind):
+    column, told = BOMBS[kind]
+    path = tmp_path / "bomb.parquet"
+    write_parquet(pl.DataFrame({"x": column}), path)
+    monkeypatch.setattr("lib.files.parquet.SMALL", 1 << 20)
+    monkeypatch.setattr(pl, "scan_parquet", None)
+    for read in (read_parquet, read_foreign_parquet):
+        with pytest.raises(DataError, match=rf"bomb\.parquet: size: found {told}.*; again"):
+            read(path, {}, "again")
+
+
+def test_tables_are_read_in_one_place():
+    for path in (REPOSITORY / "lib").rglob("*.py"):
+        text = path.read_text()
+        own = path.name == "parquet.py"
+        assert own or not ("scan_parquet" in text or "pl.read_parquet" in text), path
+
+
 def test_a_table_that_cannot_be_written_names_its_file(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
         write_parquet(table(), tmp_path / "absent" / "table.parquet")
     assert raised.value.filename == str(tmp_path / "absent" / "table.parquet")
     assert raised.value.strerror == "No such file or directory"
+
+
+def test_a_disk_that_is_full_is_one_error_whatever_room_is_left(tmp_path):
+    """The operating system refuses each byte beyond a bound: of the rows, and of the footer."""
+    wide = pl.DataFrame({f"column {place}": [place] for place in range(100)})
+    write_parquet(wide, tmp_path / "whole")
+    size = (tmp_path / "whole").stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        for left in [*range(0, size, size // 40), size - 1]:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (left, before[1]))
+            with pytest.raises(OSError) as raised:
+                write_parquet(wide, tmp_path / "part")
+            assert raised.value.errno == errno.EFBIG
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import polars as pl
 
+from lib.files.parquet import read_parquet
+
 ALIKE = 0.9  # share of the operations that two programs of one family have in common, at least
 Operations = Mapping[str, int]  # of :func:`lib.collect.xla.operations.operations`
 
@@ -67,7 +69,8 @@ def settled_families(table: Path) -> dict[tuple[str, str], str]:
     """(source, program) -> family of the dataset that a ``programs.parquet`` describes."""
     if not table.exists():
         return {}
-    rows = pl.read_parquet(table)
+    needed = dict.fromkeys(("collection", "graph", "family"), "text")
+    rows = read_parquet(table, needed, "a dataset that lib.collect.xla.export wrote", others=True)
     program = "program" if "program" in rows.columns else "graph"
     source = pl.col("collection").str.split("-").list[1]
     return {

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
+from lib.files.parquet import read_parquet
+
 TEST_SHARE, VALID_SHARE = 0.2, 0.1
 SPLIT_SEED = 6  # chosen before any result was read: unseen families with no near kin in training
 
@@ -87,5 +89,7 @@ def settled_splits(table: Path) -> dict[tuple[str, str], str]:
     if not table.exists():
         return {}
     source = pl.col("collection").str.split("-").list[1]
-    rows = pl.read_parquet(table).select(source, "graph", "split")
-    return {(source, graph): split for source, graph, split in rows.rows()}
+    needed = dict.fromkeys(("collection", "graph", "split"), "text")
+    rows = read_parquet(table, needed, "a dataset that lib.collect.xla.export wrote")
+    rows = rows.select(source, "graph", "split").rows()
+    return {(place, graph): split for place, graph, split in rows}
