@@ -22,7 +22,7 @@ from tqdm import tqdm
 from lib import settings
 from lib.cache.reader import Cache
 from lib.files import checkpoint
-from lib.files.artifacts import atomic_files, fingerprint_value, write_json
+from lib.files.artifacts import fingerprint_value, write_json
 from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.inputs.kinds import network_for
@@ -128,7 +128,7 @@ def finish(
     history = training.history()
     resumed = history["seconds"][: training.resumed_at].sum()
     stage.note(earlier_seconds=resumed + data.earlier_seconds)
-    write_results(files, training, about)
+    write_results(stage, files, training, about)
     training.end(folder / "state.safetensors")
     tracker.artifact(f"weights-{chosen.results}-fold-{fold}", "model", *files[:3])
     print(
@@ -154,11 +154,13 @@ def train(training: FoldTraining, state: Path, identity: str, tracker: Tracker) 
     log_graphs(tracker, training.validations, metric)
 
 
-def write_results(files: Sequence[Path], training: FoldTraining, about: dict[str, Any]) -> None:
+def write_results(
+    stage: Stage, files: Sequence[Path], training: FoldTraining, about: dict[str, Any]
+) -> None:
     """Write what ``RESULTS`` names: all of it, or none."""
     validations = training.validations
     used = validations[training.settings.weights]
-    with atomic_files(*files) as (best, last, metrics, epochs):
+    with stage.results(*files) as (best, last, metrics, epochs):
         weights = {"best": training.best, "last": training.network.state_dict()}
         for path, kept in ((best, "best"), (last, "last")):
             checkpoint.save(path, weights[kept], {**about, "kept": kept, **validations[kept]})

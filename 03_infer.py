@@ -20,7 +20,6 @@ from tqdm import tqdm
 from lib import settings
 from lib.cache.reader import Cache
 from lib.files import checkpoint
-from lib.files.artifacts import atomic_file
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.schema import expect
@@ -63,7 +62,7 @@ def main(stage: Stage) -> None:
     started = time.perf_counter()
     scores = score(network, cache, wanted, chosen, args.fold)
     seconds = time.perf_counter() - started
-    with atomic_file(path) as temporary:
+    with stage.results(path) as (temporary,):
         write_parquet(scores, temporary)
     log_splits(tracker, scores, seconds, scoring.counts)
     print(

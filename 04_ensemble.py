@@ -14,7 +14,7 @@ from lib.runs.begin import one_line_errors  # before all others, which take seco
 from lib import settings
 from lib.cache.reader import Cache
 from lib.ensemble.kinds import ENDINGS
-from lib.files.artifacts import atomic_files, write_json
+from lib.files.artifacts import write_json
 from lib.files.results import SPLIT_OF, read_fold_metrics
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
@@ -45,7 +45,7 @@ def main(stage: Stage) -> None:
     stage.note(**settings.changed_by(args, chosen, root.dataset))
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
     used = {f"validation_{chosen.metric}": folds.validation, "blended": folds.best}
-    with atomic_files(*results) as (table, metrics, report):
+    with stage.results(*results) as (table, metrics, report):
         write_table(table)
         write_json(metrics, {**sections, "folds": used, "settings": about})
         experiment = read_experiment(folder, metrics)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from lib.files.artifacts import fingerprint_files, fingerprint_value
@@ -29,3 +32,22 @@ def code_of(*programs: str) -> str:
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that results depend on."""
     return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+
+
+def machine() -> dict[str, Any]:
+    """What the stage ran on: processor, the cores it may use, operating system."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "system": platform.platform(terse=True),
+        "python": sys.version.split()[0],
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.machine()

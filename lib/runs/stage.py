@@ -3,30 +3,36 @@
     with one_line_errors(), Stage() as stage:
         main(stage)
 
-When ``main`` has called :meth:`Stage.begin` and comes to its end, a record of the run is left in
-``<outputs>/<collection>/stages/``, for the report, `make status` and `make compare`.
+When ``main`` has called :meth:`Stage.begin`, a record of the run is left in
+``<outputs>/<collection>/stages/``, for the report, `make status` and `make compare`: together with
+the results, or when ``main`` comes to its end.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import re
 import resource
 import sys
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from lib.files.artifacts import check_place, fingerprint_value, read_json, write_json
+from lib.files.artifacts import (
+    atomic_files,
+    check_place,
+    fingerprint_value,
+    read_json,
+    write_json,
+)
 from lib.files.errors import DataError
 from lib.files.locks import only_writer
 from lib.files.schema import expect
-from lib.runs.provenance import code_of, versions
+from lib.runs.provenance import code_of, machine, versions
 from lib.runs.tracking import Tracker
 from lib.settings import Settings, described
 
@@ -61,6 +67,7 @@ class Stage:
         self.tracker: Tracker | None = None
         self.path: Path | None = None
         self.about: dict[str, Any] = {}
+        self.recorded: dict[str, Any] = {}
         self.locks = ExitStack()
 
     def alone(self, outputs: Path, artifact: Path, *files: Path) -> bool:
@@ -137,6 +144,13 @@ class Stage:
             "peak_memory_bytes": peak_memory(),
         }
 
+    @contextmanager
+    def results(self, *files: Path) -> Iterator[list[Path]]:
+        """As :func:`lib.files.artifacts.atomic_files`; none takes its place without the record."""
+        with atomic_files(*files) as temporary:
+            yield temporary
+            self._write_record()
+
     def note(self, **values: Any) -> None:
         """Add to the record, before the run begins or after."""
         self.about |= values
@@ -154,10 +168,15 @@ class Stage:
             if self.path is None or self.tracker is None:
                 return
             if kind is None:
-                record = self.record()
-                write_json(self.path, record)
-                self.tracker.summarize({k: record[k] for k in ("seconds", "peak_memory_bytes")})
+                if not self.recorded:
+                    self._write_record()
+                known = {key: self.recorded[key] for key in ("seconds", "peak_memory_bytes")}
+                self.tracker.summarize(known)
             self.tracker.finish(kind is not None)
+
+    def _write_record(self) -> None:
+        self.recorded = self.record()
+        write_json(self.path, self.recorded)
 
 
 def _about(name: str, chosen: Mapping[str, Any], data: str, experiment: str) -> dict[str, Any]:
@@ -256,25 +275,6 @@ def peak_memory() -> int:
     if found:
         return int(found[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def machine() -> dict[str, Any]:
-    """What the stage ran on: processor, the cores it may use, operating system."""
-    return {
-        "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)),
-        "system": platform.platform(terse=True),
-        "python": sys.version.split()[0],
-    }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()
 
 
 _IMPORTED = time.perf_counter()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pickle
 import resource
 import runpy
@@ -357,6 +359,21 @@ def test_results_of_stage_4_appear_together(error_of, root, monkeypatch, capfd, 
     before = contents(results)
     assert f"{path}: " in error_of("04_ensemble.py --folds 1 --blending rank")
     assert contents(results) == before
+
+
+@pytest.mark.parametrize(
+    "line", [STAGES[1], f"{STAGES[2]} --permutations 3", "04_ensemble.py --folds 1"]
+)
+def test_results_and_the_record_of_their_run_appear_together(error_of, root, monkeypatch, line):
+    """The disk is full when the record is written, the last of a stage's files."""
+
+    def full(path, value):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    before = contents(root / "outputs")
+    monkeypatch.setattr("lib.runs.stage.write_json", full)
+    assert error_of(line).endswith(".json: No space left on device\n")
+    assert contents(root / "outputs") == before
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "history.parquet", "metrics.json"])
