@@ -12,7 +12,7 @@ from lib.cache.reader import Cache
 from lib.ranking.kinds import Kind
 from lib.ranking.metrics import Metric, mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
-from lib.ranking.truth import CachedLabels, Truth, column_by_graph
+from lib.ranking.truth import ALIKE, CachedLabels, Truth, column_by_graph
 
 
 def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
@@ -57,26 +57,32 @@ def evaluate(
 
     Returns:
         ``{"mean": {...}, "graphs": {name: {...}}}`` with the kind's metrics and, where known, the
-        ``ceiling``; empty without truth.
+        ``ceiling``; empty without truth. Graphs that cannot be ranked are named in ``left_out``.
     """
-    graphs = {}
+    graphs, left_out = {}, []
     for name, own in sorted(column_by_graph(scores, "score").items()):
         runtimes = truth.runtimes(name)
         if runtimes is None:
             continue
+        if not truth.can_be_ranked(name, runtimes):
+            left_out.append(name)
+            continue
         graphs[name] = kind.measure(own.to_numpy(), runtimes, cache.graph(name))
         if name in ceiling:
             graphs[name][kind.ceiling.key] = ceiling[name]
-    return {"mean": mean_metrics(list(graphs.values())), "graphs": graphs} if graphs else {}
+    found = {"mean": mean_metrics(list(graphs.values())), "graphs": graphs} if graphs else {}
+    return {**found, "left_out": left_out} if left_out else found
 
 
 def summary_table(sections: Mapping[str, Mapping[str, Any]], columns: Sequence[Metric]) -> str:
-    """The means of several evaluations as aligned text."""
+    """The means of several evaluations as aligned text, and what cannot be ranked, once."""
     lines = [f"{'':<18}{'graphs':>7}" + "".join(f"{one.heading:>10}" for one in columns)]
     for title, section in sections.items():
-        if section:
+        if "mean" in section:
             mean = section["mean"]
             cells = [one.plain(mean.get(one.key)) for one in columns]
             numbers = "".join(f"{cell:>10}" for cell in cells)
             lines.append(f"{title:<18}{len(section['graphs']):>7}" + numbers)
+    if left_out := {name for section in sections.values() for name in section.get("left_out", ())}:
+        lines.append(f"left out, {ALIKE}: {', '.join(sorted(left_out))}")
     return "\n".join(lines)

@@ -27,6 +27,7 @@ SECTION = {
     "mean?": {str: float},
     "graphs?": {str: {str: float}},
     "groups?": {str: {str: {str: float}}},
+    "left_out?": [str],
 }
 METRICS = {
     "training?": SECTION,

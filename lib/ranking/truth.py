@@ -23,9 +23,11 @@ import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
-from lib.tpugraphs.labels import count_configurations, read_runtimes
+from lib.tpugraphs.labels import configurations_alike, count_configurations, read_runtimes
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
+
+ALIKE = "since their configurations are all the same, or ran equally fast"  # and have no order
 
 
 class Labels(Protocol):
@@ -36,6 +38,10 @@ class Labels(Protocol):
 
     def count(self, graph: str) -> int | None:
         """How many configurations its source has; ``None`` of a graph that is not there."""
+
+    def alike(self, graph: str) -> bool:
+        """Whether all configurations of a graph that is there are one and the same; never of a
+        tile kernel, see :class:`lib.cache.kernel.CachedKernel`."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,10 @@ class CachedLabels:
     def count(self, graph: str) -> int | None:
         """See :meth:`Labels.count`."""
         return self.cache.counts.get(graph)
+
+    def alike(self, graph: str) -> bool:
+        """See :meth:`Labels.alike`."""
+        return graph in self.cache.rows and self.cache.rows[graph]["configurations"] < 2
 
 
 @dataclass(frozen=True)
@@ -78,6 +88,11 @@ class RawLabels:
         """See :meth:`Labels.count`; :class:`DataError` if the file cannot be believed."""
         path = self._files.get(graph)
         return count_configurations(path).get(graph) if path else None
+
+    def alike(self, graph: str) -> bool:
+        """See :meth:`Labels.alike`; :class:`DataError` if the file cannot be believed."""
+        path = self._files.get(graph) if self.folder.parts[0] == "layout" else None
+        return path is not None and configurations_alike(path)
 
     @cached_property
     def _files(self) -> dict[str, Path]:
@@ -109,6 +124,14 @@ class Truth:
         if apart is None or self.labels.count(graph) not in (None, len(apart)):
             return None
         return apart.to_numpy()
+
+    def can_be_ranked(self, graph: str, runtimes: np.ndarray) -> bool:
+        """Whether a graph of these :meth:`runtimes` has an order that could be found.
+
+        It has none if all of its configurations ran equally fast, or are the same, so that their
+        runtimes differ by noise. Training leaves such graphs out as well.
+        """
+        return bool(runtimes.min() < runtimes.max()) and not self.labels.alike(graph)
 
     @cached_property
     def _apart(self) -> dict[str, pl.Series]:

@@ -108,6 +108,12 @@ class Experiment:
         """Each graph's numbers in one section of ``metrics.json``."""
         return dict((self.metrics.get(section) or {}).get("graphs", {}))
 
+    @property
+    def left_out(self) -> list[str]:
+        """The graphs that stage 4 left out, since they have no order."""
+        sections = (self.metrics.get(section) or {} for section in SECTIONS)
+        return sorted({name for one in sections for name in one.get("left_out", [])})
+
     def values(self, section: str, key: str) -> dict[str, float]:
         """One number of each graph that has it."""
         return {name: own[key] for name, own in self.metrics_of(section).items() if key in own}

@@ -14,6 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lib.files.artifacts import atomic_file
+from lib.ranking.truth import ALIKE
 from lib.report import figures, latency, tables, uses, words
 from lib.report.evidence import examples
 from lib.report.experiment import Experiment, read_experiment
@@ -144,6 +145,7 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "settings": tables.settings(experiment),
         "facts": tables.facts(experiment),
         "mixed": words.mixed_settings(experiment),
+        "alike": ALIKE,
         "blended": ", ".join(map(str, experiment.blended)),
         "colours": figures.COLOURS,
         "has_ceiling": any(experiment.values(s, kind.ceiling.key) for s in shown),

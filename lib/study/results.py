@@ -181,12 +181,12 @@ def blending_rows(
 
 
 def score_tables(scores: pl.DataFrame, truth: Truth) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Scores (permutations, c) and runtimes (c,) of each graph whose runtimes are known."""
+    """Scores (permutations, c) and runtimes (c,) of each graph that is known to have an order."""
     found = {}
     parts = scores.sort("graph", "permutation", "config").partition_by("graph", as_dict=True)
     for (graph,), frame in parts.items():
         runtimes = truth.runtimes(graph)
-        if runtimes is not None:
+        if runtimes is not None and truth.can_be_ranked(graph, runtimes):
             found[graph] = (frame["score"].to_numpy().reshape(-1, len(runtimes)), runtimes)
     return found
 

@@ -25,7 +25,8 @@ from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.parquet import write_parquet
 from lib.ranking.kinds import kind_of
-from lib.ranking.truth import RawLabels, Truth
+from lib.ranking.metrics import TAU
+from lib.ranking.truth import ALIKE, RawLabels, Truth
 from lib.submit.entries import check_entry, entry_score, read_entries
 from lib.submit.expected import OFFICIAL_TEST, data_root, identifiers, raw_folder
 from lib.tpugraphs.roots import DataRoot
@@ -43,9 +44,11 @@ SCHEMA = {
 # whether training has graphs of it.
 _Known = tuple[Truth | None, dict[str, tuple[str, bool]]]
 LISTED = 40  # graphs of a collection that are listed one by one, at most
+UNTIED = "; stage 4's tau counts configurations scored alike as tied, which have places here"
+UNKNOWN, NAMED = "since nobody knows their runtimes", 8  # rows that are named of each reason
 
 
-def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, list[str]]:
+def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[str, list[str]]]:
     """Score every entry whose truth is known.
 
     Args:
@@ -53,14 +56,15 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, list[
         data: data root, or ``None`` for the usual ones.
 
     Returns:
-        A frame of ``SCHEMA``, sorted by collection and graph; and the IDs of unknown truth.
+        A frame of ``SCHEMA``, sorted by collection and graph; and the IDs that have no score, by
+        the reason.
 
     Raises:
         DataError: if an entry or an ID cannot be.
     """
     collections = {identifier: name for name, identifier in identifiers().items()}
     known: dict[str, _Known] = {}
-    scored, unknown = [], []
+    scored, unscored = [], {}
     for name, order in read_entries(path).items():
         identifier, _, graph = name.rpartition(":")
         if identifier not in collections:
@@ -71,15 +75,18 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, list[
         truth, families = known[collection]
         runtimes = truth.runtimes(graph) if truth else None
         if runtimes is None:
-            unknown.append(name)
+            unscored.setdefault(UNKNOWN, []).append(name)
             continue
         check_entry(path, name, order, len(runtimes))
+        if not truth.can_be_ranked(graph, runtimes):
+            unscored.setdefault(ALIKE, []).append(name)
+            continue
         score = entry_score(name, order, runtimes)
         family, in_training = families.get(graph, (None, None))
         metric = kind_of(name).main.heading
         scored.append((str(path), collection, graph, family, in_training, metric, score))
     frame = pl.DataFrame(scored, schema=SCHEMA, orient="row")
-    return frame.sort("collection", "graph"), unknown
+    return frame.sort("collection", "graph"), unscored
 
 
 def _known(collection: str, root: DataRoot | None) -> _Known:
@@ -134,6 +141,11 @@ def _graph_line(row: dict) -> str:
     return f"{name:<72}{known:>7}{row['metric']:>9}{_number(row['score']):>9}"
 
 
+def _unscored_line(why: str, names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"not scored, {why}: {', '.join(names[:NAMED])}{more}"
+
+
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
@@ -153,16 +165,16 @@ def main(arguments: list[str] | None = None) -> None:
 
     frames, board = [], []
     for path in args.submissions or [args.outputs / "submission.csv"]:
-        scores, unknown = score_submission(path, args.data)
+        scores, unscored = score_submission(path, args.data)
+        told = [_unscored_line(*one) for one in unscored.items()]
         if scores.is_empty():
-            raise UserError(f"{path}: the true runtimes of none of its graphs are known")
+            raise UserError(f"{path}: no row can be scored; {'; '.join(told)}")
         means = collection_means(scores)
-        print(report(scores, means))
-        if unknown:
-            print(f"not scored: {len(unknown)} rows of unknown truth, such as {unknown[0]}")
+        print("\n".join([report(scores, means), *told]))
         left_out = [name for name in OFFICIAL_TEST if name not in set(means["collection"])]
         note = f" (without {', '.join(left_out)})" if left_out else ""
         mean = kaggle_mean(means)
+        note += UNTIED if TAU.heading in set(means["metric"]) else ""
         print(f"score: {path}: mean over {len(means)} collections {mean:.4f}{note}\n")
         frames.append(scores)
         board.append((mean, path))

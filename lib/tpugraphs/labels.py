@@ -1,7 +1,8 @@
-"""How many configurations a raw file has, and their runtimes, without reading the rest of it."""
+"""What a raw file says of its configurations' number and runtimes, without reading all of it."""
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.arrays import read_arrays
 from lib.tpugraphs.convert import safe_stems
-from lib.tpugraphs.npz import TileKernel, stem
+from lib.tpugraphs.npz import TileKernel, open_layout, stem
 from lib.tpugraphs.protobuf import read_protobuf
 
 RUNTIME, NORMALIZER = "config_runtime", "config_runtime_normalizers"
@@ -45,6 +46,23 @@ def read_runtimes(path: Path) -> dict[str, np.ndarray]:
         names = safe_stems([kernel.name for kernel in kernels])
         return {n: _normalized(kernel) for n, kernel in zip(names, kernels, strict=True)}
     return {stem(path): found.config_runtime}
+
+
+def configurations_alike(path: Path) -> bool:
+    """Whether all configurations of a layout graph's file are the same.
+
+    Of an npz they are read up to the first one that differs, or not much further.
+
+    Raises:
+        DataError: if the file cannot be believed.
+    """
+    if path.suffix != ".npz":
+        rows = read_protobuf(path, "layout").node_config_feat
+        return not (rows != rows[:1]).any()
+    with open_layout(path) as (_, chunks):
+        first = next(chunks, np.empty(0))
+        chunks = chain([first], chunks)
+        return not any((chunk != first[:1]).any() for chunk in chunks)
 
 
 def _npz_runtimes(path: Path) -> np.ndarray:

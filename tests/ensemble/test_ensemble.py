@@ -96,6 +96,31 @@ def test_evaluate(cache, graphs):
     assert evaluate(frame({}), cache, truth, {}, LAYOUT) == {}
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_what_has_no_order_is_left_out_and_named_once(tmp_path, labelled):
+    """A graph whose configurations are all the same has runtimes that differ all the same."""
+    same, other = layout_graph("same", 0), layout_graph("other", 1)
+    same.node_config_feat[:] = same.node_config_feat[:1]
+    runtimes = {graph.name: graph.config_runtime.copy() for graph in (same, other)}
+    for graph in () if labelled else (same, other):
+        graph.config_runtime[:] = 0
+    with CacheWriter(tmp_path) as writer:
+        for graph in (same, other):
+            writer.add(compress(graph, "test", hops=1), {})
+        writer.finish({"fingerprint": "0", "settings": {}})
+    cache = Cache(tmp_path)
+    apart = [measured(name, [[r] for r in own.tolist()]) for name, own in runtimes.items()]
+    truth = Truth(CachedLabels(cache), None if labelled else pl.concat(apart))
+    scores = frame({name: list(range(20)) for name in runtimes})
+    found = evaluate(scores, cache, truth, {}, LAYOUT)
+    assert (set(found["graphs"]), found["left_out"]) == ({"other"}, ["same"])
+    text = summary_table({"validation": found, "test": found}, LAYOUT.columns)
+    assert text.count("same") - text.count("are all the same") == 1
+    alone = evaluate(scores.filter(pl.col("graph") == "same"), cache, truth, {}, LAYOUT)
+    assert alone == {"left_out": ["same"]}
+    assert summary_table({"test": alone}, LAYOUT.columns).endswith(": same")
+
+
 @pytest.mark.parametrize("known", [{"train": 0.5}, {"valid": 0.5}])
 def test_a_ceiling_that_only_some_graphs_have(cache, known):
     columns = {name: list(range(20)) for name in ("train", "valid")}

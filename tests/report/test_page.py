@@ -162,6 +162,14 @@ def test_names_are_escaped(tmp_path):
     assert "&lt;script&gt;alert(1)" in text
 
 
+def test_graphs_without_an_order_are_named(tmp_path):
+    folder = write_outputs(tmp_path / "c", {"a": graph_row(0.5)})
+    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics["test"] = {"left_out": ["same<i>"]}
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    assert "or ran equally fast: same&lt;i&gt;." in write_report(folder).read_text()
+
+
 def test_an_empty_folder_has_a_report_that_says_what_to_do(tmp_path):
     (tmp_path / "layout-xla-default").mkdir()
     text = write_report(tmp_path / "layout-xla-default").read_text()

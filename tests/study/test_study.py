@@ -77,6 +77,9 @@ class Known:
     def count(self, graph: str) -> int | None:
         return None
 
+    def alike(self, graph: str) -> bool:
+        return graph == "alike"
+
 
 def truth(**labels: np.ndarray) -> Truth:
     return Truth(Known(labels))
@@ -169,8 +172,9 @@ def test_permutations_are_averaged_in_disjoint_groups(tmp_path):
     rng, runtime = np.random.default_rng(0), np.arange(1, 7)
     table = rng.normal(size=(20, 6))
     run = run_in(tmp_path, 0)
-    write_scores(run, "valid", {"g": table, "unknown": table})
-    rows = list(inference_rows({32: [run], None: [run]}, truth(g=runtime), kendall_tau))
+    write_scores(run, "valid", {"g": table, "unknown": table, "alike": table})
+    known = truth(g=runtime, alike=runtime)
+    rows = list(inference_rows({32: [run], None: [run]}, known, kendall_tau))
     assert {row[5] for row in rows} == {"g"}
     assert {row[1] for row in rows} == {32, 0}
     found = {row[2]: row[-1] for row in rows if row[1] == 32}

@@ -11,11 +11,14 @@ import pytest
 
 from lib.files.errors import DataError
 from lib.ranking.metrics import kendall_tau
+from lib.ranking.truth import ALIKE
+from lib.runs.submission import submission_lines
 from lib.settings import BUNDLED
+from lib.submit.entries import entry_score
 from lib.submit.leaderboard import collection_means, kaggle_mean, score_submission
 from lib.submit.leaderboard import main as score_main
 from lib.tpugraphs.labels import count_configurations, read_runtimes
-from lib.tpugraphs.npz import TileKernel, read_layout, write_tile
+from lib.tpugraphs.npz import TileKernel, read_layout, write_layout, write_tile
 from tests.commands import call
 from tests.synthetic import layout_graph, write_collection
 
@@ -54,8 +57,8 @@ def test_a_submission_over_a_labelled_split(tmp_path, data):
     orders = {graph: rng.permutation(20) for graph in truth}
     rows = {f"layout:xla:default:{graph}": order for graph, order in orders.items()}
     rows["tile:xla:valid"] = np.array([0, 3, 4, 5, 6])
-    scores, unknown = score_submission(write_submission(tmp_path / "a.csv", rows), data)
-    assert unknown == []
+    scores, unscored = score_submission(write_submission(tmp_path / "a.csv", rows), data)
+    assert unscored == {}
     found = dict(scores.select("graph", "score").iter_rows())
     for graph, order in orders.items():
         assert found[graph] == pytest.approx(kendall_tau(np.argsort(order), truth[graph]))
@@ -74,8 +77,8 @@ def test_the_true_order_of_the_bundled_test_split_scores_one(tmp_path):
         runtimes = own.sort("config")["runtime"].to_numpy()
         rows[f"{collection.replace('-', ':')}:{graph}"] = np.argsort(runtimes, kind="stable")
     path = write_submission(tmp_path / "a.csv", rows)
-    scores, unknown = score_submission(path, None)
-    assert (len(scores), unknown) == (len(rows), [])
+    scores, unscored = score_submission(path, None)
+    assert (len(scores), unscored) == (len(rows), {})
     assert scores["score"].min() > 0.98  # equal runtimes are tied, a submission has no ties
     means = collection_means(scores)
     assert means["graphs"].sum() == len(rows)
@@ -107,15 +110,44 @@ def test_the_command_ranks_several_submissions_and_writes_every_score(tmp_path, 
     last = [line.split() for line in said.stdout.splitlines()[-3:-1]]
     assert [(words[0], words[2]) for words in last] == [("1", str(good)), ("2", str(bad))]
     assert "without layout-xla-random" in said.stdout
+    assert said.stdout.count("stage 4's tau counts configurations scored alike as tied") == 2
+    tiles = write_submission(tmp_path / "tiles.csv", {"tile:xla:valid": np.arange(5)})
+    said = call(score_main, tiles, "--data", data, "--outputs", tmp_path / "tiles")
+    assert said.returncode == 0, said.stderr
+    assert "stage 4" not in said.stdout
     table = pl.read_parquet(tmp_path / "score.parquet")
     assert table["score"].to_list() == pytest.approx([-1, 1], abs=0.02)
+
+
+@pytest.mark.parametrize(("scores", "agree"), [([3, 1, 2, 0], True), ([1, 1, 0, 0], False)])
+def test_a_score_differs_from_that_of_stage_4_by_ties_alone(scores, agree):
+    runtimes, graph = np.array([40, 20, 30, 10]), pl.DataFrame({"graph": "g", "score": scores})
+    rows = graph.with_row_index("config").with_columns(pl.col("config").cast(pl.Int64))
+    ((name, order),) = submission_lines(rows, "layout:xla:default", {"g": 4})
+    told = entry_score(name, np.array(order.split(";"), int), runtimes)
+    assert (told == pytest.approx(kendall_tau(np.array(scores), runtimes))) == agree
 
 
 def test_rows_nobody_knows_the_truth_of(tmp_path, data):
     rows = {"layout:xla:default:test_0.v1.0": np.arange(20)}
     said = call(score_main, write_submission(tmp_path / "a.csv", rows), "--data", data)
     assert said.returncode == 2
-    assert "the true runtimes of none" in said.stderr
+    assert "no row can be scored; not scored, since nobody knows" in said.stderr
+
+
+def test_a_graph_without_an_order_has_no_score(tmp_path, data):
+    """All of its configurations are the same, or ran equally fast: nothing could be ranked."""
+    folder = data / "npz/layout/xla/default/valid"
+    known = sorted(path.stem for path in folder.iterdir())
+    same, fast = layout_graph("same", 7), layout_graph("fast", 8)
+    same.node_config_feat[:] = same.node_config_feat[:1]
+    fast.config_runtime[:] = 5
+    for graph in (same, fast):
+        write_layout(folder / f"{graph.name}.npz", graph)
+    rows = {f"layout:xla:default:{graph}": np.arange(20) for graph in ("fast", "same", *known)}
+    scores, unscored = score_submission(write_submission(tmp_path / "a.csv", rows), data)
+    assert scores["graph"].to_list() == known
+    assert unscored == {ALIKE: ["layout:xla:default:fast", "layout:xla:default:same"]}
 
 
 @pytest.mark.parametrize("name", ["layout:xla:default:valid_0.v1.0", "layout:abc:default:x", "x"])
