@@ -9,6 +9,24 @@ from typing import Protocol
 
 from lib.files.errors import UserError
 
+# Of an official name: whose benchmark it is; how large, in which numbers, on what data and how it
+# runs; and second names of a network.
+BENCHMARK = re.compile(r"^(?:inference_)?(?:mlperf_|tf2_|small_bert_)")
+RUN = re.compile(
+    r"""_(?:
+        (?:\d+_)?batch(?:_size)?_\d+ | \d+_shard | \d+x\d+ | img\d+ | (?:bf|fp|f)(?:16|32)
+        | train | test | eval | official | fast_epoch | natural | optimized
+        | (?:tf2_)?dynamic (?:_batch_size | _sequence_length | _shape)?
+        | [LHA]-\d+ | base | x?large | (?<=resnet_v\d_)\d+ | (?<=rcnn_)resnet50
+        | (?<=mnasnet_)[ab]\d | (?<=efficientnet_)b\d
+        | en | multi | (?:un)?cased | imagenet | pubmed | wiki_books
+        | (?<=bert_)(?:pretrain | pretraining | classifier | squad)
+        | -?[0-9a-f]{12,16}$
+    )(?=_|$)""",
+    re.VERBOSE,
+)
+SAME = {"resnet": "resnet50", "resnet_v1": "resnet50", "unet_3d": "unet3d", "mask_rcnn": "maskrcnn"}
+
 
 class FoldSettings(Protocol):
     """The settings that folds depend on; every :class:`lib.settings.Settings` has them."""
@@ -41,9 +59,9 @@ def assign_folds(
         names: of the graphs.
         k: number of folds.
         seed: another seed, another deal.
-        together: ``graph``, or ``family``: graphs of one family, which is what a name begins with
-            up to its first dot, are in one fold. Variants of one network resemble each other
-            so much that a fold which saw one of them says little about networks never seen.
+        together: ``graph``, or ``family``: graphs of one :func:`family` are in one fold. Variants
+            of one network resemble each other so much that a fold which saw one of them says
+            little about networks never seen.
 
     Raises:
         UserError: if there are fewer graphs, or families, than folds.
@@ -94,8 +112,11 @@ def fold_number(name: str) -> int | None:
 
 
 def family(name: str) -> str:
-    """What a graph is a variant of: its name up to the first dot."""
-    return name.partition(".")[0]
+    """What a graph is a variant of: its name up to the first dot, and of official names without
+    what tells no architecture: ``bert`` of ``bert_en_cased_L-12_H-768_A-12_batch_size_16_test``."""
+    named = name.partition(".")[0]
+    bare = RUN.sub("", BENCHMARK.sub("", named))
+    return SAME.get(bare, bare) or named
 
 
 def _draw(seed: int, name: str) -> bytes:

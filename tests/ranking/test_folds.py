@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.files.errors import UserError
 from lib.ranking.folds import assign_folds, family, fold_number, splits_of_fold
+from lib.settings import BUNDLED, BUNDLED_TPU, PROGRAMS
 from tests.builders import tiny_settings
 
 NAMES = st.lists(st.text(max_size=8), min_size=2, max_size=40, unique=True)
@@ -49,6 +51,62 @@ def test_families_stay_together(sizes, data):
     filled = Counter(folds.values())
     assert max(filled.values()) - min(filled.values()) <= max(sizes.values())
     assert assign_folds(data.draw(st.permutations(names)), k, 3, "family") == folds
+
+
+# The official graphs of the valid splits: 7 and 20 names, each both in default and in random.
+VALID = {
+    "bert": """bert_pretraining.4x4.fp16 mlperf_bert_batch_24_2x2
+        tf2_bert_pretrain_dynamic_batch_size
+        bert_en_cased_L-12_H-768_A-12_batch_size_16_test
+        bert_multi_cased_L-12_H-768_A-12_batch_size_16_train
+        small_bert_bert_en_uncased_L-10_H-128_A-2_batch_size_32_test
+        small_bert_bert_en_uncased_L-10_H-128_A-2_batch_size_64_train
+        small_bert_bert_en_uncased_L-10_H-256_A-4_batch_size_32_test
+        small_bert_bert_en_uncased_L-10_H-256_A-4_batch_size_64_train
+        small_bert_bert_en_uncased_L-10_H-512_A-8_batch_size_64_test
+        small_bert_bert_en_uncased_L-10_H-768_A-12_batch_size_16_train
+        small_bert_bert_en_uncased_L-10_H-768_A-12_batch_size_32_test
+        small_bert_bert_en_uncased_L-12_H-768_A-12_batch_size_64_train
+        small_bert_bert_en_uncased_L-2_H-256_A-4_batch_size_32_train
+        small_bert_bert_en_uncased_L-4_H-256_A-4_batch_size_32_train
+        small_bert_bert_en_uncased_L-4_H-512_A-8_batch_size_32_train
+        small_bert_bert_en_uncased_L-6_H-256_A-4_batch_size_16_train
+        small_bert_bert_en_uncased_L-6_H-256_A-4_batch_size_64_train
+        small_bert_bert_en_uncased_L-6_H-512_A-8_batch_size_64_test
+        small_bert_bert_en_uncased_L-6_H-768_A-12_batch_size_16_test
+        small_bert_bert_en_uncased_L-6_H-768_A-12_batch_size_32_train""",
+    "albert": "albert_en_xlarge_batch_size_16_test",
+    "talking-heads": "talking-heads_large_batch_size_16_train",
+    "inception_v3": "inception_v3_batch_128_train",
+    "resnet50": "resnet50.4x4.fp16 resnet_v1_50_official_batch_128_bf16",
+    "unet3d": "unet_3d.4x4.bf16",
+}
+TRAIN = {  # some of those to learn from
+    "inception_v3": "inception_v3_batch_8_train inception_v3_batch_128_train_426e203f19335d17",
+    "inception_v2": "inception_v2_batch_8_train",
+    "resnet50": "resnet_v1_50_official_batch_32_bf16 mlperf_resnet resnet50.8x8.fp32",
+    "resnet_v2": "resnet_v2_50_batch_16 resnet_v2_152_batch_128",
+    "resnet50_3d": "resnet50_3d.2x2.bf16",
+    "unet3d": "unet3d",
+    "ssd": "inference_mlperf_ssd_1200_batch_1 mlperf_ssd_1_shard_batch_8_fast_epoch",
+    "maskrcnn": "mlperf_maskrcnn_batch_2 mask_rcnn_resnet50.4x4.bf16.performance",
+    "mnasnet": "mnasnet_a1_batch_128 mnasnet_b1_batch_128",
+    "bert": "bert_squad.2x2.fp32 tf2_bert_squad_dynamic bert_classifier.2x2.fp32.performance",
+}
+
+
+@pytest.mark.parametrize("split", [VALID, TRAIN])
+def test_the_families_of_official_names(split):
+    for expected, names in split.items():
+        assert {family(name) for name in names.split()} == {expected}
+    assert sum(len(names.split()) for names in VALID.values()) == 27
+
+
+def test_other_names_have_their_family_before_the_first_dot():
+    names = [path.stem for root in (BUNDLED, BUNDLED_TPU) for path in root.rglob("*.npz")]
+    names += pl.read_parquet(PROGRAMS / "networks.parquet")["network"].unique().to_list()
+    names += ["valid_0.v1", "train.x", "test", "train_1", "net_a1", "program_17", "_train"]
+    assert [family(name) for name in names] == [name.partition(".")[0] for name in names]
 
 
 def test_fewer_families_than_folds():
