@@ -34,7 +34,8 @@ socket.send_fds(server, [len(body).to_bytes(8, "big")], [0, 1, 2])
 server.sendall(body)
 code = int(server.makefile().readline() or 1)
 if code < 0:
-    signal.signal(-code, signal.SIG_DFL)
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
 sys.exit(code)
 """
@@ -65,12 +66,18 @@ def quick() -> Path:
     return folder
 
 
+def python() -> Path:
+    """Its Python."""
+    return quick() / "bin" / "python"
+
+
 def serve(address: str) -> None:
     """Fork a program for each connection, until this process is killed."""
     import gc
 
     import torch._dynamo  # noqa: F401 (AdamW does when it is first made)
     import tqdm  # noqa: F401
+    import wandb  # noqa: F401
 
     from lib import native
     from lib.runs.sources import sources_of
@@ -80,6 +87,7 @@ def serve(address: str) -> None:
         if path.endswith(".py") and path not in PROGRAMS and name not in FRESH:
             __import__(name)
     native.available()
+    sys.executable = str(Path(address).with_name("bin") / "python")  # what programs start, too
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:

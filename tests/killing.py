@@ -1,21 +1,24 @@
-"""Stages that are killed at a moment of the test's choosing."""
+"""Commands that are killed at a moment of the test's choosing, which is counted and not timed.
+
+On every machine, however busy, it is the same one. Run as a program, this module is the command:
+it counts steps of its training, and changes of files, and kills itself before one of them.
+"""
 
 from __future__ import annotations
 
-import json
+import importlib
 import os
+import runpy
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections import Counter
 from pathlib import Path
 
 import polars as pl
 
-from tests.stages import REPOSITORY, command, environment
+from tests.interpreter import python
+from tests.stages import LONGEST, REPOSITORY, command, environment
 
 WEIGHTS = ("last.safetensors", "model.safetensors")
 TIMES = {
@@ -23,136 +26,65 @@ TIMES = {
     "validation_seconds",
     "configurations_per_second",
 }  # of a history, which differ from run to run
-# Imports what the stage needs, prepares it, says so, and is the stage from there on.
-DRIVER = """
-import runpy, sys
-{prepare}
-sys.argv = sys.argv[1:]
-print("ready", flush=True)
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
-# Imports what stages need once, and is forked into one for each line [arguments, step, seconds]
-# that it reads: the real script, which is killed at a step of its training, or after a time. It
-# answers with the exit code. (AdamW imports torch._dynamo when it is first made.)
-SERVER = """
-import gc, json, os, runpy, signal, sys, time, traceback
-import polars, torch, torch._dynamo, tqdm
-import lib.models, lib.native, lib.preprocess.collection, lib.runs.tracking, lib.train.kinds
-from lib.train.loop import FoldTraining
-lib.native.available()
-
-def become(arguments, killed_at):
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    taken, real = [], FoldTraining.step
-
-    def step(self, sample):
-        if len(taken) == killed_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        taken.append(sample)
-        return real(self, sample)
-
-    FoldTraining.step = step
-    sys.argv = arguments
-    runpy.run_path(arguments[0], run_name="__main__")
-
-def fork(arguments, killed_at):
-    process = os.fork()
-    if process:
-        return process
-    code = 0
-    try:
-        become(arguments, killed_at)
-    except SystemExit as end:
-        code = end.code
-    except BaseException:
-        traceback.print_exc()
-        code = 1
-    os._exit(code)  # tearing down all that was imported takes longer than training
-
-gc.freeze()
-for line in sys.stdin:
-    arguments, killed_at, seconds = json.loads(line)
-    process = fork(arguments, killed_at)
-    if seconds is not None:
-        time.sleep(seconds)
-        os.kill(process, signal.SIGKILL)  # to no effect if it has ended: it was not waited for
-    print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
-os._exit(0)
-"""
+CHANGES = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir")  # Python tells of them before
+WRITING = os.O_WRONLY | os.O_RDWR
+# What counts as a step: of a training, or what trials that run in other processes are told.
+STEP, STEPS = "lib.train.loop FoldTraining step", {"lib.tune": "lib.tune.workers Workers answer"}
 
 
-def start(prepare: str, script: str, *flags: object) -> subprocess.Popen:
-    """Start a stage in a process group of its own; returns when ``prepare`` has been run in it."""
-    python, *line = command(script, *flags)
-    process = subprocess.Popen(
-        [python, "-c", DRIVER.format(prepare=prepare), *line],
+def run(program: str, *flags: object, step: int = -1, change: int = -1) -> int | None:
+    """Run a stage or a command.
+
+    Args:
+        program: such as ``02_train.py``, or ``lib.tune``.
+        flags: of it.
+        step: of its training, from 0, before which it is killed with all that it has started.
+        change: of files, from 0, before which it is killed.
+
+    Returns:
+        How many changes of files it has made; None if it was killed.
+    """
+    line = ["-m", "tests.killing", str(step), str(change), *command(program, *flags)[1:]]
+    done = subprocess.run(
+        [python(), *line],
         cwd=REPOSITORY,
         env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    assert process.stdout.readline() == b"ready\n"
-    return process
-
-
-def finish(process: subprocess.Popen) -> float:
-    """Let a stage end undisturbed; returns the seconds that it took."""
-    started = time.monotonic()
-    process.communicate(timeout=240)
-    assert process.returncode == 0
-    return time.monotonic() - started
-
-
-def kill(process: subprocess.Popen) -> bool:
-    """Kill a stage and all that it started; whether it was still running."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    return process.returncode == -signal.SIGKILL
-
-
-@dataclass
-class Stages:
-    """Stages, one after the other, each in a process of its own that need not import anything."""
-
-    server: subprocess.Popen
-
-    def run(
-        self, script: str, *flags: object, step: int | None = None, seconds: float | None = None
-    ) -> bool:
-        """Run a stage.
-
-        Args:
-            script: such as ``02_train.py``.
-            flags: of the stage.
-            step: of its training, from 0, at which it is killed.
-            seconds: after which it is killed.
-
-        Returns:
-            Whether it came to its end; False if it was killed.
-        """
-        line = [list(map(str, command(script, *flags)[1:])), step, seconds]
-        self.server.stdin.write(json.dumps(line) + "\n")
-        self.server.stdin.flush()
-        code = int(self.server.stdout.readline())
-        assert code in (0, -signal.SIGKILL), f"exit code {code} of {' '.join(line[0])}"
-        return code == 0
-
-
-@contextmanager
-def stages() -> Iterator[Stages]:
-    """A server of :class:`Stages`."""
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER],
-        cwd=REPOSITORY,
-        env=environment() | {"OMP_WAIT_POLICY": "passive"},  # threads that wait leave the cores
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+        capture_output=True,
         text=True,
-    ) as server:
-        yield Stages(server)
-        server.stdin.close()
+        timeout=LONGEST,
+    )
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return None if done.returncode else int(done.stdout.splitlines()[-1])
+
+
+def main() -> None:
+    """Be the command of :func:`run`."""
+    step, change, *sys.argv = sys.argv[1:]
+    killed_at, taken = {"step": int(step), "change": int(change)}, Counter()
+
+    def take(kind: str) -> None:
+        if taken[kind] == killed_at[kind]:
+            os.killpg(0, signal.SIGKILL)
+        taken[kind] += 1
+
+    def told(event: str, arguments: tuple) -> None:
+        if event in CHANGES and (event != "open" or arguments[2] & WRITING):
+            take("change")
+
+    is_module = sys.argv[0] == "-m"
+    program = sys.argv[is_module]
+    module, kind, name = STEPS.get(program, STEP).split()
+    owner = getattr(importlib.import_module(module), kind)
+    real = getattr(owner, name)
+    setattr(owner, name, lambda *given: (take("step"), real(*given))[1])
+    os.setpgid(0, 0)
+    sys.addaudithook(told)
+    if is_module:
+        del sys.argv[0]
+        runpy.run_module(program, run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(program, run_name="__main__")
+    print(taken["change"])
 
 
 def assert_same_training(one: Path, other: Path) -> None:
@@ -162,3 +94,7 @@ def assert_same_training(one: Path, other: Path) -> None:
     histories = [pl.read_parquet(folder / "history.parquet") for folder in (one, other)]
     columns = sorted(set(histories[0].columns) - TIMES)
     assert histories[0].select(columns).equals(histories[1].select(columns))
+
+
+if __name__ == "__main__":
+    main()

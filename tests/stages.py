@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.builders import COLLECTION
-from tests.interpreter import quick
+from tests.interpreter import python, quick
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCRIPTS = ("01_preprocess.py", "02_train.py", "03_infer.py", "04_ensemble.py")
@@ -84,9 +84,10 @@ def make_command(*arguments: str, venv: Path | str = sys.prefix, **variables: ob
     """The command line of make.
 
     ``-o`` keeps make from rebuilding the environment that the tests run in, whatever the age of
-    its stamp, or if it has none.
+    its stamp, or if it has none. (``python3`` may be a script that looks for Python, which takes
+    as long as what make asks of it.)
     """
-    given = {"VENV": venv, "COLLECTION": COLLECTION, **variables}
+    given = {"VENV": venv, "PYTHON": sys.executable, "COLLECTION": COLLECTION, **variables}
     words = [f"{name}={value}" for name, value in given.items()]
     ready = [f"-o{venv}/.ready{what}" for what in ("", "-native", "-tune")]
     return ["make", *ready, *words, *arguments]
@@ -106,7 +107,7 @@ def command(program: str, *flags: object) -> list[str]:
 def run_stage(program: str, *flags: object) -> subprocess.CompletedProcess:
     """Run one stage or command on ``COLLECTION``, whatever comes of it; Python starts at once."""
     return subprocess.run(
-        [quick() / "bin" / "python", *command(program, *flags)[1:]],
+        [python(), *command(program, *flags)[1:]],
         cwd=REPOSITORY,
         env=environment(),
         capture_output=True,

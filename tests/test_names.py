@@ -15,7 +15,8 @@ from lib.submit.merge import main as merge_main
 from lib.tpugraphs.npz import write_layout
 from tests.builders import COLLECTION, TGRAPH
 from tests.commands import call
-from tests.stages import REPOSITORY, TINY_FLAGS, command, environment
+from tests.interpreter import python
+from tests.stages import LONGEST, REPOSITORY, TINY_FLAGS, command, environment
 from tests.synthetic import layout_graph, write_collection
 from tests.tpugraphs.test_names import GOOD
 
@@ -82,7 +83,7 @@ def folders(root: Path) -> list[object]:
 
 def run(line: list[str]) -> subprocess.CompletedProcess:
     """A command, whose words and output need not be text."""
-    words = [os.fsencode(word) for word in line]
+    words = [python(), *(os.fsencode(word) for word in line[1:])]
     return subprocess.run(
-        words, cwd=REPOSITORY, env=environment(), capture_output=True, timeout=120
+        words, cwd=REPOSITORY, env=environment(), capture_output=True, timeout=LONGEST
     )

@@ -11,7 +11,7 @@ import pytest
 
 from lib.tpugraphs.npz import write_layout
 from tests.builders import COLLECTION
-from tests.stages import REPOSITORY, environment
+from tests.stages import LONGEST, REPOSITORY, environment
 from tests.synthetic import layout_graph
 from tests.tpugraphs.builders import header, members, npy
 
@@ -68,7 +68,7 @@ def test_bombs_stay_below_a_gigabyte(tmp_path, key, shape, code):
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONGEST,
     )
     assert done.returncode == code, done.stderr
     assert done.stderr.count("\n") == (code == 2)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -14,17 +12,17 @@ import pytest
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.preprocess import collection
+from tests import killing
 from tests.builders import COLLECTION
-from tests.killing import finish, kill, start
 from tests.synthetic import write_collection
 
 KILLS = 20
-IMPORTS = "import lib.preprocess.collection, lib.settings, tqdm"
 
 
-def started(root: Path, outputs: Path, jobs: int) -> subprocess.Popen:
-    """Stage 1 with all that it imports."""
-    return start(IMPORTS, "01_preprocess.py", "--data", root, "--outputs", outputs, "--jobs", jobs)
+def run(root: Path, outputs: Path, jobs: int, change: int = -1) -> int | None:
+    """Stage 1, killed before a change of files; how many it made, None if it was killed."""
+    flags = ("--data", root, "--outputs", outputs, "--jobs", jobs)
+    return killing.run("01_preprocess.py", *flags, change=change)
 
 
 def content(cache: Path) -> dict[str, bytes]:
@@ -42,26 +40,23 @@ def roots(tmp_path_factory) -> dict[int, Path]:
 
 
 @pytest.fixture(scope="module")
-def whole(roots, tmp_path_factory) -> dict[int, tuple[dict[str, bytes], float]]:
-    """What undisturbed runs write and how long they take, by training graphs."""
+def whole(roots, tmp_path_factory) -> dict[int, tuple[dict[str, bytes], int]]:
+    """What undisturbed runs write and how many changes of files they make, by training graphs."""
     found = {}
     for train, root in roots.items():
         outputs = tmp_path_factory.mktemp(f"whole{train}")
-        seconds = finish(started(root, outputs, jobs=1))
-        found[train] = content(outputs / COLLECTION / "cache-all"), seconds
+        changes = run(root, outputs, jobs=1)
+        found[train] = content(outputs / COLLECTION / "cache-all"), changes
     return found
 
 
 def test_killed_at_random_moments(roots, whole, tmp_path):
     random.seed(0)
     cache = tmp_path / COLLECTION / "cache-all"
-    killed, longest = 0, max(seconds for _, seconds in whole.values())
+    killed, changes = 0, min(changes for _, changes in whole.values())
     while killed < KILLS:
         train, jobs = 11 + killed % 2, 2 if killed % 5 == 4 else 1
-        process = started(roots[train], tmp_path, jobs)
-        time.sleep(random.uniform(0, longest * (1 if jobs == 1 else 3)))
-        killed += kill(process)
-        longest *= 1 if process.returncode else 0.9  # it ended before it could be killed
+        killed += run(roots[train], tmp_path, jobs, random.randrange(changes)) is None
         if cache.exists():
             Cache(cache)
             assert content(cache) in (whole[11][0], whole[12][0]), "a part of a cache"
@@ -69,7 +64,7 @@ def test_killed_at_random_moments(roots, whole, tmp_path):
         "cache-all",
         "stages",
     }
-    finish(started(roots[11], tmp_path, 1))
+    assert run(roots[11], tmp_path, 1)
     assert content(cache) == whole[11][0]
     assert sorted(path.name for path in cache.parent.iterdir()) == ["cache-all", "stages"]
 

@@ -15,7 +15,7 @@ from lib.files.regular import UnreadableError
 from lib.preprocess import collection
 from lib.preprocess.collection import RawFile, write_cache
 from tests.builders import COLLECTION
-from tests.stages import REPOSITORY, command, environment
+from tests.stages import LONGEST, REPOSITORY, command, environment
 from tests.synthetic import write_collection
 
 TRAIN = Path("npz/layout/xla/default/train")
@@ -37,7 +37,7 @@ def stage(root: Path, outputs: Path, *flags: object, limit: tuple[int, int] | No
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LONGEST,
         preexec_fn=(lambda: resource.setrlimit(limit[0], (limit[1], limit[1]))) if limit else None,
     )
 

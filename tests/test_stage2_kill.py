@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
-from collections.abc import Iterator
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,9 @@ from lib.files import checkpoint
 from lib.files.artifacts import read_json
 from lib.tpugraphs.dataset import write_dataset
 from lib.tpugraphs.npz import write_layout
-from tests import kernels
+from tests import kernels, killing
 from tests.builders import COLLECTION
-from tests.killing import WEIGHTS, Stages, assert_same_training, stages
+from tests.killing import WEIGHTS, assert_same_training
 from tests.synthetic import OWN, layout_graph
 
 KILLS = 10  # at random moments
@@ -43,13 +42,7 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Stages]:
-    with stages() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def outputs(server, tmp_path_factory) -> Path:
+def outputs(tmp_path_factory) -> Path:
     """Outputs with the three caches that the models read, and ``data`` beside them."""
     folder = tmp_path_factory.mktemp("caches")
     for index in range(GRAPHS):  # configurations that do much, of which a step sees little
@@ -60,37 +53,37 @@ def outputs(server, tmp_path_factory) -> Path:
     write_dataset(folder / "data", OWN)
     given = ("--data", folder / "data", "--outputs", folder / "outputs", "--jobs", 1)
     for flags in ((), ("--model", "tgraph"), TILES[:2]):
-        assert server.run("01_preprocess.py", *given, *flags)
+        assert killing.run("01_preprocess.py", *given, *flags)
     return folder / "outputs"
 
 
-def train(server: Stages, caches: Path, outputs: Path, *flags: object, **kill: float) -> bool:
-    """Stage 2 in outputs of its own; whether it came to its end."""
+def train(caches: Path, outputs: Path, *flags: object, **kill: int) -> int | None:
+    """Stage 2 in outputs of its own; how many changes of files it made, None if it was killed."""
     for cache in caches.glob("*/cache*"):
         link = outputs / cache.relative_to(caches)
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.exists():
             link.symlink_to(cache)
     given = ("--data", caches.parent / "data", "--outputs", outputs)
-    return server.run("02_train.py", *FLAGS, *given, *flags, **kill)
+    return killing.run("02_train.py", *FLAGS, *given, *flags, **kill)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_killed_inside_a_fold(server, outputs, tmp_path, name):
+def test_killed_inside_a_fold(outputs, tmp_path, name):
     results, flags, kills = MODELS[name]
     flags = ("--model", name.partition(",")[0], *flags)
-    assert train(server, outputs, tmp_path / "undisturbed", *flags)
+    assert train(outputs, tmp_path / "undisturbed", *flags)
 
     folder, epochs = tmp_path / "killed" / results / "fold_0", 0
     for step in kills:
         saving = ("--save-seconds", 0)
-        assert not train(server, outputs, tmp_path / "killed", *flags, *saving, step=step)
+        assert not train(outputs, tmp_path / "killed", *flags, *saving, step=step)
         _, about = checkpoint.load(folder / "state.safetensors")  # whole, whenever the kill came
         assert epochs < about["progress"]["epochs"] < EPOCHS, "the kill was not inside"
         epochs = about["progress"]["epochs"]
         assert not (folder / "model.safetensors").exists()
         assert (folder / "history.bin").exists() == (name == "gst")
-    assert train(server, outputs, tmp_path / "killed", *flags)  # saving is another setting here
+    assert train(outputs, tmp_path / "killed", *flags)  # saving is another setting here
     record = read_json(folder.parent / "stages" / "train_0.json")
     assert record["earlier_seconds"] > 0, "it was not resumed"
     assert_same_training(tmp_path / "undisturbed" / results / "fold_0", folder)
@@ -99,12 +92,9 @@ def test_killed_inside_a_fold(server, outputs, tmp_path, name):
     ), "something is left over of the killed run"
 
 
-def test_killed_at_random_moments(server, outputs, tmp_path):
-    # Without lessons, which take longer than all of this training: kills are to fall into it.
-    flags = (*DROPOUT, "--lessons", 0, "--epochs", 40, "--save-seconds", 0)
-    started = time.monotonic()
-    assert train(server, outputs, tmp_path / "whole", *flags)
-    longest = time.monotonic() - started
+def test_killed_at_random_moments(outputs, tmp_path):
+    flags = (*DROPOUT, "--lessons", 0, "--save-seconds", 0)
+    changes = train(outputs, tmp_path / "whole", *flags)
     expected = tmp_path / "whole" / COLLECTION / "fold_0"
 
     random.seed(0)
@@ -113,10 +103,11 @@ def test_killed_at_random_moments(server, outputs, tmp_path):
     while killed < KILLS:
         if all((folder / name).exists() for name in WEIGHTS):
             assert_same_training(expected, folder)
+            shutil.rmtree(folder)
         resumed += (folder / "state.safetensors").exists()
-        seconds = random.uniform(0, 0.6 * longest)
-        killed += not train(server, outputs, tmp_path / "broken", *flags, seconds=seconds)
+        change = random.randrange(changes)
+        killed += train(outputs, tmp_path / "broken", *flags, change=change) is None
     assert resumed, "no run was resumed: nothing is shown"
-    assert train(server, outputs, tmp_path / "broken", *flags)
+    assert train(outputs, tmp_path / "broken", *flags)
     assert_same_training(expected, folder)
     assert not list(folder.glob("state*"))

@@ -16,7 +16,7 @@ import pytest
 from lib.cache.reader import Cache
 from lib.infer.scores import SCHEMA
 from tests.kernels import COLLECTION, tile_kernel, write_kernels
-from tests.stages import REPOSITORY, SCRIPTS, environment, make, stages_in
+from tests.stages import LONGEST, REPOSITORY, SCRIPTS, environment, make, stages_in
 from tests.tpugraphs.builders import members, rezip
 
 COUNTS = (10, 12, 25, 40, 80, 300, 1200, 5000)
@@ -138,7 +138,7 @@ def test_without_data_one_line_says_how_to_get_some(tmp_path):
     words += [f"COLLECTION={COLLECTION}"]
     words += [f"OUTPUTS={tmp_path / 'out'}", f"DATA={tmp_path / 'none'}"]
     done = subprocess.run(
-        words, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=120
+        words, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=LONGEST
     )
     assert done.returncode != 0
     lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import signal
-import subprocess
-import time
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +12,13 @@ import pytest
 from lib.files.artifacts import read_json
 from lib.runs.stage import Stage
 from lib.tune.__main__ import main as tune
+from tests import killing
 from tests.builders import COLLECTION, TGRAPH
 from tests.commands import Said, call
 from tests.stages import (
-    REPOSITORY,
     SCRIPTS,
     TINY_FLAGS,
-    environment,
     make,
-    make_command,
     run_make,
     stages_in,
 )
@@ -54,18 +49,22 @@ class Run:
     def given(self, **variables: object) -> dict[str, object]:
         return {"DATA": self.data, "OUTPUTS": self.outputs, **VARIABLES, **variables}
 
-    def call(self, **flags: object) -> Said:
-        """What make runs, in this process."""
+    def flags(self, **flags: object) -> list[str]:
+        """What make gives to the command."""
         given = {"collection": COLLECTION, "data": self.data, "outputs": self.outputs}
         given |= {"model": "tgraph", "epochs": VARIABLES["EPOCHS"], "folds": VARIABLES["FOLDS"]}
         given |= {"trials": TRIALS, "seeds": SEEDS, **flags}
         words = [f"--{name}={value}" for name, value in given.items()]
+        return [*words, *VARIABLES["ARGS"].split()]
+
+    def call(self, **flags: object) -> Said:
+        """What make runs, in this process."""
 
         def main(line: list[str]) -> None:
             with Stage() as stage:
                 tune(stage, line)
 
-        return call(main, *words, *VARIABLES["ARGS"].split())
+        return call(main, *self.flags(**flags))
 
 
 @pytest.fixture(scope="module")
@@ -75,24 +74,9 @@ def run(tmp_path_factory) -> Run:
     write_collection(root / "data", COLLECTION, train=6, valid=2, test=2)
     made = Run(root / "data", root / "outputs", "")
     given = made.given(TRIALS=TRIALS, SEEDS=SEEDS)
-    process = subprocess.Popen(
-        make_command("tune", **given),
-        cwd=REPOSITORY,
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        deadline = time.monotonic() + 240
-        while not (made.folder / "best.toml").exists():  # written when a trial has ended
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    finally:
-        subprocess.run(["kill", "-9", "--", f"-{process.pid}"], check=False)
-        process.wait()
-    assert process.returncode == -signal.SIGKILL
+    make("preprocess", **given)
+    assert killing.run("lib.tune", *made.flags(), step=3) is None
+    assert (made.folder / "best.toml").exists()  # written when a trial has ended
     assert not (made.folder / "report.html").exists()
     return Run(made.data, made.outputs, make("tune", **given))
 

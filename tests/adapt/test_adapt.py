@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import runpy
 import shutil
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -27,9 +25,10 @@ from lib.files.parquet import write_parquet
 from lib.infer.trained import load_networks
 from lib.preprocess.collection import RawFile, write_cache
 from lib.settings import ProgramPlusSettings
+from tests import killing
 from tests.commands import call
 from tests.programs import COLLECTION, device, write_root
-from tests.stages import REPOSITORY, environment
+from tests.stages import REPOSITORY
 
 TINY = (
     *("--folds-total", 2, "--channels", 16, "--layers", 1, "--heads", 2, "--epochs", 2),
@@ -182,7 +181,7 @@ def test_killed_while_it_is_fine_tuned_it_goes_on_to_the_same(run, tmp_path):
     folder = tmp_path / "outputs" / COLLECTION / "adapt" / "avx2"
     shutil.rmtree(folder)
     line = flags(root, "--save-seconds", "0", "--outputs", tmp_path / "outputs")
-    assert killed(line, step=25) == -signal.SIGKILL
+    assert killing.run("lib.adapt", *line, step=25) is None
     assert (folder / "state.safetensors").exists() and not (folder / "metrics.json").exists()
     assert call(main, *line).returncode == 0
     assert not (folder / "state.safetensors").exists()
@@ -192,28 +191,6 @@ def test_killed_while_it_is_fine_tuned_it_goes_on_to_the_same(run, tmp_path):
         json.loads((one / "metrics.json").read_text())["results"] for one in (folder, results(root))
     )
     assert ours == theirs
-
-
-def killed(line: list[object], step: int) -> int:
-    """How the command ends if it is killed before a step of fine-tuning.
-
-    In a process of its own: a fork of this one would wait for threads that it does not have.
-    """
-    driver = (
-        "import os, signal, sys\n"
-        "from lib.train.loop import FoldTraining\n"
-        "from lib.adapt.__main__ import main\n"
-        "real, taken = FoldTraining.step, []\n"
-        "def step(self, dealt):\n"
-        f"    if len(taken) == {step}: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    taken.append(dealt)\n"
-        "    return real(self, dealt)\n"
-        "FoldTraining.step = step\n"
-        "main(sys.argv[1:])\n"
-    )
-    command = [sys.executable, "-c", driver, *map(str, line)]
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment(), capture_output=True)
-    return done.returncode
 
 
 def test_a_device_that_nobody_measured_gets_tasks_to_measure(run):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from tests.attack import runner
 from tests.attack.commands import TARGETS, Command, all_commands
 from tests.attack.judging import GONE, ONE_LINE, SUCCESS, WORSE, Result, judge
 from tests.attack.snapshot import snapshot
-from tests.stages import REPOSITORY, environment
+from tests.stages import LONGEST, REPOSITORY, environment
 
 COUNT = 160
 GOOD = runner.Outcome(code=0, stdout="", stderr="", seconds=0.1, peak=10**8, timed_out=False)
@@ -35,7 +36,7 @@ def attack(world, *flags: object) -> subprocess.CompletedProcess:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=450,
+        timeout=LONGEST,
     )
 
 
@@ -155,11 +156,12 @@ def test_how_a_command_ended_is_seen(tree, script):
 
 def test_a_command_without_end_is_killed_with_all_it_started(tree, monkeypatch):
     monkeypatch.setattr(runner, "SECONDS", 0.5)
-    (tree / "script.py").write_text("import subprocess; subprocess.run(['sleep', '77.7'])")
+    slept = f"77.{os.getpid()}"  # by nobody else
+    (tree / "script.py").write_text(f"import subprocess; subprocess.run(['sleep', '{slept}'])")
     outcome = runner.run([str(tree / "script.py")], tree)
     assert outcome.timed_out
     assert outcome.seconds < 10
-    assert subprocess.run(["pgrep", "-f", "sleep 77.7"]).returncode == 1
+    assert subprocess.run(["pgrep", "-f", f"sleep {slept}"]).returncode == 1
 
 
 def test_every_kind_is_read_by_a_command():

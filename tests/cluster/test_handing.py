@@ -15,7 +15,7 @@ import pytest
 from lib.cluster.executors import Lost
 from lib.cluster.handing import ATTEMPTS, Hand
 from lib.cluster.task import Task
-from tests.stages import REPOSITORY
+from tests.stages import LONGEST, REPOSITORY
 
 HAND = REPOSITORY / "lib" / "cluster" / "hand.py"
 
@@ -69,7 +69,12 @@ def start(hand: Hand, target: str, script: str, **environment: str) -> subproces
 
 
 def code_of(hand: Hand, target: str, script: str, **environment: str) -> int:
-    return start(hand, target, script, **environment).wait(timeout=120)
+    return start(hand, target, script, **environment).wait(timeout=LONGEST)
+
+
+def waiting(folder: Path) -> str:
+    """A line of shell that waits until ``go`` is in a folder."""
+    return f"while [ ! -e {folder}/go ]; do sleep 0.05; done"
 
 
 def states(said: str) -> list[str]:
@@ -77,10 +82,15 @@ def states(said: str) -> list[str]:
 
 
 def test_a_command_runs_here_and_its_last_line_is_told(hand, tmp_path, capsys):
-    script = f"sleep 0.1; pwd >{tmp_path}/where; echo one; echo 'train: fold 0: validation tau 0.7'"
-    assert code_of(hand, "a@gst/fold_0/metrics.json", script) == 0
+    script = f"pwd >{tmp_path}/where; echo one; echo 'train: fold 0: validation tau 0.7'"
+    task = start(hand, "a@gst/fold_0/metrics.json", f"{waiting(tmp_path)}; {script}")
+    running = ""
+    while not running:
+        running = capsys.readouterr().out
+    (tmp_path / "go").touch()
+    assert task.wait(timeout=LONGEST) == 0
     assert Path((tmp_path / "where").read_text().strip()) == Path.cwd()
-    running, done = capsys.readouterr().out.splitlines()
+    (done,) = capsys.readouterr().out.splitlines()
     assert running.split()[0] == "running"
     assert running.split()[2] == "a@gst/fold_0/metrics.json"
     assert done.split()[0] == "done"
@@ -127,8 +137,7 @@ def test_an_engine_that_fails_is_told_as_the_tasks_failure(hand, capsys, monkeyp
 
 
 def test_who_is_interrupted_cancels_and_others_go_on(hand, tmp_path, capsys):
-    waiting = f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done"
-    one, other = (start(hand, name, waiting) for name in "ab")
+    one, other = (start(hand, name, waiting(tmp_path)) for name in "ab")
     while len(hand.executor.tasks) < 2:
         time.sleep(0.02)
     one.terminate()
@@ -136,7 +145,7 @@ def test_who_is_interrupted_cancels_and_others_go_on(hand, tmp_path, capsys):
         time.sleep(0.02)
     assert "cancelled" not in capsys.readouterr().out, "it has not ended yet"
     (tmp_path / "go").touch()
-    assert other.wait(timeout=120) == 0
+    assert other.wait(timeout=LONGEST) == 0
     said = ""
     while "cancelled" not in said:
         said += capsys.readouterr().out
@@ -146,12 +155,12 @@ def test_who_is_interrupted_cancels_and_others_go_on(hand, tmp_path, capsys):
 
 
 def test_two_tasks_never_write_one_file(hand, tmp_path, capsys):
-    first = start(hand, "a", f"while [ ! -e {tmp_path}/go ]; do sleep 0.05; done")
+    first = start(hand, "a", waiting(tmp_path))
     while not hand.executor.tasks:
         time.sleep(0.02)
     assert code_of(hand, "a", f"touch {tmp_path}/second") == 2
     (tmp_path / "go").touch()
-    assert first.wait(timeout=120) == 0
+    assert first.wait(timeout=LONGEST) == 0
     assert not (tmp_path / "second").exists()
     assert "is being made already" in capsys.readouterr().out
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import COLLECTION
-from tests.stages import REPOSITORY, make_command
+from tests.stages import LONGEST, REPOSITORY, make_command
 from tests.stages import environment as clean
 from tests.synthetic import write_collection
 from tests.test_makefile import STAND_IN
@@ -62,7 +62,7 @@ def command(folder: Path, *goals: str, **variables: object) -> list[str]:
 def run(folder: Path, *goals: str, **variables: object) -> subprocess.CompletedProcess:
     line = command(folder, *goals, **variables)
     return subprocess.run(
-        line, cwd=REPOSITORY, env=clean(), capture_output=True, text=True, timeout=120
+        line, cwd=REPOSITORY, env=clean(), capture_output=True, text=True, timeout=LONGEST
     )
 
 
@@ -136,7 +136,7 @@ def test_a_stage_that_fails_is_told_and_ends_make(folder):
 
 
 def test_an_interruption_leaves_what_is_made_and_ends_the_rest(folder):
-    before(folder, "02_train.py", f"echo $PPID >{folder}/process; sleep 60")
+    before(folder, "02_train.py", f"echo $PPID >{folder}/process; sleep infinity")
     line = command(folder, "all", FOLDS=1)
     with subprocess.Popen(
         line, cwd=REPOSITORY, env=clean(), text=True, start_new_session=True, **PIPES
@@ -145,14 +145,12 @@ def test_an_interruption_leaves_what_is_made_and_ends_the_rest(folder):
             assert make.poll() is None
             time.sleep(0.05)
         os.killpg(make.pid, signal.SIGINT)  # as a terminal does
-        said, wrong = make.communicate(timeout=60)
+        said, wrong = make.communicate(timeout=LONGEST)
     assert make.returncode != 0
     assert "Traceback" not in wrong
     assert (folder / "out" / COLLECTION / "cache" / "manifest.json").exists()
     process = Path("/proc", (folder / "process").read_text().strip())
-    until = time.monotonic() + 60
     while process.exists() and "State:\tZ" not in (process / "status").read_text():
-        assert time.monotonic() < until
         time.sleep(0.1)
     told = [line.split()[0] for line in said.splitlines() if "fold_0" in line]
     assert told in (["running", "cancelled"], ["cancelled"])

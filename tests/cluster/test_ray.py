@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests import killing
 from tests.builders import COLLECTION
-from tests.killing import assert_same_training, stages
+from tests.killing import assert_same_training
 from tests.stages import REPOSITORY, make_command
 from tests.stages import environment as clean
 from tests.synthetic import write_collection
@@ -101,9 +102,8 @@ def alone(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("alone")
     write_collection(folder / "data", COLLECTION, train=3, valid=2, test=0)
     flags = ("--data", folder / "data", "--outputs", folder / "outputs")
-    with stages() as server:
-        assert server.run("01_preprocess.py", *flags)
-        assert server.run("02_train.py", *flags, "--epochs", EPOCHS, "--fold", 0)
+    assert killing.run("01_preprocess.py", *flags)
+    assert killing.run("02_train.py", *flags, "--epochs", EPOCHS, "--fold", 0)
     return folder / "outputs"
 
 

@@ -208,8 +208,14 @@ def test_nobody_there(site, tmp_path):
 
 
 def test_silence_is_broken_off(site, tmp_path, monkeypatch):
+    usual = transfer.TIMEOUT
+
+    def silent(handler: Handler) -> None:
+        monkeypatch.setattr(transfer, "TIMEOUT", usual)  # for the next try
+        half_then_wait(handler)
+
     monkeypatch.setattr(transfer, "TIMEOUT", 0.3)
-    site.script = [half_then_wait]
+    site.script = [silent]
     assert get(site, tmp_path / "a") == BODY
 
 

@@ -12,7 +12,7 @@ import pytest
 from lib.files.artifacts import read_json
 from lib.report.sync import waiting
 from tests.builders import COLLECTION, TGRAPH
-from tests.stages import REPOSITORY, TINY_FLAGS, command, environment
+from tests.stages import LONGEST, REPOSITORY, TINY_FLAGS, command, environment
 from tests.wandb_reader import OfflineRun, read_run
 
 PARTS = ("preprocess", "train-0", "train-1", "infer-0", "infer-1", "ensemble")
@@ -188,7 +188,7 @@ def test_a_stage_outlives_a_broken_wandb(finished, tmp_path, script, flags, brok
         env=environment() | {"WANDB_MODE": "offline", "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONGEST,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("warning: W&B is off for the rest of this stage") == 1

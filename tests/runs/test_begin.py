@@ -12,7 +12,7 @@ import time
 import pytest
 
 from lib import INTERRUPTED, LEAST_ADDRESS_SPACE
-from tests.stages import REPOSITORY, SCRIPTS, command, environment, make_command
+from tests.stages import LONGEST, REPOSITORY, SCRIPTS, command, environment, make_command
 from tests.synthetic import write_collection
 
 # Runs before anything else of Python: something happens when a package is imported.
@@ -32,6 +32,16 @@ DROPPED = f"""
                 [None for _ in range(10**7)]
             except KeyboardInterrupt:
                 pass"""
+# Read by every Python: a worker stands still when it is about to read a file, and says so.
+STANDSTILL = """
+import os, sys, time
+def about_to(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("train_1.v1.0.npz"):
+        os.close(os.open({mark!r}, os.O_CREAT | os.O_WRONLY))
+        time.sleep({seconds})
+if "loky" in " ".join(sys.orig_argv):
+    sys.addaudithook(about_to)
+"""
 EVERYTHING = [sys.executable, "-m", "lib.submit.everything", "--outputs", "nowhere"]
 
 
@@ -49,7 +59,7 @@ def run(tmp_path):
             preexec_fn=limit and (lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=LONGEST,
         )
 
     return run
@@ -101,24 +111,24 @@ def test_too_small_an_address_space_is_one_line(run, line):
 
 
 def test_an_interruption_of_make_and_all_that_it_runs(tmp_path):
-    """From a terminal, which tells every process: make, stage 1, its workers in their imports."""
-    write_collection(tmp_path / "data", "layout-xla-default", train=400, valid=1, test=1)
-    outputs = tmp_path / "outputs"
+    """From a terminal, which tells every process: make, stage 1, its workers in a file's midst."""
+    write_collection(tmp_path / "data", "layout-xla-default", train=4, valid=1, test=1)
+    outputs, mark = tmp_path / "outputs", tmp_path / "mark"
+    (tmp_path / "sitecustomize.py").write_text(STANDSTILL.format(mark=str(mark), seconds=LONGEST))
     process = subprocess.Popen(
-        make_command("-j2", "preprocess", DATA=tmp_path / "data", OUTPUTS=outputs),
+        make_command("preprocess", DATA=tmp_path / "data", OUTPUTS=outputs, JOBS=2),
         cwd=REPOSITORY,
-        env=environment(),
+        env=environment() | {"PYTHONPATH": f"{tmp_path}:{REPOSITORY}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 100
-    while not list(outputs.rglob("parts")) and time.monotonic() < deadline:
+    while not mark.exists():
+        assert process.poll() is None, process.stdout.read()
         time.sleep(0.01)
-    time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)
-    _, *said = process.communicate(timeout=60)[0].splitlines()
+    _, *said = process.communicate(timeout=LONGEST)[0].splitlines()
     assert said[0] == INTERRUPTED
     assert [line[:8] for line in said[1:]] == ["make: **"]
     assert not list(outputs.rglob("*.json"))

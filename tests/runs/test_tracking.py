@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.runs.tracking import Tracker, data_frame, epoch_point, wandb_table
-from tests.stages import environment
+from tests.stages import LONGEST, environment
 from tests.wandb_reader import read_run
 
 
@@ -206,7 +206,7 @@ def run_program(folder, program: str, **variables: str) -> subprocess.CompletedP
         env=environment() | {"HOME": str(folder)} | variables,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONGEST,
     )
 
 
