@@ -21,7 +21,9 @@ from lib.files import checkpoint
 from lib.files.locks import only_writer
 from lib.tpugraphs.npz import read_layout
 from tests.builders import COLLECTION, TGRAPH
+from tests.interpreter import quick
 from tests.stages import (
+    LONGEST,
     REPOSITORY,
     SCRIPTS,
     TINY_FLAGS,
@@ -68,7 +70,7 @@ def run(tmp_path_factory) -> Run:
     root = tmp_path_factory.mktemp("pipeline")
     write_collection(root / "data", COLLECTION, train=6, valid=2, test=2)
     made = Run(root / "data", root / "outputs" / TGRAPH, "")
-    return Run(made.data, made.folder, made.make("all", JOBS=2, venv=sys.prefix))
+    return Run(made.data, made.folder, made.make("all", JOBS=2))
 
 
 def test_every_stage_ran_and_said_what_it_wrote(run):
@@ -176,15 +178,20 @@ def test_the_number_of_jobs_changes_nothing(run, tmp_path):
 
 
 def test_two_at_once_in_one_folder_both_end_with_what_one_makes(run, tmp_path):
-    """The later one waits for what the other writes. Letters of any language may be in a path."""
+    """The later one waits for what the other writes. Letters of any language may be in a path.
+
+    One of them runs stages in Pythons that start anew.
+    """
     outputs = tmp_path / "Ausgänge"
     given = {**VARIABLES, "DATA": run.data, "OUTPUTS": outputs, "FOLDS": 1, "JOBS": 1}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     both = [
-        subprocess.Popen(make_command("all", **given), cwd=REPOSITORY, env=environment(), **pipes)
-        for _ in range(2)
+        subprocess.Popen(
+            make_command("all", venv=venv, **given), cwd=REPOSITORY, env=environment(), **pipes
+        )
+        for venv in (sys.prefix, quick())
     ]
-    said = [process.communicate(timeout=300)[0] for process in both]
+    said = [process.communicate(timeout=LONGEST)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0], said
     for name in (f"{COLLECTION}/cache", f"{TGRAPH}/fold_0", f"{TGRAPH}/scores"):
         for path in (outputs / name).iterdir():
@@ -208,7 +215,7 @@ def test_a_fold_that_another_run_has_trained_is_not_trained_again(run, tmp_path)
         stage = subprocess.Popen(line, cwd=REPOSITORY, env=environment(), **pipes)
         said = stage.stderr.readline()
         shutil.copytree(run.folder / "fold_0", folder)
-    out, err = stage.communicate(timeout=100)
+    out, err = stage.communicate(timeout=LONGEST)
     assert f"{folder}: process {os.getpid()} has been writing it since " in said
     assert (stage.returncode, err) == (0, "")
     assert out.splitlines()[1:] == [f"train: {TGRAPH} fold 0: trained by that run, in {folder}/"]

@@ -17,6 +17,7 @@ from lib.latency.__main__ import main as latency_main
 from lib.search.__main__ import main as search_main
 from lib.settings import BUNDLED_TPU
 from tests.commands import call
+from tests.interpreter import python
 from tests.latency.networks import write_network
 from tests.programs import COLLECTION, write_root
 from tests.stages import REPOSITORY, SCRIPTS, environment, make, stages_in
@@ -53,7 +54,7 @@ def test_trees_are_a_target_of_their_own_with_the_results_of_a_training_in_one_p
     assert output.count(" --prepare\n") == 2 and output.count("trees.safetensors\n") == 2
     shutil.copytree(folder / COLLECTION / "cache", tmp_path / COLLECTION / "cache")
     flags = ["--outputs", tmp_path, "--data", folder.parent / "data", "--epochs", 2, "--fold", 1]
-    line = [sys.executable, "02_train.py", "--collection", COLLECTION, *flags, *PLUS.split()]
+    line = [python(), "02_train.py", "--collection", COLLECTION, *flags, *PLUS.split()]
     subprocess.run([str(word) for word in line], cwd=REPOSITORY, env=environment(), check=True)
     one, two = (
         checkpoint.load(each / COLLECTION / "fold_1" / "model.safetensors")[0]
@@ -125,7 +126,7 @@ def test_changed_measurements_are_read_again_and_split_as_is_asked_for(run):
 def test_what_makes_no_sense_is_told_in_one_line(run, command, said):
     folder, _, _ = run
     flags = ["--data", folder.parent / "data", "--outputs", folder]
-    line = [sys.executable, *command, *map(str, flags)]
+    line = [python(), *command, *map(str, flags)]
     done = subprocess.run(
         line, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, check=False
     )

@@ -1,7 +1,7 @@
-"""What the default model must rank at the least: all stages on the bundled measurements.
+"""What the default model must rank at the least: all stages on bundled measurements, few passes.
 
-A fold of five, families whole, so that no program is ranked by a network that saw it in any size.
-Measured: 0.669; the baseline, which learns nothing, has 0.569 on the same programs.
+One collection, a fold of five, families whole: no program is ranked by a network that saw it in any
+size. Measured: 0.657; the baseline, which learns nothing, has 0.569 on the same programs.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import pytest
 
 from tests.stages import make
 
-FOLDS, PROGRAMS, FLOOR = 1, 32, 0.661
+FOLDS, PROGRAMS, FLOOR = 1, 32, 0.647
+SHORT = {"ALSO": "none", "EPOCHS": 4, "ARGS": "--lessons 300 --no-score-training"}
 
 
 @pytest.fixture(scope="module")
 def validation(tmp_path_factory) -> dict:
     outputs = tmp_path_factory.mktemp("floor")
-    make("all", OUTPUTS=outputs, DATA="data/xla-cpu", FOLDS=FOLDS)
+    make("all", OUTPUTS=outputs, DATA="data/xla-cpu", FOLDS=FOLDS, **SHORT)
     return json.loads((outputs / "layout-xla-default" / "metrics.json").read_text())["validation"]
 
 
