@@ -83,6 +83,17 @@ def test_the_best_in_words_and_for_machines(folds, program):
     assert all("output {1,0}" in line or "output {0,1}" in line for line in written)
 
 
+def test_a_layout_that_no_tensor_can_have_is_refused(folds, program, tmp_path):
+    """Its score would say nothing; whether it may name some dimensions alone, the data say."""
+    path, raw = program
+    text = json.dumps({str(raw.node_config_ids[0]): {"output": "{1}"}})
+    (tmp_path / "c.jsonl").write_text(text)
+    given = path, tmp_path / "c.jsonl", folds[0], COLLECTION, MODEL
+    with pytest.raises(DataError, match=r"c\.jsonl: configuration 0, node .*, output: found \{1\}"):
+        rank_program(*given, "cpu")
+    assert len(rank_program(*given, "tpu").scores) == 1
+
+
 def test_what_cannot_be_ranked(folds, program, tmp_path):
     folder, networks = folds
     _, raw = program
