@@ -61,7 +61,7 @@ GRAPHS = Ending(
     read=read_folds,
     table=_submission,
     evaluate=lambda blended, cache, apart, settings: evaluate_all(
-        blended, cache, apart, kind_of(settings.collection)
+        blended, cache, apart, kind_of(settings.collection, getattr(settings, "hardware", "cpu"))
     ),
     summary=lambda sections, name: summary_table(sections, kind_of(name).columns),
 )

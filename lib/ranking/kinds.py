@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.cache.task import CachedTask
-from lib.ranking.baseline import moved_bytes, output_tile
+from lib.ranking.baseline import LAYOUT_BASELINES, output_tile
 from lib.ranking.latency import (
     LATENCY_METRICS,
     MAPE,
@@ -114,14 +115,23 @@ class LatencyKind(Kind):
         return measure_task(np.exp(scores), runtimes, graph)
 
 
-def kind_of(name: str) -> Kind:
-    """The kind of a collection, its identifier or an ID of a submission; layout's if unknown."""
-    return KINDS.get(re.split("[-:]", name)[0], KINDS["layout"])
+def kind_of(name: str, hardware: str = "cpu") -> Kind:
+    """The kind of a collection, its identifier or an ID of a submission; layout's if unknown.
+
+    Args:
+        name: see above.
+        hardware: that layouts are of, which their baseline depends on.
+    """
+    kind = KINDS.get(re.split("[-:]", name)[0], KINDS["layout"])
+    return LAYOUTS_ON_TPU if kind is KINDS["layout"] and hardware == "tpu" else kind
 
 
-def layout_references(runtimes: np.ndarray, graph: CachedGraph) -> dict[str, float]:
+def layout_references(
+    runtimes: np.ndarray, graph: CachedGraph, hardware: str = "cpu"
+) -> dict[str, float]:
     """The tau of the ranking that needs no learning."""
-    return {"baseline_tau": kendall_tau(moved_bytes(graph)[graph.original], runtimes)}
+    scores = LAYOUT_BASELINES[hardware](graph)
+    return {"baseline_tau": kendall_tau(scores[graph.original], runtimes)}
 
 
 def tile_references(runtimes: np.ndarray, kernel: CachedKernel) -> dict[str, float]:
@@ -156,6 +166,13 @@ CEILING = _beside(
     explained=(
         "agreement between two halves of the measuring rounds: how far the labels agree with "
         "themselves"
+    ),
+)
+BASELINE_ON_TPU = replace(
+    BASELINE,
+    explained=(
+        "work of products in padded lanes: multiply-adds times the logarithm of how much further "
+        "a layout pads the output's minor-most dimension; arithmetic, no learning"
     ),
 )
 TILE_BASELINE = _beside(
@@ -216,3 +233,9 @@ KINDS: dict[str, Kind] = {
         item="task",
     ),
 }
+LAYOUTS_ON_TPU = replace(
+    KINDS["layout"],
+    baseline=BASELINE_ON_TPU,
+    references=partial(layout_references, hardware="tpu"),
+    columns=(TAU, BASELINE_ON_TPU, CEILING, PAIRS, *SLOWDOWNS),
+)

@@ -66,7 +66,7 @@ class Experiment:
     @property
     def kind(self) -> Kind:
         """Of the collection: which numbers count here."""
-        return kind_of(self.collection)
+        return kind_of(self.collection, self.about.get("hardware", "cpu"))
 
     @property
     def about(self) -> dict[str, Any]:

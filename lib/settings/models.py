@@ -69,6 +69,9 @@ class LayoutCollection(Settings):
     metric: ClassVar[str] = "tau"
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection", "hops")
 
+    hardware: str = setting(
+        "tpu", f"that programs are compiled for: {' or '.join(HARDWARE)}; what layouts cost there"
+    )
     # stage 1
     hops: int | str = setting(
         1, "keep nodes this far from a configurable one, or `all` (2.2.1)", words=(WHOLE,)
@@ -86,6 +89,11 @@ class LayoutCollection(Settings):
     def cache(self) -> Path:
         """See :attr:`Settings.cache`; graphs pruned otherwise than in the paper lie apart."""
         return Path(self.collection, "cache" if self.hops == 1 else f"cache-{self.hops}")
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        check_words(self, hardware=HARDWARE)
 
 
 @dataclass(frozen=True)
@@ -171,9 +179,6 @@ class PlusSettings(LayoutCollection):
     propagation: str = setting(
         "spread", "layouts `spread` to what lies around them, or `return` at once as on CPUs"
     )
-    hardware: str = setting(
-        "tpu", f"that programs are compiled for: {' or '.join(HARDWARE)}; what layouts cost there"
-    )
     channels: int = setting(32, "width of the perceptrons", search=among(16, 32, 64, 128))
     members: int = setting(
         2, "networks of copies by themselves, trained side by side; scores are means", 0
@@ -218,7 +223,7 @@ class PlusSettings(LayoutCollection):
         super().check()
         if not self.members + self.context_members:
             raise UserError("--members 0 and --context-members 0: there must be some network")
-        check_words(self, loss=LOSSES, hardware=HARDWARE, propagation=PROPAGATIONS)
+        check_words(self, loss=LOSSES, propagation=PROPAGATIONS)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,143 @@
+"""What a layout does on a TPU: how far it pads a tensor, and how much work waits for that.
+
+A TPU keeps the two minor-most dimensions of a tensor in tiles of 128 lanes and up to 8 sublanes,
+and fills tiles up where a dimension ends early. Tiles are compact: along the second dimension they
+have 2 rows for up to 2 elements, 4 for up to 4, else 8. A product (convolution or dot) whose output
+has a short minor-most dimension leaves most of its lanes empty, so what a layout costs goes with
+the product's work. (https://openxla.org/xla/tiled_layout; profiles of MLPerf programs on TPU v3
+show the compact tiles.)
+
+Only the two minor-most dimensions count here. A configuration of a convolution names just these;
+of other operations it names all. Where it names fewer than two, or none, or such as the tensor does
+not have, those that the program has follow in its own order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from lib.compiler.graph import LARGEST_RANK, TensorGraph
+from lib.compiler.operands import ROLES, constrained_tensors, dot_numbers
+from lib.tpugraphs.opcodes import CONVOLUTION, DOT
+
+LANES = 128
+SUBLANES = (2, 4, 8)
+MINOR, SECOND = 0, 1  # dimensions of a tile
+
+
+def padded_lanes(size: np.ndarray) -> np.ndarray:
+    """Elements that a minor-most dimension of so many takes."""
+    return -(-size // LANES) * LANES
+
+
+def padded_sublanes(size: np.ndarray) -> np.ndarray:
+    """Elements that the next dimension takes, in compact tiles."""
+    tile = np.select([size <= most for most in SUBLANES], SUBLANES, SUBLANES[-1])
+    return -(-size // tile) * tile
+
+
+@dataclass(frozen=True, eq=False)
+class ConfiguredNodes:
+    """The k configurable nodes of a program, and the tensors that their layouts are about.
+
+    Attributes:
+        graph: the program.
+        tensors: (k, 3) nodes whose outputs they are, by role; -1 where there is none.
+        sizes: (k, 3, 6) of their dimensions, 1 beyond their rank.
+        ranks: (k, 3), 0 where there is no tensor.
+        own: (k, 3, 6) minor to major as the program has them, 0 beyond their rank.
+    """
+
+    graph: TensorGraph
+    tensors: np.ndarray
+    sizes: np.ndarray
+    ranks: np.ndarray
+    own: np.ndarray
+
+    @classmethod
+    def of(cls, graph: TensorGraph) -> ConfiguredNodes:
+        """Those of a program."""
+        nodes = graph.configurable.tolist()
+        found = [constrained_tensors(graph, node).tensors for node in nodes]
+        tensors = np.array(found, np.int64).reshape(-1, len(ROLES))
+        ranks = np.zeros(tensors.shape, np.int64)
+        shape = (*tensors.shape, LARGEST_RANK)
+        sizes, own = np.ones(shape, np.int64), np.zeros(shape, np.int64)
+        for place in zip(*np.nonzero(tensors >= 0), strict=True):
+            tensor = int(tensors[place])
+            rank = ranks[place] = graph.rank(tensor)
+            sizes[place][:rank], own[place][:rank] = graph.shapes[tensor], graph.plain[tensor]
+        return cls(graph, tensors, sizes, ranks, own)
+
+    @cached_property
+    def work(self) -> np.ndarray:
+        """Multiply-adds of each product, (k,) float64; 0 of a node that is none."""
+        places = range(len(self.tensors))
+        return np.array([_work(self.graph, self.tensors[place].tolist()) for place in places])
+
+    def minor(self, place: np.ndarray, layouts: np.ndarray) -> np.ndarray:
+        """The two minor-most dimensions of each tensor as it is laid out.
+
+        Args:
+            place: (r,) positions among the nodes.
+            layouts: (r, 3, 6) digits of a configuration, minor to major, -1 padded.
+
+        Returns:
+            (r, 3, 2) numbers of dimensions; 0 where the tensor has fewer.
+        """
+        own, rank = self.own[place], self.ranks[place]
+        first, second = (layouts[..., d].astype(np.int64) for d in (MINOR, SECOND))
+        first = np.where((first >= 0) & (first < rank), first, own[..., MINOR])
+        next_own = np.where(own[..., MINOR] == first, own[..., SECOND], own[..., MINOR])
+        set_well = (second >= 0) & (second < rank) & (second != first)
+        second = np.where(set_well, second, next_own)
+        return np.stack([first, np.where(rank > 1, second, 0)], axis=-1)
+
+    def tile_sizes(self, place: np.ndarray, dimensions: np.ndarray) -> np.ndarray:
+        """Sizes of dimensions (r, 3, 2) as :meth:`minor` has them; 1 where a tensor has fewer."""
+        found = np.take_along_axis(self.sizes[place], dimensions, axis=-1)
+        found[..., SECOND] = np.where(self.ranks[place] > 1, found[..., SECOND], 1)
+        return found
+
+
+def lane_padding(sizes: np.ndarray) -> np.ndarray:
+    """Lanes taken over lanes filled, of minor-most dimensions of such sizes."""
+    return padded_lanes(sizes) / sizes
+
+
+def tile_padding(sizes: np.ndarray) -> np.ndarray:
+    """Memory taken over elements, of (..., 2) sizes of the two minor-most dimensions."""
+    rows = sizes[..., SECOND]
+    return lane_padding(sizes[..., MINOR]) * padded_sublanes(rows) / rows
+
+
+def output_padding(nodes: ConfiguredNodes, place: np.ndarray, layouts: np.ndarray) -> np.ndarray:
+    """How much further layouts pad outputs along lanes than the program does, (r,) logarithms.
+
+    Arguments as of :meth:`ConfiguredNodes.minor`.
+    """
+    chosen = nodes.tile_sizes(place, nodes.minor(place, layouts))
+    own = nodes.tile_sizes(place, nodes.own[place][..., :2])
+    lanes = [lane_padding(sizes[:, 0, MINOR]) for sizes in (chosen, own)]
+    return np.log(lanes[0] / lanes[1])
+
+
+def _work(graph: TensorGraph, tensors: list[int]) -> float:
+    """Multiply-adds of a node with these tensors; 0 if it is no product that they make."""
+    node, source, kernel = tensors
+    if kernel < 0:
+        return 0.0
+    outputs = float(prod(graph.shapes[node]))
+    if graph.opcode[node] == CONVOLUTION:
+        number = graph.feature(node, "convolution_dim_numbers_kernel_input_feature_dim")
+        features = graph.shapes[kernel][number] if number < graph.rank(kernel) else 1
+        return outputs * features * max(1, graph.feature(node, "window_size_product"))
+    if graph.opcode[node] == DOT:
+        found = dot_numbers(graph.shapes[source], graph.shapes[kernel], graph.shapes[node])
+        summed = found.contracted[0] if found else ()
+        return outputs * prod(graph.shapes[source][d] for d in summed)
+    return 0.0
