@@ -82,9 +82,8 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[
             unscored.setdefault(ALIKE, []).append(name)
             continue
         score = entry_score(name, order, runtimes)
-        family, in_training = families.get(graph, (None, None))
-        metric = kind_of(name).main.heading
-        scored.append((str(path), collection, graph, family, in_training, metric, score))
+        own = (collection, graph, *families.get(graph, (None, None)))
+        scored.append((str(path), *own, kind_of(name).main.heading, score))
     frame = pl.DataFrame(scored, schema=SCHEMA, orient="row")
     return frame.sort("collection", "graph"), unscored
 
