@@ -21,7 +21,6 @@ from lib import settings
 from lib.files.errors import UserError, one_line_errors
 from lib.infer.possible import check_layouts
 from lib.infer.trained import Ensemble, load_ensemble, score_program
-from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.opcodes import NAME_OF_ID
 from lib.tpugraphs.program import Program, layouts, read_program, with_candidates
 
@@ -48,12 +47,7 @@ class Ranking:
 
 
 def rank_program(
-    path: Path,
-    candidates: Path | None,
-    folder: Path,
-    collection: str,
-    overrides: dict[str, Any],
-    hardware: str = TPUGRAPHS.hardware,
+    path: Path, candidates: Path | None, folder: Path, collection: str, overrides: dict[str, Any]
 ) -> Ranking:
     """Score every configuration of one program.
 
@@ -64,7 +58,6 @@ def rank_program(
         folder: the collection's outputs, with trained folds.
         collection: its name.
         overrides: settings that take precedence over those that the networks were trained with.
-        hardware: of the data, for networks that do not say themselves which theirs is.
 
     Raises:
         UserError: if there is nothing to rank, or nothing to rank it with.
@@ -75,8 +68,7 @@ def rank_program(
     if not len(program.graph.config_runtime):
         raise UserError(f"{path}: no configurations in it; name some with --candidates FILE")
     ensemble = load_ensemble(folder, collection, overrides)
-    hardware = getattr(ensemble.settings, "hardware", hardware)
-    check_layouts(candidates or path, program, hardware)
+    check_layouts(candidates or path, program, ensemble.settings.hardware)
     return Ranking(program, ensemble, score_program(ensemble, program))
 
 
@@ -169,9 +161,7 @@ def main() -> None:
     chosen = settings.chosen_by(args, dataset)
     overrides["model"] = chosen.model
     folder = args.outputs / chosen.results
-    ranking = rank_program(
-        args.program, args.candidates, folder, args.collection, overrides, dataset.hardware
-    )
+    ranking = rank_program(args.program, args.candidates, folder, args.collection, overrides)
     print((as_json if args.json else as_text)(ranking, args.top))
 
 
