@@ -146,12 +146,18 @@ def atomic_folder(
 
 @contextmanager
 def told_of(path: Path, temporary: Path | None = None) -> Iterator[None]:
-    """An OSError about no file, or about an unfinished artifact, names ``path`` instead.
+    """An OSError about no file, or about an unfinished artifact, names ``path`` instead; and so
+    does a DataError, without its advice: to make again what is being made cannot help.
 
     One about another file (something that is read on the way) keeps that file's name.
     """
     try:
         yield
+    except DataError as error:
+        if not (temporary and error.path.is_relative_to(temporary)):
+            raise
+        expected = str(error.args[-1]).partition(";")[0]
+        raise DataError(path, error.field, error.found, expected) from None
     except OSError as error:
         named = error.filename
         if named is None or (temporary and Path(os.fsdecode(named)).is_relative_to(temporary)):

@@ -22,8 +22,9 @@ from lib.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.ranking.programs import Chosen
 from lib.settings import ProgramCollection, ProgramPlusSettings
 from lib.tensorir.features import FEATURES
+from lib.tensorir.records import DEVICE, INSTRUCTIONS
 
-LANES = {"sse2": 4, "avx2": 8, "avx512": 16}  # of single-precision numbers in a vector
+LANES = dict(zip(INSTRUCTIONS, (4, 8, 16), strict=True))  # of single-precision numbers in a vector
 FUSED = ("avx2", "avx512")  # sets that multiply and add at once, ...
 MASKED = ("avx512",)  # ... that have masks and twice as many registers
 OPERATIONS = {  # what an operation counts in a leaf's work
@@ -32,7 +33,6 @@ OPERATIONS = {  # what an operation counts in a leaf's work
     "float_other": 1.0,
 }
 PROCESSOR = 7  # the column of :func:`device_features` that tells processors apart
-DEVICE = {"name": str, "instructions": str, "processor": str, "threads": int}
 
 
 @dataclass(frozen=True, eq=False)

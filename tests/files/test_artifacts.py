@@ -254,6 +254,16 @@ def test_fingerprints_of_files(tmp_path):
     assert fingerprint_files([one, tmp_path / "sub" / "three"], tmp_path) != first
 
 
+def test_what_is_wrong_with_an_unfinished_file_is_told_of_the_file_without_advice(tmp_path):
+    path = tmp_path / "a.json"
+    with pytest.raises(DataError) as raised, atomic_file(path) as temporary:
+        raise DataError(temporary, "tau", "inf", "a finite number; run it again")
+    assert str(raised.value) == f"{path}: tau: found inf, expected a finite number"
+    other = DataError(tmp_path / "b.json", "tau", "inf", "a finite number; run it again")
+    with pytest.raises(DataError, match="run it again"), atomic_file(path):
+        raise other
+
+
 def test_fingerprints_of_values():
     first = fingerprint_value({"a": 1, "b": [1, 2]})
     assert len(first) == 64

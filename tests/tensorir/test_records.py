@@ -15,7 +15,7 @@ from lib.collect.tvm.export import export
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.tensorir.features import FEATURES, WIDTH
-from lib.tensorir.records import TABLES, read_programs, table_path
+from lib.tensorir.records import KEYS, TABLES, read_programs, table_path
 from tests.collect.tvm.builders import write_work
 
 
@@ -92,6 +92,69 @@ def test_a_value_that_cannot_be_names_its_table(root, place):
         write_parquet(pl.DataFrame(row), table_path(root, table))
     change(root, table, **{column: first(BROKEN[place], column)})
     told(root, f"{table}.parquet")
+
+
+BORDERS = {
+    "seconds": [1e300, 1e39, 3e38, 1e5, 1e-12, 1e-45, 1e-60, -0.0, float("-inf")],
+    "again": [3e38, 1e39, 1e-60, float("nan")],
+    "loops": [65504.0, 70000.0, 64.5, 1e300, float("inf"), -1.0],
+    "calls": [-5, 0, 2**31, 2**62],
+    "flops": [float("nan"), -1.0, float("inf"), 1e300],
+    "distinct": [-1, 2**62],
+    "flags": [255, 256, -1, 4, -(2**63)],
+    "round": [-1, 2**15, 2**62],
+    "depth": [65, 2**16, 2**62],  # 65536 and 256 are 0 to who cuts them
+    "kind": [256, -(2**63)],
+    "extent": [2**32 + 1, 0],
+    "unroll": [2**16, -1],
+    "row": [2**16 - 1],
+    "position": [2**62],
+    "program": [-1, 2**62, 2**63, 2**64 - 1],
+    "operators": ["x" * 201, "", "a b", "a\n", "\u202e"],
+    "network": ["a b"],
+}
+
+
+@pytest.mark.parametrize("column", BORDERS)
+def test_values_at_the_borders_of_types_name_table_column_and_row(root, column):
+    table = next(name for name, columns in TABLES.items() if column in columns)
+    before = pl.read_parquet(table_path(root, table))
+    for value in BORDERS[column]:
+        kind = pl.Series([value]).dtype
+        wide = before.with_columns(pl.col(column).cast(kind, strict=False))
+        write_parquet(
+            wide.with_columns(first(value, column).alias(column)), table_path(root, table)
+        )
+        told(root, f"{table}.parquet: {column}: found {value!r}"[:60], "in row 0, expected ")
+
+
+@pytest.mark.parametrize("table", KEYS)
+def test_rows_that_stand_twice_are_told(root, table):
+    path = table_path(root, table)
+    frame = pl.read_parquet(path)
+    if table == "unscheduled":
+        frame = pl.DataFrame({"task": [0], "device": [0], "seconds": [1.0]})
+    write_parquet(pl.concat([frame, frame[:1]]), path)
+    told(root, f"{table}.parquet: {', '.join(KEYS[table])}: found", f"in row {len(frame)}", "once")
+
+
+DEVICE = {"name": "a", "instructions": "sse2", "processor": "CPU", "threads": 1}
+DEVICES = {
+    "devices[0]:": [3],
+    "devices[0].name": [DEVICE | {"name": None}],
+    "devices[1].name": [DEVICE, DEVICE],
+    "devices[0].instructions": [DEVICE | {"instructions": "mmx"}],
+    "devices[0].threads": [DEVICE | {"threads": 0}],
+    "devices[0].processor": [DEVICE | {"processor": 1.5}],
+    "devices: found 128": [DEVICE | {"name": str(number)} for number in range(128)],
+}
+
+
+@pytest.mark.parametrize("field", DEVICES)
+def test_devices_of_another_kind_are_told(root, field):
+    path = root / "dataset.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"devices": DEVICES[field]}))
+    told(root, f"dataset.json: {field}")
 
 
 @pytest.mark.parametrize("table", TABLES)
