@@ -36,6 +36,7 @@ from lib.train.kinds import data_of, load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.processes import Processes, processes_on
 from lib.train.schedule import shared
+from lib.train.split import left_out
 from lib.train.summary import log_graphs, summary_table
 
 RESULTS = ("model.safetensors", "last.safetensors", "metrics.json", "history.parquet")
@@ -113,6 +114,8 @@ def train_fold(
         for _ in training.run(state, about["identity"]):
             pass
         return
+    if told := left_out(cache):
+        print(f"train: {told}", flush=True)
     tracker = stage.begin("train", outputs, chosen, cache.fingerprint, fold, about)
     train(training, state, about["identity"], tracker)
     stage.note(**changed, processes=processes.count, **data.record())

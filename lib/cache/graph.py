@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lib.tpugraphs.rankable import EVEN, SAME, UNLABELLED
+
 ALIGNMENT = 8  # of each graph's cells, so that a view as a wider type is aligned
 
 
@@ -46,6 +48,15 @@ class CachedGraph:
     def labelled(self) -> bool:
         """Whether the runtimes are known."""
         return bool(len(self.runtime)) and bool(self.runtime[0] > 0)
+
+    @property
+    def nothing_to_rank(self) -> str:
+        """Why nothing can be ranked in it, in words; empty if something can."""
+        if not self.labelled:
+            return UNLABELLED
+        if len(self.runtime) == 1:
+            return SAME
+        return EVEN if self.runtime.min() == self.runtime.max() else ""
 
     @property
     def source_runtimes(self) -> np.ndarray:

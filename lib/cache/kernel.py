@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lib.tpugraphs.rankable import EVEN, UNLABELLED
+
 
 @dataclass(frozen=True, eq=False)
 class CachedKernel:
@@ -42,6 +44,14 @@ class CachedKernel:
     def labelled(self) -> bool:
         """Whether the runtimes are known."""
         return bool(len(self.runtime)) and bool(self.runtime[0] > 0)
+
+    @property
+    def nothing_to_rank(self) -> str:
+        """Why nothing can be ranked in it, in words; empty if something can."""
+        if not self.labelled:
+            return UNLABELLED
+        target = self.target
+        return EVEN if target.min() == target.max() else ""
 
     @property
     def original(self) -> np.ndarray:

@@ -16,6 +16,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.manifest import advice, check_file, read_manifest
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
+from lib.tpugraphs.rankable import LEARNING
 
 # Of the table, beside what its kind of graphs has: offsets, counts and sizes, all of them integers.
 TEXTS = ("graph", "split", "cell_type", "source", "fingerprint", "operators", "networks")
@@ -52,6 +53,17 @@ class Cache:
     def names(self, *splits: str) -> list[str]:
         """Names of the graphs of the given source splits, sorted."""
         return sorted(self.table.filter(pl.col("split").is_in(splits))["graph"])
+
+    @cached_property
+    def left_out(self) -> dict[str, str]:
+        """The graphs of train and valid that no fold has, and why nothing can be ranked in each."""
+        whys = {name: self.graph(name).nothing_to_rank for name in self.names(*LEARNING)}
+        return {name: why for name, why in whys.items() if why}
+
+    @property
+    def learning(self) -> list[str]:
+        """Names of the graphs that folds are dealt of, sorted: train and valid without those."""
+        return [name for name in self.names(*LEARNING) if name not in self.left_out]
 
     @cached_property
     def counts(self) -> dict[str, int]:

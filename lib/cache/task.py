@@ -52,6 +52,8 @@ class CachedTask:
     again: np.ndarray
     flags: np.ndarray
 
+    nothing_to_rank = ""  # folds are dealt of networks, whatever their tasks are
+
     def restricted(self, programs: np.ndarray) -> CachedTask:
         """The task with the pairs of some of its p programs only, (p,) bool."""
         kept = programs[self.owner]

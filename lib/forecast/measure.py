@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +117,7 @@ def calibrate(
 def _measured(settings: Settings, dataset: Dataset, files: list[Path], folder: Path) -> Unit:
     task = {
         "settings": described(settings),
-        "dataset": asdict(dataset),
+        "dataset": asdict(replace(dataset, root=None)),
         "files": [str(path) for path in files],
         "folder": str(folder),
     }

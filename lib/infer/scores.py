@@ -34,8 +34,7 @@ def graphs_to_score(cache: Cache, fold: int, settings: Settings) -> list[tuple[s
     Splits are the fold's: ``valid`` is what it was validated on, ``train`` (only if
     ``settings.score_training``) what it learned from, ``test`` the source's test split.
     """
-    names = cache.names("train", "valid"), cache.names("test")
-    splits = splits_of_fold(*names, fold, settings)
+    splits = splits_of_fold(cache.learning, cache.names("test"), fold, settings)
     if not settings.score_training:
         del splits["train"]
     return [(split, name) for split, own in splits.items() for name in own]

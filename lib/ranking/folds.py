@@ -71,7 +71,9 @@ def assign_folds(
         parts.setdefault(PARTS[together](name), []).append(name)
     if not 2 <= k <= len(parts):
         what = "families" if together == "family" else "graphs"
-        raise UserError(f"folds_total={k}: must be from 2 to the number of {what}, {len(parts)}")
+        most = f"from 2 to {len(parts)}, the number of {what} that can be ranked"
+        few = f"there must be 2 {what} that can be ranked, one to train on and one to validate on"
+        raise UserError(f"folds_total={k}: {f'must be {most}' if len(parts) > 1 else few}")
     folds: dict[str, int] = {}
     sizes = [0] * k
     for part in sorted(parts, key=lambda name: (-len(parts[name]), _draw(seed, name))):
@@ -92,7 +94,7 @@ def splits_of_fold(
     """The graphs that are ``valid``, ``test`` and ``train`` to one fold, each sorted.
 
     Args:
-        learning: the graphs of the merged train and valid splits of the source.
+        learning: the graphs that are dealt, of the merged train and valid splits of the source.
         test: those of its test split.
         fold: its number.
         settings: of the collection.

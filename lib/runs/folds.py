@@ -61,7 +61,7 @@ def read_folds(folder: Path, cache: Cache, settings: Settings, count: int | None
         fold: validation_score(folder / f"fold_{fold}", cache.fingerprint, settings.metric)
         for fold in files
     }
-    learning, test = cache.names("train", "valid"), cache.names("test")
+    learning, test = cache.learning, cache.names("test")
     scores = {
         fold: read_scores(path, splits_of_fold(learning, test, fold, settings), cache.counts)
         for fold, path in files.items()

@@ -17,12 +17,14 @@ from lib.settings.tables import (
     COLLECTIONS,
     COMMAND_LINE,
     DEFAULT,
+    FEW_GRAPHS,
     MODELS,
     check_collection,
     origins_of,
     plain_model,
     settings_class,
     settings_for,
+    usual_folds,
 )
 from lib.tpugraphs.dataset import Dataset, dataset_of
 
@@ -185,7 +187,12 @@ def choice_of(settings: Settings, root: DataRoot, args: argparse.Namespace) -> s
     dataset = root.dataset
     named = "model" in overrides_in(args)
     why = "as --model says" if named else f"the default for {dataset.size} data"
-    return f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {root.path}"
+    said = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {root.path}"
+    if origins_of(settings, dataset, given_in(args))["folds_total"] == FEW_GRAPHS:
+        usual = usual_folds(settings.collection, type(settings), dataset)
+        what = "families" if settings.keep_together == "family" else "graphs"
+        said += f"; {settings.folds_total} folds, not {usual}: no more {what} can be ranked"
+    return said
 
 
 def settings_text(settings: Settings, dataset: Dataset, args: argparse.Namespace) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.files.errors import DataError, UserError
+from lib.ranking.folds import PARTS
 from lib.settings.base import Settings
 from lib.settings.models import AUTO, EVERY, NONE, LayoutSettings, PlusSettings, TileSettings
 from lib.settings.programs import ProgramPlusSettings, ProgramSettings
@@ -22,9 +23,11 @@ from lib.settings.thesis import (
     TilePooling,
     TileSegments,
 )
-from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset, folder_of
+from lib.tpugraphs.rankable import count_parts
 
-DEFAULT, COMMAND_LINE = "default", "command line"  # where a value may come from
+# Where a value may come from, beside others.
+DEFAULT, COMMAND_LINE, FEW_GRAPHS = "default", "command line", "how few graphs there are"
 TOLD = ("hardware", "propagation")  # settings that a dataset itself has
 # The settings of each model, by kind of collection; the first one is taken if none is named.
 MODELS: dict[str, dict[str, type[Settings]]] = {
@@ -127,11 +130,33 @@ def settings_for(collection: str, dataset: Dataset, overrides: dict[str, Any]) -
     for own in layers_of(collection, chosen, dataset).values():
         values |= own
     values |= overrides
+    if "folds_total" not in overrides:
+        values["folds_total"] = _folds_for(collection, chosen, dataset, values)
     if "also" in values:
         values["also"] = others_in(values["also"], collection, dataset)
     settings = chosen(collection=collection, **values)
     settings.check()
     return settings
+
+
+def usual_folds(collection: str, kind: type[Settings], dataset: Dataset) -> int:
+    """How many folds a model's default is where there are graphs enough."""
+    layers = layers_of(collection, kind, dataset).values()
+    return [kind.folds_total, *(own["folds_total"] for own in layers if "folds_total" in own)][-1]
+
+
+def _folds_for(
+    collection: str, kind: type[Settings], dataset: Dataset, values: Mapping[str, Any]
+) -> int:
+    """The default of how many folds there are: as many as there are graphs, or families, at most.
+
+    (Where there are fewer than two, stage 2 says so.)
+    """
+    usual = usual_folds(collection, kind, dataset)
+    together = values.get("keep_together", kind.keep_together)
+    if dataset.root is None or together not in PARTS:
+        return usual
+    return max(2, count_parts(dataset.root, folder_of(collection), PARTS[together], usual))
 
 
 def others_in(also: str, collection: str, dataset: Dataset) -> str:
@@ -188,11 +213,13 @@ def origins_of(
             :func:`lib.settings.flags.given_in` has them.
 
     Returns:
-        ``DEFAULT`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`), or
-        one of the keys of ``given``.
+        ``DEFAULT`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`),
+        ``FEW_GRAPHS``, or one of the keys of ``given``.
     """
     origins = {one.name: DEFAULT for one in dataclasses.fields(settings)}
     layers = layers_of(settings.collection, type(settings), dataset)
+    if settings.folds_total != usual_folds(settings.collection, type(settings), dataset):
+        layers[FEW_GRAPHS] = {"folds_total": settings.folds_total}
     for origin, values in {**layers, **given}.items():
         origins |= dict.fromkeys(values, origin)
     return origins | {"collection": COMMAND_LINE}

@@ -40,7 +40,7 @@ def inference_runs(
         cache, settings, data: the collection's; ``data`` is the root.
         folds: whose networks to use.
     """
-    names = cache.names("train", "valid")
+    names = cache.learning
     splits = {name: cache.rows[name]["split"] for name in names}
     largest = max(cache.rows[name]["configurations"] for name in names)
     runs: dict[int | None, list[Run]] = {}
@@ -84,7 +84,7 @@ def nested_runs(
         folds: how many of the K folds to train, as stage 2 does.
         parts: how many parts the training graphs are dealt to.
     """
-    names = cache.names("train", "valid")
+    names = cache.learning
     # other parts than the folds themselves
     dealt = assign_folds(names, parts, settings.seed + 1, settings.keep_together)
     made = []

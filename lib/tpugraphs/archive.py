@@ -18,14 +18,13 @@ from pathlib import Path
 import numpy as np
 
 from lib.files.artifacts import atomic_file
-from lib.files.believing import believing
+from lib.files.believing import Pieces, believing
 from lib.files.errors import DataError
 from lib.files.regular import open_regular, size_of
 
 MAX_MEMBER_BYTES = 2**36  # 64 GiB; the largest official array has a few GB
 MAX_DEFLATE_RATIO = 1032  # what deflate can reach at most; a bigger claim is a lie
 MAX_HEADER_BYTES = 10_000  # as in numpy
-MAX_DIRECTORY_BYTES = 2**20  # of a zip archive's list of members; ours have ten
 MAX_DIMENSIONS = 8  # of an array; the official ones have at most 3
 CHUNK_BYTES = 2**20  # how much is decoded or written at a time
 
@@ -74,7 +73,7 @@ def open_members(path: Path | str) -> Iterator[dict[str, Member]]:
     with open_regular(path) as file:
         size = size_of(file)
         with believing(path, "file", "a readable npz archive"):
-            archive = zipfile.ZipFile(_Pieces(file))
+            archive = zipfile.ZipFile(Pieces(file))
         with archive:
             members: dict[str, Member] = {}
             for info in archive.infolist():
@@ -84,18 +83,6 @@ def open_members(path: Path | str) -> Iterator[dict[str, Member]]:
                 members[key] = Member(path, key, archive, info)
                 _check_declared_size(members[key], size)
             yield members
-
-
-class _Pieces:
-    """A file that is never read in big pieces: what zipfile reads at once, it holds at once."""
-
-    def __init__(self, file: io.BufferedReader):
-        self._file, self.seek, self.tell, self.seekable = file, file.seek, file.tell, file.seekable
-
-    def read(self, size: int = -1) -> bytes:
-        if size > MAX_DIRECTORY_BYTES:
-            raise zipfile.BadZipFile(f"a directory of {size} bytes")
-        return self._file.read(size)
 
 
 def _check_declared_size(member: Member, archive_size: int) -> None:

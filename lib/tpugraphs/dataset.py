@@ -50,6 +50,7 @@ class Dataset:
         labels: how runtimes were measured.
         source, licence: of the data.
         collections: of layouts, that the root has raw files of; no part of ``dataset.json``.
+        root: where it is, ``None`` of data that are not at hand; no part of it either.
     """
 
     name: str
@@ -62,8 +63,10 @@ class Dataset:
     source: str
     licence: str
     collections: tuple[str, ...] = field(default=(), compare=False)
+    root: Path | None = field(default=None, compare=False)
 
 
+SAID = tuple(one.name for one in dataclasses.fields(Dataset) if one.compare)  # in dataset.json
 TPUGRAPHS = Dataset(
     name="TpuGraphs",
     size="official",
@@ -86,16 +89,15 @@ def read_dataset(root: Path) -> Dataset:
     path = root / FILE
     collections = tuple(one for one in LAYOUT_COLLECTIONS if npz_folder([root], folder_of(one)))
     if not path.exists() and not path.is_symlink():
-        return dataclasses.replace(TPUGRAPHS, collections=collections)
-    names = [one.name for one in dataclasses.fields(Dataset) if one.name != "collections"]
+        return dataclasses.replace(TPUGRAPHS, collections=collections, root=root)
     found = read_json(path)
     if isinstance(found, dict) and found.get("kind") == PROGRAMS:
         return _of_programs(found, path)
-    expect(found, dict.fromkeys(names, str), path)
+    expect(found, dict.fromkeys(SAID, str), path)
     for name, words in WORDS.items():
         if found[name] not in words:
             raise DataError(path, name, repr(found[name])[:60], f"one of {', '.join(words)}")
-    return Dataset(**{name: found[name] for name in names}, collections=collections)
+    return Dataset(**{name: found[name] for name in SAID}, collections=collections, root=root)
 
 
 def _of_programs(found: dict[str, Any], path: Path) -> Dataset:
@@ -119,8 +121,7 @@ def write_dataset(root: Path, dataset: Dataset) -> None:
 
 def dataset_text(dataset: Dataset) -> str:
     """What stands in ``dataset.json``."""
-    said = dataclasses.asdict(dataset)
-    del said["collections"]
+    said = {name: getattr(dataset, name) for name in SAID}
     return json.dumps(said, indent=2, sort_keys=True) + "\n"
 
 

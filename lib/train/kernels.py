@@ -21,6 +21,7 @@ from lib.inputs.kernels import kernel_batch, tile_batch
 from lib.models.tile import TileNetwork
 from lib.ranking.metrics import tile_metrics
 from lib.settings import TileCollection, TileSettings
+from lib.tpugraphs.rankable import SAME
 from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.loss import HINGES
 from lib.train.split import folds_with
@@ -78,25 +79,19 @@ def load_fold(cache: Cache, fold: int, settings: TileSettings) -> KernelsFold:
 def sides_of(cache: Cache, fold: int, settings: TileCollection) -> tuple[list[str], list[str]]:
     """Names of the kernels of the merged train and valid splits to train and to validate on.
 
-    Kernels that have nothing to rank, because all their configurations ran equally fast or look
-    the same, are left out of training. Validation leaves out only those that all ran equally
-    fast: of configurations that look the same the network must choose blindly, and it shows.
+    Kernels whose configurations look the same are left out of training, too. Of these the network
+    must choose blindly, and validation shows it.
 
     Raises:
-        UserError: if there is no such fold, or a side of it is empty.
+        UserError: if there is no such fold, or there are too few kernels.
     """
     assigned = folds_with(fold, cache, settings)
-    train, valid = [], []
-    for name in sorted(assigned):
-        kernel = cache.graph(name)
-        if not kernel.labelled or len(set(_extremes(kernel.target))) < 2:
-            continue
-        if assigned[name] == fold:
-            valid.append(name)
-        elif _rows_differ(kernel.config_feat):
-            train.append(name)
-    if not train or not valid:
-        raise UserError(f"{cache.folder}: fold {fold} has no labelled graphs to train or validate")
+    valid = [name for name in sorted(assigned) if assigned[name] == fold]
+    others = [name for name in sorted(assigned) if assigned[name] != fold]
+    train = [name for name in others if _rows_differ(cache.graph(name).config_feat)]
+    if not train:
+        why = f"{SAME} of each kernel that it would be trained on"
+        raise UserError(f"{cache.folder}: fold {fold}: {why}: {', '.join(others)}")
     return train, valid
 
 
@@ -104,10 +99,6 @@ def evenly_spaced(kernel: CachedKernel) -> Tensor:
     """What the standardization of tiles sees of a kernel, (at most 256, 24)."""
     step = -(-len(kernel.config_feat) // STATISTICS_ROWS)
     return torch.from_numpy(np.array(kernel.config_feat[::step]))
-
-
-def _extremes(values: np.ndarray) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
 
 
 def _rows_differ(rows: np.ndarray) -> bool:

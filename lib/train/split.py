@@ -17,40 +17,39 @@ NO_FOLD = -1  # of a graph that every fold learns from
 
 
 def folds_with(fold: int, cache: Cache, settings: Settings) -> dict[str, int]:
-    """The fold of each graph of the merged train and valid splits.
+    """The fold of each graph of the merged train and valid splits that can be ranked.
 
     Raises:
-        UserError: if there is no fold of that number.
+        UserError: if there is no fold of that number, or there are too few graphs; it says which
+            were left out.
     """
     if not 0 <= fold < settings.folds_total:
         raise UserError(f"--fold {fold}: must be from 0 to {settings.folds_total - 1}")
-    return folds_of(cache.names("train", "valid"), settings)
+    try:
+        return folds_of(cache.learning, settings)
+    except UserError as error:
+        told = left_out(cache)
+        raise UserError(f"{cache.folder}: {error}{f'; {told}' if told else ''}") from None
+
+
+def left_out(cache: Cache) -> str:
+    """Which graphs no fold has, and why; empty if there are none."""
+    whys = [f"{name} ({why})" for name, why in sorted(cache.left_out.items())]
+    return f"left out of all folds: {', '.join(whys)}" if whys else ""
 
 
 def sides_of(
     fold: int, cache: Cache, settings: Settings
 ) -> tuple[list[CachedGraph], list[CachedGraph]]:
-    """The labelled graphs to train on and to validate on, each sorted by name.
-
-    Graphs whose configurations all ran equally fast, or with a single one, have nothing to rank
-    and are left out.
+    """The graphs to train on and to validate on, each sorted by name.
 
     Raises:
-        UserError: if there is no such fold, or a side of it is empty.
+        UserError: as :func:`folds_with`.
     """
     sides: tuple[list[CachedGraph], list[CachedGraph]] = ([], [])
     for name, own in sorted(folds_with(fold, cache, settings).items()):
-        graph = cache.graph(name)
-        if can_be_ranked(graph):
-            sides[own == fold].append(graph)
-    if not all(sides):
-        raise UserError(f"{cache.folder}: fold {fold} has no labelled graphs to train or validate")
+        sides[own == fold].append(cache.graph(name))
     return sides
-
-
-def can_be_ranked(graph: CachedGraph) -> bool:
-    """Whether a graph is labelled, and not all of its configurations ran equally fast."""
-    return graph.labelled and bool(graph.runtime.min() < graph.runtime.max())
 
 
 def prepared_sides(fold: int, cache: Cache, settings: Settings) -> Iterator[list[LabelledGraph]]:
@@ -94,13 +93,11 @@ def learned_beside(fold: int, cache: Cache, settings: PlusSettings) -> Iterator[
     held = {part(name) for name, own in folds_with(fold, cache, settings).items() if own == fold}
     tested = set(cache.names("test"))
     for name, other in other_caches(cache, settings).items():
-        names = other.names("train", "valid")
+        names = other.learning
         try:
             dealt = folds_of(names, replace(settings, collection=name))
         except UserError:
             dealt = dict.fromkeys(names, NO_FOLD)
         for one, own in sorted(dealt.items()):
-            if own == fold or part(one) in held or one in tested:
-                continue
-            if can_be_ranked(graph := other.graph(one)):
-                yield graph
+            if own != fold and part(one) not in held and one not in tested:
+                yield other.graph(one)

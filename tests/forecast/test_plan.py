@@ -76,7 +76,7 @@ def test_a_plan_of_kernels(data):
     rows = said.stdout.splitlines()
     assert [row.partition("   ")[0].strip() for row in rows[1:5]] == list(STAGES)
     assert rows[-1].startswith(f"plan: tile on 6 graphs of {data}: ")
-    assert rows[-1].endswith("5 folds of 60 epochs; measured on 1 samples")
+    assert rows[-1].endswith("2 folds of 60 epochs; measured on 1 samples")
 
 
 def test_what_cannot_be_planned_is_one_line(tmp_path):

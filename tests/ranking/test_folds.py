@@ -110,7 +110,7 @@ def test_other_names_have_their_family_before_the_first_dot():
 
 
 def test_fewer_families_than_folds():
-    with pytest.raises(UserError, match="number of families, 2"):
+    with pytest.raises(UserError, match="from 2 to 2, the number of families"):
         assign_folds(["a.1", "a.2", "b.1"], 3, 0, "family")
 
 

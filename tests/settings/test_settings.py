@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lib import settings
 from lib.files.errors import DataError, UserError
+from lib.runs.plan import settings_of
 from lib.settings import (
     BUNDLED_TPU,
     COLLECTIONS,
@@ -341,9 +342,34 @@ def test_a_flag_is_told_wrong_in_one_line():
 def test_resolve_finds_the_root_and_its_settings(tmp_path):
     write_collection(tmp_path, "layout-xla-default", train=1, valid=0, test=0)
     (tmp_path / "dataset.json").unlink()
-    chosen, root = settings.resolve(arguments("--data", str(tmp_path), "--epochs", "9"))
-    assert (chosen.epochs, chosen.folds_total) == (9, 20)  # official values
+    line = "--data", str(tmp_path), "--epochs", "9", "--folds-total", "20"
+    chosen, root = settings.resolve(arguments(*line))
+    assert (chosen.epochs, chosen.folds_total, chosen.channels) == (9, 20, 256)  # official values
     assert (root.path, root.dataset) == (tmp_path, TPUGRAPHS)
+
+
+@pytest.mark.parametrize(
+    ("together", "folds", "told"),
+    [
+        ("graph", 4, "; 4 folds, not 5: no more graphs can be ranked"),
+        ("family", 2, "; 2 folds, not 5: no more families can be ranked"),
+    ],
+)
+def test_few_graphs_make_few_folds(tmp_path, together, folds, told):
+    """Settings, make's plan and the first line of stage 2 have as many folds as can be filled."""
+    write_collection(tmp_path, "layout-xla-default", train=3, valid=1, test=9)
+    folder = tmp_path / "npz/layout/xla/default/train"
+    for index in range(3):
+        (folder / f"train_{index}.v1.0.npz").rename(folder / f"one.v{index}.npz")
+    args = arguments("--data", str(tmp_path), "--keep-together", together)
+    chosen, root = settings.resolve(args)
+    assert chosen.folds_total == folds
+    assert settings.choice_of(chosen, root, args).endswith(f"{tmp_path}{told}")
+    assert settings_of("layout-xla-default", data=str(tmp_path)).folds_total == 2  # by family
+    more = arguments("--data", str(tmp_path), "--folds-total", "5")
+    chosen, root = settings.resolve(more)
+    assert chosen.folds_total == 5
+    assert settings.choice_of(chosen, root, more).endswith(str(tmp_path))
 
 
 @pytest.mark.parametrize("flag", ["--mod", "--epoch", "--collect"])

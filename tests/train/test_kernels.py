@@ -47,7 +47,7 @@ def cache(tmp_path_factory) -> Cache:
 @pytest.mark.parametrize("fold", range(4))
 def test_a_fold_and_the_rest(cache, fold):
     data = load_fold(cache, fold, SETTINGS)
-    assigned = assign_folds(cache.names("train", "valid"), 4, 0)
+    assigned = assign_folds([*COUNTS, "same"], 4, 0)
     assert data.valid == sorted(n for n in (*COUNTS, "same") if assigned[n] == fold)
     assert data.train == sorted(n for n in COUNTS if assigned[n] != fold)
 
@@ -57,13 +57,21 @@ def test_no_such_fold(cache):
         load_fold(cache, 4, SETTINGS)
 
 
-def test_a_fold_without_labelled_kernels(tmp_path):
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"runtime": np.full(40, 7), "normalizer": np.full(40, 5)}, r"all folds: b \(all its con"),
+        ({"config_feat": np.zeros((40, 24), np.float32)}, "configurations are the same.*: b$"),
+    ],
+)
+def test_a_fold_without_kernels_to_learn_from(tmp_path, changed, told):
     with CacheWriter(tmp_path, "tile") as writer:
         writer.add(cached_kernel("a"), {})
-        writer.add(cached_kernel("b", configurations=1), {})
+        writer.add(replace(cached_kernel("b"), **changed), {})
         writer.finish({"fingerprint": "0", "settings": {}})
-    with pytest.raises(UserError, match="no labelled graphs"):
-        load_fold(Cache(tmp_path), 0, tiny_settings())
+    fold = assign_folds(["a", "b"], 2, 0)["a"]  # which is validated on a
+    with pytest.raises(UserError, match=told):
+        load_fold(Cache(tmp_path), fold, tiny_settings(folds_total=2))
 
 
 def test_a_pass_has_every_kernel_once_and_new_configurations(cache):
