@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +20,8 @@ MAX_BYTES = 1 << 30  # of a submission; one of all official graphs has 11 MB
 def read_entries(path: Path) -> dict[str, np.ndarray]:
     """The configurations that each ID of a submission names, (n,) int64, in the file's order.
 
+    An ID that names none, with or without a comma behind it, has an empty array.
+
     Raises:
         DataError: if the file is not a submission, or has an ID twice.
     """
@@ -24,11 +29,11 @@ def read_entries(path: Path) -> dict[str, np.ndarray]:
     for number, name, text in _lines(path):
         if name in entries:
             raise DataError(path, f"line {number}", f"{name} once more", "each ID once")
-        if not text.replace(";", "").isdecimal() or not text.isascii():
+        if text and not (text.replace(";", "").isdecimal() and text.isascii()):
             found = f"{text[:40]!r} for {name}"
             raise DataError(path, f"line {number}", found, "indices joined by ;")
         try:
-            entries[name] = np.array(text.split(";"), np.int64)
+            entries[name] = np.array(text.split(";") if text else [], np.int64)
         except (ValueError, OverflowError):
             found = f"{text[:40]!r} for {name}"
             raise DataError(path, f"line {number}", found, "indices joined by ;") from None
@@ -69,6 +74,14 @@ def check_entry(path: Path, name: str, order: np.ndarray, count: int) -> None:
     raise DataError(path, name, found, kind.entry.format(length=length, last=count - 1))
 
 
+def shortness(name: str, order: np.ndarray, count: int) -> str:
+    """How many configurations an entry names of those that it must, if it lacks some and nothing
+    else is wrong with it; empty else. Arguments are those of :func:`check_entry`."""
+    wanted, inside = kind_of(name).length(count), (order >= 0) & (order < count)
+    good = len(np.unique(order)) == len(order) < wanted and inside.all()
+    return f"{len(order)} of {wanted}" if good else ""
+
+
 def entry_score(name: str, order: np.ndarray, runtimes: np.ndarray) -> float:
     """The metric that counts of a checked entry."""
     places = np.full(len(runtimes), len(order), np.int64)
@@ -76,18 +89,24 @@ def entry_score(name: str, order: np.ndarray, runtimes: np.ndarray) -> float:
     return kind_of(name).main.compute(places, runtimes)
 
 
-def _lines(path: Path) -> list[tuple[int, str, str]]:
-    """``(line number, ID, TopConfigs)``.
+def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
+    """``(line number, ID, TopConfigs)``, as RFC 4180 has them: quoted or not, after a mark or not.
 
-    A field may be longer than the csv module allows. Readers of tables such as pandas' mend what
-    has to be refused here: they take a line with a field too many for one with an index column,
-    fill one with a field too few, and tell no line's number.
+    Readers of tables such as pandas' mend what has to be refused here: they take a line with a
+    field too many for one with an index column, and tell no line's number.
     """
+    csv.field_size_limit(MAX_BYTES)  # a graph has up to 100,000 configurations
+    data = io.BytesIO(read_regular(path, MAX_BYTES))
+    reader = csv.reader(io.TextIOWrapper(data, "utf-8-sig", newline=""), strict=True)
     try:
-        lines = read_regular(path, MAX_BYTES).decode().splitlines()
-    except ValueError as error:
-        raise DataError(path, "file", error, "a submission") from None
-    if not lines or lines[0].strip() != HEADER:
-        raise DataError(path, "line 1", repr((lines or [""])[0][:60]), HEADER)
-    numbered = enumerate(lines[1:], start=2)
-    return [(n, *line.strip().partition(",")[::2]) for n, line in numbered if line.strip()]
+        first = next(reader, [])
+        if [one.strip() for one in first] != HEADER.split(","):
+            raise DataError(path, "line 1", repr(",".join(first)[:60]), HEADER)
+        for row in reader:
+            number = reader.line_num
+            if len(row) > 2:
+                raise DataError(path, f"line {number}", f"{len(row)} fields", HEADER)
+            if any(one.strip() for one in row):
+                yield number, row[0], "".join(row[1:]).strip()
+    except (ValueError, csv.Error) as error:
+        raise DataError(path, f"line {reader.line_num}", error, "a submission") from None

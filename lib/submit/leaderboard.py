@@ -27,7 +27,7 @@ from lib.files.parquet import write_parquet
 from lib.ranking.kinds import kind_of
 from lib.ranking.metrics import TAU
 from lib.ranking.truth import ALIKE, RawLabels, Truth
-from lib.submit.entries import check_entry, entry_score, read_entries
+from lib.submit.entries import check_entry, entry_score, read_entries, shortness
 from lib.submit.expected import OFFICIAL_TEST, data_root, identifiers, raw_folder
 from lib.tpugraphs.roots import DataRoot
 
@@ -45,19 +45,19 @@ SCHEMA = {
 _Known = tuple[Truth | None, dict[str, tuple[str, bool]]]
 LISTED = 40  # graphs of a collection that are listed one by one, at most
 UNTIED = "; stage 4's tau counts configurations scored alike as tied, which have places here"
+SHORT = "since they are too short, for which Kaggle would refuse the file"
 UNKNOWN, NAMED = "since nobody knows their runtimes", 8  # rows that are named of each reason
 
 
 def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[str, list[str]]]:
-    """Score every entry whose truth is known.
+    """Score every entry whose truth is known and that names as many configurations as it must.
 
     Args:
         path: the submission.
         data: data root, or ``None`` for the usual ones.
 
     Returns:
-        A frame of ``SCHEMA``, sorted by collection and graph; and the IDs that have no score, by
-        the reason.
+        A frame of ``SCHEMA``, sorted by collection and graph; and IDs without a score, by reason.
 
     Raises:
         DataError: if an entry or an ID cannot be.
@@ -77,6 +77,9 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[
         if runtimes is None:
             unscored.setdefault(UNKNOWN, []).append(name)
             continue
+        if short := shortness(name, order, len(runtimes)):
+            unscored.setdefault(SHORT, []).append(f"{name} ({short})")
+            continue
         check_entry(path, name, order, len(runtimes))
         if not truth.can_be_ranked(graph, runtimes):
             unscored.setdefault(ALIKE, []).append(name)
@@ -84,8 +87,8 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[
         score = entry_score(name, order, runtimes)
         own = (collection, graph, *families.get(graph, (None, None)))
         scored.append((str(path), *own, kind_of(name).main.heading, score))
-    frame = pl.DataFrame(scored, schema=SCHEMA, orient="row")
-    return frame.sort("collection", "graph"), unscored
+    frame = pl.DataFrame(scored, schema=SCHEMA, orient="row").sort("collection", "graph")
+    return frame, unscored
 
 
 def _known(collection: str, root: DataRoot | None) -> _Known:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from lib.files.errors import DataError
-from lib.submit.entries import HEADER, read_entries
+from lib.submit.entries import HEADER, read_entries, read_ids
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("ID,ID\na,0;1\n", "line 1"),
-        (f"\ufeff{HEADER}\na,0;1\n", "line 1"),
         (f"{HEADER}\na,0;1,5\nb,0;1\n", "line 2"),  # not an index column and two others
         (f"{HEADER}\na,0;1\nb,0;1,\n", "line 3"),
-        (f"{HEADER}\na,0;1\nb\n", "line 3"),  # not an empty cell
-        (f"{HEADER}\na,\n", "line 2"),
-        (f'{HEADER}\n"a","0;1"\n', "line 2"),
-        (f'{HEADER}\n"a\nb",0;1\n', "line 2"),
+        (f'{HEADER}\n"a,0;1\nb,0;1\n', "line 3"),  # a quote that is not closed
+        (f'{HEADER}\n"a"b,0;1\n', "line 2"),
         (f"{HEADER}\na,0;;1\n", "line 2"),
         (f"{HEADER}\na,0;1\x00\n", "line 2"),
         (f"{HEADER}\na,0.0;1\n", "line 2"),
@@ -29,6 +27,28 @@ def test_a_line_that_is_not_to_the_letter_is_named(tmp_path, text, message):
     (tmp_path / "a.csv").write_text(text, "utf-8")
     with pytest.raises(DataError, match=rf"a\.csv: {message}:"):
         read_entries(tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"\ufeff{HEADER}\na,1;0\nb,0\nc,\nd\n",  # as spreadsheets of Windows write it
+        '\ufeff"ID","TopConfigs"\r\n"a","1;0"\r\n"b","0"\r\n"c",""\r\n"d"\r\n',
+        f' {HEADER} \n\n"a", 1;0\nb,"0"\n\nc, \nd',
+    ],
+)
+def test_as_rfc_4180_has_it(tmp_path, text):
+    (tmp_path / "a.csv").write_bytes(text.encode())
+    found = {name: order.tolist() for name, order in read_entries(tmp_path / "a.csv").items()}
+    assert found == {"a": [1, 0], "b": [0], "c": [], "d": []}
+    assert read_ids(tmp_path / "a.csv") == ["a", "b", "c", "d"]
+
+
+def test_a_row_may_be_longer_than_the_csv_module_reads_by_itself(tmp_path):
+    order = np.arange(100_000)
+    line = "a," + ";".join(map(str, order))
+    (tmp_path / "a.csv").write_text(f"{HEADER}\n{line}\n")
+    assert np.array_equal(read_entries(tmp_path / "a.csv")["a"], order)
 
 
 def test_words_that_tables_take_for_missing_are_names(tmp_path):

@@ -150,12 +150,39 @@ def test_a_graph_without_an_order_has_no_score(tmp_path, data):
     assert unscored == {ALIKE: ["layout:xla:default:fast", "layout:xla:default:same"]}
 
 
-@pytest.mark.parametrize("name", ["layout:xla:default:valid_0.v1.0", "layout:abc:default:x", "x"])
-def test_a_bad_row_is_told(tmp_path, data, name):
-    path = write_submission(tmp_path / "a.csv", {name: np.arange(19)})
-    files = (data / "npz/layout/xla/default/valid").iterdir()
-    graph = sorted(files)[0].name.removesuffix(".npz")
-    path.write_text(path.read_text().replace("valid_0.v1.0", graph))
+VALID = f"{LAYOUT.replace('-', ':')}:valid_0.v1.0"
+
+
+@pytest.mark.parametrize("short", [VALID, "tile:xla:valid"])
+@pytest.mark.parametrize("named", [4, 1, 0])
+def test_a_short_row_is_left_out_and_told(tmp_path, data, short, named):
+    rows = {VALID: np.arange(20), "tile:xla:valid": np.arange(5)}
+    wanted, rows[short] = len(rows[short]), np.arange(named)
+    path = write_submission(tmp_path / "a.csv", rows)
+    said = call(score_main, path, "--data", data, "--outputs", tmp_path)
+    assert (said.returncode, said.stderr) == (0, "")
+    assert f"would refuse the file: {short} ({named} of {wanted})\n" in said.stdout
+    scored = pl.read_parquet(tmp_path / "score.parquet")["collection"].to_list()
+    assert scored == [{VALID: "tile-xla"}.get(short, LAYOUT)]
+
+
+def test_nothing_but_short_rows(tmp_path, data):
+    path = write_submission(tmp_path / "a.csv", {VALID: np.arange(3)})
+    said = call(score_main, path, "--data", data, "--outputs", tmp_path)
+    assert said.returncode == 2
+    assert said.stderr.endswith(f"{VALID} (3 of 20)\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        *((VALID, one) for one in ([*range(19), 20], [0, 0], range(21), [-1, 3])),
+        ("layout:abc:default:x", [0]),
+        ("x", [0]),
+    ],
+)
+def test_a_bad_row_is_told(tmp_path, data, name, order):
+    path = write_submission(tmp_path / "a.csv", {name: np.array(order)})
     with pytest.raises(DataError, match=r"a\.csv"):
         score_submission(path, data)
 
