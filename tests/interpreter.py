@@ -26,6 +26,9 @@ STREAMS = (0, 1, 2)
 # Runs without packages, so that it starts in no time; gone, so is what it asked for.
 CLIENT = """#!{python} -SIE
 import json, os, signal, socket, sys
+first, second = (*sys.argv[1:3], "", "")[:2]
+if not (first.endswith(".py") or first == "-m" and second.startswith(("lib.", "tests."))):
+    os.execv({python!r}, [{python!r}, *sys.argv[1:]])  # a worker of a library's
 asked = {{"arguments": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
 body = json.dumps(asked).encode()
 server = socket.socket(socket.AF_UNIX)
@@ -77,7 +80,6 @@ def serve(address: str) -> None:
 
     import torch._dynamo  # noqa: F401 (AdamW does when it is first made)
     import tqdm  # noqa: F401
-    import wandb  # noqa: F401
 
     from lib import native
     from lib.runs.sources import sources_of
