@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from lib import native
 from lib.files.errors import UserError
 from lib.models.cdmpp import Cdmpp
 from lib.models.cdmpp_plus import CdmppPlus
@@ -71,5 +72,5 @@ def computed_by(network: nn.Module) -> dict[str, str]:
     return {
         "device": some.device.type,
         "products": str(getattr(network, "precision", some.dtype)),
-        "loops": "lib.native" if loops else "torch",
+        "loops": native.compiler() if loops else "torch",
     }

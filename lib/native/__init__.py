@@ -2,8 +2,10 @@
 
 ``*.cpp`` are compiled once for this machine's processor and torch, with torch's own builder, into
 a folder of the Python environment (``make setup`` does it, in about a minute; otherwise the first
-stage that wants them). Where there is no compiler, the networks run on torch alone: the same
-numbers to rounding, in about three times the time.
+stage that wants them). The library that is there is used, whatever compiler there is now, if it
+still is what was written: beside it stand its size, its checksum and who compiled it. Where there
+is neither, the networks run on torch alone: the same numbers to rounding, in about three times the
+time.
 """
 
 from __future__ import annotations
@@ -12,18 +14,32 @@ import functools
 import os
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from lib.files.artifacts import fingerprint_files, fingerprint_value
+from lib.files.artifacts import (
+    fingerprint_files,
+    fingerprint_value,
+    read_json,
+    write_json,
+)
+from lib.files.checksum import checksum_of
+from lib.files.errors import DataError
+from lib.files.locks import only_writer
+from lib.files.schema import expect
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wno-psabi"]
 LINKED = ["-fopenmp"]  # the OpenMP that torch has loaded: both have one name
 SWITCH = "TGRAPH_NATIVE"  # 0: torch alone
+UNKNOWN = "an unknown compiler"
+ELF_SECTIONS = ((40, 48), (58, 60), (60, 62))  # bytes of a header: where they begin, size, number
+RECORD = {"bytes": int, "checksum": str, "compiler": str}  # what stands beside the library
 
 
 def sources() -> list[Path]:
@@ -36,16 +52,19 @@ def available() -> bool:
     """Whether the compiled loops are loaded as ``torch.ops.tgraph``; compiles them if need be."""
     if os.environ.get(SWITCH) == "0":
         return False
-    if shutil.which(os.environ.get("CXX", "c++")) is None:
-        print("no C++ compiler: networks run on torch alone, several times slower", file=sys.stderr)
-        return False
     try:
-        _load()
-    except (RuntimeError, OSError) as error:
+        _load(library())
+    except (RuntimeError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        print(f"lib/native was not compiled, torch alone is used: {reason}", file=sys.stderr)
+        told = "lib/native is not compiled, networks run on torch alone, several times slower"
+        print(f"{told}: {reason}", file=sys.stderr)
         return False
     return True
+
+
+def compiler() -> str:
+    """Who compiled the library, in its own words: what another compiles may round otherwise."""
+    return _record(library()).get("compiler", UNKNOWN)
 
 
 def takes(like: torch.Tensor) -> bool:
@@ -60,21 +79,78 @@ def library() -> Path:
     return Path(sys.prefix) / "tgraph-native" / f"{fingerprint_value(key)[:16]}.so"
 
 
-def _load() -> None:
-    if not library().exists():
-        library().parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=library().parent) as folder:
-            os.replace(_compile(Path(folder)), library())
-    torch.ops.load_library(str(library()))
+def _load(path: Path) -> None:
+    if not _is_whole(path):
+        with only_writer(path.parent, path):
+            if not _is_whole(path):  # another process may have written it by now
+                _believe(path) if _is_unrecorded(path) else _make(path)
+    torch.ops.load_library(str(path))
 
 
-def _compile(folder: Path) -> Path:
+def _is_whole(path: Path) -> bool:
+    """Whether a library is what was written: a part of one kills the process that loads it."""
+    told = _record(path)
+    if not told or not path.is_file() or path.stat().st_size != told["bytes"]:
+        return False
+    return checksum_of(path) == told["checksum"]
+
+
+def _record(path: Path) -> dict[str, Any]:
+    """What stands beside a library; empty if nothing does."""
+    try:
+        return expect(read_json(path.with_suffix(".json")), RECORD, path)
+    except DataError:
+        return {}
+
+
+def _is_unrecorded(path: Path) -> bool:
+    """Whether a library that an earlier version left, without a record, goes to its end: there an
+    ELF file has the headers of its sections."""
+    if path.with_suffix(".json").exists() or not path.is_file():
+        return False
+    head = path.read_bytes()[:64].ljust(64, b"\0")
+    start, size, count = (int.from_bytes(head[a:b], "little") for a, b in ELF_SECTIONS)
+    return start > 0 and path.stat().st_size == start + size * count
+
+
+def _believe(path: Path, compiler: str = UNKNOWN) -> None:
+    """Write a library's record."""
+    about = {"bytes": path.stat().st_size, "checksum": checksum_of(path), "compiler": compiler}
+    write_json(path.with_suffix(".json"), about)
+
+
+def _make(path: Path) -> None:
+    """Compile the library, and write it and then its record."""
+    words = shlex.split(os.environ.get("CXX") or "c++")  # such as `ccache g++`
+    if shutil.which(words[0]) is None:
+        raise OSError(f"no C++ compiler, {words[0]} is not in PATH")
+    asked = subprocess.run([*words, "--version"], capture_output=True, text=True)
+    now = (asked.stdout.splitlines() or [shlex.join(words)])[0]
+    before = _record(path).get("compiler", UNKNOWN)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        built = _compile(Path(folder), words)
+        with open(built, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(built, path)  # moved, not copied: torch has loaded it, and must know it again
+    _believe(path, now)
+    if before not in (now, UNKNOWN):
+        told = f"warning: lib/native was compiled by {before} before, and now by {now}"
+        print(f"{told}: last bits of results may differ", file=sys.stderr)
+
+
+def _compile(folder: Path, words: list[str]) -> Path:
     from torch.utils import cpp_extension  # slow to import, seldom needed
 
     print("compiling lib/native for this processor (about a minute, once)", file=sys.stderr)
     # ninja is a package of the environment, whose programs need not be on the path
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     os.environ["PATH"] = os.pathsep.join(programs)
+    if len(words) > 1:  # which torch would take for one
+        one = folder / "c++"
+        one.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        one.chmod(0o755)
+        os.environ["CXX"] = str(one)
     name = "tgraph_native"
     files = [str(path) for path in sorted(HERE.glob("*.cpp"))]
     # The one path that torch does not quote: the environment's may have blanks.
@@ -87,6 +163,8 @@ def _compile(folder: Path) -> Path:
         build_directory=str(folder),
         is_python_module=False,
     )
+    if len(words) > 1:
+        os.environ["CXX"] = shlex.join(words)
     return folder / f"{name}.so"
 
 
@@ -97,7 +175,3 @@ def _processor() -> str:
     except OSError:
         return torch.backends.cpu.get_cpu_capability()
     return next((line for line in lines if line.startswith(("flags", "Features"))), "")
-
-
-if __name__ == "__main__":
-    sys.exit(0 if available() else 1)

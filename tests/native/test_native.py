@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 
+import pytest
+import torch
 from torch.utils import cpp_extension
 
 from lib import native
@@ -17,5 +19,101 @@ def test_an_environment_whose_path_has_blanks_and_quotes(tmp_path, monkeypatch):
     monkeypatch.setattr(
         cpp_extension, "load", lambda *_, **__: seen.append(cpp_extension.TORCH_LIB_PATH)
     )
-    native._compile(tmp_path)
+    native._compile(tmp_path, ["c++"])
     assert [shlex.split(f"-L{text}") for text in seen] == [[f"-L{path}"]]
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """A library's path, what was compiled and loaded so far, and a folder of compilers."""
+    path, programs, done = tmp_path / "native.so", tmp_path / "bin", []
+    programs.mkdir()
+
+    def compile(folder, words):
+        done.append("compiled")
+        (folder / "tgraph_native.so").write_bytes(b"code" * 5000)
+        return folder / "tgraph_native.so"
+
+    def load(name):
+        assert path.read_bytes() == b"code" * 5000, "a part of one ends in a bus error"
+        done.append("loaded")
+
+    monkeypatch.setattr(native, "library", lambda: path)
+    monkeypatch.setattr(native, "_compile", compile)
+    monkeypatch.setattr(torch.ops, "load_library", load)
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    for name in ("ccache", "g++"):
+        _program(programs / name, 'exec "$@"' if name == "ccache" else "echo g++ 12.2.0")
+    monkeypatch.setenv("CXX", "g++")
+    return path, done, programs
+
+
+def _program(path, line: str) -> None:
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+
+
+def _available() -> bool:
+    return native.available.__wrapped__()
+
+
+def test_a_damaged_library_is_compiled_again(built):
+    path, done, _ = built
+    assert _available() and _available()
+    assert done == ["compiled", "loaded", "loaded"]
+    for damage in (path.read_bytes()[:5000], b"cood" + path.read_bytes()[4:], b""):
+        done.clear()
+        path.write_bytes(damage)
+        assert _available() and done == ["compiled", "loaded"]
+    path.with_suffix(".json").unlink()  # as a kill between the two leaves it
+    assert _available() and done[-2:] == ["compiled", "loaded"]
+
+
+def test_a_library_without_a_record_is_believed_if_it_is_no_part_of_one(tmp_path, monkeypatch):
+    path, whole = tmp_path / "native.so", bytearray(20_000)
+    for (first, stop), value in zip(native.ELF_SECTIONS, (19_000, 100, 10), strict=True):
+        whole[first:stop] = value.to_bytes(stop - first, "little")
+    for content in (whole[:5000], whole[:50], b"", whole + b"x"):
+        path.write_bytes(content)
+        assert not native._is_unrecorded(path)
+    path.write_bytes(whole)
+    monkeypatch.setattr(native, "_make", pytest.fail)
+    monkeypatch.setattr(torch.ops, "load_library", lambda name: None)
+    native._load(path)
+    assert native._is_whole(path)
+
+
+@pytest.mark.parametrize("variables", [{"PATH": "/nowhere"}, {"CXX": "clang++"}, {"CXX": ""}])
+def test_the_library_that_is_there_is_used_whatever_compiler_there_is(
+    built, monkeypatch, capfd, variables
+):
+    _, done, _ = built
+    assert _available()
+    done.clear()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    capfd.readouterr()
+    assert _available() and done == ["loaded"]
+    assert capfd.readouterr().err == "" and native.compiler() == "g++ 12.2.0"
+
+
+def test_a_compiler_of_two_words_compiles(built, monkeypatch):
+    monkeypatch.setenv("CXX", "ccache g++")
+    assert _available() and built[1] == ["compiled", "loaded"]
+    assert native.compiler() == "g++ 12.2.0"
+
+
+def test_without_a_compiler_and_a_library_it_is_told(built, monkeypatch, capfd):
+    monkeypatch.setenv("CXX", "no-such-compiler -O1")
+    assert not _available()
+    told = capfd.readouterr().err
+    assert "torch alone" in told and "no C++ compiler, no-such-compiler is not in PATH" in told
+
+
+def test_another_compiler_is_told(built, capfd):
+    path, _, programs = built
+    assert _available()
+    _program(programs / "g++", "echo g++ 13.1.0")
+    path.write_bytes(b"")
+    assert _available()
+    assert "compiled by g++ 12.2.0 before, and now by g++ 13.1.0" in capfd.readouterr().err
