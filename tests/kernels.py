@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from lib.cache.kernel import CachedKernel
-from lib.preprocess.kernels import compress
 from lib.settings import TileSettings
 from lib.tpugraphs.npz import TileKernel, write_tile
 from tests.synthetic import ADD, DOT, PARAMETER, matrix_features, operands
@@ -62,7 +61,7 @@ def cached_kernel(
     name: str = "kernel", seed: int = 0, split: str = "train", **sizes: int
 ) -> CachedKernel:
     """A kernel as the cache holds it."""
-    return compress(tile_kernel(name, seed, **sizes), split)
+    return CachedKernel.of(tile_kernel(name, seed, **sizes), split)
 
 
 def write_kernels(folder: Path, kernels: list[TileKernel], labelled: bool = True) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lib.tpugraphs.npz import TileKernel
+from lib.tpugraphs.padding import pad_with_minus_one
 from lib.tpugraphs.rankable import EVEN, UNLABELLED
 
 
@@ -39,6 +41,20 @@ class CachedKernel:
     config_feat: np.ndarray
     runtime: np.ndarray
     normalizer: np.ndarray
+
+    @classmethod
+    def of(cls, raw: TileKernel, split: str) -> CachedKernel:
+        """A raw kernel in the types of the cache, its features padded with -1 (section 2.2.4)."""
+        return cls(
+            name=raw.name,
+            split=split,
+            node_feat=pad_with_minus_one(raw.node_feat, raw.node_opcode),
+            node_opcode=raw.node_opcode,
+            edges=raw.edge_index.astype(np.int32),
+            config_feat=raw.config_feat,
+            runtime=raw.config_runtime,
+            normalizer=raw.config_runtime_normalizers,
+        )
 
     @property
     def labelled(self) -> bool:

@@ -1,6 +1,6 @@
-"""Rank the configurations of one program with all trained folds of a collection.
+"""Rank the configurations of one program, or of a file's kernels, with all trained folds.
 
-Reads   a program, and <outputs>/<collection>[@<model>]/fold_<k>/{last,model}.safetensors
+Reads   a program or kernels, and <outputs>/<collection>[@<model>]/fold_<k>/{last,model}.safetensors
 Prints  its best configurations, fastest first, for people or as JSON
 
     python -m lib.infer.rank --collection layout-xla-random program.npz
@@ -21,8 +21,10 @@ from lib import settings
 from lib.files.errors import UserError, one_line_errors
 from lib.infer.possible import check_layouts
 from lib.infer.trained import Ensemble, load_ensemble, score_program
+from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.opcodes import NAME_OF_ID
 from lib.tpugraphs.program import Program, layouts, read_program, with_candidates
+from lib.tpugraphs.tiles import bounds_of, read_kernels, with_bounds
 
 CHOICE = "-"  # of the compiler, in the printed form
 
@@ -46,15 +48,17 @@ class Ranking:
         return np.argsort(self.scores, kind="stable")[:count].tolist()
 
 
-def rank_program(
+def rank_programs(
     path: Path, candidates: Path | None, folder: Path, collection: str, overrides: dict[str, Any]
-) -> Ranking:
-    """Score every configuration of one program.
+) -> list[Ranking]:
+    """Score every configuration of the program, or of each kernel, of a file.
 
     Args:
-        path: an npz, a tuning protobuf, or an HLO module.
-        candidates: configurations to rank instead of the program's own, see
-            :func:`lib.tpugraphs.program.with_candidates`.
+        path: of layouts an npz, a tuning protobuf, or an HLO module; of tiles an npz, or a tuning
+            protobuf of any number of kernels.
+        candidates: configurations to rank instead of the file's own, see
+            :func:`lib.tpugraphs.program.with_candidates` and
+            :func:`lib.tpugraphs.tiles.with_bounds`.
         folder: the collection's outputs, with trained folds.
         collection: its name.
         overrides: settings that take precedence over those that the networks were trained with.
@@ -62,14 +66,33 @@ def rank_program(
     Raises:
         UserError: if there is nothing to rank, or nothing to rank it with.
     """
+    settings.check_collection(collection)
+    tiles = settings.COLLECTIONS[collection] == "tile"
+    programs = (kernels_in if tiles else program_in)(path, candidates)
+    ensemble = load_ensemble(folder, collection, overrides)
+    if not tiles:
+        check_layouts(candidates or path, programs[0], ensemble.settings.hardware)
+    return [Ranking(one, ensemble, score_program(ensemble, one)) for one in programs]
+
+
+def program_in(path: Path, candidates: Path | None) -> list[Program]:
+    """The program of a file with its layouts; see :func:`rank_programs`."""
     program = read_program(path)
     if candidates is not None:
         program = with_candidates(program, candidates)
     if not len(program.graph.config_runtime):
         raise UserError(f"{path}: no configurations in it; name some with --candidates FILE")
-    ensemble = load_ensemble(folder, collection, overrides)
-    check_layouts(candidates or path, program, ensemble.settings.hardware)
-    return Ranking(program, ensemble, score_program(ensemble, program))
+    return [program]
+
+
+def kernels_in(path: Path, candidates: Path | None) -> list[Program]:
+    """The kernels of a file with their tiles; see :func:`rank_programs`."""
+    kernels = read_kernels(path)
+    if candidates is not None and len(kernels) > 1:
+        raise UserError(f"{path}: {len(kernels)} kernels; --candidates are of one")
+    if candidates is not None:
+        kernels = [with_bounds(kernels[0], candidates)]
+    return [Program(path, kernel, None) for kernel in kernels]
 
 
 def sites(program: Program, config: int) -> list[dict[str, Any]]:
@@ -87,8 +110,8 @@ def sites(program: Program, config: int) -> list[dict[str, Any]]:
     return found
 
 
-def as_json(ranking: Ranking, count: int) -> str:
-    """The best configurations for machines: one JSON document."""
+def as_json(ranking: Ranking, count: int) -> dict[str, Any]:
+    """The best configurations for machines, as values of JSON."""
     runtimes = ranking.program.graph.config_runtime
     top = [
         {
@@ -96,22 +119,27 @@ def as_json(ranking: Ranking, count: int) -> str:
             "config": config,
             "score": float(ranking.scores[config]),
             "runtime_ns": int(runtimes[config]) or None,
-            "sites": sites(ranking.program, config),
+            **_details(ranking.program, config),
         }
         for rank, config in enumerate(ranking.best(count), start=1)
     ]
-    about = {
+    return {
         "program": ranking.program.graph.name,
         "collection": ranking.ensemble.settings.collection,
         "folds": list(ranking.ensemble.networks),
         "configurations": len(ranking.scores),
         "top": top,
     }
-    return json.dumps(about, indent=2)
+
+
+def _details(program: Program, config: int) -> dict[str, Any]:
+    if isinstance(program.graph, TileKernel):
+        return bounds_of(program.graph.config_feat[config])
+    return {"sites": sites(program, config)}
 
 
 def as_text(ranking: Ranking, count: int) -> str:
-    """The best configurations for people: a line a site that they constrain."""
+    """The best configurations for people: a line a site that they constrain, or of tile bounds."""
     lines = []
     for rank, config in enumerate(ranking.best(count), start=1):
         runtime = int(ranking.program.graph.config_runtime[config])
@@ -119,17 +147,26 @@ def as_text(ranking: Ranking, count: int) -> str:
         lines.append(
             f"#{rank}  configuration {config}  score {ranking.scores[config]:.4f}{measured}"
         )
-        every = sites(ranking.program, config)
-        shown = [site for site in every if any(site[t] for t in ("output", "input", "kernel"))]
-        lines += [_site_line(site) for site in shown]
-        if len(shown) < len(every):
-            lines.append(f"    {len(every) - len(shown)} more sites: the compiler's choice")
+        lines += _lines(ranking.program, config)
     folds = ", ".join(map(str, ranking.ensemble.networks))
     lines.append(
         f"rank: {ranking.program.graph.name}: {len(ranking.scores):,} configurations scored by "
         f"folds {folds} of {ranking.ensemble.settings.collection}; a lower score is faster"
     )
     return "\n".join(lines)
+
+
+def _lines(program: Program, config: int) -> list[str]:
+    """What a configuration sets."""
+    if isinstance(program.graph, TileKernel):
+        bounds = bounds_of(program.graph.config_feat[config]).items()
+        return ["    " + "  ".join(f"{name} {own or CHOICE}" for name, own in bounds)]
+    every = sites(program, config)
+    shown = [site for site in every if any(site[t] for t in ("output", "input", "kernel"))]
+    lines = [_site_line(site) for site in shown]
+    if len(shown) < len(every):
+        lines.append(f"    {len(every) - len(shown)} more sites: the compiler's choice")
+    return lines
 
 
 def _site_line(site: Mapping[str, Any]) -> str:
@@ -161,8 +198,12 @@ def main() -> None:
     chosen = settings.chosen_by(args, dataset)
     overrides["model"] = chosen.model
     folder = args.outputs / chosen.results
-    ranking = rank_program(args.program, args.candidates, folder, args.collection, overrides)
-    print((as_json if args.json else as_text)(ranking, args.top))
+    ranked = rank_programs(args.program, args.candidates, folder, args.collection, overrides)
+    if args.json:
+        found = [as_json(one, args.top) for one in ranked]
+        print(json.dumps(found if found[1:] else found[0], indent=2))
+    else:
+        print("\n\n".join(as_text(one, args.top) for one in ranked))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from torch import nn
 
 from lib import settings
 from lib.cache.compress import compress
+from lib.cache.kernel import CachedKernel
 from lib.files import checkpoint
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
@@ -24,6 +25,7 @@ from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.settings import Settings
 from lib.tpugraphs.dataset import TPUGRAPHS
+from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.program import Program
 
 
@@ -43,15 +45,15 @@ class Ensemble:
 
 
 def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> Ensemble:
-    """The best folds' networks of layouts; no cache and no data root is needed.
+    """The best folds' networks of layouts or tiles; no cache and no data root is needed.
 
     Raises:
-        UserError: if there is none, or the collection's configurations are not layouts.
+        UserError: if there is none, or the collection has programs, whose latencies are predicted.
         DataError: see :func:`load_networks`.
     """
     kind = settings.settings_class(collection, TPUGRAPHS, overrides.get("model"))
-    if kind.kind != "layout":
-        raise UserError(f"rank: ranks layouts, and {collection} is of kind {kind.kind}")
+    if kind.kind == "programs":
+        raise UserError(f"rank: ranks layouts and tiles; make latency is for {collection}")
     return load_networks(folder, kind, overrides)
 
 
@@ -117,7 +119,10 @@ def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
     Folds run side by side, a core each: torch lets go of Python's lock.
     """
     chosen = ensemble.settings
-    graph = compress(program.graph, "test", chosen.hops, path=program.path)
+    if isinstance(program.graph, TileKernel):
+        graph = CachedKernel.of(program.graph, "test")
+    else:
+        graph = compress(program.graph, "test", chosen.hops, path=program.path)
 
     def of_fold(network: nn.Module) -> np.ndarray:
         return scores_of(network, graph, chosen).mean(axis=0)[graph.original]

@@ -12,6 +12,8 @@ import numpy as np
 
 from lib.cache.compress import check_measured, compress
 from lib.cache.graph import CachedGraph
+from lib.files.errors import DataError
+from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import LayoutGraph, open_layout, stem
 from lib.tpugraphs.protobuf import read_layout_pb
 
@@ -49,6 +51,9 @@ def open_raw(path: Path) -> Iterator[tuple[LayoutGraph, Iterable[np.ndarray]]]:
         with open_layout(path) as (graph, chunks):
             yield check_measured(path, graph), chunks
     else:
+        if detect_kind(path) == "hlo":
+            found = "an HLO module without configurations"
+            raise DataError(path, "message", found, "ModuleTuningData; make rank ranks candidates")
         graph = check_measured(path, read_layout_pb(path))
         yield replace(graph, name=stem(path)), [graph.node_config_feat]
 

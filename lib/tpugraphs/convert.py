@@ -15,8 +15,9 @@ from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.tpugraphs.encoding import PADDINGS
+from lib.tpugraphs.messages import MESSAGE_KINDS, detect_kind
 from lib.tpugraphs.npz import LayoutGraph, TileKernel, write_layout, write_tile
-from lib.tpugraphs.protobuf import MESSAGE_KINDS, detect_kind, read_protobuf
+from lib.tpugraphs.protobuf import read_protobuf
 
 MAX_NAME = 150  # characters; leaves room for suffixes and for the names of temporary files
 
@@ -53,7 +54,7 @@ def convert(source: Path | str, folder: Path | str, pad: int = -1, kind: str = "
         source: the protobuf file.
         folder: where to write; made if absent.
         pad: fill of the "leading only" node features, 0 or -1.
-        kind: one of ``lib.tpugraphs.protobuf.MESSAGE_KINDS`` or ``auto``.
+        kind: one of ``lib.tpugraphs.messages.MESSAGE_KINDS`` or ``auto``.
 
     Returns:
         One line that says what was written.

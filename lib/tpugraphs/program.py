@@ -15,15 +15,9 @@ from lib.files.errors import DataError
 from lib.files.regular import read_regular
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.arrays import read_arrays
-from lib.tpugraphs.npz import LayoutGraph, read_layout, stem
-from lib.tpugraphs.protobuf import (
-    MAX_BYTES,
-    MESSAGES,
-    TENSOR_DIMS,
-    detect_kind,
-    from_bytes,
-    read_protobuf,
-)
+from lib.tpugraphs.messages import MAX_BYTES, detect_kind, read_module
+from lib.tpugraphs.npz import LayoutGraph, TileKernel, read_layout, stem
+from lib.tpugraphs.protobuf import TENSOR_DIMS, read_protobuf
 
 TENSORS = ("output", "input", "kernel")  # of a site, in the order of the 18 features
 FEATURES, SITES = "node_config_feat", "node_config_ids"
@@ -38,17 +32,18 @@ class Program:
 
     Attributes:
         path: its file.
-        graph: with the configurations to rank; runtimes are zero where not known.
+        graph: with the configurations to rank, or a kernel; runtimes are zero where not known.
         names: of its n instructions, ``None`` if the file has none.
     """
 
     path: Path
-    graph: LayoutGraph
+    graph: LayoutGraph | TileKernel
     names: list[str] | None
 
 
 def read_program(path: Path) -> Program:
-    """Read an npz, a layout tuning protobuf (``ModuleTuningData``) or an ``HloModuleProto``.
+    """Read an npz, a layout tuning protobuf (``ModuleTuningData``), an ``HloModuleProto`` or the
+    ``HloProto`` that XLA dumps.
 
     An HLO module has no configurations, and its sites are its convolutions, dots and reshapes.
 
@@ -59,10 +54,10 @@ def read_program(path: Path) -> Program:
         return Program(path, read_layout(path), None)
     kind = detect_kind(path)
     if kind == "tile":
-        raise DataError(path, "message", "tile sizes", "ModuleTuningData or HloModuleProto")
-    message = from_bytes(MESSAGES[kind], read_regular(path, MAX_BYTES))
-    module = message if kind == "hlo" else message.module
-    names = [inst.name for comp in module.computations for inst in comp.instructions]
+        expected = "ModuleTuningData or HloModuleProto; COLLECTION=tile-xla ranks kernels"
+        raise DataError(path, "message", "tile sizes", expected)
+    computations = read_module(path, kind).computations
+    names = [inst.name for comp in computations for inst in comp.instructions]
     return Program(path, replace(read_protobuf(path, kind), name=stem(path)), names)
 
 
@@ -109,18 +104,12 @@ def _npz_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarra
 
 
 def _json_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarray]:
-    places = _places(program)
-    try:
-        text = read_regular(path, MAX_BYTES).decode()
-    except ValueError as error:
-        raise DataError(path, "file", error, "JSON lines or npz") from None
-    # (str.splitlines would cut strings in which a line separator of Unicode stands.)
-    numbered = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    places, numbered = _places(program), json_lines(path)
     shape = len(numbered), len(program.graph.node_config_ids), checks.LAYOUT_FEATURES
     features = np.full(shape, -1, np.int8)
     for row, (number, line) in zip(features, numbered, strict=True):
         done: set[int] = set()
-        for site, tensors in _sites(path, number, line).items():
+        for site, tensors in object_in(path, number, line).items():
             where = f"line {number}, {site[:60]}"
             if site not in places:
                 known = ", ".join(list(places)[:3])
@@ -132,8 +121,22 @@ def _json_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarr
     return program.graph.node_config_ids, features
 
 
-def _sites(path: Path, number: int, line: str) -> dict[str, Any]:
-    """One line of candidates: what it says of each site."""
+def json_lines(path: Path) -> list[tuple[int, str]]:
+    """The lines of a file of candidates that are not blank, with their numbers.
+
+    Raises:
+        DataError: it is no text.
+    """
+    try:
+        text = read_regular(path, MAX_BYTES).decode()
+    except ValueError as error:
+        raise DataError(path, "file", error, "JSON lines or npz") from None
+    # (str.splitlines would cut strings in which a line separator of Unicode stands.)
+    return [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
+
+
+def object_in(path: Path, number: int, line: str) -> dict[str, Any]:
+    """The JSON object of one line of candidates; :class:`DataError` if it is none."""
     where = f"line {number}"
     try:
         sites = json.loads(line, object_pairs_hook=_distinct)
@@ -142,7 +145,7 @@ def _sites(path: Path, number: int, line: str) -> dict[str, Any]:
     except ValueError as error:
         raise DataError(path, where, error, "a JSON object") from None
     if not isinstance(sites, dict):
-        raise DataError(path, where, type(sites).__name__, "an object of sites")
+        raise DataError(path, where, type(sites).__name__, "a JSON object")
     return sites
 
 

@@ -1,4 +1,4 @@
-"""Measured modules as protobuf files: layout, tile, or a bare HLO module.
+"""Measured modules as protobuf files: layout, tile, or an HLO module, bare or as XLA dumps it.
 
 The rules of which modules and runs count are those of the official code (FORMAT.md, sections 6
 and 7; section numbers below refer to it).
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
-from google.protobuf.message import DecodeError, Message
 
 from lib.files.errors import DataError
-from lib.files.regular import read_regular
 from lib.tpugraphs import checks
 from lib.tpugraphs.encoding import (
     EncodedGraph,
@@ -24,6 +21,7 @@ from lib.tpugraphs.encoding import (
     leading,
 )
 from lib.tpugraphs.features import check_features
+from lib.tpugraphs.messages import detect_kind, read_message
 from lib.tpugraphs.npz import LayoutGraph, TileKernel, stem
 from lib.tpugraphs.schema_pb2 import (
     ConfigProfile,
@@ -31,15 +29,8 @@ from lib.tpugraphs.schema_pb2 import (
     ModuleTuningData,
     NodeLayoutConfig,
     TileSizeConfig,
-    TuningData,
 )
 
-MESSAGES = {"layout": ModuleTuningData, "tile": TuningData, "hlo": HloModuleProto}
-MESSAGE_KINDS = tuple(MESSAGES)
-M = TypeVar("M", bound=Message)
-
-OUT_OF_MEMORY = "Arena alloc failed"
-MAX_BYTES = 2**31 - 1  # of a message, as in every protobuf library
 TENSORS, TENSOR_DIMS = 3, 6  # of a node's layout configuration
 
 
@@ -51,7 +42,7 @@ def read_protobuf(
     Args:
         path: the file.
         kind: ``layout`` (one ModuleTuningData), ``tile`` (one TuningData), ``hlo`` (one
-            HloModuleProto), or ``auto`` to tell by the content.
+            HloModuleProto, or the HloProto around it), or ``auto`` to tell by the content.
         pad: fill of the "leading only" node features, 0 or -1.
 
     Returns:
@@ -66,37 +57,6 @@ def read_protobuf(
     return readers[kind](path, pad)
 
 
-def detect_kind(path: Path | str) -> str:
-    """Tell ``layout``, ``tile`` and ``hlo`` files apart by their content.
-
-    Protobuf parses almost anything, so a kind counts only if its modules have instructions and
-    every instruction has an opcode; the three put the instructions at different depths.
-
-    Raises:
-        DataError: the content is of none of these kinds.
-    """
-    data = read_regular(path, MAX_BYTES)
-    for kind, message in MESSAGES.items():
-        try:
-            modules = _modules(kind, from_bytes(message, data))
-        except DecodeError:
-            continue
-        if modules and all(_plausible(module) for module in modules):
-            return kind
-    found = f"{len(data)} bytes with no HLO instructions"
-    raise DataError(path, "message", found, " or ".join(m.__name__ for m in MESSAGES.values()))
-
-
-def from_bytes(message: type[M], data: bytes) -> M:
-    """A message; raises DecodeError, or MemoryError, which the library tells as the other."""
-    try:
-        return message.FromString(data)
-    except DecodeError as error:
-        if OUT_OF_MEMORY in str(error):
-            raise MemoryError from None
-        raise
-
-
 def read_layout_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
     """Read a ``ModuleTuningData`` file (section 6).
 
@@ -106,7 +66,7 @@ def read_layout_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
     Raises:
         DataError: the bytes or the values break a rule of the format.
     """
-    tuning = _parse(path, ModuleTuningData)
+    tuning = read_message(path, "layout")
     if not tuning.HasField("module"):
         raise DataError(path, "module", "none", "an HLO module")
     kept = [
@@ -128,14 +88,14 @@ def read_layout_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
 
 
 def read_hlo_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
-    """Read an ``HloModuleProto`` file as a graph without configurations (c = 0).
+    """Read an ``HloModuleProto`` or ``HloProto`` file as a graph without configurations (c = 0).
 
     Its configurable nodes are its convolutions, dots and reshapes.
 
     Raises:
         DataError: the bytes or the values break a rule of the format.
     """
-    module = _parse(path, HloModuleProto)
+    module = read_message(path, "hlo")
     ids = configurable_positions(module)
     codes = np.empty((0, len(ids), checks.LAYOUT_FEATURES), np.int8)
     return _layout_graph(path, module, pad, ids, codes, [])
@@ -151,7 +111,7 @@ def read_tile_pb(path: Path | str, pad: int = -1) -> list[TileKernel]:
     Raises:
         DataError: the bytes or the values break a rule of the format.
     """
-    modules = [tuning for tuning in _parse(path, TuningData).modules if _has_tiles(tuning)]
+    modules = [tuning for tuning in read_message(path, "tile").modules if _has_tiles(tuning)]
     kept = [[run for run in tuning.runs if _tile_run_counts(run)] for tuning in modules]
     normalizers: dict[str, int] = {}
     for tuning, runs in zip(modules, kept, strict=True):
@@ -178,30 +138,6 @@ def layout_features(config: NodeLayoutConfig) -> list[int]:
     row = [leading(tensor.dims, TENSOR_DIMS, fill=-1) for tensor in config.tensors[:TENSORS]]
     row += [[-1] * TENSOR_DIMS] * (TENSORS - len(row))
     return [value for tensor in row for value in tensor]
-
-
-def _parse(path: Path | str, message: type[M]) -> M:
-    data = read_regular(path, MAX_BYTES)
-    if not data:  # which protobuf would read as a message with every field unset
-        raise DataError(path, message.DESCRIPTOR.name, "no bytes", "a message")
-    try:
-        return from_bytes(message, data)
-    except DecodeError as error:
-        found = " ".join(str(error).split())[:200]
-        raise DataError(path, message.DESCRIPTOR.name, found, "intact bytes") from None
-
-
-def _modules(kind: str, message: Message) -> list[HloModuleProto]:
-    """The modules that must be there for a message to be of a kind."""
-    if kind == "hlo":
-        return [message]
-    tunings = [message] if kind == "layout" else message.modules
-    return [tuning.module for tuning in tunings if tuning.HasField("module")]
-
-
-def _plausible(module: HloModuleProto) -> bool:
-    instructions = [inst for comp in module.computations for inst in comp.instructions]
-    return bool(instructions) and all(inst.opcode for inst in instructions)
 
 
 def _layout_row(path: Path | str, index: int, run: ConfigProfile, count: int) -> np.ndarray:

@@ -22,9 +22,10 @@ from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
 from lib.submit.entries import read_entries, read_ids
 from lib.tpugraphs.labels import count_configurations, read_runtimes
+from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout
 from lib.tpugraphs.program import Program, read_program, with_candidates
-from lib.tpugraphs.protobuf import detect_kind, read_protobuf
+from lib.tpugraphs.protobuf import read_protobuf
 from lib.tpugraphs.roots import DataRoot
 from tests.tpugraphs.builders import layout_graph
 

@@ -11,18 +11,29 @@ import pytest
 import torch
 
 from lib.cache.compress import compress
+from lib.cache.kernel import CachedKernel
 from lib.files import checkpoint
 from lib.files.errors import DataError, UserError
-from lib.infer.rank import as_json, as_text, rank_program
+from lib.infer.rank import as_json, as_text, rank_programs
 from lib.infer.scores import scores_of
 from lib.infer.trained import load_ensemble
 from lib.models import build_network
-from lib.tpugraphs.npz import write_layout
+from lib.tpugraphs.npz import write_layout, write_tile
+from lib.tpugraphs.protobuf import read_tile_pb
+from lib.tpugraphs.schema_pb2 import TuningData
+from lib.tpugraphs.tiles import bounds_of, with_bounds
+from tests import kernels
 from tests.builders import COLLECTION, tiny_settings
 from tests.synthetic import layout_graph
+from tests.tpugraphs.builders import chain, tile_run, tuning
 
 SETTINGS = tiny_settings(best_folds=2)
 MODEL = {"model": "tgraph"}
+
+
+def rank_program(*given):
+    (ranking,) = rank_programs(*given)
+    return ranking
 
 
 @pytest.fixture
@@ -70,7 +81,7 @@ def test_the_best_in_words_and_for_machines(folds, program):
     path, raw = program
     ranking = rank_program(path, None, folder, COLLECTION, MODEL)
     assert ranking.ensemble.settings.permutations == 10
-    found = json.loads(as_json(ranking, 3))
+    found = json.loads(json.dumps(as_json(ranking, 3)))
     best = ranking.best(3)
     assert [one["config"] for one in found["top"]] == best
     assert [one["runtime_ns"] for one in found["top"]] == raw.config_runtime[best].tolist()
@@ -147,3 +158,58 @@ def test_a_folds_weights_are_not_finite(folds):
     write_fold(folder, 2, networks[2], tau=0.5)
     with pytest.raises(DataError, match=rf"fold_2/last\.safetensors: {name}: .* not finite"):
         load_ensemble(folder, COLLECTION, MODEL)
+
+
+@pytest.fixture
+def kernel_folds(tmp_path):
+    """Two trained folds of the network of tiles, and what they score of a kernel."""
+    chosen = kernels.tiny_settings()
+    networks = []
+    for fold in range(2):
+        torch.manual_seed(fold)
+        networks.append(build_network(chosen).eval())
+        about = {**dataclasses.asdict(chosen), "data": "d", "kept": "last", "tile_score": 0.5}
+        path = tmp_path / f"fold_{fold}" / "last.safetensors"
+        path.parent.mkdir()
+        checkpoint.save(path, networks[-1].state_dict(), {**about, "fold": fold})
+
+    def expected(raw):
+        cached = CachedKernel.of(raw, "test")
+        return np.mean([scores_of(one, cached, chosen)[0] for one in networks], axis=0)
+
+    return tmp_path, expected
+
+
+def test_a_kernel_of_an_npz_and_candidates(kernel_folds):
+    folder, expected = kernel_folds
+    raw = kernels.tile_kernel("k", 0, configurations=12)
+    write_tile(folder / "k.npz", raw)
+    (ranking,) = rank_programs(folder / "k.npz", None, folder, "tile-xla", {})
+    assert ranking.scores == pytest.approx(expected(raw), abs=1e-5)
+    best = ranking.best(2)
+    found = as_json(ranking, 2)
+    assert [one["config"] for one in found["top"]] == best
+    assert found["top"][0]["output_bounds"] == bounds_of(raw.config_feat[best[0]])["output_bounds"]
+    assert [int(line.split()[2]) for line in as_text(ranking, 2).splitlines()[::2][:2]] == best
+    lines = folder / "c.jsonl"
+    lines.write_text('{"output_bounds": [8, 128]}\n{"output_bounds": [1]}\n')
+    (ranking,) = rank_programs(folder / "k.npz", lines, folder, "tile-xla", {})
+    assert ranking.scores == pytest.approx(expected(with_bounds(raw, lines)), abs=1e-5)
+
+
+def test_the_kernels_of_a_tuning_protobuf(kernel_folds):
+    folder, expected = kernel_folds
+    modules = [
+        tuning(chain(name), tile_run(20, default=True), tile_run(30, output_bounds=[8, 128]))
+        for name in ("one", "two")
+    ]
+    path = folder / "k.pb"
+    path.write_bytes(TuningData(modules=modules).SerializeToString())
+    ranked = rank_programs(path, None, folder, "tile-xla", {})
+    assert [ranking.program.graph.name for ranking in ranked] == ["one", "two"]
+    for ranking, raw in zip(ranked, read_tile_pb(path), strict=True):
+        assert ranking.scores == pytest.approx(expected(raw), abs=1e-5)
+    with pytest.raises(UserError, match="2 kernels; --candidates are of one"):
+        rank_programs(path, path, folder, "tile-xla", {})
+    with pytest.raises(DataError, match="COLLECTION=tile-xla ranks kernels"):
+        rank_programs(path, None, folder, COLLECTION, MODEL)

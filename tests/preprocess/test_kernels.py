@@ -12,7 +12,6 @@ from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
 from lib.preprocess.collection import RawFile, write_cache
-from lib.preprocess.kernels import compress
 from lib.tpugraphs.npz import write_tile
 from lib.tpugraphs.schema_pb2 import TuningData
 from tests.kernels import COLLECTION, tile_kernel, write_kernels
@@ -47,7 +46,7 @@ def test_kernels_survive_the_cache(tmp_path):
         found = cache.graph(kernel.name)
         assert isinstance(found, CachedKernel)
         assert found.labelled
-        expected = compress(kernel, "train")
+        expected = CachedKernel.of(kernel, "train")
         for name in ("node_feat", "node_opcode", "edges", "config_feat", "runtime", "normalizer"):
             ours, theirs = getattr(found, name), getattr(expected, name)
             assert ours.dtype == theirs.dtype, name
@@ -59,7 +58,7 @@ def test_kernels_survive_the_cache(tmp_path):
 def test_zero_padded_features_are_padded_again():
     kernel = tile_kernel("k", 0)
     stock = np.where(kernel.node_feat < 0, 0, kernel.node_feat)
-    found = compress(replace(kernel, node_feat=stock), "train").node_feat
+    found = CachedKernel.of(replace(kernel, node_feat=stock), "train").node_feat
     assert np.array_equal(found[:, 134:], kernel.node_feat[:, 134:])
 
 

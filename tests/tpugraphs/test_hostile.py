@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 
 from lib.files.errors import DataError
 from lib.tpugraphs import arrays
+from lib.tpugraphs.messages import MESSAGES, detect_kind
 from lib.tpugraphs.npz import read_layout, read_tile
-from lib.tpugraphs.protobuf import MESSAGES, detect_kind
 from tests.tpugraphs.builders import (
     header,
     layout_graph,

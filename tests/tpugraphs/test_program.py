@@ -79,7 +79,7 @@ def test_candidates_by_node_position(program, tmp_path):
     [
         ("", "at least one"),
         ("{", "line 1"),
-        ("[]", "an object of sites"),
+        ("[]", "a JSON object"),
         ('{"dot.9": {}}', "no such site"),
         ('{"%d": {"outputs": [0]}}', "an object of output, input, kernel"),
         ('{"%d": [0, 1]}', "an object of output, input, kernel"),
@@ -105,7 +105,7 @@ def test_candidates_by_node_position(program, tmp_path):
         ('{"%d": {"output": "{0}", "output": "{1}"}}', "line 1: found output twice"),
         ("[" * 100_000, "line 1: found values too deep in one another"),
         ('{"a":' * 100_000, "line 1: found values too deep in one another"),
-        ("true", "an object of sites"),
+        ("true", "a JSON object"),
         ("\ufeff{}", "line 1"),
     ],
 )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+
 import numpy as np
 import pytest
 
 from lib.files.errors import DataError
-from lib.tpugraphs.protobuf import (
-    detect_kind,
-    read_hlo_pb,
-    read_layout_pb,
-    read_protobuf,
-    read_tile_pb,
-)
-from lib.tpugraphs.schema_pb2 import ModuleTuningData, TuningData
+from lib.preprocess.graphs import read_graphs
+from lib.tpugraphs.messages import detect_kind
+from lib.tpugraphs.program import read_program
+from lib.tpugraphs.protobuf import read_hlo_pb, read_layout_pb, read_protobuf, read_tile_pb
+from lib.tpugraphs.schema_pb2 import HloProto, ModuleTuningData, TuningData
+from lib.tpugraphs.tiles import read_kernels
 from tests.tpugraphs.builders import chain, layout_run, module, tile_run, tuning
 from tests.tpugraphs.conftest import same_bits
 
@@ -65,6 +65,41 @@ def test_kinds_of_the_samples(shared, layout_tuning, tmp_path):
     assert detect_kind(shared / "module_tuning_data_layout.pb") == "layout"
     assert detect_kind(shared / "op_tuning_data.pb") == "tile"
     assert detect_kind(saved(tmp_path, layout_tuning.module)) == "hlo"
+
+
+BUFFERS = b"\x1a\x09\x12\x07\x0a\x05f.1.2"  # a buffer_assignment, field 3, with a name in it
+
+
+@pytest.mark.parametrize("more", [b"", BUFFERS])
+def test_the_module_in_what_xla_dumps(tmp_path, more):
+    """An HloProto, before and after optimization: its module, and not a measured one of it."""
+    path = saved(tmp_path, HloProto(hlo_module=chain("f")))
+    path.write_bytes(path.read_bytes() + more)
+    assert detect_kind(path) == "hlo"
+    bare = read_protobuf(saved(tmp_path, chain("f"), "bare.pb"))
+    found, program = read_protobuf(path), read_program(path)
+    assert found.name == "f"
+    assert found.node_config_ids.tolist() == [1, 2]
+    assert same_bits(found.node_feat, bare.node_feat)
+    assert program.names == ["parameter.9", "reshape.4", "convolution.6", "add.2"]
+    with pytest.raises(DataError, match=r"in\.pb: message: found an HLO module without"):
+        next(read_graphs(path, "train", {}))
+    with pytest.raises(DataError, match=r"in\.pb: message: found an HLO module without tile"):
+        read_kernels(path)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"HloModule jit_f, is_scheduled=true\n\nENTRY ...", "HLO text, .*xla_dump_hlo_as_proto"),
+        (gzip.compress(chain().SerializeToString()), "a gzip archive, .*gunzip"),
+    ],
+)
+def test_what_else_a_compiler_dumps_is_told(tmp_path, data, told):
+    (tmp_path / "in.pb").write_bytes(data)
+    for read in (read_program, read_kernels, read_protobuf):
+        with pytest.raises(DataError, match=told):
+            read(tmp_path / "in.pb")
 
 
 def test_layout_features_and_kept_runs(tmp_path):

@@ -12,7 +12,6 @@ import pytest
 
 from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
-from lib.preprocess import kernels
 from lib.ranking.folds import PARTS
 from lib.tpugraphs.npz import read_tile, write_layout, write_tile
 from lib.tpugraphs.rankable import EVEN, SAME, UNLABELLED, UNREADABLE, count_parts, nothing_to_rank
@@ -45,7 +44,7 @@ def test_a_kernel(tmp_path, why, runtime):
     kernel = replace(kernel, config_runtime=runtimes, config_runtime_normalizers=normalizers)
     write_tile(tmp_path / "k.npz", kernel)
     assert nothing_to_rank(tmp_path / "k.npz") == why
-    cached: CachedKernel = kernels.compress(read_tile(tmp_path / "k.npz"), "train")
+    cached = CachedKernel.of(read_tile(tmp_path / "k.npz"), "train")
     assert cached.nothing_to_rank == why
 
 

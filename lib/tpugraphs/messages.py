@@ -1,0 +1,109 @@
+"""Protobuf files, told apart by their content: layout, tile, or HLO modules, bare or as dumped."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from lib.files.errors import DataError
+from lib.files.regular import read_regular
+from lib.tpugraphs.schema_pb2 import HloModuleProto, HloProto, ModuleTuningData, TuningData
+
+MESSAGES = {"layout": ModuleTuningData, "tile": TuningData, "hlo": HloModuleProto}
+MESSAGE_KINDS = tuple(MESSAGES)
+M = TypeVar("M", bound=Message)
+
+OUT_OF_MEMORY = "Arena alloc failed"
+MAX_BYTES = 2**31 - 1  # of a message, as in every protobuf library
+DUMPED = (
+    "a protobuf: XLA_FLAGS='--xla_dump_to=FOLDER --xla_dump_hlo_as_proto' dumps it, and "
+    "lib.collect.xla.text converts the text (docs/using.md)"
+)
+OTHERS = {  # what a file begins with that is no protobuf: what it is, and what to do
+    b"HloModule": ("HLO text", DUMPED),
+    b"\x1f\x8b": ("a gzip archive", "a protobuf; gunzip unpacks it"),
+}
+
+
+def detect_kind(path: Path | str) -> str:
+    """Tell ``layout``, ``tile`` and ``hlo`` files apart by their content.
+
+    Protobuf parses almost anything, so a kind counts only if its modules have instructions and
+    every instruction has an opcode. An HloProto has its module where ModuleTuningData has it, but
+    neither a fingerprint nor configurable nodes.
+
+    Raises:
+        DataError: the content is of none of these kinds.
+    """
+    data = read_regular(path, MAX_BYTES)
+    for kind in MESSAGES:
+        try:
+            modules = _modules(kind, _message(kind, data))
+        except DecodeError:
+            continue
+        if modules and all(_plausible(module) for module in modules):
+            return kind
+    found = f"{len(data)} bytes with no HLO instructions"
+    wanted = " or ".join(m.__name__ for m in MESSAGES.values())
+    others = (told for start, told in OTHERS.items() if data.startswith(start))
+    raise DataError(path, "message", *next(others, (found, wanted)))
+
+
+def from_bytes(message: type[M], data: bytes) -> M:
+    """A message; raises DecodeError, or MemoryError, which the library tells as the other."""
+    try:
+        return message.FromString(data)
+    except DecodeError as error:
+        if OUT_OF_MEMORY in str(error):
+            raise MemoryError from None
+        raise
+
+
+def read_module(path: Path | str, kind: str) -> HloModuleProto:
+    """The module of a file of kind ``layout`` or ``hlo``; raises as
+    :func:`read_message`."""
+    return _modules(kind, read_message(path, kind))[0]
+
+
+def read_message(path: Path | str, kind: str) -> Any:
+    """The message of a file; of kind ``hlo`` the module, also if it is wrapped.
+
+    Raises:
+        DataError: the bytes are no such message.
+    """
+    data = read_regular(path, MAX_BYTES)
+    name = MESSAGES[kind].__name__
+    if not data:  # which protobuf would read as a message with every field unset
+        raise DataError(path, name, "no bytes", "a message")
+    try:
+        return _message(kind, data)
+    except DecodeError as error:
+        found = " ".join(str(error).split())[:200]
+        raise DataError(path, name, found, "intact bytes") from None
+
+
+def _message(kind: str, data: bytes) -> Any:
+    if kind == "hlo":
+        with suppress(DecodeError):
+            module = from_bytes(HloProto, data).hlo_module
+            if module.computations:
+                return module
+    return from_bytes(MESSAGES[kind], data)
+
+
+def _modules(kind: str, message: Any) -> list[HloModuleProto]:
+    """The modules that must be there for a message to be of a kind."""
+    if kind == "hlo":
+        return [message]
+    if kind == "layout":
+        tuned = message.fingerprint or message.config_index_to_node
+        return [message.module] if tuned and message.HasField("module") else []
+    return [tuning.module for tuning in message.modules if tuning.HasField("module")]
+
+
+def _plausible(module: HloModuleProto) -> bool:
+    instructions = [inst for comp in module.computations for inst in comp.instructions]
+    return bool(instructions) and all(inst.opcode for inst in instructions)
