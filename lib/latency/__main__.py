@@ -8,8 +8,8 @@ Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.npz, its pro
     python -m lib.latency mine.py:network 8 avx512 --plot timeline.svg
 
 A network is one of lib/collect/tvm/networks, or a function of a file of your own that returns a
-torch.nn.Module and a tuple of example inputs. TVM makes programs of it, in an environment of its
-own; nothing is measured.
+torch.nn.Module and a tuple of example inputs, or an ONNX file. TVM makes programs of it, in an
+environment of its own, and runs it once to see that it computes the same; nothing is timed.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.collect.processor import processor
+from lib.collect.tvm.messages import last_words
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
@@ -71,7 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = Parser(prog="python -m lib.latency", description=__doc__.splitlines()[0])
-    made.add_argument("network", help="a name, or file.py:function")
+    made.add_argument("network", help="a name, file.py:function, or file.onnx")
     made.add_argument("batch", type=int, help="examples at a time")
     made.add_argument("device", help="an instruction set, or a device's whole name")
     made.add_argument("--collection", default="programs-cpu", help="whose predictor")
@@ -105,7 +106,7 @@ def write_programs(args: argparse.Namespace, path: Path) -> None:
     """Have TVM write the network's graph and programs, in its own environment.
 
     Raises:
-        UserError: with its last line, if it cannot.
+        UserError: with what it says, if it cannot.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [str(args.tvm), "-m", "lib.collect.tvm.whole", args.network, str(path.resolve())]
@@ -113,8 +114,7 @@ def write_programs(args: argparse.Namespace, path: Path) -> None:
         command += [f"--{name}", str(getattr(args, name))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise UserError(said.removeprefix("error: "))
+        raise UserError(last_words(done.returncode, done.stderr))
 
 
 def learned_tasks(cache: Cache) -> set[str]:

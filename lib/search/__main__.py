@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ from tqdm import tqdm
 
 from lib import settings
 from lib.collect.processor import processor
-from lib.collect.tvm.messages import COST_MODELS, PREDICTOR, Message, receive, send
+from lib.collect.tvm.messages import COST_MODELS, PREDICTOR, Message, last_words, receive, send
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
@@ -42,7 +43,7 @@ from lib.latency.__main__ import TVM, file_name
 from lib.latency.predict import load_predictor, predicted_seconds, predictor_settings
 from lib.runs.sources import ROOT
 from lib.search.plot import plot_search
-from lib.search.record import SearchRecord, TaskSearch, as_table, summary
+from lib.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 from lib.search.scorer import Scorer
 from lib.tensorir.records import read_programs
 
@@ -64,6 +65,8 @@ def main(arguments: list[str] | None = None) -> None:
         follow(child, talk, record, predict, args, folder)
     write(folder, record)
     print(as_table(record.tasks))
+    if lost := warning(record.tasks):
+        print(lost, file=sys.stderr)
     print(f"{summary(record)}; wrote {folder}/")
 
 
@@ -178,10 +181,10 @@ def started(
     """The half with TVM, and what answers its messages; ended with the block.
 
     Raises:
-        UserError: with its last line, if it fails.
+        UserError: with what it says, if it fails.
     """
     command = [str(args.tvm), "-m", "lib.collect.tvm.search", str(folder.resolve()), network]
-    for name in ("batch", "task", "budget", "device", "core", "seed", "cost_model"):
+    for name in ("batch", "task", "budget", "device", "core", "seed", "cost_model", "limit"):
         if getattr(args, name) is not None:
             command += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
     one = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -195,15 +198,14 @@ def started(
                 raise
         if child.returncode:
             said.seek(0)
-            last = (said.read().strip().splitlines() or [f"exit code {child.returncode}"])[-1]
-            raise UserError(last.removeprefix("error: "))
+            raise UserError(last_words(child.returncode, said.read()))
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = Parser(prog="python -m lib.search", description=__doc__.splitlines()[0])
     which = made.add_mutually_exclusive_group(required=True)
-    which.add_argument("--network", help="a name, or file.py:function")
+    which.add_argument("--network", help="a name, file.py:function, or file.onnx")
     which.add_argument("--task", help="a task of the dataset, by its hash")
     made.add_argument("--batch", type=int, help="examples at a time")
     made.add_argument("--device", default="avx2", help="instruction set")
@@ -219,6 +221,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
+    made.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
     made.add_argument("--collection", default="programs-cpu", help="whose predictor")
     made.add_argument("--model", help="which predictor, if not the collection's own")
     made.add_argument("--data", type=Path, help="data root that it learned from")

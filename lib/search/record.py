@@ -38,6 +38,11 @@ class TaskSearch:
         return np.minimum.accumulate(np.where(np.isfinite(taken), taken, np.inf))
 
     @property
+    def discarded(self) -> int:
+        """How many measured programs are of no use: they do not run, or compute something else."""
+        return int(np.isnan(np.array(self.seconds, np.float64)).sum())
+
+    @property
     def fastest(self) -> float:
         """Seconds of the fastest of all, the unscheduled one among them."""
         return float(min([self.unscheduled, *self.best()[-1:]]))
@@ -71,21 +76,34 @@ class SearchRecord:
 
 
 def as_table(tasks: Sequence[TaskSearch]) -> str:
-    """A row a task: how fast it was, and is."""
+    """A row a task: how fast it was, and is, and how many programs were discarded, if any."""
+    lost = any(one.discarded for one in tasks)
     cells = [
         [
             one.operators[:40],
             one.task[:8],
             str(one.calls),
             str(len(one.seconds)),
+            *([str(one.discarded)] if lost else []),
             f"{1e3 * one.unscheduled:.3g}",
             f"{1e3 * one.fastest:.3g}",
             f"{one.unscheduled / one.fastest:.1f}x",
         ]
         for one in tasks
     ]
-    heads = ["task", "", "calls", "measured", "unscheduled ms", "best ms", ""]
+    discarded = ["discarded"] if lost else []
+    heads = ["task", "", "calls", "measured", *discarded, "unscheduled ms", "best ms", ""]
     return table(cells, heads)
+
+
+def warning(tasks: Sequence[TaskSearch]) -> str:
+    """Which tasks have lost all their programs, in one line; nothing if none has."""
+    lost = [one for one in tasks if one.seconds and one.discarded == len(one.seconds)]
+    if not lost:
+        return ""
+    names = ", ".join(f"{one.operators} {one.task[:8]}" for one in lost)
+    why = "do not run in time, or compute something else than without a schedule"
+    return f"warning: all measured programs of {names} were discarded: they {why}"
 
 
 def summary(record: SearchRecord) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from lib.collect.tvm.compiler import Sampler
-from lib.collect.tvm.extract import relax_module
+from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.running import clock_on, end_to_end, time_programs
 from lib.collect.tvm.whole import graph_of
@@ -46,13 +46,14 @@ def main() -> None:
     clock, rows = clock_on(args.core), []
     for batch in BATCHES:
         for width in WIDTHS:
-            module = relax_module(chain(width, args.depth, batch))
-            graph = graph_of(module)
+            found = imported(chain(width, args.depth, batch))
+            graph = graph_of(found)
             (task,), calls = graph.tasks, len(graph.calls)
             drawn = [task, *(one.module for one in Sampler(task, 0).distinct(SCHEDULES, set()))]
             seconds, _ = time_programs("0", drawn, args.device, clock)
             best = int(np.nanargmin(seconds))
-            took = end_to_end(whole(module, graph, [drawn[best]]), args.device, clock)
+            tuned = whole(found.module, graph, [drawn[best]])
+            took, _ = end_to_end(tuned, args.device, clock, found.given)
             each, size = took / calls - seconds[best], 4 * width * width
             numbers = (size * calls / 1e6, 1e6 * took, 1e6 * seconds[best], 1e6 * each)
             shown = [*map(str, (batch, width)), *(f"{x:.2f}" for x in numbers)]

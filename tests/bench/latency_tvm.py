@@ -18,9 +18,10 @@ import numpy as np
 from tvm.ir import IRModule
 
 from lib.collect.tvm import compiler
-from lib.collect.tvm.extract import relax_module
+from lib.collect.tvm.asked import named
+from lib.collect.tvm.importing import imported
 from lib.collect.tvm.running import clock_on, end_to_end, time_programs
-from lib.collect.tvm.whole import Graph, graph_of, named
+from lib.collect.tvm.whole import Graph, graph_of
 from lib.files.artifacts import read_json
 
 
@@ -65,8 +66,8 @@ def main() -> None:
     parser.add_argument("estimate", type=Path)
     parser.add_argument("--core", type=int, help="a quiet core; without, anywhere")
     args = parser.parse_args()
-    module = relax_module(named(args.network, args.batch))
-    graph = graph_of(module)
+    imports = imported(named(args.network, args.batch))
+    graph = graph_of(imports)
     programs = chosen_programs(graph, args.npz, args.estimate)
     tasks = [compiler.hash_of(one) for one in graph.tasks]
     clock = clock_on(args.core)
@@ -74,7 +75,8 @@ def main() -> None:
         task: float(time_programs(task, [one], args.device, clock)[0][0])
         for task, one in zip(tasks, programs, strict=True)
     }
-    seconds = end_to_end(whole(module, graph, programs), args.device, clock)
+    tuned = whole(imports.module, graph, programs)
+    seconds, _ = end_to_end(tuned, args.device, clock, imports.given)
     found = {"seconds": seconds, "programs": alone}
     print(json.dumps(found))
 

@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from lib.collect.processor import processor
 from lib.collect.tvm import plan, raw
+from lib.collect.tvm.messages import last_words
 from lib.collect.tvm.networks import TEST, all_networks, chosen
 from lib.collect.tvm.slow import slow_jobs
 from lib.files.artifacts import write_json
@@ -115,7 +116,7 @@ def extract(args: argparse.Namespace) -> None:
         ["taskset", "-c", str(args.core), *command], stderr=subprocess.PIPE, text=True
     )  # TVM has much to say there
     if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        reason = last_words(done.returncode, done.stderr)
         raise UserError(f"the networks could not be read: {reason}")
 
 
@@ -139,14 +140,14 @@ def measure(args: argparse.Namespace, jobs: list[plan.Job], slow: set[plan.Job])
         if done.returncode == 0:
             return
         started = done.stdout.splitlines()
-        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        reason = last_words(done.returncode, done.stderr)
         if not started:
             raise UserError(f"measuring does not start: {reason}")
         for line in started:
             phase, turn, task = line.split()
             slow.discard((phase, int(turn), task))
         given_up = raw.failed(args.output, phase, int(turn), task)
-        write_json(given_up, {"error": f"exit code {done.returncode}: {reason}"})
+        write_json(given_up, {"error": reason})
 
 
 def summary(work: Path) -> str:

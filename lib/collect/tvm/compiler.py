@@ -39,12 +39,29 @@ def target_of(instructions: str, cores: int = CORES) -> Target:
     return Target({**about, "opt-level": OPT_LEVEL})
 
 
+def host_target() -> Target:
+    """The target of the machine that this runs on, whatever its processor."""
+    return Target({"kind": "llvm", "num-cores": 1, "opt-level": OPT_LEVEL})
+
+
 SCHEDULE_TARGET = target_of("avx2")
 
 
 def hash_of(module: IRModule) -> str:
     """Structural hash of a module, 16 hexadecimal digits, the same in every process."""
     return f"{tvm_ffi.structural_hash(module) & (2**64 - 1):016x}"
+
+
+def outputs_of(task: IRModule) -> list[int]:
+    """Which of a tensor program's arguments it writes."""
+    function = task["main"]
+    arguments = {one: one for one in function.params}
+    written = tvm.s_tir.analysis.get_sblock_access_region(function.body.block, arguments)[1]
+    return [
+        k
+        for k, one in enumerate(function.params)
+        if any(region.source.same_as(one) for region in written)
+    ]
 
 
 @dataclass(frozen=True)

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule, meta_schedule
+from tvm.target import Target
 
 from lib.collect.tvm.compiler import target_of
 from lib.files.artifacts import atomic_file
 from lib.files.errors import DataError
 
 WORKLOADS, RECORDS = "database_workload.json", "database_tuning_record.json"
-FAILED = 1e10  # seconds that TVM's own search notes of a program that does not run
+FAILED = 1e10  # seconds: what TVM's own search notes of a program that does not run
 
 
 class TuningDatabase:
     """Measured schedules of tasks, in the order in which they were measured.
 
+    Records of other targets, which the files may have as well, are left alone and do not count.
+
     Args:
         folder: of the two files, which are made if there are none.
         device: instruction set that programs are compiled for.
+
+    Attributes:
+        tvm: the records of programs that run, for TVM's passes and searches.
     """
 
     def __init__(self, folder: Path, device: str):
@@ -29,43 +37,62 @@ class TuningDatabase:
         folder.mkdir(parents=True, exist_ok=True)
         for name in (WORKLOADS, RECORDS):
             drop_unfinished_line(folder / name)
+        self.tvm = meta_schedule.database.MemoryDatabase()
         try:
-            self.tvm = meta_schedule.database.JSONDatabase(work_dir=str(folder))
+            self.files = meta_schedule.database.JSONDatabase(work_dir=str(folder))
         except Exception as error:  # of TVM, whatever its kind
             said = " ".join(str(error).split())[-200:]
             raise DataError(folder, "json", said, "a tuning database of TVM; delete it") from None
+        for one in self.files.get_all_tuning_records():
+            if self._is_own(one.target) and _seconds(one.run_secs) == _seconds(one.run_secs):
+                self._keep(one)
+
+    def _keep(self, record: meta_schedule.database.TuningRecord) -> None:
+        self.tvm.commit_workload(record.workload.mod)
+        self.tvm.commit_tuning_record(record)
+
+    def _is_own(self, target: Any) -> bool:
+        return str(Target(target)) == str(self.target)
 
     def add(self, task: IRModule, schedule: Schedule, seconds: float) -> None:
         """Note a measurement; NaN seconds if the program does not run."""
-        taken = seconds if seconds == seconds else FAILED
-        workload = self.tvm.commit_workload(task)
         arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(task["main"])
+        runs = seconds == seconds
         record = meta_schedule.database.TuningRecord(
-            schedule.trace, workload, [taken], self.target, arguments
+            schedule.trace,
+            self.files.commit_workload(task),
+            [seconds] if runs else None,
+            self.target,
+            arguments,
         )
-        self.tvm.commit_tuning_record(record)
+        self.files.commit_tuning_record(record)
+        if runs:
+            self._keep(record)
 
     def measured(self, task: IRModule) -> list[float]:
         """Seconds of a task's programs, in the order of measuring; NaN where one did not run."""
-        self.tvm.commit_workload(task)
         number = self._number(task)
         lines = [json.loads(line) for line in (self.folder / RECORDS).read_text().splitlines()]
-        seconds = [line[1][1][0] for line in lines if line[0] == number]
-        return [float(one) if one < FAILED else float("nan") for one in seconds]
+        own = [line[1] for line in lines if line[0] == number and self._is_own(line[1][2])]
+        return [_seconds(one[1]) for one in own]
 
     def programs(self, task: IRModule) -> list[tuple[Schedule, float]]:
         """The programs of a task that run, fastest first, with their seconds."""
-        workload = self.tvm.commit_workload(task)
-        found = self.tvm.get_top_k(workload, 1 << 30)
-        pairs = [(one.as_measure_candidate().sch, float(one.run_secs[0])) for one in found]
-        return [(schedule, seconds) for schedule, seconds in pairs if seconds < FAILED]
+        found = self.tvm.get_top_k(self.tvm.commit_workload(task), 1 << 30)
+        return [(one.as_measure_candidate().sch, _seconds(one.run_secs)) for one in found]
 
     def _number(self, task: IRModule) -> int:
         """A task's line among the workloads."""
-        wanted = self.tvm.commit_workload(task).as_json()
+        wanted = self.files.commit_workload(task).as_json()
         lines = (self.folder / WORKLOADS).read_text().splitlines()
         found = [k for k, line in enumerate(lines) if json.loads(line)[0] == str(wanted[0])]
         return found[0]
+
+
+def _seconds(noted: Sequence[Any] | None) -> float:
+    """What a record says; NaN of a program that does not run."""
+    taken = float(noted[0]) if noted else float("nan")
+    return taken if taken < FAILED else float("nan")
 
 
 def drop_unfinished_line(path: Path) -> None:

@@ -1,25 +1,21 @@
 """From networks to tasks, the distinct tensor programs that they consist of.
 
-A network goes through ``torch.export`` and TVM's relax, which fuses its operators into functions;
-each distinct function is a task. Both are written to the work folder, see
-:mod:`lib.collect.tvm.tasks`.
+TVM fuses a network's operators into functions (:mod:`lib.collect.tvm.importing`); each distinct one
+is a task. Both are written to the work folder, see :mod:`lib.collect.tvm.tasks`.
 """
 
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
 
-import torch
 import tvm
 from tqdm import tqdm
-from tvm import relax
 from tvm.ir import IRModule
-from tvm.relax.frontend.torch import from_exported_program
 from tvm.s_tir import meta_schedule
 
 from lib.collect.tvm.compiler import SCHEDULE_TARGET, Sampler, hash_of
+from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network, chosen
 from lib.collect.tvm.tasks import network_path, task_path
 from lib.files.artifacts import fingerprint_files, read_json, write_json
@@ -30,31 +26,6 @@ FORMAT = 1  # of what is cached: another number, and networks are read anew
 SOURCES = Path(__file__).parent / "networks"
 
 
-def relax_module(network: Network) -> IRModule:
-    """A network as fused functions; what depends on weights alone is taken out of it."""
-    torch.set_num_threads(1)
-    module, inputs = network.build()
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        exported = torch.export.export(module.eval(), inputs)
-    found = from_exported_program(exported, keep_params_as_input=True, run_ep_decomposition=False)
-    passes = relax.transform
-    with SCHEDULE_TARGET:
-        found = tvm.ir.transform.Sequential(
-            [
-                passes.DecomposeOpsForInference(),
-                passes.CanonicalizeBindings(),
-                passes.LiftTransformParams(),
-                passes.LegalizeOps(),
-                passes.AnnotateTIROpPattern(),
-                passes.FuseOps(),
-                passes.FuseTIR(),
-            ]
-        )(found)
-        kept = {g: f for g, f in found.functions.items() if g.name_hint != "main_transform_params"}
-        return passes.DeadCodeElimination(["main"])(IRModule(kept))
-
-
 def extract(network: Network, work: Path) -> None:
     """Write a network's tasks, unless they are there and of the same sources."""
     path = network_path(work, network.name)
@@ -63,7 +34,7 @@ def extract(network: Network, work: Path) -> None:
         return
     calls = []
     for task in meta_schedule.relax_integration.extract_tasks(
-        relax_module(network), SCHEDULE_TARGET
+        imported(network).module, SCHEDULE_TARGET
     ):
         module = task.dispatched[0]
         name = hash_of(module)

@@ -58,6 +58,8 @@ def _walk(statement, depth: int, nodes: list, rows: dict, last: dict) -> None:
     """Append the nodes of a statement; ``last`` tells which leaf each row belongs to."""
     kind = type(statement).__name__
     if kind == "For":
+        if not isinstance(statement.extent, tvm.tirx.IntImm):
+            raise UserError("a loop's length is not fixed, and no predictor knows such loops")
         extent = int(statement.extent)
         unroll = int(statement.annotations.get(ANNOTATION, 0))
         marked = int(statement.kind)
@@ -81,7 +83,7 @@ def _walk(statement, depth: int, nodes: list, rows: dict, last: dict) -> None:
         _walk(statement.block.body, depth, nodes, rows, last)
     elif hasattr(statement, "body"):
         _walk(statement.body, depth, nodes, rows, last)
-    elif kind != "Evaluate":
+    elif kind not in ("Evaluate", "Bind"):  # Bind names a value, which a store after it has
         raise UserError(f"a statement of kind {kind} was not expected in a tensor program")
 
 

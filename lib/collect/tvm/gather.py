@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lib.collect.tvm import raw
+from lib.collect.tvm.agreement import OUTPUTS
 from lib.collect.tvm.merge import DISAGREEMENT
 from lib.collect.tvm.slow import finished, is_slow, usual_reference
 from lib.tensorir.records import DISAGREE, SLOW
@@ -64,7 +65,7 @@ def same_outputs(measured: raw.Measured) -> np.ndarray:
     """(programs,) whether a program computes on every device what most programs of its file do."""
     check = measured.arrays["check"]
     middle = np.median(check, (0, 1))
-    return (np.abs(check - middle) <= raw.OUTPUTS * np.abs(middle[0]) + 1e-30).all((0, 2))
+    return (np.abs(check - middle) <= OUTPUTS * np.abs(middle[0]) + 1e-30).all((0, 2))
 
 
 def gather(work: Path, tasks: dict[str, int]) -> Gathered:

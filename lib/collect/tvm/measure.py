@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import signal
 import sys
 import time
 import uuid
@@ -87,7 +88,8 @@ class Bench:
         said = {**self.about, "task": task, "round": turn, "phase": phase, "measured_at": now()}
         place = raw.path(self.work, phase, turn, task)
         shape = len(self.devices), len(modules)
-        return Pending(place, fields, said, Stopwatch(functions, args), arena, shape)
+        watch = Stopwatch(functions, args, compiler.outputs_of(module))
+        return Pending(place, fields, said, watch, arena, shape)
 
     def programs(self, phase: str, turn: int, task: str, module) -> tuple[list, dict[str, Any]]:
         """A job's programs, and what its file has beside times; those of a file that is there."""
@@ -145,10 +147,13 @@ def main() -> None:
     bench = Bench(settings)
     gc.collect()
     gc.freeze()
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends this process, whatever it is doing
+    limit = raw.LIMIT_SECONDS * settings.programs * len(bench.devices)
     pending: list[Pending] = []
     for line in sys.stdin:
         phase, turn, task = line.split()
         print(line.strip(), flush=True)
+        signal.setitimer(signal.ITIMER_REAL, limit)
         try:
             pending.append(bench.prepare(phase, int(turn), task))
         except Exception as error:  # of TVM or LLVM, whatever its kind: the next job goes on
@@ -156,8 +161,10 @@ def main() -> None:
             write_json(raw.failed(settings.work, phase, int(turn), task), {"error": reason})
         pending = bench.visit(pending)
     while pending:
+        signal.setitimer(signal.ITIMER_REAL, limit)
         time.sleep(PAUSE_SECONDS)
         pending = bench.visit(pending)
+    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 if __name__ == "__main__":

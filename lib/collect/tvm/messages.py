@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -20,6 +21,24 @@ COST_MODELS = (PREDICTOR, "xgboost", "random")
 MOST_BYTES = 1 << 31
 LENGTH = 8  # bytes of the length
 Message = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+
+def last_words(code: int, errors: str) -> str:
+    """Why the half that has TVM ended, in one line.
+
+    Args:
+        code: its exit code; below 0, the signal that ended it.
+        errors: what it said, warnings of its libraries among that.
+    """
+    lines = errors.strip().splitlines()
+    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    if told:
+        return told[-1]
+    if code < 0:
+        name = signal.Signals(-code).name
+        late = "; it took too long" if code == -signal.SIGALRM else ""
+        return f"the process that has TVM was ended by {name}{late}"
+    return lines[-1] if lines else f"exit code {code}"
 
 
 def send(stream: BinaryIO, about: Mapping[str, Any], arrays: Mapping[str, np.ndarray] = {}) -> None:

@@ -24,7 +24,7 @@ from lib.tensorir.tree import COLUMNS, Forest, fault
 PHASES = ("main", "again", "threads", "search", "plain")
 ABOUT = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
 TIMED = ("seconds", "check", "reference")  # what a clock says; the rest of a file are programs
-OUTPUTS = 1e-4  # two programs of a task agree if their outputs' fingerprints do, to that part
+LIMIT_SECONDS = 30  # to compile a program, and for a reading of it; TVM's own search gives as long
 REPEATING = {"again": "main", "threads": "main"}  # phase -> whose programs it times
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import signal
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +19,15 @@ from tvm.ir import IRModule
 
 from lib.collect.quiet import TimingCore
 from lib.collect.tvm import compiler
-from lib.collect.tvm.timing import Anywhere, Arena, Clock, Stopwatch, reference_program
+from lib.collect.tvm.importing import arrays_of
+from lib.collect.tvm.timing import (
+    Anywhere,
+    Arena,
+    Clock,
+    Stopwatch,
+    end_with_parent,
+    reference_program,
+)
 
 VISITS = 10  # of a network, apart from each other; the fastest counts, as of programs
 READING_SECONDS = 0.02
@@ -38,48 +51,113 @@ def arguments_of(module: IRModule) -> dict[str, Any]:
 
 
 def time_programs(
-    task: str, modules: Sequence[IRModule], device: str, clock: Clock
+    task: str,
+    modules: Sequence[IRModule],
+    device: str,
+    clock: Clock,
+    values: Sequence[np.ndarray] = (),
+    limit: float = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Programs of one task, one after the other, as the dataset has them.
 
+    A child of this process compiles and runs them, so that one that never ends, or that brings its
+    process down, costs no other.
+
     Args:
-        task: its hash, which decides what the programs are run on.
+        task: its hash, which decides what the programs are run on, unless there are values.
         modules: the programs.
         device: instruction set.
         clock: to time them with.
+        values: of the arguments.
+        limit: seconds after which compiling a program, or a reading of it, is given up; 0 for none.
 
     Returns:
-        (n,) seconds, NaN of what does not compile; (n, 2) fingerprints of what they compute.
+        (n,) seconds, NaN of what does not compile, does not end or fails; (n, 2) fingerprints of
+        what they compute.
     """
-    seconds, checks = np.full(len(modules), np.nan), np.full((len(modules), 2), np.nan)
-    functions = _compiled(modules, device)
-    good = [k for k, one in enumerate(functions) if one is not None]
-    if good:
-        watch = Stopwatch(
-            [functions[k] for k in good], Arena().arguments(task, arguments_of(modules[0]))
-        )
-        while not watch.done:
-            clock.visit([watch])
+    batch = _Batch(task, modules, device, clock, values, limit)
+    todo = list(range(len(modules)))
+    while todo:
+        batch.current[0] = todo[0]
+        if _in_a_child(lambda: batch.time(todo)):
+            break
+        todo.remove(int(batch.current[0]))
+    return batch.rows[:, 0].copy(), batch.rows[:, 1:].copy()
+
+
+@dataclass
+class _Batch:
+    """What :func:`time_programs` shares with its children.
+
+    Attributes:
+        current: (1,) which program has its turn.
+        rows: (n, 3) seconds and fingerprints, NaN until they are known.
+    """
+
+    task: str
+    modules: Sequence[IRModule]
+    device: str
+    clock: Clock
+    values: Sequence[np.ndarray]
+    limit: float
+
+    def __post_init__(self) -> None:
+        memory = np.frombuffer(mmap.mmap(-1, 8 * (1 + 3 * len(self.modules))), np.float64)
+        self.current, self.rows = memory[:1], memory[1:].reshape(-1, 3)
+        self.rows[:] = np.nan
+
+    def begin(self, k: int) -> None:
+        """Note whose turn it is, and give it its time."""
+        self.current[0] = k
+        signal.setitimer(signal.ITIMER_REAL, self.limit)
+
+    def time(self, todo: Sequence[int]) -> None:
+        """Fill the rows of some programs."""
+        functions, good = [], []
+        for k in todo:
+            self.begin(k)
+            with suppress(Exception):  # of TVM or LLVM, whatever its kind
+                lowered = compiler.lowered([self.modules[k]])
+                functions.append((compiler.machine_program(lowered, self.device), "f0"))
+                good.append(k)
+        arguments = Arena().arguments(self.task, arguments_of(self.modules[0]), self.values)
+        outputs = compiler.outputs_of(self.modules[0])
+        watch = Stopwatch(functions, arguments, outputs, lambda k: self.begin(good[k]))
+        while good and not watch.done:
+            self.clock.visit([watch])
             time.sleep(PROGRAM_PAUSE_SECONDS)
-        seconds[good], checks[good] = np.nanmin(watch.seconds[:, 1:], 1), watch.checks
-    return seconds, checks
+        if good:
+            self.rows[good] = np.column_stack([np.nanmin(watch.seconds[:, 1:], 1), watch.checks])
 
 
-def _compiled(
-    modules: Sequence[IRModule], device: str
-) -> list[tuple[tvm.runtime.Module, str] | None]:
-    """Each program's function; all at once, or if that fails one by one."""
-    try:
-        library = compiler.machine_program(compiler.lowered(modules), device)
-        return [(library, f"f{k}") for k in range(len(modules))]
-    except Exception:  # of TVM or LLVM, whatever its kind
-        if len(modules) == 1:
-            return [None]
-    return [one for module in modules for one in _compiled([module], device)]
+def _in_a_child(work: Callable[[], None]) -> bool:
+    """Whether a copy of this process comes to the end of some work."""
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, whatever it is doing
+        end_with_parent()
+        code = 1
+        try:
+            work()
+            code = 0
+        except Exception:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1] == 0
 
 
-def end_to_end(module: IRModule, device: str, clock: Clock) -> float:
-    """Seconds of a run of the whole network in TVM's virtual machine, the fastest reading."""
+def end_to_end(
+    module: IRModule, device: str, clock: Clock, given: Sequence[np.ndarray] = ()
+) -> tuple[float, tuple[np.ndarray, ...]]:
+    """Seconds of a run of the whole network in TVM's virtual machine, and what it computes.
+
+    Args:
+        module: the network.
+        device: instruction set.
+        clock: to time it with; the fastest reading counts.
+        given: what its main function is called with; none for numbers drawn at random.
+    """
     library = tvm.compile(module, compiler.target_of(device, cores=1))
     machine = relax.VirtualMachine(library, tvm.cpu(0))
     about = [
@@ -87,8 +165,8 @@ def end_to_end(module: IRModule, device: str, clock: Clock) -> float:
         for p in module["main"].params
     ]
     arena = Arena()
-    inputs = arena.arguments("0", {"arguments": about})
-    machine["main"](*inputs)
+    inputs = arena.arguments("0", {"arguments": about}, given)
+    computed = tuple(one.copy() for one in arrays_of(machine["main"](*inputs)))
     start = time.perf_counter()
     machine["main"](*inputs)
     number = max(1, int(READING_SECONDS / (time.perf_counter() - start)))
@@ -97,4 +175,4 @@ def end_to_end(module: IRModule, device: str, clock: Clock) -> float:
         time.sleep(PAUSE_SECONDS)
         with clock.core.calm():
             readings.append(machine.time_evaluator("main", tvm.cpu(0), number)(*inputs).mean)
-    return min(readings)
+    return min(readings), computed

@@ -26,11 +26,13 @@ from tvm.ir.utils import derived_object
 from tvm.s_tir import Schedule, meta_schedule
 
 from lib.collect.tvm import compiler, raw
+from lib.collect.tvm.agreement import agree, same, varied
+from lib.collect.tvm.asked import named
 from lib.collect.tvm.database import TuningDatabase
-from lib.collect.tvm.extract import relax_module
+from lib.collect.tvm.importing import Imported, imported
 from lib.collect.tvm.messages import COST_MODELS, PREDICTOR, receive, send
 from lib.collect.tvm.running import clock_on, end_to_end, time_programs
-from lib.collect.tvm.whole import Graph, graph_of, named, only_constants
+from lib.collect.tvm.whole import Graph, graph_of, only_constants
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 
@@ -113,19 +115,35 @@ class Search:
     def __post_init__(self) -> None:
         self.clock = clock_on(self.args.core)
 
-    def task(self, module: IRModule, name: str) -> None:
-        """Search one task until its budget is used up, or nothing new is found."""
+    def task(self, module: IRModule, name: str, values: Sequence[np.ndarray]) -> None:
+        """Search one task until its budget is used up, or nothing new is found.
+
+        Args:
+            module: the task.
+            name: what it computes.
+            values: of its arguments in the network; none for numbers drawn at random.
+        """
         task = compiler.hash_of(module)
         talk = Talk(self.reading, self.writing, task)
-        (plain,), (wanted,) = time_programs(task, [module], self.args.device, self.clock)
+        values = varied(values, int(task, 16))
+        (plain,), (wanted,) = time_programs(task, [module], self.args.device, self.clock, values)
+        if not plain == plain:
+            raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
         before = self.database.measured(module)
         about = {"operators": name, "unscheduled": float(plain)}
         talk.tell("begin", about, {"seconds": np.array(before, np.float64)})
         if len(before) < self.args.budget:
-            self.rounds(module, talk, len(before), wanted)
+            self.rounds(module, talk, len(before), wanted, values)
         talk.tell("end", {}, {})
 
-    def rounds(self, module: IRModule, talk: Talk, done: int, wanted: np.ndarray) -> None:
+    def rounds(
+        self,
+        module: IRModule,
+        talk: Talk,
+        done: int,
+        wanted: np.ndarray,
+        values: Sequence[np.ndarray],
+    ) -> None:
         """Measure what is left of the budget; what programs compute must have this fingerprint."""
         context, model = context_of(module, self.args.seed + done), self.model(talk)
         left = self.args.budget - done
@@ -137,7 +155,9 @@ class Search:
         context.pre_tuning(left, min(ROUND, left), space, self.database.tvm, model)
         while candidates := context.generate_measure_candidates():
             modules = [one.sch.mod for one in candidates]
-            seconds, checks = time_programs(talk.task, modules, self.args.device, self.clock)
+            seconds, checks = time_programs(
+                talk.task, modules, self.args.device, self.clock, values, self.args.limit
+            )
             seconds = np.where(same(checks, wanted), seconds, np.nan)
             for one, taken in zip(candidates, seconds.tolist(), strict=True):
                 self.database.add(module, one.sch, taken)
@@ -161,16 +181,11 @@ class Search:
 
 def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResult]:
     """Measured times as MetaSchedule has them; NaN is of a program that is of no use."""
-    why = "does not run, or computes something else"
+    why = "does not run in time, or computes something else"
     return [
         meta_schedule.runner.RunnerResult(*(([one], None) if one == one else (None, why)))
         for one in seconds
     ]
-
-
-def same(checks: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """(n,) whether programs compute what the unscheduled one does."""
-    return (np.abs(checks - wanted) <= raw.OUTPUTS * np.abs(wanted[0]) + 1e-30).all(1)
 
 
 def context_of(module: IRModule, seed: int) -> meta_schedule.TuneContext:
@@ -206,13 +221,27 @@ def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
         return relax.transform.MetaScheduleApplyDatabase()(module)
 
 
+def whole(found: Imported, search: Search) -> dict[str, float]:
+    """Seconds of a whole network without and with the schedules that were found.
+
+    Raises:
+        UserError: with them it computes something else.
+    """
+    device, clock, tuned = search.args.device, search.clock, best_of(found.module, search.database)
+    plain, _ = end_to_end(found.module, device, clock, found.given)
+    seconds, computed = end_to_end(tuned, device, clock, found.given)
+    if not agree(computed, found.wanted):
+        raise UserError(f"{found.name}: under the schedules that were found, its results are wrong")
+    return {"unscheduled": plain, "seconds": seconds}
+
+
 def main() -> None:
     """Search what the command line asks for, and time the whole network before and after."""
     args = arguments()
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # TVM prints; what it says is not for the other half
-    module = relax_module(named(args.network, args.batch))
-    graph = graph_of(module)
+    found = imported(named(args.network, args.batch))
+    graph = graph_of(found)
     constants = only_constants(graph)  # of which there is nothing to schedule
     tasks = [k for k in chosen_tasks(graph, args.task) if k not in constants]
     calls = np.bincount([one.task for one in graph.calls], minlength=len(graph.tasks)).tolist()
@@ -221,24 +250,25 @@ def main() -> None:
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
     search = Search(args, TuningDatabase(args.folder, args.device), reading, writing)
     for k in tasks:
-        search.task(graph.tasks[k], graph.names[k])
+        values = found.arguments(one for one, task in graph.functions.items() if task == k)
+        search.task(graph.tasks[k], graph.names[k], values)
     if not args.task:
-        plain = end_to_end(module, args.device, search.clock)
-        tuned = end_to_end(best_of(module, search.database), args.device, search.clock)
-        talk.tell("whole", {"unscheduled": plain, "seconds": tuned}, {})
+        talk.tell("whole", whole(found, search), {})
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = Parser(prog="python -m lib.collect.tvm.search", description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, help="of the tuning database")
-    parser.add_argument("network", help="a name, or file.py:function")
+    parser.add_argument("network", help="a name, file.py:function, or file.onnx")
     parser.add_argument("--batch", type=int, help="examples at a time")
     parser.add_argument("--task", default="", help="search this one alone, by its hash")
     parser.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
     parser.add_argument("--device", default="avx2", choices=compiler.MCPU)
     parser.add_argument("--core", type=int, help="to time on")
     parser.add_argument("--seed", type=int, default=0)
+    limit = "seconds to compile a program, and for a reading of it"
+    parser.add_argument("--limit", type=float, default=raw.LIMIT_SECONDS, help=limit)
     parser.add_argument("--cost-model", default=PREDICTOR, choices=COST_MODELS)
     return parser.parse_args()
 

@@ -6,8 +6,9 @@ import contextlib
 import ctypes
 import mmap
 import random
+import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from tvm import te
 from tvm.ir import IRModule
 
 from lib.collect.quiet import TimingCore
+from lib.collect.tvm.agreement import fingerprint
 
 VISITS = 10  # of each program, seconds apart
 READING_SECONDS = 4e-4  # of runs in one reading, at least one run
@@ -66,8 +68,14 @@ class Arena:
         start = -base.ctypes.data % HUGE_PAGE
         self.bytes = base[start:]
 
-    def arguments(self, task: str, about: dict[str, Any]) -> list[tvm.runtime.Tensor]:
-        """The tensors that a task is run on: the same in every process. Integers are zeros."""
+    def arguments(
+        self, task: str, about: dict[str, Any], given: Sequence[np.ndarray] = ()
+    ) -> list[tvm.runtime.Tensor]:
+        """The tensors that a task is run on: the same in every process.
+
+        They have the numbers that are given; else fractions between .1 and 1, of which roots and
+        logarithms are numbers as well, and integers are zeros.
+        """
         shapes = [(tuple(a["shape"]), np.dtype(a["dtype"])) for a in about["arguments"]]
         sizes = [int(np.prod(shape)) * dtype.itemsize for shape, dtype in shapes]
         ends = np.cumsum([-(-size // ALIGNMENT) * ALIGNMENT for size in sizes])
@@ -76,18 +84,19 @@ class Arena:
             self._advise()
         generator = np.random.default_rng(int(task, 16))
         values = []
-        for (shape, dtype), size, end in zip(shapes, sizes, ends, strict=True):
+        for k, ((shape, dtype), size, end) in enumerate(zip(shapes, sizes, ends, strict=True)):
             start = end - -(-size // ALIGNMENT) * ALIGNMENT
             value = self.bytes[start : start + size].view(dtype).reshape(shape)
-            value[...] = 0
-            if dtype.kind == "f":
-                value[...] = generator.standard_normal(shape, np.float32)
+            value[...] = given[k] if k < len(given) else 0
+            if dtype.kind == "f" and k >= len(given):
+                value[...] = generator.uniform(0.1, 1, shape)
             values.append(tvm.runtime.from_dlpack(value))
         return values
 
 
 _libc = ctypes.CDLL(None)
 M_MMAP_THRESHOLD = -3  # of mallopt
+PR_SET_PDEATHSIG = 1  # of prctl
 
 
 @contextlib.contextmanager
@@ -102,6 +111,12 @@ def settled_temporaries() -> Iterator[None]:
             _libc.mallopt(M_MMAP_THRESHOLD, 1 << 25)
 
 
+def end_with_parent() -> None:
+    """Have the system end this process when the one that made it ends."""
+    if hasattr(_libc, "prctl"):
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 class Anywhere:
     """In place of a :class:`TimingCore`: threads stay on the cores that they have."""
 
@@ -113,15 +128,28 @@ class Anywhere:
 class Stopwatch:
     """Functions that compute the same, and what has been read of them.
 
+    Args:
+        functions: libraries, and the names that the functions have there.
+        args: what they are called with.
+        outputs: which of the arguments they write.
+        begin: is told which function is to run next.
+
     Attributes:
         seconds: (functions, 1 + VISITS) float64, NaN where there is no reading; the first run is
             in column 0, and worth something for long ones alone.
-        checks: (functions, 2) float64, see :func:`fingerprint`.
+        checks: (functions, 2) float64, see :func:`lib.collect.tvm.agreement.fingerprint`.
         reference: (VISITS,) float64, seconds of the reference program at each visit.
     """
 
-    def __init__(self, functions: Sequence[tuple[tvm.runtime.Module, str]], args: list):
-        self.functions, self.args = functions, args
+    def __init__(
+        self,
+        functions: Sequence[tuple[tvm.runtime.Module, str]],
+        args: list,
+        outputs: Sequence[int],
+        begin: Callable[[int], None] = lambda k: None,
+    ):
+        self.functions, self.args, self.begin = functions, args, begin
+        self.outputs = [np.from_dlpack(args[k]) for k in outputs]
         self.seconds = np.full((len(functions), 1 + VISITS), np.nan)
         self.checks = np.full((len(functions), 2), np.nan)
         self.reference = np.full(VISITS, np.nan)
@@ -134,11 +162,12 @@ class Stopwatch:
 
     def first(self) -> None:
         """Run each once; what is wrong with a program shows here."""
-        output = np.from_dlpack(self.args[-1])
         for k, (library, name) in enumerate(self.functions):
-            output[...] = -7
+            self.begin(k)
+            for output in self.outputs:
+                output[...] = np.array(-7).astype(output.dtype)
             self.seconds[k, 0] = _run(library[name], self.args)
-            self.checks[k] = fingerprint(output)
+            self.checks[k] = fingerprint(*self.outputs)
 
     def read(self, order: random.Random) -> None:
         """One reading of each, in random order."""
@@ -146,6 +175,7 @@ class Stopwatch:
         todo = [k for k, t in enumerate(self.seconds[:, 0]) if self.visits <= visits_of(t)]
         order.shuffle(todo)
         for k in todo:
+            self.begin(k)
             self.seconds[k, self.visits] = self._reading(k)
 
     def _reading(self, k: int) -> float:
@@ -190,10 +220,3 @@ def _run(function, args: list) -> float:
     start = time.perf_counter()
     function(*args)
     return time.perf_counter() - start
-
-
-def fingerprint(output: np.ndarray) -> tuple[float, float]:
-    """Two numbers that differ where outputs do: size, and mean against random signs."""
-    flat = output.reshape(-1).astype(np.float64)
-    signs = np.random.default_rng(flat.size).integers(0, 2, flat.size) * 2.0 - 1.0
-    return float(np.sqrt((flat**2).mean())), float((flat * signs).mean())

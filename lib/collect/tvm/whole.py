@@ -2,32 +2,27 @@
 
     python -m lib.collect.tvm.whole resnet18 network.npz --batch 1 --schedules 8
 
-What it writes, :mod:`lib.latency.network` reads, in the environment that has the predictor. A
-network is one of :mod:`lib.collect.tvm.networks`, or ``file.py:function``, which returns a
-``torch.nn.Module`` and a tuple of example inputs, for a batch if it takes one.
+What it writes, :mod:`lib.latency.network` reads, in the environment that has the predictor.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import inspect
-import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import tvm
 from tvm import relax
 from tvm.ir import IRModule
 
 from lib.collect.tvm import raw
+from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of
-from lib.collect.tvm.extract import relax_module
-from lib.collect.tvm.features import features
-from lib.collect.tvm.networks import Built, Network, all_networks
+from lib.collect.tvm.features import features, tree_of
+from lib.collect.tvm.importing import Imported, imported
+from lib.collect.tvm.networks import Network
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 
@@ -69,68 +64,14 @@ class Graph:
     functions: dict[str, int]
 
 
-def named(name: str, batch: int | None) -> Network:
-    """The network that a name means: the one of that family and batch, the largest of several.
-
-    Args:
-        name: ``family``, ``family.size``, ``family.size.bN``, or ``file.py:function``.
-        batch: ``None`` for 1, or what the name says.
+def graph_of(found: Imported) -> Graph:
+    """The data-flow graph of a network.
 
     Raises:
-        UserError: there is none, or the file has no such function.
+        UserError: something in it is no call of a tensor program that has features, or there is
+            none; names the operator.
     """
-    path, colon, function = name.rpartition(":")
-    if colon:
-        return Network(name, _users(Path(path), function, batch or 1))
-    known = {one.name: one for one in all_networks()}
-    if name in known and batch in (None, int(name.rpartition(".b")[2])):
-        return known[name]
-    ending = f".b{batch or 1}"
-    fits = [one for key, one in known.items() if f"{key}.".startswith(f"{name}.")]
-    found = [one for one in fits if one.name.endswith(ending)]
-    if not found:
-        there = ", ".join(sorted(one.name for one in fits)) or "python -m lib.collect.tvm --list"
-        raise UserError(f"network {name!r} of batch {batch or 1}: not among {there}")
-    return max(found, key=lambda one: _sizes(one.name))
-
-
-def _sizes(name: str) -> list[int]:
-    """The numbers in a network's size, such as ``w64_s112``."""
-    return [int(part.lstrip("wslnt")) for part in name.split(".")[1].split("_")]
-
-
-def _users(path: Path, function: str, batch: int) -> Callable[[], Built]:
-    """What builds a network of the user's own."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such file; a network is a name, or file.py:function")
-
-    def build() -> Built:
-        """The network and its example inputs."""
-        spec = importlib.util.spec_from_file_location("network_of_the_user", path)
-        if spec is None or spec.loader is None:
-            raise UserError(f"{path}: not a Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.path.insert(0, str(path.parent))
-        try:
-            spec.loader.exec_module(module)
-            made = getattr(module, function)
-            made = made(batch) if inspect.signature(made).parameters else made()
-        except Exception as error:  # the user's code, whatever it does
-            raise UserError(f"{path}: {function}: {type(error).__name__}: {error}") from error
-        match made:
-            case (torch.nn.Module() as network, tuple() as inputs):
-                return network, inputs
-        raise UserError(f"{path}: {function}: must return a torch.nn.Module and a tuple of inputs")
-
-    return build
-
-
-def graph_of(module: IRModule) -> Graph:
-    """The data-flow graph of a network's module, as :func:`relax_module` makes it.
-
-    Raises:
-        UserError: something in it is no call of a tensor program.
-    """
+    module = found.module
     sources: dict[Any, frozenset[int]] = {}  # of each variable: the calls that it waits for
     calls: list[Call] = []
     tasks: list[IRModule] = []
@@ -149,13 +90,17 @@ def graph_of(module: IRModule) -> Graph:
                 if number == len(tasks):
                     tasks.append(own)
                     names.append(variable.name_hint.removeprefix("fused_"))
+                    _check_loops(found.name, names[-1], own)
                 functions[variable.name_hint] = number
                 reads, writes = _traffic(value, module["main"].params, tasks[number])
                 calls.append(Call(number, tuple(sorted(after)), reads, writes))
                 after = frozenset({len(calls) - 1})
             elif isinstance(value, relax.Call):
-                raise UserError(f"{value.op}: only tensor programs can be predicted")
+                what = f"TVM has no tensor program for {_operator(value)}"
+                raise UserError(f"{found.name}: {what}")
             sources[binding.var] = after
+    if not calls:
+        raise UserError(f"{found.name}: it computes nothing, so that it has no tensor program")
     return Graph(tuple(calls), tuple(tasks), tuple(names), functions)
 
 
@@ -201,6 +146,21 @@ def _bytes_of(tensor: Any) -> int:
     return int(np.prod([int(x) for x in tensor.shape])) * np.dtype(str(tensor.dtype)).itemsize
 
 
+def _check_loops(network: str, operators: str, task: IRModule) -> None:
+    """A task's loops must be such that a tree can show them."""
+    try:
+        tree_of(task)
+    except UserError as error:
+        raise UserError(f"{network}: {operators}: {error}") from None
+
+
+def _operator(call: relax.Call) -> str:
+    """What a call that is of no tensor program calls: an operator, or a library's function."""
+    if call.op.name == "relax.call_dps_packed":
+        return str(call.args[0].global_symbol)
+    return call.op.name.removeprefix("relax.")
+
+
 def _is_program(value: Any) -> bool:
     return isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir"
 
@@ -235,7 +195,7 @@ def write_network(path: Path, network: Network, schedules: int, seed: int) -> Gr
     Raises:
         UserError: it cannot be read, or TVM's features of a task's programs cannot be used.
     """
-    graph = graph_of(relax_module(network))
+    graph = graph_of(imported(network))
     graph = without(graph, only_constants(graph))  # which take next to no time
     programs, owner = programs_of(graph, schedules, seed)
     arrays = raw.described(
@@ -263,7 +223,7 @@ def write_network(path: Path, network: Network, schedules: int, seed: int) -> Gr
 def main(arguments: list[str] | None = None) -> None:
     """Write what the command line asks for."""
     parser = Parser(prog="python -m lib.collect.tvm.whole", description=__doc__)
-    parser.add_argument("network", help="a name, or file.py:function")
+    parser.add_argument("network", help="a name, file.py:function, or file.onnx")
     parser.add_argument("file", type=Path, help="what to write, an npz")
     parser.add_argument("--batch", type=int, help="examples at a time")
     parser.add_argument("--schedules", type=int, default=8, help="of each task")

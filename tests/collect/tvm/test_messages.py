@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
-from lib.collect.tvm.messages import receive, send
+from lib.collect.tvm.messages import last_words, receive, send
 from lib.files.errors import DataError
 
 NAMES = st.text("abc", min_size=1, max_size=5)
@@ -48,3 +48,17 @@ def test_what_is_no_object_is_told():
     size = len(body.getvalue()).to_bytes(8, "big")
     with pytest.raises(DataError, match="an object"):
         receive(io.BytesIO(size + body.getvalue()))
+
+
+@pytest.mark.parametrize(
+    ("code", "errors", "said"),
+    [
+        (2, "error: no such network\n[12:00] Warning: remaining blocks!\n", "no such network"),
+        (1, "Traceback:\n  ...\nValueError: no\n", "ValueError: no"),
+        (3, "", "exit code 3"),
+        (-9, "[12:00] Warning: a\n", "the process that has TVM was ended by SIGKILL"),
+        (-14, "", "the process that has TVM was ended by SIGALRM; it took too long"),
+    ],
+)
+def test_why_the_half_with_tvm_ended(code, errors, said):
+    assert last_words(code, errors) == said

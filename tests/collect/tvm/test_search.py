@@ -6,8 +6,13 @@ hypothesis are installed there.
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import json
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,12 +21,18 @@ import pytest
 
 pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
 
+import tvm_ffi
+
+from lib.collect.tvm import compiler, running, timing
 from lib.collect.tvm import search as half
+from lib.collect.tvm.agreement import same, varied
+from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler
 from lib.collect.tvm.database import RECORDS, TuningDatabase
-from lib.collect.tvm.extract import relax_module
+from lib.collect.tvm.importing import imported
 from lib.collect.tvm.messages import receive, send
-from lib.collect.tvm.whole import graph_of, named
+from lib.collect.tvm.whole import graph_of
+from lib.files.errors import UserError
 
 MINE = """
 import torch
@@ -29,6 +40,20 @@ import torch
 def network(batch=2):
     inner = torch.nn.Linear(64, 128), torch.nn.GELU(), torch.nn.Linear(128, 32)
     return torch.nn.Sequential(*inner), (torch.randn(batch, 64),)
+"""
+
+
+NORMALIZED = """
+import torch
+from torch import nn
+
+class Root(nn.Module):
+    def forward(self, x):
+        return x.sqrt()
+
+def network(batch=1):
+    layers = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.GroupNorm(2, 8), Root()
+    return nn.Sequential(*layers), (torch.randn(batch, 3, 8, 8),)
 """
 
 
@@ -42,7 +67,7 @@ def mine(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def task(mine):
-    return graph_of(relax_module(named(mine, None))).tasks[0]
+    return graph_of(imported(named(mine, None))).tasks[0]
 
 
 def test_measurements_are_kept_in_their_order(task, tmp_path):
@@ -52,6 +77,33 @@ def test_measurements_are_kept_in_their_order(task, tmp_path):
         database.add(task, schedule, seconds)
     np.testing.assert_array_equal(database.measured(task), [3.0, 1.0, np.nan])
     assert [seconds for _, seconds in database.programs(task)] == [1.0, 3.0]
+    noted = [json.loads(line)[1][1] for line in (tmp_path / RECORDS).read_text().splitlines()]
+    assert noted == [[3.0], [1.0], None]  # no time in place of that of a program that has none
+    again = TuningDatabase(tmp_path, "avx2")
+    np.testing.assert_array_equal(again.measured(task), [3.0, 1.0, np.nan])
+    assert [seconds for _, seconds in again.programs(task)] == [1.0, 3.0]
+
+
+def test_what_older_databases_say_of_a_program_that_does_not_run(task, tmp_path):
+    TuningDatabase(tmp_path, "avx2").add(task, Sampler(task, 1).draw(1)[0], 1e10)
+    database = TuningDatabase(tmp_path, "avx2")
+    np.testing.assert_array_equal(database.measured(task), [np.nan])
+    assert database.programs(task) == [] and len(database.tvm) == 0
+
+
+def test_records_of_another_target_or_task_do_not_count(mine, tmp_path):
+    found = imported(named(mine, None))
+    one, other = graph_of(found).tasks
+    (mixed,) = Sampler(one, 1).draw(1)
+    TuningDatabase(tmp_path, "avx512").add(one, mixed, 1e-12)
+    database = TuningDatabase(tmp_path, "avx2")
+    database.add(other, Sampler(other, 1).draw(1)[0], 2.0)
+    assert database.measured(one) == [] and database.programs(one) == []
+    assert database.measured(other) == [2.0]
+    best = half.best_of(found.module, database)
+    unchanged = [tvm_ffi.structural_equal(best[g], f) for g, f in found.module.functions.items()]
+    assert unchanged.count(False) == 1  # the other task's function
+    assert TuningDatabase(tmp_path, "avx512").measured(one) == [1e-12]
 
 
 def test_a_line_that_was_cut_short_is_left_out(task, tmp_path):
@@ -107,7 +159,69 @@ def test_a_search_measures_its_budget_and_goes_on(monkeypatch, mine, tmp_path):
     assert 0 < whole["seconds"] < 2 * whole["unscheduled"]
 
 
-def test_programs_that_compute_something_else_do_not_count():
-    wanted = np.array([1.0, 0.1])
-    checks = np.array([[1.0, 0.1], [1.1, 0.1], [np.nan, np.nan]])
-    assert half.same(checks, wanted).tolist() == [True, False, False]
+@pytest.fixture(scope="module")
+def clock():
+    return running.clock_on(None)
+
+
+def test_schedules_of_programs_that_give_nan_are_kept(tmp_path, clock):
+    """A variance is the network's own, and is positive; NaN is equal to NaN."""
+    (tmp_path / "mine.py").write_text(NORMALIZED)
+    found = imported(named(f"{tmp_path / 'mine.py'}:network", None))
+    graph = graph_of(found)
+    for k, task in enumerate(graph.tasks):
+        own = varied(found.arguments(f for f, j in graph.functions.items() if j == k), 0)
+        modules = [task, *(one.mod for one in Sampler(task, 1).draw(2))]
+        seconds, checks = running.time_programs("0", modules, "sse2", clock, own, 60)
+        assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
+    assert np.isnan(found.wanted[0]).any() and not np.isnan(found.wanted[0]).all()
+
+
+def test_a_network_that_its_schedules_change_is_refused(mine, tmp_path, clock):
+    found = imported(named(mine, None))
+    search = SimpleNamespace(
+        args=SimpleNamespace(device="sse2"), clock=clock, database=TuningDatabase(tmp_path, "sse2")
+    )
+    assert half.whole(found, search)["seconds"] > 0
+    other = dataclasses.replace(found, wanted=(found.wanted[0] + 1,))
+    with pytest.raises(UserError, match="under the schedules that were found, its results are wro"):
+        half.whole(other, search)
+
+
+def out_of_time(limit: float) -> None:
+    """Do nothing until the limit, which is told to be near."""
+    assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= limit
+    signal.setitimer(signal.ITIMER_REAL, 1e-3)
+    time.sleep(600)
+
+
+@pytest.mark.parametrize("at", ["compiling", "running"])
+@pytest.mark.parametrize("fault", [out_of_time, lambda _: os.kill(os.getpid(), signal.SIGSEGV)])
+def test_a_program_that_never_ends_or_kills_its_process_costs_itself_alone(
+    monkeypatch, task, clock, at, fault
+):
+    modules = [one.mod for one in Sampler(task, 1).draw(3)]
+    faulty = compiler.hash_of(modules[1])
+    lowered, ran = compiler.lowered, timing.Stopwatch.first
+
+    def compiling(given):
+        if at == "compiling" and compiler.hash_of(given[0]) == faulty:
+            fault(60)
+        return lowered(given)
+
+    def first(self):
+        begin = self.begin
+
+        def noticed(k: int) -> None:
+            begin(k)
+            if at == "running" and len(self.functions) == 3 and k == 1:
+                fault(60)
+
+        self.begin = noticed
+        ran(self)
+
+    monkeypatch.setattr(compiler, "lowered", compiling)
+    monkeypatch.setattr(timing.Stopwatch, "first", first)
+    seconds, checks = running.time_programs("0", modules, "sse2", clock, limit=60)
+    assert np.isfinite(seconds).tolist() == [True, False, True]
+    assert same(checks, checks[0]).tolist() == [True, False, True]

@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
 
+from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import hash_of
-from lib.collect.tvm.extract import relax_module
+from lib.collect.tvm.importing import imported
 from lib.collect.tvm.tasks import network_path
-from lib.collect.tvm.whole import Call, Graph, graph_of, main, named, only_constants, without
-from lib.files.errors import UserError
+from lib.collect.tvm.whole import Call, Graph, graph_of, main, only_constants, without
 from lib.latency.replay import Node, topological
 
 BRANCHES = """
@@ -32,12 +32,6 @@ class Branches(nn.Module):
 
 def network(batch):
     return Branches(), (torch.zeros(batch, 24),)
-
-def wrong():
-    return Branches()
-
-def failing():
-    raise RuntimeError("no weights")
 """
 
 
@@ -50,7 +44,7 @@ def mine(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def graph(mine):
-    return graph_of(relax_module(named(f"{mine}:network", 4)))
+    return graph_of(imported(named(f"{mine}:network", 4)))
 
 
 def test_calls_wait_for_what_they_read(graph):
@@ -77,7 +71,7 @@ def test_what_calls_read_that_no_call_wrote(graph, tmp_path):
         "import torch\ndef network():\n"
         "    return torch.nn.Embedding(5000, 8), (torch.zeros(1, 4, dtype=torch.int64),)\n"
     )
-    found = graph_of(relax_module(named(f"{path}:network", 1)))
+    found = graph_of(imported(named(f"{path}:network", 1)))
     call = found.calls[found.names.index("take")]
     assert [size for _, size in call.reads] == [4 * 4 * 8] and call.writes == 4 * 4 * 8
 
@@ -92,7 +86,7 @@ def test_tasks_are_those_that_are_measured(tmp_path):
         one["task"]: one["calls"]
         for one in json.loads(network_path(tmp_path, network.name).read_text())["tasks"]
     }
-    found = graph_of(relax_module(network))
+    found = graph_of(imported(network))
     hashes = [hash_of(one) for one in found.tasks]
     counts = np.bincount([one.task for one in found.calls])
     assert dict(zip(hashes, counts.tolist(), strict=True)) == wanted
@@ -118,38 +112,6 @@ def test_what_is_written(mine, tmp_path, graph):
     assert set(np.bincount(owner).tolist()) <= {1, 2, 3}
 
 
-@pytest.mark.parametrize(
-    ("name", "batch", "found"),
-    [
-        ("resnet18", 1, "resnet18.w64_s112.b1"),
-        ("resnet18", None, "resnet18.w64_s112.b1"),
-        ("resnet18", 8, "resnet18.w40_s56.b8"),
-        ("resnet18.w32_s64", 1, "resnet18.w32_s64.b1"),
-        ("resnet18.w32_s64.b1", None, "resnet18.w32_s64.b1"),
-    ],
-)
-def test_a_name_means_the_largest_of_its_family_and_batch(name, batch, found):
-    assert named(name, batch).name == found
-
-
-@pytest.mark.parametrize(
-    ("name", "batch", "said"),
-    [
-        ("resnet18", 3, "network 'resnet18' of batch 3: not among resnet18.w24_s96.b4, resnet18.w"),
-        ("resnet18.w32_s64.b1", 2, "of batch 2: not among resnet18.w32_s64.b1"),
-        ("resnet", 1, "network 'resnet' of batch 1: not among python -m lib.collect.tvm --list"),
-        ("missing.py:network", 1, "missing.py: no such file"),
-        ("{mine}:nothing", 1, "nothing: AttributeError"),
-        ("{mine}:wrong", 1, "wrong: must return a torch.nn.Module and a tuple of inputs"),
-        ("{mine}:failing", 1, "failing: RuntimeError: no weights"),
-    ],
-)
-def test_what_is_no_network_is_told(mine, name, batch, said):
-    with pytest.raises(UserError) as error:
-        named(name.format(mine=mine), batch).build()
-    assert said in str(error.value)
-
-
 def test_what_waited_for_a_call_that_is_left_out_waits_for_what_that_waited_for(graph):
     a, b, c = graph.tasks[:3]
     calls = (Call(0, ()), Call(1, (0,)), Call(1, ()), Call(2, (1, 2)), Call(0, (3,)))
@@ -161,7 +123,7 @@ def test_what_waited_for_a_call_that_is_left_out_waits_for_what_that_waited_for(
 
 
 def test_a_network_that_makes_zeros_is_written_without_them(tmp_path):
-    graph = graph_of(relax_module(named("lstm", 1)))
+    graph = graph_of(imported(named("lstm", 1)))
     constants = only_constants(graph)
     assert constants and len(constants) < len(graph.tasks)
     main(["lstm", str(tmp_path / "lstm.npz"), "--schedules", "1"])

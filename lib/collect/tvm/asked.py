@@ -1,0 +1,95 @@
+"""The network that somebody asks for by a name.
+
+It is one of :mod:`lib.collect.tvm.networks`; or ``file.py:function``, which returns a
+``torch.nn.Module`` and a tuple of example inputs, for a batch if it takes one; or an ONNX file.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import torch
+
+from lib.collect.tvm.networks import Built, Network, all_networks
+from lib.files.errors import UserError
+
+KINDS = "a network is a name, or file.py:function, or file.onnx"
+
+
+def named(name: str, batch: int | None) -> Network:
+    """The network that a name means: the one of that family and batch, the largest of several.
+
+    Args:
+        name: ``family``, ``family.size``, ``family.size.bN``, ``file.py:function``, ``file.onnx``.
+        batch: ``None`` for 1, or what the name says.
+
+    Raises:
+        UserError: there is none, or the file has no such function.
+    """
+    path, colon, function = name.rpartition(":")
+    if not colon:
+        path, function = name, ""
+    if colon or Path(path).suffix in (".py", ".onnx") or Path(path).is_file():
+        return Network(name, _of_file(Path(path), function, batch))
+    known = {one.name: one for one in all_networks()}
+    if name in known and batch in (None, int(name.rpartition(".b")[2])):
+        return known[name]
+    ending = f".b{batch or 1}"
+    fits = [one for key, one in known.items() if f"{key}.".startswith(f"{name}.")]
+    found = [one for one in fits if one.name.endswith(ending)]
+    if not found:
+        there = ", ".join(sorted(one.name for one in fits)) or "python -m lib.collect.tvm --list"
+        raise UserError(f"network {name!r} of batch {batch or 1}: not among {there}")
+    return max(found, key=lambda one: _sizes(one.name))
+
+
+def _sizes(name: str) -> list[int]:
+    """The numbers in a network's size, such as ``w64_s112``."""
+    return [int(part.lstrip("wslnt")) for part in name.split(".")[1].split("_")]
+
+
+def _of_file(path: Path, function: str, batch: int | None) -> Callable[[], Built]:
+    """What builds the network of a file."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; {KINDS}")
+    if path.suffix == ".onnx" and not function:
+        from lib.collect.tvm.onnx_files import read
+
+        return lambda: read(path, batch)
+    if path.suffix != ".py":
+        raise UserError(f"{path}{':' * bool(function)}{function}: {KINDS}")
+    if not function:
+        there = [f"{path}:{one}" for one in _functions(path)]
+        raise UserError(f"{path}: of which function? {', '.join(there) or 'it has none'}")
+    return lambda: _built(path, function, batch or 1)
+
+
+def _functions(path: Path) -> list[str]:
+    """The functions of a Python file, which is not run."""
+    with suppress(SyntaxError, ValueError):
+        body = ast.parse(path.read_bytes()).body
+        return [one.name for one in body if isinstance(one, ast.FunctionDef)]
+    return []
+
+
+def _built(path: Path, function: str, batch: int) -> Built:
+    """The network and its example inputs, as a function of a Python file returns them."""
+    spec = importlib.util.spec_from_file_location("network_of_the_user", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+        made = getattr(module, function)
+        made = made(batch) if inspect.signature(made).parameters else made()
+    except (Exception, SystemExit) as error:  # the user's code, whatever it does
+        raise UserError(f"{path}: {function}: {type(error).__name__}: {error}") from error
+    match made:
+        case (torch.nn.Module() as network, tuple() as inputs):
+            return network, inputs
+    raise UserError(f"{path}: {function}: must return a torch.nn.Module and a tuple of inputs")

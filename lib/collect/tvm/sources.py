@@ -1,0 +1,192 @@
+"""A network as TVM's frontends read it, and what the original computes from its example inputs."""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
+
+from lib.files.errors import UserError, in_one_line
+
+if TYPE_CHECKING:
+    from tvm.ir import IRModule
+
+# Operators that TVM is given whole, because the programs of data/programs-cpu were found that way:
+# in parts, the tasks would be others. All others become PyTorch's smaller operators first: TVM's
+# own reading of whole ones is wrong for some (batch_norm) and absent for more.
+_aten = torch.ops.aten
+WHOLE = {
+    _aten.avg_pool1d.default,
+    _aten.conv1d.default,
+    _aten.conv2d.default,
+    _aten.conv3d.default,
+    _aten.conv_transpose2d.input,
+    _aten.hardswish.default,
+    _aten.layer_norm.default,
+    _aten.linear.default,
+    _aten.max_pool2d.default,
+    _aten.max_pool3d.default,
+    _aten.selu.default,
+    _aten.silu.default,
+    _aten.softmax.int,
+    _aten.transpose.int,
+    _aten.unbind.int,
+    _aten.zeros_like.default,
+}
+MOST_WORDS = 300  # letters of somebody else's message
+UNSUPPORTED = re.compile(r"Unsupported function types \[(.*?)\]")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What there is to import.
+
+    Attributes:
+        original: what ran it to get ``wanted``.
+        module: the network in relax.
+        inputs: the example inputs.
+        weights: in the order of the module's arguments after the inputs.
+        wanted: what the original computes.
+        names: of the results, the operators and layers that they come from.
+        steps: the same network, with the results of all its steps.
+    """
+
+    original: str
+    module: IRModule
+    inputs: tuple[np.ndarray, ...]
+    weights: tuple[Any, ...]
+    wanted: tuple[np.ndarray, ...]
+    names: tuple[str, ...]
+    steps: Callable[[], Source]
+
+
+def from_torch(name: str, module: torch.nn.Module, inputs: tuple) -> Source:
+    """A network of PyTorch.
+
+    Raises:
+        UserError: ``torch.export`` or TVM cannot read it; says which operator, and why.
+    """
+    _check_types(name, [*module.parameters(), *module.buffers(), *_tensors(inputs)])
+    with told(name, "torch.export cannot read it"):
+        exported = torch.export.export(module.eval(), inputs)
+        table = torch.export.default_decompositions()
+        for operator in WHOLE & table.keys():
+            table.pop(operator)
+        table.update(torch._decomp.get_decompositions([_aten.grid_sampler_2d]))
+        exported = exported.run_decompositions(table)
+        _count_from_the_front(exported)
+    return _exported(name, exported, module, inputs)
+
+
+def _count_from_the_front(exported: ExportedProgram) -> None:
+    """Have ``x[-1]`` say which one that is: TVM would read what lies before the tensor."""
+    for node in exported.graph.nodes:
+        if node.target == _aten.select.int:
+            tensor, axis, index = node.args
+            node.args = tensor, axis, index % tensor.meta["val"].shape[axis]
+
+
+def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tuple) -> Source:
+    """A program of ``torch.export``; ``module`` computes what it is to compute."""
+    from tvm.relax.frontend.torch import from_exported_program
+
+    def steps() -> Source:
+        """The same with all results."""
+        longer = _with_all_results(exported)
+        return _exported(name, longer, longer.module(), inputs)
+
+    with told(name, "TVM cannot read it"):
+        found = from_exported_program(
+            exported, keep_params_as_input=True, run_ep_decomposition=False
+        )
+    return Source(
+        original="torch",
+        module=found,
+        inputs=tuple(one.numpy(force=True) for one in _tensors(inputs)),
+        weights=tuple(found["main"].attrs.get("params", ())),
+        wanted=tuple(one.numpy(force=True) for one in _tensors(module(*inputs))),
+        names=tuple(map(_place, exported.graph.output_node().args[0])),
+        steps=steps,
+    )
+
+
+def _tensors(nested: Any) -> list[torch.Tensor]:
+    """The tensors of nested tuples, in their order."""
+    leaves = torch.utils._pytree.tree_leaves(nested)
+    return [one for one in leaves if isinstance(one, torch.Tensor)]
+
+
+def _check_types(name: str, tensors: Iterable[torch.Tensor]) -> None:
+    """The programs that were measured compute in single precision."""
+    for one in tensors:
+        if one.is_floating_point() and one.dtype != torch.float32:
+            kind = str(one.dtype).removeprefix("torch.")
+            raise UserError(f"{name}: {kind}: programs are of float32 alone; add .float()")
+
+
+def _with_all_results(exported: ExportedProgram) -> ExportedProgram:
+    """The program, changed so that its results are those of all its steps."""
+    longer = exported  # a copy would rename its arguments
+    steps = [
+        node
+        for node in longer.graph.nodes
+        if node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor)
+    ]
+    longer.graph.output_node().args = (tuple(steps),)
+    longer.graph_signature.output_specs[:] = [
+        OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in steps
+    ]
+    tree = torch.utils._pytree.tree_flatten(tuple(range(len(steps))))[1]
+    call = longer.module_call_graph[0].signature
+    call.out_spec, call.outputs = tree, [TensorArgument(node.name) for node in steps]
+    longer.graph_module.recompile()
+    return longer
+
+
+def _place(node: Any) -> str:
+    """An operator and the layer that it belongs to, for people."""
+    operator = str(getattr(node, "target", node)).removeprefix("aten.").partition(".")[0]
+    stack = [*getattr(node, "meta", {}).get("nn_module_stack", {}).values()]
+    path, kind = stack[-1] if stack else ("", "")
+    kind = getattr(kind, "__name__", str(kind)).rpartition(".")[2]
+    return f"{operator} of layer {path} ({kind})" if path else operator
+
+
+@contextmanager
+def told(name: str, what: str) -> Iterator[None]:
+    """Say in one line what torch or TVM cannot do with a network, and at which operator."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # of torch or TVM, whatever its kind
+        raise UserError(f"{name}: {what}: {_reason(error)}") from error
+
+
+def _reason(error: BaseException) -> str:
+    """Where an error was raised, if that can be told, and its first words."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    said = in_one_line(error)
+    if "data-dependent" in said:
+        own = [one for one in traceback.extract_tb(error.__traceback__) if _is_users(one.filename)]
+        line = f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
+        return f"{line}what it runs depends on values of tensors; torch.where takes both ways"
+    if missing := UNSUPPORTED.search(said):
+        return f"it has no operator {missing[1]}"
+    nodes = [one.f_locals.get("node") for one in frames]
+    steps = [_place(one) for one in nodes if isinstance(one, torch.fx.Node)]
+    return ": ".join([*steps[-1:], said[:MOST_WORDS]])
+
+
+def _is_users(path: str) -> bool:
+    """Whether code is of neither Python's packages nor ours."""
+    return not path.startswith((sys.prefix, sys.base_prefix, "<")) and path != __file__

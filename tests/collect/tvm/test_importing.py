@@ -1,0 +1,200 @@
+"""Networks in TVM compute what they compute in torch; skipped where there is no TVM."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
+
+import onnx
+import torch
+from torch import nn
+from torch.nn import functional
+
+from lib.collect.tvm import importing, sources
+from lib.collect.tvm.agreement import difference
+from lib.collect.tvm.asked import named
+from lib.collect.tvm.importing import imported
+from lib.collect.tvm.networks import Network
+from lib.collect.tvm.whole import graph_of, write_network
+from lib.files.errors import UserError
+
+
+class Does(nn.Module):
+    """A function of layers and inputs as a network."""
+
+    def __init__(self, function, *layers: nn.Module):
+        super().__init__()
+        self.function, self.layers = function, nn.ModuleList(layers)
+
+    def forward(self, *inputs):
+        return self.function(*self.layers, *inputs)
+
+
+def trained(norm: nn.Module) -> nn.Module:
+    """A normalization whose statistics and weights are not those that it is made with."""
+    for tensor in (norm.running_mean, norm.running_var, norm.weight.data, norm.bias.data):
+        tensor.uniform_(0.5, 2)
+    return norm
+
+
+def image(size: int = 8):
+    return (torch.randn(1, 4, size, size),)
+
+
+def tokens():
+    return (torch.randn(2, 5, 8),)
+
+
+LINEAR = nn.Linear(8, 8)
+NETWORKS = {
+    "BatchNorm1d": lambda: (
+        nn.Sequential(LINEAR, trained(nn.BatchNorm1d(8))),
+        (torch.randn(3, 8),),
+    ),
+    "BatchNorm2d": lambda: (
+        nn.Sequential(nn.Conv2d(4, 6, 3), trained(nn.BatchNorm2d(6)), nn.ReLU()),
+        image(),
+    ),
+    "GroupNorm": lambda: (nn.Sequential(nn.Conv2d(4, 6, 3), nn.GroupNorm(2, 6)), image()),
+    "InstanceNorm": lambda: (nn.InstanceNorm2d(4, affine=True), image()),
+    "LayerNorm": lambda: (nn.Sequential(LINEAR, nn.LayerNorm(8)), tokens()),
+    "RMSNorm": lambda: (nn.Sequential(LINEAR, nn.RMSNorm(8)), tokens()),
+    "LSTM": lambda: (Does(lambda layer, x: layer(x)[0], nn.LSTM(8, 6, batch_first=True)), tokens()),
+    "attention": lambda: (nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), tokens()),
+    "argmax": lambda: (Does(lambda x: x.argmax(-1)), tokens()),
+    "argmin": lambda: (Does(lambda x: x.argmin(1)), tokens()),
+    "var": lambda: (Does(lambda x: x.var(-1)), tokens()),
+    "std": lambda: (Does(lambda x: x.std(1, keepdim=True)), tokens()),
+    "frac": lambda: (Does(lambda x: (3 * x).frac()), tokens()),
+    "grid_sample": lambda: (
+        Does(lambda x, grid: functional.grid_sample(x, grid, align_corners=False)),
+        (*image(6), 2 * torch.rand(1, 3, 3, 2) - 1),
+    ),
+    "the last": lambda: (Does(lambda x: x[:, -1] + x[:, -2]), tokens()),
+    "sqrt": lambda: (Does(lambda x: x.sqrt()), tokens()),  # NaN of half the numbers
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_it_computes_what_torch_computes_and_has_programs(name, tmp_path, monkeypatch):
+    ran = []
+    run = importing.run
+    monkeypatch.setattr(importing, "run", lambda *a: ran.append(run(*a)) or ran[-1])
+    network = Network(name, NETWORKS[name])
+    graph = write_network(tmp_path / "a.npz", network, 1, 0)
+    (found,) = (results for _, results, _ in ran)
+    torch.manual_seed(0)
+    module, inputs = network.build()
+    with torch.no_grad():
+        wanted = module.eval()(*inputs).numpy()
+    assert difference(found[0], wanted) < 1e-5
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as file:
+        assert file["joined"].all() and len(file["owner"]) == len(graph.tasks)
+        assert len(json.loads(file["about"].item())["calls"]) == len(graph.calls)
+
+
+def test_a_network_that_tvm_computes_otherwise_is_refused(monkeypatch):
+    """As the ELU is that SELU is made of: TVM's frontend forgets its scale."""
+    monkeypatch.setattr(sources, "WHOLE", sources.WHOLE - {torch.ops.aten.selu.default})
+    network = nn.Sequential(nn.ReLU(), nn.SELU()), tokens()
+    with pytest.raises(UserError) as error:
+        imported(Network("mine.py:network", lambda: network))
+    said = "mine.py:network: TVM computes elu of layer 1 (SELU) otherwise than torch: off by"
+    assert str(error.value).startswith(said)
+
+
+def test_arguments_are_those_of_the_network():
+    """Real weights and example inputs, for a search to compare schedules on."""
+    found = imported(Network("x", NETWORKS["BatchNorm2d"]))
+    graph = graph_of(found)
+    arguments = found.arguments(graph.functions)
+    torch.manual_seed(0)
+    module, (example,) = NETWORKS["BatchNorm2d"]()
+    np.testing.assert_array_equal(arguments[0], example.numpy())
+    np.testing.assert_array_equal(arguments[1], module[0].weight.detach().numpy())
+    assert found.arguments(()) == ()
+
+
+@pytest.mark.parametrize(
+    ("network", "said"),
+    [
+        ((nn.Identity(), tokens()), "x: it computes nothing, so that it has no tensor program"),
+        ((Does(lambda x: x.sort()[0]), tokens()), "x: TVM has no tensor program for argsort"),
+        ((Does(lambda x: x if x.sum() > 0 else -x), tokens()), "what it runs depends on values"),
+        ((Does(lambda x: x.nonzero()), tokens()), "it has no operator 'nonzero.default'"),
+        (
+            (Does(lambda x: functional.adaptive_avg_pool2d(x, 5)), image()),
+            "x: adaptive_avg_pool2d: a loop's length is not fixed",
+        ),
+        (
+            (Does(lambda x: functional.unfold(x, 3)), image()),
+            "x: TVM cannot read it: index: index_tensor: cannot broadcast",
+        ),
+    ],
+)
+def test_what_does_not_work_is_one_line_with_operator_and_reason(network, said):
+    with pytest.raises(UserError) as error:
+        graph_of(imported(Network("x", lambda: network)))
+    assert said in str(error.value) and len(str(error.value).splitlines()) == 1
+
+
+def perceptron(path, batch, operator: str = "Relu"):
+    """An ONNX file of a product and another operator."""
+    helper = onnx.helper
+    weight = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node(operator, ["h"], ["y"])],
+        "perceptron",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [batch, 8])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [batch, 4])],
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )
+    opset = helper.make_opsetid("", 18)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
+    return str(path), weight
+
+
+def test_an_onnx_file_is_a_network(tmp_path):
+    path, weight = perceptron(tmp_path / "a.onnx", "N")
+    found = imported(named(path, 3))
+    np.testing.assert_allclose(found.wanted[0], np.maximum(found.given[0] @ weight, 0), rtol=1e-5)
+    assert found.given[0].shape == (3, 8)
+    assert graph_of(found).names == ("matmul_relu",)
+
+
+def test_an_onnx_file_that_tvm_computes_otherwise_is_refused(tmp_path, monkeypatch):
+    path, _ = perceptron(tmp_path / "a.onnx", 2)
+    run = importing.run
+
+    def wrong(*arguments) -> tuple:
+        given, found, seen = run(*arguments)
+        return given, (*found[:-1], found[-1] + 1), seen
+
+    monkeypatch.setattr(importing, "run", wrong)
+    with pytest.raises(UserError, match="TVM computes Relu otherwise than ONNX's reference"):
+        imported(named(path, None))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batch", "said"),
+    [
+        ((2, "Relu"), 4, "x: found a batch of 2, expected 4, or BATCH=2"),
+        ((2, "NonZero"), None, "a.onnx: "),
+        ((None, "Nothing"), None, "a.onnx: onnx cannot read it: No Op registered for Nothing"),
+    ],
+)
+def test_an_onnx_file_that_cannot_be_read_is_told(tmp_path, sizes, batch, said):
+    path, _ = perceptron(tmp_path / "a.onnx", *sizes)
+    with pytest.raises(UserError) as error:
+        graph_of(imported(named(path, batch)))
+    assert said in str(error.value) and len(str(error.value).splitlines()) == 1
+
+
+def test_what_is_no_onnx_file_is_told(tmp_path):
+    (tmp_path / "a.onnx").write_bytes(b"\x08\xff nothing")
+    with pytest.raises(UserError, match=r"a\.onnx: onnx cannot read it: "):
+        named(str(tmp_path / "a.onnx"), None).build()
