@@ -150,8 +150,7 @@ def train(training: FoldTraining, state: Path, identity: str, tracker: Tracker) 
     epochs = training.run(state, identity)
     bar = tqdm(epochs, total=total, desc=f"fold {training.fold}", unit="epoch", disable=None)
     for row in bar:
-        if row["epoch"] > training.resumed_at:
-            tracker.log(epoch_point(row))
+        tracker.log(epoch_point(row))  # those before a kill too, some of which it may have lost
         shown = {metric: row.get(f"validation_{metric}")}
         bar.set_postfix(loss=f"{row['loss']:.3f}", **shown)
     log_graphs(tracker, training.validations, metric)

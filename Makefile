@@ -19,7 +19,8 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
 	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
 	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES BUDGET TASK TOP PYTHON SUBMAKE
-QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL EXPERIMENT TGRAPH_TASKS
+QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL EXPERIMENT TGRAPH_TASKS \
+	TGRAPH_MAKE
 HANDED_ON := RAY_ADDRESS NO_COLOR TGRAPH_NATIVE WANDB_%
 quoted = '$(subst ','\'',$(1))'
 define NEWLINE
@@ -35,6 +36,8 @@ $(foreach v,$(PLAIN) $(QUOTED) $(GIVEN),\
 JOBS := $(or $(value JOBS),$(shell nproc))
 WRONG := $(shell sh lib/runs/make.sh check $(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
 $(if $(WRONG),$(error $(WRONG)))
+# What tells the stages of one make from those of another: W&B's server is waited for once.
+export TGRAPH_MAKE := $(or $(value TGRAPH_MAKE),$(shell echo $$PPID))
 UNKNOWN := $(firstword $(filter-out $(PLAIN) $(QUOTED) $(HANDED_ON),$(GIVEN)))
 $(if $(UNKNOWN),$(error $(shell $(PYTHON) -SEB -m lib.runs.plan --unknown $(call quoted,$(UNKNOWN)) \
 	$(PLAIN) $(QUOTED) $(HANDED_ON))))

@@ -1,7 +1,7 @@
 """``python -m lib.report.sync outputs``: upload the W&B runs that were kept offline.
 
-W&B's own command does it, and marks what it has uploaded; the pieces of a fold that was killed
-and resumed have one id and become one run.
+W&B's own command does it, a run at a time, and marks what it has uploaded. What killed and resumed
+runs have left has one id; the resumed one has all of it, and is uploaded alone.
 """
 
 from __future__ import annotations
@@ -29,16 +29,31 @@ def main() -> None:
             f"{len(runs)} runs wait in {outputs}/wandb, but there is no key: set WANDB_API_KEY, or "
             f"run {Path(sys.executable).parent}/wandb login"
         )
-    done = subprocess.run([sys.executable, "-m", "wandb", "sync", "--yes", *map(str, runs)])
-    if done.returncode:
-        raise UserError(f"wandb sync ended with code {done.returncode}; the runs are still there")
-    print(f"wandb-sync: {len(runs)} runs uploaded")
+    for run in runs:  # one that is damaged would keep W&B from the others
+        subprocess.run([sys.executable, "-m", "wandb", "sync", "--yes", str(run)])
+    left = [run for run in runs if not _is_synced(run)]
+    print(f"wandb-sync: {len(runs) - len(left)} of {len(runs)} runs uploaded")
+    if left:
+        raise UserError(
+            f"not uploaded: {', '.join(map(str, left))}: W&B says why above; delete what a kill "
+            "has damaged, and make wandb-sync again"
+        )
 
 
 def waiting(outputs: Path) -> list[Path]:
-    """Folders of offline runs that have not been uploaded, oldest first."""
-    runs = sorted((outputs / "wandb").glob("offline-run-*"))
-    return [run for run in runs if not list(run.glob("*.synced"))]
+    """Folders of offline runs that have not been uploaded, oldest first; of several with one id
+    the one that has most."""
+    most: dict[str, tuple[int, Path]] = {}
+    for run in sorted((outputs / "wandb").glob("offline-run-*")):
+        for file in run.glob("run-*.wandb"):
+            size = file.stat().st_size
+            if size >= most.get(file.name, (0, run))[0]:
+                most[file.name] = (size, run)
+    return sorted(run for _, run in most.values() if not _is_synced(run))
+
+
+def _is_synced(run: Path) -> bool:
+    return any(run.glob("*.synced"))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Weights & Biases: a run per stage and fold, grouped by experiment; offline without a key.
+"""Weights & Biases: a run per stage and fold, grouped by experiment; offline without a key, or
+where its server does not answer, which is tried once a make.
 
 Tracking is an extra: whatever goes wrong in it is one warning, and the stage goes on.
 """
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 PROJECT = "tgraph"
 INIT_SECONDS = 30  # how long a server that does not answer may keep a stage from starting
+UNREACHABLE = "unreachable"  # among the runs: which make has found the server so
 RETRIES = 4  # of an upload; the rest stays on disk, for `make wandb-sync`
 
 
@@ -126,12 +128,25 @@ class Tracker:
         self.finish(kind is not None)
 
     def _start(self) -> None:
-        import wandb  # late: it takes a second, and nothing when tracking is off
-
         folder = Path(self.about["dir"])
         folder.mkdir(parents=True, exist_ok=True)
         # Artifacts wait for their upload beside the runs, not in the user's home.
         os.environ.setdefault("WANDB_DATA_DIR", str((folder / "wandb" / "staging").resolve()))
+        if self.mode == "online" and self._is_unreachable():
+            self.mode = "offline"
+        try:
+            self.run = self._init()
+        except Exception as error:
+            if self.mode != "online":
+                raise
+            self._go_offline(error)
+        self.run.define_metric("epoch", hidden=True)
+        for prefix in ("train", "validation"):
+            self.run.define_metric(f"{prefix}/*", step_metric="epoch")
+
+    def _init(self) -> wandb.Run:
+        import wandb  # late: it takes a second, and nothing when tracking is off
+
         quiet = wandb.Settings(
             silent=True,
             console="off",
@@ -140,10 +155,23 @@ class Tracker:
             x_file_stream_retry_max=RETRIES,
             x_file_transfer_retry_max=RETRIES,
         )
-        self.run = wandb.init(mode=self.mode, settings=quiet, **self.about)
-        self.run.define_metric("epoch", hidden=True)
-        for prefix in ("train", "validation"):
-            self.run.define_metric(f"{prefix}/*", step_metric="epoch")
+        return wandb.init(mode=self.mode, settings=quiet, **self.about)
+
+    def _is_unreachable(self) -> bool:
+        """Whether a stage of the same make has waited for the server before."""
+        make, note = os.environ.get("TGRAPH_MAKE"), Path(self.about["dir"], "wandb", UNREACHABLE)
+        return bool(make) and note.is_file() and note.read_text() == make
+
+    def _go_offline(self, error: Exception) -> None:
+        """Keep the run on disk, and let the make's other stages do so at once."""
+        import wandb
+
+        wandb.teardown()  # or the run's id would be in use
+        self.mode, folder = "offline", Path(self.about["dir"], "wandb")
+        (folder / UNREACHABLE).write_text(os.environ.get("TGRAPH_MAKE", ""))
+        told = f"runs are kept in {folder} for `make wandb-sync`: {_first_line(error)}"
+        print(f"warning: W&B does not answer, {told}", file=sys.stderr)
+        self.run = self._init()
 
     def _table(self, name: str, rows: pl.DataFrame) -> None:
         self.run.log({name: wandb_table(rows)})
@@ -172,8 +200,12 @@ class Tracker:
             action(*args, **keywords)
         except Exception as error:
             self.run = None
-            first = (str(error).splitlines() or [type(error).__name__])[0]
-            print(f"warning: W&B is off for the rest of this stage: {first}", file=sys.stderr)
+            told = f"warning: W&B is off for the rest of this stage: {_first_line(error)}"
+            print(told, file=sys.stderr)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def wandb_table(rows: pl.DataFrame) -> wandb.Table:

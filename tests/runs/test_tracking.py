@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import runpy
 import subprocess
 import sys
 import types
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.runs.tracking import Tracker, data_frame, epoch_point, wandb_table
-from tests.stages import LONGEST, environment
+from tests.stages import LONGEST, REPOSITORY, environment
 from tests.wandb_reader import read_run
 
 
@@ -42,15 +43,18 @@ class FakeRun:
 def wandb(monkeypatch):
     """A stand-in for wandb; set ``fake.run`` to what init gives, or to an exception."""
     fake = types.ModuleType("wandb")
-    fake.run, fake.given = FakeRun(), []
+    fake.run, fake.given, fake.unreachable = FakeRun(), [], False
 
     def init(**keywords):
         fake.given.append(keywords)
         if isinstance(fake.run, Exception):
             raise fake.run
+        if keywords["mode"] == "online" and fake.unreachable:
+            raise OSError("no route\nmore")
         return fake.run
 
     fake.init, fake.Settings = init, lambda **keywords: keywords
+    fake.teardown = lambda: fake.given.append("torn down")
     fake.Table = lambda columns, data, dtype: {"columns": columns, "data": data}
     fake.Html = lambda *values, **keywords: keywords
     fake.plot = types.SimpleNamespace(scatter=lambda *values, **keywords: "plot")
@@ -134,6 +138,28 @@ def test_online_only_with_a_key(wandb, tmp_path, monkeypatch, variables, mode):
         monkeypatch.setenv(name, value)
     use(tmp_path)
     assert wandb.given[0]["mode"] == mode
+
+
+def test_a_server_that_does_not_answer_is_waited_for_once_a_make(
+    wandb, tmp_path, monkeypatch, capsys
+):
+    """And every stage keeps its run."""
+    wandb.unreachable = True
+    monkeypatch.setenv("WANDB_MODE", "online")
+    (tmp_path / "wandb").mkdir()
+    for make, modes in (("1", ["online", "torn down", "offline"]), ("1", ["offline"])):
+        wandb.given.clear()
+        monkeypatch.setenv("TGRAPH_MAKE", make)
+        use(tmp_path)
+        assert [one if isinstance(one, str) else one["mode"] for one in wandb.given] == modes
+        assert wandb.run.calls[-1][0] == "finish"
+    told = capsys.readouterr().err
+    assert told.startswith("warning: W&B does not answer, runs are kept in ")
+    assert told.endswith("/wandb for `make wandb-sync`: no route\n") and told.count("\n") == 1
+    wandb.unreachable = False
+    monkeypatch.setenv("TGRAPH_MAKE", "2")
+    use(tmp_path)
+    assert wandb.given[-1]["mode"] == "online"
 
 
 def test_a_key_in_netrc(wandb, tmp_path, monkeypatch):
@@ -282,5 +308,23 @@ def test_a_server_that_does_not_answer_is_one_warning(tmp_path):
     variables = {"WANDB_API_KEY": "x" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
     done = run_program(tmp_path, program, WANDB_MODE="online", **variables)
     assert done.returncode == 0
-    assert "warning: W&B is off for the rest of this stage: " in done.stderr
+    assert done.stderr.count("warning: W&B does not answer, runs are kept in ") == 1
     assert "Traceback" not in done.stderr
+    (path,) = (tmp_path / "outputs" / "wandb").glob("offline-run-*/run-c-train-0-abc.wandb")
+    assert read_run(path).column("epoch") == [1, 2, 3]
+
+
+def test_a_resumed_run_tells_all_its_epochs():
+    """What a killed one had logged may be lost with it."""
+    rows = [{"epoch": epoch, "loss": 1.0} for epoch in (1, 2, 3)]
+    training = types.SimpleNamespace(
+        settings=types.SimpleNamespace(metric="tau"),
+        **{"epochs": 3, "fold": 0, "resumed_at": 2, "validations": {}},
+        run=lambda state, identity: iter(rows),
+    )
+    told = []
+    kept = types.SimpleNamespace(log=told.append)
+    stage = runpy.run_path(str(REPOSITORY / "02_train.py"), run_name="stage")
+    stage["train"].__globals__["log_graphs"] = lambda *_: None
+    stage["train"](training, None, "", kept)
+    assert [point["epoch"] for point in told] == [1, 2, 3]
