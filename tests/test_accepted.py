@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lib.submit.entries import read_ids
+from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.npz import write_layout
 from lib.tpugraphs.opcodes import ID_OF_NAME
@@ -34,6 +35,7 @@ def root(tmp_path_factory) -> Path:
         runtime = graph.config_runtime * (split != "test")
         graph = replace(graph, node_opcode=opcode, config_runtime=runtime)
         write_layout(root / "data" / RAW / split / f"{graph.name}.npz", graph)
+    write_dataset(root / "data", TPUGRAPHS)
     return root
 
 
@@ -61,6 +63,7 @@ def test_a_negative_dimension_number_does_not_wait_for_stage_4(tmp_path, flags):
     for seed, name in enumerate(["good", "victim"]):
         path = tmp_path / "data" / RAW / "train" / f"{name}.npz"
         write_layout(path, layout_graph(name, seed))
+    write_dataset(tmp_path / "data", TPUGRAPHS)
     graph = layout_graph("victim", 1)
     column = FEATURE_NAMES.index("convolution_dim_numbers_input_feature_dim")
     graph.node_feat[7, column] = -5

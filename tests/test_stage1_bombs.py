@@ -9,6 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.npz import write_layout
 from tests.builders import COLLECTION
 from tests.stages import LONGEST, REPOSITORY, environment
@@ -45,6 +46,7 @@ def test_bombs_stay_below_a_gigabyte(tmp_path, key, shape, code):
     """Half a gigabyte of zeros in half a megabyte; a good graph if nothing else is wrong."""
     bomb = tmp_path / "data" / "npz" / "layout/xla/default" / "train" / "bomb.npz"
     write_layout(bomb, layout_graph("bomb", 2, nodes=12, configurable=3, configurations=8))
+    write_dataset(tmp_path / "data", TPUGRAPHS)
     parts = {name: data for name, data in members(bomb).items() if name != key}
     if (key, code) == ("node_config_feat", 0):
         parts["config_runtime"] = npy(np.zeros(shape[0], np.int64))

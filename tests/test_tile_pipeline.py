@@ -15,6 +15,7 @@ import pytest
 
 from lib.cache.reader import Cache
 from lib.infer.scores import SCHEMA
+from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from tests.kernels import COLLECTION, tile_kernel, write_kernels
 from tests.stages import LONGEST, REPOSITORY, SCRIPTS, environment, make, stages_in
 from tests.tpugraphs.builders import members, rezip
@@ -44,6 +45,7 @@ def write_collection(root: Path) -> None:
     parts = members(path)
     del parts["config_runtime_normalizers"]
     rezip(path, parts)
+    write_dataset(root, TPUGRAPHS)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from lib.settings.tables import (
     DEFAULT,
     FEW_GRAPHS,
     MODELS,
+    TOLD,
     check_collection,
     origins_of,
     plain_model,
@@ -188,6 +189,8 @@ def choice_of(settings: Settings, root: DataRoot, args: argparse.Namespace) -> s
     named = "model" in overrides_in(args)
     why = "as --model says" if named else f"the default for {dataset.size} data"
     said = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {root.path}"
+    if guessed := [f"{one} {getattr(dataset, one)}" for one in TOLD if one in dataset.guessed]:
+        said += f"; guessed, for its dataset.json does not say: {', '.join(guessed)}"
     if origins_of(settings, dataset, given_in(args))["folds_total"] == FEW_GRAPHS:
         usual = usual_folds(settings.collection, type(settings), dataset)
         what = "families" if settings.keep_together == "family" else "graphs"
@@ -218,4 +221,5 @@ def changed_by(
 
 
 def _about(dataset: Dataset) -> str:
-    return f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
+    said = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
+    return said + (f"; guessed: {', '.join(dataset.guessed)}" if dataset.guessed else "")

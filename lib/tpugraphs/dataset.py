@@ -1,8 +1,8 @@
 """What a data root says of itself: ``dataset.json`` at its top.
 
-A root without one is official TpuGraphs. Defaults follow from it (:mod:`lib.settings.tables`), so
-that data of one's own need no flags. Only the standard library is needed: Make asks before there
-is an environment.
+A root without one is official TpuGraphs, if its graphs are called so. Defaults follow from it
+(:mod:`lib.settings.tables`), so that data of one's own need no flags. Only the standard library is
+needed: Make asks before there is an environment.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lib.files.artifacts import atomic_file, read_json
-from lib.files.errors import DataError
+from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 
 FILE = "dataset.json"
@@ -51,6 +52,7 @@ class Dataset:
         source, licence: of the data.
         collections: of layouts, that the root has raw files of; no part of ``dataset.json``.
         root: where it is, ``None`` of data that are not at hand; no part of it either.
+        guessed: the fields that ``dataset.json`` does not have.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Dataset:
     licence: str
     collections: tuple[str, ...] = field(default=(), compare=False)
     root: Path | None = field(default=None, compare=False)
+    guessed: tuple[str, ...] = field(default=(), compare=False)
 
 
 SAID = tuple(one.name for one in dataclasses.fields(Dataset) if one.compare)  # in dataset.json
@@ -79,25 +82,66 @@ TPUGRAPHS = Dataset(
     licence="Apache-2.0",
 )
 
+# What a root is asked for that says nothing, and what is guessed of what it does not say.
+EXAMPLE = {
+    "name": "mine",
+    "size": "small",
+    "hardware": "tpu",
+    "processor": "TPU v4",
+    "compiler": "XLA",
+    "propagation": "spread",
+    "labels": "fastest of three runs",
+    "source": "measured by me",
+    "licence": "none",
+}
+REACH = {"tpu": "spread", "cpu": "return"}  # how far layouts reach, by hardware
+UNSAID = {"compiler": "XLA", "labels": "not said", "source": "not said", "licence": "not said"}
+# Names of official graphs: of the test splits, of language models, of XLA's benchmarks by chips and
+# precision or by batch, of kernels, and some that are like no others.
+OFFICIAL_NAME = re.compile(
+    r"[0-9a-f]{32}|.+_batch_size_\d+_(train|test)|.+\.\dx\d\.(bf16|fp16|fp32)\b.*"
+    r"|.+_batch_\d+_(train|bf16|\dx\d)|.+_-?[0-9a-f]{14,16}"
+    r"|tf2_bert_pretrain_dynamic_.+|openai_v0_rnn_.+|unet3d"
+)
+
 
 def read_dataset(root: Path) -> Dataset:
-    """What a root says of itself; :data:`TPUGRAPHS` if it says nothing.
+    """What a root says of itself, or :data:`TPUGRAPHS`; fields that it does not say are guessed.
 
     Raises:
+        UserError: it says nothing, and none of its graphs has an official name.
         DataError: ``dataset.json`` is something else.
     """
     path = root / FILE
     collections = tuple(one for one in LAYOUT_COLLECTIONS if npz_folder([root], folder_of(one)))
     if not path.exists() and not path.is_symlink():
+        if not any(OFFICIAL_NAME.fullmatch(name) for name in _graphs_in(root)):
+            raise UserError(
+                f"{root}: no {FILE}, and no graph has an official name: say what the data are, by "
+                f"`echo '{json.dumps(EXAMPLE)}' >{path}`; size alone will do (docs/own-data.md)"
+            )
         return dataclasses.replace(TPUGRAPHS, collections=collections, root=root)
     found = read_json(path)
     if isinstance(found, dict) and found.get("kind") == PROGRAMS:
         return _of_programs(found, path)
-    expect(found, dict.fromkeys(SAID, str), path)
+    expect(found, {"size": str} | {f"{name}?": str for name in SAID}, path)
+    for name in found:
+        if name not in SAID:
+            raise DataError(path, ascii(name)[:60], "no such key", f"one of {', '.join(SAID)}")
     for name, words in WORDS.items():
-        if found[name] not in words:
+        if found.get(name, words[0]) not in words:
             raise DataError(path, name, repr(found[name])[:60], f"one of {', '.join(words)}")
-    return Dataset(**{name: found[name] for name in SAID}, collections=collections, root=root)
+    said = _guessed(root, found) | found
+    absent = tuple(name for name in SAID if name not in found)
+    return Dataset(**said, collections=collections, root=root, guessed=absent)
+
+
+def _guessed(root: Path, found: dict[str, str]) -> dict[str, str]:
+    """Every field but the size, as far as those that are known tell it."""
+    far = found.get("propagation", REACH["tpu"])
+    hardware = found.get("hardware", next(one for one, own in REACH.items() if own == far))
+    about = {"name": root.resolve().name, "hardware": hardware, "processor": hardware.upper()}
+    return about | UNSAID | {"propagation": REACH[hardware]}
 
 
 def _of_programs(found: dict[str, Any], path: Path) -> Dataset:
@@ -156,6 +200,16 @@ def dataset_of(roots: Sequence[Path], folder: Path) -> Dataset:
     """The dataset of the first root that has a collection; official if none has."""
     found = npz_folder(roots, folder)
     return read_dataset(found[0]) if found else TPUGRAPHS
+
+
+def _graphs_in(root: Path) -> Iterable[str]:
+    """Names of the graphs of a root, of any collection of layouts or tiles and any split."""
+    for one in (*LAYOUT_COLLECTIONS, "tile-xla"):
+        for split in ("train", "valid", "test"):
+            for layout in LAYOUTS:
+                for name in _names_in(root / layout / folder_of(one) / split):
+                    if _is_raw(name):
+                        yield name[: name.rindex(".")]
 
 
 def raw_files(folder: Path) -> list[Path]:

@@ -184,6 +184,8 @@ def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], hint: s
 
     Raises:
         UserError: if no root has a single raw file of the collection's ``train`` split.
+            Also if the root says nothing of itself, see
+            :func:`lib.tpugraphs.dataset.read_dataset`.
         DataError: if its ``dataset.json`` is something else.
     """
     found = npz_folder([data] if data is not None else defaults, folder)

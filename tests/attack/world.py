@@ -15,6 +15,7 @@ import polars as pl
 
 from lib.files import checkpoint
 from lib.files.parquet import write_parquet
+from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.npz import write_layout
 from lib.tpugraphs.schema_pb2 import HloModuleProto, ModuleTuningData, TuningData
 from lib.train.loop import FoldTraining
@@ -82,6 +83,7 @@ def write_data(folder: Path) -> None:
         if split == "train":
             (layout / "tuned.pb").write_bytes(layout_message().SerializeToString())
             (tile / "tuned.pb").write_bytes(tile_message().SerializeToString())
+    write_dataset(folder / DATA, TPUGRAPHS)
     write_programs(folder / PROGRAMS)
 
 

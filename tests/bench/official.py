@@ -39,6 +39,7 @@ from lib.ranking.folds import splits_of_fold
 from lib.runs.memory import gigabytes
 from lib.runs.stage import record_path
 from lib.settings import Settings, root_of, settings_for
+from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.npz import write_tile
 from lib.tpugraphs.roots import SPLITS, DataRoot
 from lib.tpugraphs.sizes import OFFICIAL_SIZES, GraphSize, official_graphs
@@ -53,7 +54,7 @@ REPEATED = {"random": 0.05, "default": 0.2}  # share of configurations that repe
 def write_root(
     root: Path, collection: str, graphs: list[GraphSize], jobs: int, distinct: int | None = None
 ) -> None:
-    """Write the files of a collection in the official form; no ``dataset.json``, as they have none.
+    """Write the files of a collection in the official form, and that they are such.
 
     Args:
         root: the folder.
@@ -66,6 +67,7 @@ def write_root(
     write = _write_kernel if collection.startswith("tile") else _write_graph
     alike = _alike(graphs, distinct)
     Parallel(jobs)(delayed(_write_alike)(write, folder, graphs, own) for own in alike)
+    write_dataset(root, TPUGRAPHS)
 
 
 def _alike(graphs: list[GraphSize], distinct: int | None) -> list[list[int]]:

@@ -339,9 +339,16 @@ def test_a_flag_is_told_wrong_in_one_line():
         settings.parser("x").parse_args(["--collection"])
 
 
+def official_form(root: Path) -> None:
+    """No ``dataset.json``, and an official name."""
+    (root / "dataset.json").unlink()
+    graph = next(root.rglob("*.npz"))
+    graph.rename(graph.with_name("bert_pretraining.4x4.fp16.npz"))
+
+
 def test_resolve_finds_the_root_and_its_settings(tmp_path):
     write_collection(tmp_path, "layout-xla-default", train=1, valid=0, test=0)
-    (tmp_path / "dataset.json").unlink()
+    official_form(tmp_path)
     line = "--data", str(tmp_path), "--epochs", "9", "--folds-total", "20"
     chosen, root = settings.resolve(arguments(*line))
     assert (chosen.epochs, chosen.folds_total, chosen.channels) == (9, 20, 256)  # official values
@@ -392,7 +399,7 @@ def test_show_prints_every_setting_and_where_it_comes_from(capsys):
 
 def test_show_tells_official_values_from_defaults(tmp_path, capsys):
     write_collection(tmp_path, "layout-nlp-default", train=1, valid=0, test=0)
-    (tmp_path / "dataset.json").unlink()
+    official_form(tmp_path)
     line = ("--data", str(tmp_path), "--show")
     with pytest.raises(SystemExit):
         settings.resolve(arguments(*line, collection="layout-nlp-default"))
