@@ -20,6 +20,7 @@ from tests.attack.snapshot import FOLDER, Snapshot, snapshot
 ONCE_MORE = 0.1  # how often something else is damaged as well
 APART = (".parquet", ".safetensors")  # polars and torch would start threads
 UNCHECKED = ("history.bin", "history.log")  # of a fold that is being trained: no checksum
+LEAST_ROOM, MOST_ROOM = 1 << 12, 1 << 20  # bytes; what a command says has room
 FOLLOWED = 0.5  # how often the stages after one that succeeded are run
 
 
@@ -112,8 +113,11 @@ def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree
     fitting = [one for one in attacked.commands.values() if _targets(one, kind)]
     command = rng.choice(fitting)
     shutil.copytree(attacked.folder, tree)
-    words, kinds, damage = command.words, {kind}, []
-    if kind == "flags":
+    words, kinds, damage, room = command.words, {kind}, [], runner.LARGEST_FILE
+    if kind == "disk":
+        room = int(LEAST_ROOM * (MOST_ROOM / LEAST_ROOM) ** rng.random())
+        damage.append(f"room for {room} bytes")
+    elif kind == "flags":
         words, what = flags.mutate(words, attacked.known[command.name], rng)
         damage.append(what)
     else:
@@ -122,7 +126,7 @@ def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree
         more = rng.choice(sorted(command.reads))
         damage.append(_damage(attacked, tree, command, more, kinds, rng))
     followed = rng.random() < FOLLOWED
-    verdict, outcome = _run(attacked, command, words, kinds, tree)
+    verdict, outcome = _run(attacked, command, words, kinds, tree, room)
     follow = command.then if followed and kind == "raw" and verdict.outcome == SUCCESS else ()
     for name in follow:
         after, said = _run(attacked, attacked.commands[name], (), {"raw"}, tree)
@@ -135,7 +139,7 @@ def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree
 
 def _targets(command: Command, kind: str) -> tuple[str, ...]:
     """Patterns of a command's files of a kind; something for flags, which every command has."""
-    if kind == "flags":
+    if kind == "flags" or (kind == "disk" and command.writes):
         return command.words
     return command.writes if kind == "outputs" else command.reads.get(kind, ())
 
@@ -176,9 +180,14 @@ def _there(path: Path) -> bool:
 
 
 def _run(
-    attacked: Attacked, command: Command, words: Sequence[str], kinds: set[str], tree: Path
+    attacked: Attacked,
+    command: Command,
+    words: Sequence[str],
+    kinds: set[str],
+    tree: Path,
+    room: int = runner.LARGEST_FILE,
 ) -> tuple[Verdict, runner.Outcome]:
     before: Snapshot = snapshot(tree)
-    outcome = runner.run(words or command.words, tree)
+    outcome = runner.run(words or command.words, tree, room)
     given = attacked.results[command.name]
     return judge(command, outcome, kinds, before, snapshot(tree), given), outcome

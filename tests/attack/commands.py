@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from lib import settings
 from lib.tpugraphs.dataset import TPUGRAPHS
 
-# What can be attacked. (`outputs`: what a command is about to write, where it did so before.)
+# What can be attacked. (`outputs`: what a command is about to write, where it did so before;
+# `disk`: how much of a file can be written.)
 TARGETS = (
     "raw",
     "measurements",
@@ -21,6 +22,7 @@ TARGETS = (
     "record",
     "csv",
     "outputs",
+    "disk",
     "flags",
 )
 LAYOUT, TILE = "layout-xla-default", "tile-xla"

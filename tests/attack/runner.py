@@ -83,16 +83,17 @@ def prepare() -> None:
     gc.freeze()  # pages that the children need not copy
 
 
-def run(words: Sequence[str], folder: Path) -> Outcome:
+def run(words: Sequence[str], folder: Path, largest: int = LARGEST_FILE) -> Outcome:
     """Run a stage script (``01_preprocess.py ...``) or a module (``-m lib.report ...``).
 
     Args:
         words: its command line, without the interpreter.
         folder: that it runs in.
+        largest: bytes that it may write to one file: the disk is full then.
     """
     said = [folder.parent / f"{folder.name}.{name}" for name in ("stdout", "stderr")]
     started = time.monotonic()
-    pid = _fork(lambda: _command(words, folder, *said))
+    pid = _fork(lambda: _command(words, folder, largest, *said))
     timed_out = not _ended(pid, SECONDS)
     seconds = time.monotonic() - started
     _kill(pid)  # and whatever it has started, while nobody else can have its number
@@ -194,7 +195,7 @@ def _fork(function: Callable[[], int]) -> int:
         os._exit(code)
 
 
-def _command(words: Sequence[str], folder: Path, stdout: Path, stderr: Path) -> int:
+def _command(words: Sequence[str], folder: Path, largest: int, stdout: Path, stderr: Path) -> int:
     """Become a command; returns its exit code."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -203,7 +204,7 @@ def _command(words: Sequence[str], folder: Path, stdout: Path, stderr: Path) -> 
     sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)
     sys.stderr = open(2, "w", errors="backslashreplace", closefd=False)
     os.chdir(folder)
-    _limit()
+    _limit(largest)
     try:
         _run_as_main(words)
         code = 0
@@ -230,12 +231,12 @@ def _run_as_main(words: Sequence[str]) -> None:
         runpy.run_path(str(REPOSITORY / words[0]), run_name="__main__")
 
 
-def _limit() -> None:
+def _limit(largest: int) -> None:
     """Bound what a command may take, so that it fails and not the machine."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + MORE_ADDRESSES
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 

@@ -11,6 +11,7 @@ NUMBERS = ("-1", "0", "1", "2", "0.5", "-0.0", "1e-9", "1e3", "١", "²", "1_0",
 LARGE = ("1e9", "1000000", "99999999999999999999", "1e309", "1e308", "9" * 5000)
 WORDS = ("", "nan", "inf", "-inf", "text", "é", "a b", "None", "True", "{1,0}", "=", "--", "-")
 WORDS += ("\udcff", "\u202e", "x" * 5000, "a\nb", "<svg onload=alert(1)>", "%s", "@file", "*")
+WORDS += ("; touch y", "$(touch y)", "`touch y`", "$(shell touch y)", "$HOME", "'", "\\")
 NAMES = ("layout-xla-random", "tile-xla", "layout-xla-defualt", "tgraph", "gst", "gat", "pooling")
 NAMES += ("partitioning", "tile", "tgraph-plus", "cpu", "cuda", "family", "best", "rank", "all")
 PATHS = ("data", "outputs", "nowhere", "sample.csv", "/dev/null", "/dev/zero", "/dev/full", ".")

@@ -11,6 +11,9 @@ import polars as pl
 from lib.files.parquet import write_parquet
 from tests.attack.mutations.values import NUMBERS, SEALED, TEXTS, Unsuitable, content, shown
 
+BORDERS = (2**15, 2**16, 2**31, 2**32 + 1, 2**62, 2**63, -(2**63))
+BORDERS += (65504.0, 70000.0, 1e39, 1e300, 1e-45, 1e-60, -0.0)
+BOMB_ROWS = 3_000_000
 TYPES = (pl.String, pl.Int8, pl.Int32, pl.Float32, pl.Float64, pl.Boolean, pl.Binary, pl.Date)
 
 
@@ -77,7 +80,38 @@ def change_rows(path: Path, rng: Random, others: Sequence[Path]) -> str:
     return _write(path, rng, edits[what], f"rows: {what}")
 
 
-MUTATIONS = (change_value, change_value, change_value, change_type, change_type, nest)
+def widen(path: Path, rng: Random, others: Sequence[Path]) -> str:
+    """A number at the border of a type, in a column of a wider one."""
+    frame = _read(path)
+    numbers = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+    if not numbers:
+        raise Unsuitable
+    column, value, row = rng.choice(numbers), rng.choice(BORDERS), rng.randrange(len(frame))
+    kind = pl.Series([value]).dtype
+    new = pl.when(pl.int_range(pl.len()) == row).then(pl.lit(value, kind))
+    frame = frame.with_columns(new.otherwise(pl.col(column).cast(kind, strict=False)).alias(column))
+    return _write(path, rng, frame, f"{column} of row {row} is {value!r}, a {kind}")
+
+
+def bomb(path: Path, rng: Random, others: Sequence[Path]) -> str:
+    """One row millions of times: a small file, a large table."""
+    frame = _read(path)
+    row = rng.randrange(len(frame))
+    many = frame[row : row + 1].select(pl.all().gather(pl.zeros(BOMB_ROWS, pl.Int8, eager=True)))
+    return _write(path, rng, many, f"row {row} {BOMB_ROWS:,} times")
+
+
+MUTATIONS = (
+    widen,
+    widen,
+    bomb,
+    change_value,
+    change_value,
+    change_value,
+    change_type,
+    change_type,
+    nest,
+)
 MUTATIONS += (drop_column, rename_column, change_rows, change_rows)
 
 
