@@ -9,15 +9,18 @@ and one puts them together, with --slices 8. The cache has the same bytes.
 
 from __future__ import annotations
 
-from lib.runs.begin import one_line_errors  # before all others, which take seconds
+from lib.runs.begin import end_if_as_it_was, one_line_errors
+
+if __name__ == "__main__":  # before all other imports, which take seconds
+    end_if_as_it_was("preprocess", __doc__)
 
 # isort: split
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
 
+import polars as pl
 from tqdm import tqdm
 
 from lib import settings
@@ -26,7 +29,10 @@ from lib.preprocess.collection import Skipped, raw_files, write_cache
 from lib.preprocess.slices import Slice, write_from_slices, write_slice
 from lib.preprocess.summary import log_sizes, summary_table
 from lib.preprocess.workers import workers_starting
-from lib.runs.stage import Stage, record_path
+from lib.runs.asked import making_of, parser_of, tell_as_it_was
+from lib.runs.identity import Making
+from lib.runs.ingredients import record_path
+from lib.runs.stage import Stage
 
 
 def main(stage: Stage) -> None:
@@ -34,27 +40,31 @@ def main(stage: Stage) -> None:
     args = _arguments()
     chosen, root = settings.resolve(args)
     with workers_starting(args.jobs):
-        files, raw = raw_files(root, chosen.folder), root.sizes_and_times(chosen.folder)
-    cache = args.outputs / chosen.cache
+        files = raw_files(root, chosen.folder)
+    making = making_of(args, chosen)
+    cache, raw = making.cache, making.raw_files
     about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
     how = {"jobs": args.jobs, "keep_going": args.keep_going, "kind": chosen.kind}
-
+    sliced = {**how, "code": making.identity("preprocess")}
     if args.slice:
-        folder, own = args.slice.folder(cache), args.slice.of(files, raw)
+        one = Slice.named(args.slice)
+        folder, own = one.folder(cache), one.of(files, raw)
         stage.alone(args.outputs, folder)
-        count, skipped = write_slice(folder, own, raw, about, progress=_bar(own), **how)
+        count, skipped = write_slice(folder, own, raw, about, progress=_bar(own), **sliced)
         print(f"preprocess: {count} {chosen.graphs} in {folder}/{_told(skipped)}")
         return
 
-    stage.alone(args.outputs, cache, record_path(args.outputs, "preprocess", chosen))
+    record = record_path(args.outputs, "preprocess", chosen)
+    if stage.alone(args.outputs, cache, record) and making.as_it_was("preprocess"):
+        tell_as_it_was(making, "preprocess")
+        return
     if args.slices:
-        table, skipped, earlier = write_from_slices(cache, args.slices, files, raw, about, **how)
+        table, skipped, earlier = write_from_slices(cache, args.slices, files, raw, about, **sliced)
         stage.note(earlier_seconds=earlier)
     else:
         table, skipped = write_cache(cache, files, about, progress=_bar(files), **how)
-    data = read_manifest(cache)["fingerprint"]
-    log_sizes(stage.begin("preprocess", args.outputs, chosen, data), table)
-    stage.note(raw=raw, **settings.changed_by(args, chosen, root.dataset))
+    note_run(stage, making, table)
+    stage.note(**settings.changed_by(args, chosen, root.dataset))
 
     left_out = _told(skipped)
     print(summary_table(table, cache))
@@ -64,14 +74,17 @@ def main(stage: Stage) -> None:
     )
 
 
+def note_run(stage: Stage, making: Making, table: pl.DataFrame) -> None:
+    """Say what was made, and of which raw files."""
+    tracker = stage.begin("preprocess", making, read_manifest(making.cache)["fingerprint"])
+    log_sizes(tracker, table)
+    rows = table.select("split", "source", "fingerprint").iter_rows()
+    known = {f"{split}/{source}": fingerprint for split, source, fingerprint in rows}
+    stage.note(raw=making.raw_files, contents=making.contents(known))
+
+
 def _arguments() -> argparse.Namespace:
-    parser = settings.parser(__doc__)
-    parser.add_argument(
-        "--jobs", type=int, default=len(os.sched_getaffinity(0)), help="worker processes"
-    )
-    parser.add_argument("--keep-going", action="store_true", help="name bad files, skip them")
-    parser.add_argument("--slice", type=Slice.named, help="of the files, such as 0-of-8")
-    parser.add_argument("--slices", type=int, help="how many were written, to be put together")
+    parser = parser_of("preprocess", __doc__)
     args = parser.parse_args()
     if args.slices is not None and args.slices < 1:
         parser.error(f"argument --slices: {args.slices}: at least 1")

@@ -7,7 +7,10 @@ Writes  <outputs>/<collection>[@<model>]/fold_<k>/{model,last}.safetensors, hist
 
 from __future__ import annotations
 
-from lib.runs.begin import one_line_errors  # before all others, which take seconds
+from lib.runs.begin import end_if_as_it_was, one_line_errors
+
+if __name__ == "__main__":  # before all other imports, which take seconds
+    end_if_as_it_was("train", __doc__)
 
 # isort: split
 import math
@@ -22,37 +25,29 @@ from tqdm import tqdm
 from lib import settings
 from lib.cache.reader import Cache
 from lib.files import checkpoint
-from lib.files.artifacts import fingerprint_value, write_json
+from lib.files.artifacts import write_json
 from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
+from lib.files.sealed import sealed
 from lib.inputs.kinds import network_for
 from lib.models.precision import resolve_device
+from lib.runs.asked import making_of, parser_of, tell_as_it_was
+from lib.runs.identity import Making
 from lib.runs.provenance import run_identity, versions
 from lib.runs.stage import Stage
 from lib.runs.tracking import Tracker, epoch_point
-from lib.train.finished import is_trained
 from lib.train.fold import Fold
-from lib.train.kinds import data_of, load_fold
+from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.processes import Processes, processes_on
 from lib.train.schedule import shared
 from lib.train.split import left_out
 from lib.train.summary import log_graphs, summary_table
 
-RESULTS = ("model.safetensors", "last.safetensors", "metrics.json", "history.parquet")
-
 
 def main(stage: Stage) -> None:
     """Train one fold, or go on where a killed run of it stopped."""
-    parser = settings.parser(__doc__)
-    parser.add_argument("--fold", type=int, required=True, help="which fold to leave out, from 0")
-    parser.add_argument("--folds", type=int, help="how many are trained in all, one after another")
-    parser.add_argument(
-        "--prepare",
-        action="store_true",
-        help="only fit what comes before the network (the trees of cdmpp-plus), and keep it",
-    )
-    args = parser.parse_args()
+    args = parser_of("train", __doc__).parse_args()
     chosen, root = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
     with processes_on(resolve_device(chosen.device)) as processes:
@@ -63,7 +58,7 @@ def main(stage: Stage) -> None:
             prepare_fold(stage, args.outputs, args.fold, chosen)
             return
         changed = settings.changed_by(args, chosen, root.dataset)
-        train_fold(stage, args.outputs, args.fold, chosen, changed, processes)
+        train_fold(stage, making_of(args, chosen), args.fold, changed, processes)
 
 
 def prepare_fold(stage: Stage, outputs: Path, fold: int, chosen: settings.Settings) -> None:
@@ -84,29 +79,25 @@ def new_fold_network(
     data = load_fold(cache, fold, chosen)
     if chosen.prepared:
         depends = {name: getattr(chosen, name) for name in chosen.prepared_depends_on}
-        identity = [run_identity({**depends, "fold": fold, "data": cache.fingerprint}), versions()]
-        data.keep(folder / chosen.prepared, fingerprint_value(identity))
+        about = {**depends, "fold": fold, "data": cache.fingerprint, "versions": versions()}
+        data.keep(folder / chosen.prepared, run_identity(about, chosen))
     return data, new_network(lambda: network_for(chosen), data, chosen.seed, fold)
 
 
 def train_fold(
-    stage: Stage,
-    outputs: Path,
-    fold: int,
-    chosen: settings.Settings,
-    changed: dict[str, Any],
-    processes: Processes,
+    stage: Stage, making: Making, fold: int, changed: dict[str, Any], processes: Processes
 ) -> None:
     """Train a fold and write its results; of several processes the first one does what is told."""
-    folder = outputs / chosen.results / f"fold_{fold}"
-    cache = Cache(outputs / chosen.cache)
-    about = {**settings.described(chosen), "fold": fold, **data_of(cache, chosen)}
-    about |= {"identity": run_identity(about), "versions": versions()}
-    files, state = [folder / name for name in RESULTS], folder / "state.safetensors"
-    waited = processes.first and stage.alone(outputs, folder, *files, state)
-    if processes.told(waited and is_trained(files, about)):
+    chosen, cache = making.settings, Cache(making.cache)
+    about = {**settings.described(chosen), "fold": fold, **making.data_of_training}
+    about |= {"identity": making.identity("train", fold), "versions": versions()}
+    files = making.files("train", fold)
+    folder = files[0].parent
+    state = folder / "state.safetensors"
+    waited = processes.first and stage.alone(making.outputs, folder, *files, state)
+    if processes.told(waited and making.as_it_was("train", fold)):
         if processes.first:
-            print(f"train: {chosen.results} fold {fold}: trained by that run, in {folder}/")
+            tell_as_it_was(making, "train", fold)
         return
     data, network = new_fold_network(cache, fold, chosen, folder)
     training = FoldTraining(network, data, chosen, fold, processes)
@@ -116,18 +107,22 @@ def train_fold(
         return
     if told := left_out(cache):
         print(f"train: {told}", flush=True)
-    tracker = stage.begin("train", outputs, chosen, cache.fingerprint, fold, about)
+    tracker = stage.begin("train", making, cache.fingerprint, fold)
     train(training, state, about["identity"], tracker)
     stage.note(**changed, processes=processes.count, **data.record())
-    finish(stage, training, about, folder, tracker)
+    finish(stage, training, about, files, tracker)
 
 
 def finish(
-    stage: Stage, training: FoldTraining, about: dict[str, Any], folder: Path, tracker: Tracker
+    stage: Stage,
+    training: FoldTraining,
+    about: dict[str, Any],
+    files: list[Path],
+    tracker: Tracker,
 ) -> None:
     """Write the results of a training that has ended, and say what it has come to."""
     chosen, fold, data = training.settings, training.fold, training.data
-    used, files = training.validation(chosen.weights), [folder / name for name in RESULTS]
+    used, folder = training.validation(chosen.weights), files[0].parent
     history = training.history()
     resumed = history["seconds"][: training.resumed_at].sum()
     stage.note(earlier_seconds=resumed + data.earlier_seconds)
@@ -159,14 +154,14 @@ def train(training: FoldTraining, state: Path, identity: str, tracker: Tracker) 
 def write_results(
     stage: Stage, files: Sequence[Path], training: FoldTraining, about: dict[str, Any]
 ) -> None:
-    """Write what ``RESULTS`` names: all of it, or none."""
+    """Write the files that stage 2 leaves: all of them, or none."""
     validations = training.validations
     used = validations[training.settings.weights]
     with stage.results(*files) as (best, last, metrics, epochs):
         weights = {"best": training.best, "last": training.network.state_dict()}
         for path, kept in ((best, "best"), (last, "last")):
             checkpoint.save(path, weights[kept], {**about, "kept": kept, **validations[kept]})
-        write_json(metrics, {**about, "validation": used, **validations})
+        write_json(metrics, sealed({**about, "validation": used, **validations}))
         write_parquet(training.history(), epochs)
 
 

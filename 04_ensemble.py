@@ -8,42 +8,49 @@ Writes  <outputs>/<collection>[@<model>]/submission.csv (of programs: prediction
 
 from __future__ import annotations
 
-from lib.runs.begin import one_line_errors  # before all others, which take seconds
+from lib.runs.begin import end_if_as_it_was, one_line_errors
+
+if __name__ == "__main__":  # before all other imports, which take seconds
+    end_if_as_it_was("ensemble", __doc__)
 
 # isort: split
 from lib import settings
 from lib.cache.reader import Cache
 from lib.ensemble.kinds import ENDINGS
 from lib.files.artifacts import write_json
-from lib.files.results import SPLIT_OF, read_fold_metrics
+from lib.files.results import SPLIT_OF
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
 from lib.report.publish import publish
+from lib.runs.asked import making_of, parser_of, tell_as_it_was
+from lib.runs.descent import check_scored
 from lib.runs.provenance import versions
 from lib.runs.stage import Stage
 
 
 def main(stage: Stage) -> None:
     """Choose folds by validation score, blend them, write the results and the metrics."""
-    parser = settings.parser(__doc__)
-    parser.add_argument("--folds", type=int, help="use folds 0 to this minus 1 (default: all)")
-    args = parser.parse_args()
+    args = parser_of("ensemble", __doc__).parse_args()
     chosen, root = settings.resolve(args)
-    folder = args.outputs / chosen.results
-    cache = Cache(args.outputs / chosen.cache)
+    making = making_of(args, chosen)
+    folder, cache = making.folder, Cache(making.cache)
     ending = ENDINGS[chosen.kind]
-    results = [folder / name for name in (chosen.table, "metrics.json", "report.html")]
-    stage.alone(args.outputs, results[0], *results)
+    results = making.files("ensemble")
+    if stage.alone(args.outputs, results[0], *results) and making.as_it_was("ensemble"):
+        tell_as_it_was(making, "ensemble")
+        return
 
     folds = ending.read(folder, cache, chosen, args.folds)
+    for fold in folds.scores:
+        check_scored(making, fold)
     blended = {section: folds.blended(split) for section, split in SPLIT_OF.items()}
     write_table, told = ending.table(blended, cache, chosen)
     measurements = root.measurements(chosen.collection)
     sections = ending.evaluate(blended, cache, measurements, chosen)
-    trained = read_fold_metrics(folder / f"fold_{folds.best[0]}" / "metrics.json")
-    stage.begin("ensemble", args.outputs, chosen, cache.fingerprint, trained=trained)
+    stage.begin("ensemble", making, cache.fingerprint)
     stage.note(**settings.changed_by(args, chosen, root.dataset))
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
+    about["identity"] = making.identity("ensemble")
     used = {f"validation_{chosen.metric}": folds.validation, "blended": folds.best}
     with stage.results(*results) as (table, metrics, report):
         write_table(table)

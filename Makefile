@@ -1,11 +1,10 @@
-# The pipeline. Targets are the files that stages write; a stage depends on its script, on the
-# sources it runs, on the variables it reads and on what the stage before wrote.
+# The pipeline. Targets are the files that stages write. What they are made from decides whether they
+# are made again, and not the times of files: lib/runs/identity.py compares it, for make and stages.
 
 COLLECTION ?= layout-xla-default
 OUTPUTS ?= outputs
 VENV ?= .venv
 PYTHON ?= python3
-export EXPERIMENT
 
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
@@ -18,9 +17,8 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # second are quoted there. The third are for the programs, and make hands them on.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
 	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
-	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES BUDGET TASK TOP PYTHON SUBMAKE
-QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL EXPERIMENT TGRAPH_TASKS \
-	TGRAPH_MAKE
+	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES BUDGET TASK TOP PYTHON SUBMAKE EXPERIMENT
+QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_TASKS TGRAPH_MAKE
 HANDED_ON := RAY_ADDRESS NO_COLOR TGRAPH_NATIVE WANDB_%
 quoted = '$(subst ','\'',$(1))'
 define NEWLINE
@@ -46,10 +44,9 @@ ifeq (,$(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(filter cached,$(MAKECMDGO
 MAKEFLAGS += -j$(JOBS)
 endif
 
-# Where results lie, the settings say; what each program runs, its imports.
-PROGRAMS_RUN := 01_preprocess.py 02_train.py 03_infer.py 04_ensemble.py lib/study/__main__.py
+# Where results lie, the settings say.
 PLAN := $(shell $(PYTHON) -SEB -m lib.runs.plan '$(COLLECTION)' '$(MODEL)' '$(HOPS)' \
-	'$(DATA)' '$(ALSO)' '$(SETTINGS)' $(PROGRAMS_RUN))
+	'$(DATA)' '$(ALSO)' '$(SETTINGS)' '$(EXPERIMENT)')
 planned = $(subst :, ,$(patsubst $(1)=%,%,$(filter $(1)=%,$(PLAN))))
 NAME := $(patsubst results=%,%,$(filter results=%,$(firstword $(PLAN))))
 $(if $(NAME),,$(error $(or $(PLAN),PYTHON=$(PYTHON): does not run)))
@@ -66,36 +63,27 @@ flag = $(if $($(1)),--$(2) $($(1)))
 text = $(if $(value $(1)),--$(2)=$(call quoted,$(value $(1))))
 TO := --outputs $(OUTPUTS)
 FLAGS = --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,SEED,seed) \
-	$(call flag,HOPS,hops) $(call flag,MODEL,model) $(call flag,SETTINGS,settings) $(ARGS)
-# (Of P processes a step takes P samples, whoever computes them.)
+	$(call flag,HOPS,hops) $(call flag,MODEL,model) $(call flag,SETTINGS,settings) \
+	$(call flag,EXPERIMENT,experiment) $(ARGS)
+# Of all stages alike, for one compares what it reads with what it would have been made from. (Of P
+# processes a step takes P samples, whoever computes them.)
 TRAIN_FLAGS = $(if $(PROCESSES),--accumulate $(PROCESSES) )$(FLAGS) $(call flag,EPOCHS,epochs) \
 	$(call flag,ALSO,also)
-INFER_FLAGS = $(FLAGS) $(call flag,TTA,permutations)
-ENSEMBLE_FLAGS = $(FLAGS) --folds $(FOLD_COUNT)
+STAGE_FLAGS = $(TRAIN_FLAGS) $(call flag,TTA,permutations)
 STUDY_FLAGS = $(TRAIN_FLAGS) --folds $(FOLD_COUNT) $(call flag,PARTS,parts)
-# What a cache depends on: other models and settings of theirs use the same one.
-CACHE_FLAGS = $(call flag,DATA,data) $(if $(KEEP_GOING),--keep-going)
+ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going)
 
-# What stages depend on beside files with one name: the raw files, and variables. Each has a stamp,
-# a file that is written when it changes. (Under `make -n`, which must change nothing, none is.)
+# What stages would make anew is out of date, and what follows from it when it has become another.
+# (Under `make -n`, which must change nothing, nothing is kept for the next make.)
 ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu data/tpu-v3-sample data/programs-cpu)
-MEASUREMENTS := $(wildcard $(ROOTS:%=%/measurements.parquet))
-STAMPED := $(OUTPUTS)/.make
-CACHE_STAMP := $(subst /cache,.preprocess,$(call planned,cache))
-DRY := $(findstring n,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+DRY := $(strip $(foreach letter,n q t,$(findstring $(letter),$(filter-out --%,$(firstword -$(MAKEFLAGS))))))
 ifneq (,$(filter all preprocess cached train infer ensemble study tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
-# (`cached` is asked for another collection's sake, whose variables say nothing of later stages.)
-LATER_STAMPS = $(call quoted,$(NAME).train=$(TRAIN_FLAGS)) \
-	$(call quoted,$(NAME).infer=$(INFER_FLAGS)) \
-	$(call quoted,$(NAME).ensemble=$(ENSEMBLE_FLAGS)) $(call quoted,$(NAME).study=$(STUDY_FLAGS)) \
-	$(if $(SETTINGS),$(call quoted,$(NAME).settings=$(call planned,settings)))
-STAMPS := $(shell sh lib/runs/make.sh stamps $(STAMPED) $(if $(DRY),dry,write) \
-	$(COLLECTION) '$(ROOTS)' $(call quoted,$(CACHE_STAMP)=$(CACHE_FLAGS)) \
-	$(if $(filter cached,$(MAKECMDGOALS)),,$(LATER_STAMPS)))
-$(if $(filter error:,$(STAMPS)),$(error $(STAMPS)))
-.PHONY: $(filter-out $(OUTPUTS)/%,$(STAMPS))
+TOLD := $(shell $(PYTHON) -SEB -m lib.runs.due $(TO) $(ALL_FLAGS) $(if $(DRY)$(filter cached,$(MAKECMDGOALS)),,$(call text,TGRAPH_MAKE,maker)) 2>&1)
+$(if $(filter due:,$(firstword $(TOLD))),,$(error $(TOLD)))
+DUE := $(wordlist 2,$(words $(TOLD)),$(TOLD))
+.PHONY: again
+$(DUE): again
 endif
-stamp = $(word $(1),$(STAMPS))
 
 # The stamp of the environment; with `-native` and `-test` at its end, those of what comes on top.
 READY := $(VENV)/.ready
@@ -119,7 +107,8 @@ all: $(call here,$(RESULTS))  ## all four stages of COLLECTION, ending in its re
 # itself in the recipe, for then `make -n` would run it.)
 SUBMAKE ?= $(MAKE)
 EVERYTHING = $(RUN) -m lib.submit.everything --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) $(TO) \
-	$(call flag,DATA,data) $(call flag,MODEL,model) $(if $(TGRAPH_TASKS),--jobs $(JOBS))
+	$(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
+	$(if $(TGRAPH_TASKS),--jobs $(JOBS))
 everything: $(call here,$(READY))  ## make all for every collection that has data, and an account of them
 	$(if $(HANDING),,$(EVERYTHING))
 
@@ -129,36 +118,34 @@ infer: $(call here,$(SCORES))  ## stage 3: a score parquet a fold
 ensemble: all  ## stage 4: blend, submission, metrics, report
 
 PREPROCESS = $(call on)$(RUN) 01_preprocess.py $(TO) $(FLAGS) $(if $(KEEP_GOING),--keep-going) --jobs $(WORKERS)
-$(MANIFEST): $(SLICED) $(call planned,01_preprocess.py) $(call stamp,1) $(call stamp,2) | $(READY)
+$(MANIFEST): $(SLICED) | $(READY)
 	$(PREPROCESS)$(if $(SLICED), --slices $(SLICES))
 
-# Other collections that are learned from: a make of its own for the cache of each. It runs every
-# time, and folds are trained again only if a cache is another then.
+# Other collections that are learned from: a make of its own for the cache of each.
 OTHERS := $(addprefix $(OUTPUTS)/,$(addsuffix /manifest.json,$(call planned,others)))
-.PHONY: others cached
+.PHONY: cached
 cached: $(MANIFEST)  # like preprocess, and silent if there is nothing to do
 	@:
-$(OTHERS): $(OUTPUTS)/%/manifest.json: others | $(READY)
+$(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
 	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none
 
-TRAINED_FROM := $(MANIFEST) $(OTHERS) $(wildcard data/copies-*/copies.npz) $(call planned,02_train.py) $(call stamp,3) $(call stamp,7)
 # What some models fit before their network is a target of its own: more of them than folds fill the
 # cores. (As an order-only prerequisite, for the training reads it only if it is what it needs.)
 PREPARED := $(addprefix $(OUT)/fold_%/,$(call planned,prepared))
 ifneq (,$(PREPARED))
 .SECONDARY: $(FOLD_NUMBERS:%=$(OUT)/fold_%/$(call planned,prepared))
-$(PREPARED): $(TRAINED_FROM) | $(READY)-native
-	$(call on)$(RUN) 02_train.py $(TO) $(TRAIN_FLAGS) --fold $* --prepare
+$(PREPARED): $(MANIFEST) $(OTHERS) | $(READY)-native
+	$(call on)$(RUN) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --prepare
 endif
 
-$(OUT)/fold_%/metrics.json: $(TRAINED_FROM) | $(READY)-native $(PREPARED)
-	$(call on,$(GPUS))$(RUN)$(if $(PROCESSES), -m lib.train.torchrun $(PROCESSES)) 02_train.py $(TO) $(TRAIN_FLAGS) --fold $* --folds $(FOLD_COUNT)
+$(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(READY)-native $(PREPARED)
+	$(call on,$(GPUS))$(RUN)$(if $(PROCESSES), -m lib.train.torchrun $(PROCESSES)) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
 
-$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json $(call planned,03_infer.py) $(call stamp,4) | $(READY)-native
-	$(call on,$(GPUS))$(RUN) 03_infer.py $(TO) $(INFER_FLAGS) --fold $*
+$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json | $(READY)-native
+	$(call on,$(GPUS))$(RUN) 03_infer.py $(TO) $(STAGE_FLAGS) --fold $*
 
-$(RESULTS) &: $(SCORES) $(MEASUREMENTS) $(call planned,04_ensemble.py) $(call stamp,5) | $(READY)
-	$(call on)$(RUN) 04_ensemble.py $(TO) $(ENSEMBLE_FLAGS)
+$(RESULTS) &: $(SCORES) | $(READY)
+	$(call on)$(RUN) 04_ensemble.py $(TO) $(STAGE_FLAGS) --folds $(FOLD_COUNT)
 
 ifneq (,$(filter rank,$(MAKECMDGOALS)))
 $(if $(value PROGRAM),,$(error usage: make rank PROGRAM=file [CANDIDATES=file] [TOP=10]))
@@ -169,16 +156,16 @@ rank: | $(READY)-native  ## rank the configurations of PROGRAM=file: [CANDIDATES
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.submit.merge $(TO) $(call flag,DATA,data) \
-		$(call text,SAMPLE,sample) $(call flag,MODEL,model) $(if $(PARTIAL),--partial)
+		$(call text,SAMPLE,sample) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
+		$(if $(PARTIAL),--partial)
 
 score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
-	$(RUN) -m lib.submit.leaderboard $(TO) $(call flag,DATA,data) -- $(SUBMISSION)
+	$(RUN) -m lib.submit.leaderboard $(TO) $(call flag,DATA,data) -- \
+		$(or $(SUBMISSION),$(if $(EXPERIMENT),$(OUTPUTS)/submission+$(EXPERIMENT).csv))
 
 ##@ look
 status: | $(READY)  ## what of COLLECTION is built, what is stale and why, scores so far
-	@$(RUN) -m lib.report.status $(TO) --stamps $(STAMPED) --preprocess=$(call quoted,$(CACHE_FLAGS)) \
-		--train=$(call quoted,$(TRAIN_FLAGS)) --infer=$(call quoted,$(INFER_FLAGS)) \
-		--ensemble=$(call quoted,$(ENSEMBLE_FLAGS))
+	@$(RUN) -m lib.report.status $(TO) $(ALL_FLAGS)
 
 report: | $(READY)  ## write COLLECTION's report.html anew from what is there
 	@$(RUN) -m lib.report $(TO) $(FLAGS)
@@ -194,7 +181,7 @@ include lib/runs/setup.mk
 
 ##@ tidy
 clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)
-	rm -rf $(OUT) $(STAMPED)/$(NAME).*
+	rm -rf $(OUT)
 
 # Questions beside the pipeline, and where data come from, which has environments of its own.
 include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/latency/latency.mk \

@@ -82,9 +82,9 @@ def serve(address: str) -> None:
     import tqdm  # noqa: F401
 
     from lib import native
-    from lib.runs.sources import sources_of
+    from lib.runs.sources import code_of
 
-    for path in sources_of(*PROGRAMS):
+    for path in code_of(*PROGRAMS):
         name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         if path.endswith(".py") and path not in PROGRAMS and name not in FRESH:
             __import__(name)

@@ -62,9 +62,9 @@ def test_good_names_go_all_the_way(tmp_path, monkeypatch):
     given = ["--data", str(data), "--outputs", str(outputs)]
     for line in (
         "01_preprocess.py --jobs 1",
-        "02_train.py --fold 0 --epochs 1",
-        "03_infer.py --fold 0",
-        "04_ensemble.py --folds 1",
+        "02_train.py --epochs 1 --fold 0",
+        "03_infer.py --epochs 1 --fold 0",
+        "04_ensemble.py --epochs 1 --folds 1",
     ):
         script, *flags = line.split()
         words = [script, "--collection", COLLECTION, *given, *TINY_FLAGS, *flags]

@@ -137,7 +137,7 @@ def test_metrics(run):
         assert metrics[section]["mean"]["tau"] == pytest.approx(np.mean(taus))
     assert metrics["validation"]["mean"]["baseline_tau"] > 0.9  # the rule behind the data
     assert sorted(metrics["folds"]["blended"]) == [0, 1]
-    assert metrics["settings"]["epochs"] == 10  # as on small data: stage 4 itself was told nothing
+    assert metrics["settings"]["epochs"] == 3
     assert metrics["settings"]["data"] == Cache(run.cache).fingerprint
 
 
@@ -209,6 +209,7 @@ def test_a_fold_that_another_run_has_trained_is_not_trained_again(run, tmp_path)
     (tmp_path / COLLECTION).mkdir()
     (tmp_path / COLLECTION / "cache").symlink_to(run.cache)
     flags = ["--data", run.data, *TINY_FLAGS, "--fold", 0, "--epochs", VARIABLES["EPOCHS"]]
+    flags += ["--permutations", VARIABLES["TTA"]]
     line = command("02_train.py", *flags, "--outputs", tmp_path)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with only_writer(tmp_path, folder):
@@ -218,7 +219,7 @@ def test_a_fold_that_another_run_has_trained_is_not_trained_again(run, tmp_path)
     out, err = stage.communicate(timeout=LONGEST)
     assert f"{folder}: process {os.getpid()} has been writing it since " in said
     assert (stage.returncode, err) == (0, "")
-    assert out.splitlines()[1:] == [f"train: {TGRAPH} fold 0: trained by that run, in {folder}/"]
+    assert out.splitlines()[1:] == [f"train: {TGRAPH} fold 0: as it was, {folder}/"]
     assert not (tmp_path / TGRAPH / "stages").exists()
 
 

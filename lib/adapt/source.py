@@ -17,9 +17,8 @@ from lib.inputs.kinds import network_for
 from lib.inputs.programs import Programs
 from lib.runs.provenance import run_identity, versions
 from lib.settings import ProgramCollection, described
-from lib.train.boosted import FOLDS
 from lib.train.loop import FoldTraining, new_network
-from lib.train.programs import load_sides
+from lib.train.programs import fold_class, load_sides
 
 
 def source_network(
@@ -40,14 +39,14 @@ def source_network(
     """
     about = {**described(settings), "fold": fold, "data": cache.fingerprint}
     about |= {"sources": list(case.names[:-1])}
-    identity = run_identity(about)
+    identity = run_identity(about, settings)
     path = folder / f"{identity[:16]}.safetensors"
     if kept := _kept(path, identity):
         network = network_for(settings)
         checkpoint.load_into(network, path, kept)
         return network.eval(), identity
     sides = (_on(side, case.numbers[:-1]) for side in load_sides(cache, fold, settings))
-    data = FOLDS[settings.model](*sides, case.devices[:-1], settings)
+    data = fold_class(settings)(*sides, case.devices[:-1], settings)
     network = new_network(lambda: network_for(settings), data, settings.seed, fold)
     training = FoldTraining(network, data, settings, fold)
     state = path.with_name(f"{path.stem}.state")

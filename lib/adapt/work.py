@@ -28,12 +28,12 @@ from lib.adapt.source import source_network
 from lib.adapt.tasks import LISTED, choose, write_tasks
 from lib.adapt.tuning import AdaptFold, fine_tune
 from lib.cache.reader import Cache
-from lib.files.artifacts import atomic_file, fingerprint_value, read_json, write_json
+from lib.files.artifacts import atomic_file, read_json, write_json
 from lib.files.errors import DataError
 from lib.infer.trained import load_networks
 from lib.inputs.programs import Programs, devices_of, predict
 from lib.ranking.latency import MAPE
-from lib.runs.provenance import code_of, versions
+from lib.runs.provenance import run_identity, versions
 from lib.settings import ProgramCollection, described
 
 METRICS, PREDICTIONS = "metrics.json", "predictions.csv"
@@ -64,8 +64,8 @@ class Work:
     def identity(self, *parts: Any) -> str:
         """Fingerprint of what a result depends on."""
         about = [described(self.settings), asdict(self.tuning), self.fold, self.draw]
-        code = code_of("lib/adapt/__main__.py")
-        return fingerprint_value([*about, self.cache.fingerprint, code, versions(), *parts])
+        about += [self.cache.fingerprint, versions(), *parts]
+        return run_identity(about, self.settings, "lib/adapt/__main__.py")
 
 
 def adapt_to_device(

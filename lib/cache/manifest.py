@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +9,11 @@ from typing import Any
 
 from lib.cache.format import FORMAT, MANIFEST
 from lib.files.artifacts import MAX_JSON_BYTES, read_json, write_json
-from lib.files.checksum import Checksum, checksum_of
+from lib.files.checksum import checksum_of
 from lib.files.errors import DataError, UserError
 from lib.files.regular import open_regular, read_regular, size_of
 from lib.files.schema import expect
+from lib.files.sealed import check_sealed, sealed
 
 SCHEMA = {
     "fingerprint": str,
@@ -22,13 +22,11 @@ SCHEMA = {
     "settings": dict,
     "skipped?": [dict],
 }
-OWN = "checksum"  # of the manifest's other values
 
 
 def write_manifest(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Write a manifest: values of ``SCHEMA``, with ``format`` and checksum put to them."""
-    values = {**{key: value for key, value in manifest.items() if key != OWN}, "format": FORMAT}
-    write_json(folder / MANIFEST, {**values, OWN: _own_checksum(values)})
+    write_json(folder / MANIFEST, sealed({**manifest, "format": FORMAT}))
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -46,9 +44,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     if manifest.get("format") != FORMAT:
         found = manifest.get("format", "none, of an older version")
         raise DataError(path, "format", found, f"{FORMAT}; {advice(folder)}")
-    found = _own_checksum({key: value for key, value in manifest.items() if key != OWN})
-    if manifest.get(OWN) != found:
-        raise DataError(path, OWN, f"{found} (damaged)", f"{manifest.get(OWN)}; {advice(folder)}")
+    check_sealed(path, manifest, advice(folder))
     return expect(manifest, SCHEMA, path, advice=advice(folder))
 
 
@@ -98,9 +94,3 @@ def advice(folder: Path) -> str:
         f"run 01_preprocess.py --collection {collection} again (with make: delete {folder}, then "
         f"make preprocess COLLECTION={collection})"
     )
-
-
-def _own_checksum(values: Mapping[str, Any]) -> str:
-    own = Checksum()
-    own.update(json.dumps(values, sort_keys=True).encode())
-    return own.digits

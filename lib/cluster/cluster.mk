@@ -27,7 +27,7 @@ ifneq (1,$(SLICES))
 SLICE := $(OUTPUTS)/$(call planned,cache).slices/%-of-$(SLICES)/manifest.json
 SLICED := $(patsubst %,$(SLICE),$(shell seq 0 $$(($(SLICES) - 1))))
 .SECONDARY: $(SLICED)
-$(SLICED): $(SLICE): $(call planned,01_preprocess.py) $(call stamp,1) $(call stamp,2) | $(READY)
+$(SLICED): $(SLICE): | $(READY)
 	$(PREPROCESS) --slice $*-of-$(SLICES)
 endif
 endif

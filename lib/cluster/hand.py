@@ -14,7 +14,7 @@ import os
 import socket
 import sys
 
-READ = ("EXPERIMENT", "NO_COLOR", "TGRAPH_NATIVE")  # of the environment; W&B's as well
+READ = ("NO_COLOR", "TGRAPH_NATIVE")  # of the environment; W&B's as well
 
 
 def main(address: str, cpus: str, gpus: str, target: str, *command: str) -> int:

@@ -11,7 +11,6 @@ padding: https://cloud.google.com/tpu/docs/performance-guide.)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from lib.compiler.orders import Order, Shape, squeezed
 
@@ -30,7 +29,6 @@ class Hardware:
         copies_cost: whether a layout copy never makes a program faster.
         names_parts: whether a configured layout may name some of a tensor's dimensions only.
         library_calls: whether operations are handed to a library several at a time.
-        copies: measured by themselves (``lib/collect/xla/copies.py``), if they were.
     """
 
     name: str
@@ -39,7 +37,6 @@ class Hardware:
     copies_cost: bool
     names_parts: bool
     library_calls: bool
-    copies: Path | None = None
 
     def in_memory(self, order: Order, shape: Shape) -> tuple[Order, ...]:
         """What orders of a tensor have in common that put every element at the same place."""
@@ -53,7 +50,6 @@ class Hardware:
         return self.in_memory(one, shape) == self.in_memory(other, shape)
 
 
-DATA = Path(__file__).parents[2] / "data"
 HARDWARE = {
     "cpu": Hardware(
         "cpu",
@@ -62,7 +58,6 @@ HARDWARE = {
         copies_cost=True,
         names_parts=False,
         library_calls=True,
-        copies=DATA / "copies-cpu" / "copies.npz",
     ),
     "tpu": Hardware(
         "tpu",

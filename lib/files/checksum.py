@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import zlib
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from lib.files.regular import open_regular
+
+if TYPE_CHECKING:
+    import numpy as np
 
 CHUNK = 1 << 20  # bytes read at a time
 

@@ -39,14 +39,18 @@ COLUMN_TYPES = {
 }
 
 
-def write_parquet(frame: pl.DataFrame, path: Path) -> None:
+def write_parquet(frame: pl.DataFrame, path: Path, about: Mapping[str, str] | None = None) -> None:
     """Write a table and its checksum; the same table gives the same bytes.
+
+    Args:
+        frame, path: the table, and where to.
+        about: words for the file's metadata.
 
     Raises:
         OSError: it cannot be written.
     """
     buffer = io.BytesIO()  # what polars writes to a full disk itself ends in errors of many kinds
-    frame.write_parquet(buffer, metadata={KEY: BLANK + "0" * DIGITS})
+    frame.write_parquet(buffer, metadata={**(about or {}), KEY: BLANK + "0" * DIGITS})
     content, checksum = buffer.getbuffer(), Checksum()
     tail = max(0, len(content) - TAIL)
     place = tail + bytes(content[tail:]).rfind(MARK) + len(MARK)

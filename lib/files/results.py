@@ -7,6 +7,7 @@ from typing import Any
 
 from lib.files.artifacts import read_json
 from lib.files.schema import expect
+from lib.files.sealed import OWN, check_sealed
 
 AGAIN = "train again (02_train.py)"
 # The source's split, or a fold's, that each section of stage 4's ``metrics.json`` is about.
@@ -51,6 +52,8 @@ def read_fold_metrics(path: Path) -> dict[str, Any]:
         DataError: if it is missing, or not what stage 2 writes.
     """
     found = expect(read_json(path), {**SETTINGS, "data": str, "validation": dict}, path, "", AGAIN)
+    if OWN in found:  # earlier versions wrote none
+        check_sealed(path, found, AGAIN)
     for name in ("validation", "best", "last"):
         if found.get(name, {}) != {}:
             expect(found[name], VALIDATION, path, name, AGAIN)

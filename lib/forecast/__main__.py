@@ -27,6 +27,7 @@ from lib.runs.plan import TRAINED
 from lib.settings import Settings
 from lib.tpugraphs.dataset import TPUGRAPHS, Dataset
 from lib.tpugraphs.roots import DataRoot
+from lib.train.schedule import passes_of
 
 TIGHT = 8e9  # bytes of memory that a process should not take more of
 
@@ -53,7 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
     of = f"{len(graphs):,} graphs of {root.path}" if root else f"official {chosen.collection}"
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{cores} CPU cores"
     total = duration(sum(one.seconds for one in stages.values()))
-    most = chosen.passes(1)
+    most = passes_of(chosen, 1)
     epochs = f"{most:g} epochs" if chosen.epochs == most else f"{most:g} epochs at most"
     print(
         f"plan: {chosen.model} on {of}: {total} on {device}, {args.jobs} jobs, "

@@ -28,9 +28,10 @@ from lib.forecast.formulae import (
     of_a_step,
 )
 from lib.forecast.measure import Unit
-from lib.inputs.kinds import INPUTS
+from lib.inputs.kinds import input_of
 from lib.settings import Settings
 from lib.tpugraphs.sizes import GraphSize
+from lib.train.schedule import passes_of
 
 # Measured on parquets of 2.6 and 5.3 million rows (8 graphs of 66,000 configurations, 10
 # permutations each): bytes of a row on disk, and what reading it and taking means takes.
@@ -120,7 +121,7 @@ class Costs:
         last = whole if sampled < whole else 0.0
         loaded = sides.learned * sum(map(self.load, learned))
         loaded += sides.held * sum(map(self.load, sides.valid))
-        passes = s.passes(math.ceil(sides.learned * len(learned) / s.accumulate))
+        passes = passes_of(s, math.ceil(sides.learned * len(learned) / s.accumulate))
         return loaded + passes * (steps + sampled / s.validate_every) + last
 
     def held_bytes(self, shapes: Sequence[Shape]) -> float:
@@ -134,7 +135,7 @@ class Costs:
             return sum(map(self.cache_bytes, shapes))
         if self.settings.input not in HELD:
             return 0.0
-        rows = self.settings.passes(len(shapes)) * self.settings.configurations
+        rows = passes_of(self.settings, len(shapes)) * self.settings.configurations
         read = (min(s.configurations * s.configurable, rows * TOUCHED_BYTES) for s in shapes)
         return NODE_BYTES * sum(shape.kept for shape in shapes) + sum(read)
 
@@ -202,7 +203,7 @@ class Costs:
     @property
     def orders(self) -> int:
         """Rows that stage 3 writes of a configuration."""
-        return 1 if INPUTS[self.settings.input].groupings is None else self.settings.permutations
+        return 1 if input_of(self.settings).groupings is None else self.settings.permutations
 
 
 def forecast(

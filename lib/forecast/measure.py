@@ -24,7 +24,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.forecast.samples import copy_twice, sample_files
 from lib.infer.scores import stand_for_themselves
-from lib.inputs.kinds import INPUTS, network_for
+from lib.inputs.kinds import input_of, network_for
 from lib.runs.stage import peak_memory, process_seconds
 from lib.settings import NONE, Settings, described, settings_for
 from lib.tpugraphs.dataset import Dataset
@@ -168,7 +168,7 @@ def _samples(training: FoldTraining) -> Iterator[Any]:
 def measure_infer(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Scores of the cached files."""
     training = _training(task, settings)
-    network, seen = training.network.eval(), INPUTS[settings.input]
+    network, seen = training.network.eval(), input_of(settings)
     cache = Cache(Path(task["folder"]) / "cache")
     names = cache.names("train")[:: len(SPLIT)]
     size, per_kernel = settings.inference_configurations, settings.kind == "tile"

@@ -10,9 +10,9 @@ import polars as pl
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.infer.programs import predict_programs, programs_to_predict
-from lib.infer.scores import graphs_to_score, score_graphs, scoring_memory
+from lib.files.named import named
 from lib.runs.memory import Estimate
+from lib.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -32,26 +32,13 @@ class Scoring:
     counts: dict[str, pl.Expr]
 
 
-GRAPHS = Scoring(
-    wanted=graphs_to_score,
-    frames=score_graphs,
-    memory=scoring_memory,
-    counts={
-        "graphs": pl.col("graph").n_unique(),
-        "configurations": pl.struct("graph", "config").n_unique(),
-        "permutations": pl.col("permutation").n_unique(),
-        "scores": pl.len(),
-    },
-)
-PROGRAMS = Scoring(
-    wanted=programs_to_predict,
-    frames=predict_programs,
-    memory=lambda network, cache, wanted, settings: None,
-    counts={
-        "tasks": pl.col("task").n_unique(),
-        "programs": pl.col("program").n_unique(),
-        "devices": pl.col("device").n_unique(),
-        "scores": pl.len(),
-    },
-)
-SCORING: dict[str, Scoring] = {"layout": GRAPHS, "tile": GRAPHS, "programs": PROGRAMS}
+SCORING: dict[str, str] = {
+    "layout": "lib.infer.scores:SCORING",
+    "tile": "lib.infer.scores:SCORING",
+    "programs": "lib.infer.programs:SCORING",
+}
+
+
+def scoring_of(settings: Settings) -> Scoring:
+    """How the collection that settings are of is scored."""
+    return named(SCORING[settings.kind])

@@ -11,6 +11,7 @@ from torch import nn
 from lib.cache.reader import Cache
 from lib.cache.task import CachedTask
 from lib.files.predictions import SCHEMA
+from lib.infer.kinds import Scoring
 from lib.inputs.programs import (
     device_features,
     devices_of,
@@ -66,3 +67,16 @@ def _frame(
         },
         schema=SCHEMA,
     )
+
+
+SCORING = Scoring(
+    wanted=programs_to_predict,
+    frames=predict_programs,
+    memory=lambda network, cache, wanted, settings: None,
+    counts={
+        "tasks": pl.col("task").n_unique(),
+        "programs": pl.col("program").n_unique(),
+        "devices": pl.col("device").n_unique(),
+        "scores": pl.len(),
+    },
+)

@@ -12,7 +12,8 @@ from torch import nn
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
-from lib.inputs.kinds import INPUTS
+from lib.infer.kinds import Scoring
+from lib.inputs.kinds import input_of
 from lib.inputs.tensors import GraphShape
 from lib.ranking.folds import splits_of_fold
 from lib.runs.memory import Estimate
@@ -44,7 +45,7 @@ def scoring_memory(
     network: nn.Module, cache: Cache, wanted: Iterable[tuple[str, str]], settings: Settings
 ) -> Estimate | None:
     """Memory of the graph that takes most, as far as it is known beforehand and worth telling."""
-    estimate = INPUTS[settings.input].estimate
+    estimate = input_of(settings).estimate
     if estimate is None:
         return None
     rows = {name: cache.rows[name] for _, name in wanted}
@@ -78,7 +79,7 @@ def scores_of(
     their order. So only one is computed of a network whose scores do not depend on the batch, and
     where one batch holds all configurations: further ones would repeat its scores.
     """
-    seen, size = INPUTS[settings.input], settings.inference_configurations
+    seen, size = input_of(settings), settings.inference_configurations
     ready = seen.prepare(graph, settings)
     if stand_for_themselves(network, settings):
         return seen.scores(network, ready, size, None)[None]
@@ -91,7 +92,7 @@ def scores_of(
 
 def stand_for_themselves(network: nn.Module, settings: Settings) -> bool:
     """Whether a network's scores do not depend on which configurations share a batch."""
-    if INPUTS[settings.input].groupings is None:
+    if input_of(settings).groupings is None:
         return True
     return not getattr(network, "compares_configurations", True)
 
@@ -110,3 +111,16 @@ def _frame(split: str, graph: CachedGraph | CachedKernel, scores: np.ndarray) ->
         },
         schema=SCHEMA,
     )
+
+
+SCORING = Scoring(
+    wanted=graphs_to_score,
+    frames=score_graphs,
+    memory=scoring_memory,
+    counts={
+        "graphs": pl.col("graph").n_unique(),
+        "configurations": pl.struct("graph", "config").n_unique(),
+        "permutations": pl.col("permutation").n_unique(),
+        "scores": pl.len(),
+    },
+)

@@ -18,6 +18,7 @@ from lib.compiler.repeated import REPEATED_FEATURES
 from lib.compiler.tables import ProgramTables
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.context import ContextRows, Happening
+from lib.inputs.kinds import Input
 from lib.inputs.shared import SharedProgram
 from lib.models.plus import CostBatch
 from lib.settings import PlusSettings
@@ -189,3 +190,6 @@ def copies_scores(
         rows,
         lambda count: in_order(count, size),
     )
+
+
+INPUT = Input(prepare=copies_graph, scores=copies_scores, widths=widths)

@@ -9,7 +9,8 @@ import torch
 
 from lib.cache.kernel import CachedKernel
 from lib.inputs.kernels import kernel_batch
-from lib.inputs.segments import Segmented, boundaries
+from lib.inputs.kinds import Input
+from lib.inputs.segments import Segmented, boundaries, segments_scores
 from lib.models.kernel_segments import TiledBatch
 from lib.models.segments import Segment
 from lib.models.tile import KernelBatch
@@ -66,3 +67,6 @@ class SegmentedKernel(Segmented):
 def segmented(kernel: CachedKernel, settings: PoolingSettings, keep: bool = False):
     """A kernel cut as a model's settings say."""
     return SegmentedKernel(kernel, settings.segment_nodes, keep)
+
+
+INPUT = Input(prepare=segmented, scores=segments_scores)

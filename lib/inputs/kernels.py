@@ -9,6 +9,7 @@ import torch
 
 from lib.cache.kernel import CachedKernel
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
+from lib.inputs.kinds import Input
 from lib.inputs.tensors import LARGEST_DIGIT, neighbours
 from lib.models.inputs import NUMERIC
 from lib.models.tile import KernelBatch, TileBatch, TileNetwork
@@ -74,3 +75,6 @@ def kernel_scores(
 
     count = len(kernel.config_feat)
     return scores_of_rows(score, count, rows, lambda count: in_order(count, size))
+
+
+INPUT = Input(prepare=lambda kernel, settings: kernel, scores=kernel_scores)

@@ -9,11 +9,8 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from lib.inputs import copies, kernel_segments, programs
-from lib.inputs.kernels import kernel_scores
-from lib.inputs.pruned import score_groupings, score_in_order, scoring_estimate
-from lib.inputs.segments import segmented, segments_scores
-from lib.inputs.tensors import GraphShape, graph_tensors
+from lib.files.named import named
+from lib.inputs.tensors import GraphShape
 from lib.models import build_network
 from lib.runs.memory import Estimate
 from lib.settings.base import Settings
@@ -43,25 +40,21 @@ class Input:
     widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}
 
 
-INPUTS: dict[str, Input] = {
-    "pruned": Input(
-        prepare=lambda graph, settings: graph_tensors(graph),
-        scores=score_in_order,
-        groupings=score_groupings,
-        estimate=scoring_estimate,
-    ),
-    "copies": Input(
-        prepare=copies.copies_graph,
-        scores=copies.copies_scores,
-        widths=copies.widths,
-    ),
-    "segments": Input(prepare=segmented, scores=segments_scores),
-    "kernel-segments": Input(prepare=kernel_segments.segmented, scores=segments_scores),
-    "kernels": Input(prepare=lambda kernel, settings: kernel, scores=kernel_scores),
-    "programs": Input(prepare=lambda task, settings: task, scores=None, widths=programs.widths),
+INPUTS: dict[str, str] = {
+    "pruned": "lib.inputs.pruned:INPUT",
+    "copies": "lib.inputs.copies:INPUT",
+    "segments": "lib.inputs.segments:INPUT",
+    "kernel-segments": "lib.inputs.kernel_segments:INPUT",
+    "kernels": "lib.inputs.kernels:INPUT",
+    "programs": "lib.inputs.programs:INPUT",
 }
+
+
+def input_of(settings: Settings | type[Settings]) -> Input:
+    """How the model that settings name sees a cached graph."""
+    return named(INPUTS[settings.input])
 
 
 def network_for(settings: Settings) -> nn.Module:
     """The network that settings name, with fresh weights; as :func:`lib.models.build_network`."""
-    return build_network(settings, **INPUTS[settings.input].widths(settings))
+    return build_network(settings, **input_of(settings).widths(settings))

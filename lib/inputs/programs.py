@@ -18,6 +18,7 @@ from lib.cache.task import CachedTask
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
+from lib.inputs.kinds import Input
 from lib.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.ranking.programs import Chosen
 from lib.settings import ProgramCollection, ProgramPlusSettings
@@ -241,3 +242,6 @@ def _labels(task: CachedTask, distinct: np.ndarray, devices: int) -> np.ndarray:
     np.add.at(counts, (place, task.device), 1)
     with np.errstate(invalid="ignore"):
         return np.exp(sums / counts)
+
+
+INPUT = Input(prepare=lambda task, settings: task, scores=None, widths=widths)

@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from lib.inputs.chunks import chunk_scores, device_of, even, scores_of_rows
-from lib.inputs.tensors import GraphShape, GraphTensors
+from lib.inputs.kinds import Input
+from lib.inputs.tensors import GraphShape, GraphTensors, graph_tensors
 from lib.models.inputs import GraphBatch
 from lib.runs.memory import Estimate
 
@@ -159,3 +160,11 @@ def _largest(
     shape = shapes[name]
     count = min(size, shape.configurations)
     return Estimate(most, f"{what} {name} ({shape.nodes:,} nodes, {count} configurations)", ADVICE)
+
+
+INPUT = Input(
+    prepare=lambda graph, settings: graph_tensors(graph),
+    scores=score_in_order,
+    groupings=score_groupings,
+    estimate=scoring_estimate,
+)

@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Print what the command line asks for."""
     args = parser().parse_args(arguments)
     check(args)
-    root, chosen = predictor_settings(args.collection, args.data, args.model)
+    root, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
     torch.set_num_threads(1)
     ensemble, cache = load_predictor(args.outputs, chosen)
     device = device_named(args.device, devices_of(cache), processor())
@@ -77,6 +77,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("device", help="an instruction set, or a device's whole name")
     made.add_argument("--collection", default="programs-cpu", help="whose predictor")
     made.add_argument("--model", help="which predictor, if not the collection's own")
+    made.add_argument("--experiment", default="", help="of which experiment, if it has a name")
     made.add_argument("--data", type=Path, help="data root that it learned from")
     made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
     schedules = "of each task, of which the one runs that is predicted to be fastest"

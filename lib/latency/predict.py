@@ -15,7 +15,7 @@ from lib.tpugraphs.roots import DataRoot
 
 
 def predictor_settings(
-    collection: str, data: Path | None, model: str | None
+    collection: str, data: Path | None, model: str | None, experiment: str = ""
 ) -> tuple[DataRoot, Settings]:
     """The data root that a predictor learned from, and its settings.
 
@@ -23,9 +23,11 @@ def predictor_settings(
         collection: its name.
         data: the root, if not the collection's own.
         model: of the predictor, if not the collection's own.
+        experiment: that it is of, if that has a name.
     """
     root = root_of(collection, data)
-    return root, settings_for(collection, root.dataset, {"model": model} if model else {})
+    given = {"model": model} if model else {}
+    return root, settings_for(collection, root.dataset, {**given, "experiment": experiment})
 
 
 def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:

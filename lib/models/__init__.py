@@ -7,41 +7,13 @@ from typing import Any
 from torch import nn
 
 from lib import native
-from lib.files.errors import UserError
-from lib.models.cdmpp import Cdmpp
-from lib.models.cdmpp_plus import CdmppPlus
-from lib.models.kernel_segments import TiledAttentionModel, TiledPoolingModel
-from lib.models.plus import TGraphPlus
+from lib.files.named import named
 from lib.models.precision import resolve_device, resolve_precision
-from lib.models.tgraph import TGraph
-from lib.models.tile import TileNetwork
-from lib.models.whole import AttentionModel, PoolingModel
 from lib.settings import Settings
-
-# kind of collection: its networks by name.
-# GST, GAT and Partitioning are one network, trained otherwise (lib/train/segments.py).
-NETWORKS: dict[str, dict[str, type[nn.Module]]] = {
-    "layout": {
-        "tgraph": TGraph,
-        "tgraph-plus": TGraphPlus,
-        "gst": AttentionModel,
-        "pooling": PoolingModel,
-        "partitioning": AttentionModel,
-        "gat": AttentionModel,
-    },
-    "tile": {
-        "tile": TileNetwork,
-        "gst": TiledAttentionModel,
-        "pooling": TiledPoolingModel,
-        "partitioning": TiledAttentionModel,
-        "gat": TiledAttentionModel,
-    },
-    "programs": {"cdmpp": Cdmpp, "cdmpp-plus": CdmppPlus},
-}
 
 
 def build_network(settings: Settings, **widths: Any) -> nn.Module:
-    """The network that ``settings.model`` names, with fresh weights from torch's generator.
+    """The network that ``settings.network`` names, with fresh weights from torch's generator.
 
     The weights are drawn on the CPU and moved to ``settings.device``, so that they do not depend
     on it.
@@ -52,14 +24,10 @@ def build_network(settings: Settings, **widths: Any) -> nn.Module:
             (:mod:`lib.inputs.kinds` knows them).
 
     Raises:
-        UserError: for a name that is not one of its kind's in ``NETWORKS``, or a device that is
-            not there.
+        UserError: for a device that is not there.
     """
-    networks = NETWORKS[settings.kind]
-    if settings.model not in networks:
-        raise UserError(f"--model {settings.model!r}: not one of {', '.join(networks)}")
     device = resolve_device(settings.device)
-    network = networks[settings.model].from_settings(settings, **widths)
+    network = named(settings.network).from_settings(settings, **widths)
     if hasattr(network, "precision"):
         network.precision = resolve_precision(settings.precision, device)
     return network.to(device)

@@ -27,6 +27,38 @@ THETA = 10_000.0  # the base of the positional encoding's frequencies
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """Widths and depths of :class:`Cdmpp`.
+
+    Attributes:
+        channels: width of a leaf's vector.
+        layers, heads, hidden: of the Transformer.
+        embedding: width of a program's and a device's vector.
+        decoder, decoder_layers: width and number of the decoder's hidden layers.
+    """
+
+    channels: int
+    layers: int
+    heads: int
+    hidden: int
+    embedding: int
+    decoder: int
+    decoder_layers: int
+
+
+# What the paper's search found (table 6). It does not say how many heads; 716 has few divisors.
+PAPER = Sizes(716, 11, 4, 985, 69, 930, 3)
+
+
+def sizes_of(settings: ProgramSettings) -> Sizes:
+    """The sizes that settings want."""
+    if settings.paper:
+        return PAPER
+    c = settings.channels
+    return Sizes(c, settings.layers, settings.heads, 2 * c, c, 2 * c, 2)
+
+
+@dataclass(frozen=True)
 class ProgramBatch(OnDevice):
     """b programs of l leaves each, on d devices.
 
@@ -146,7 +178,7 @@ class Cdmpp(nn.Module):
 
     def __init__(self, settings: ProgramSettings):
         super().__init__()
-        sizes, dropout = settings.sizes, settings.dropout
+        sizes, dropout = sizes_of(settings), settings.dropout
         self.labels = LabelTransform(settings.label_transform)
         self.encoder = LeafEncoder(
             sizes.channels, sizes.layers, sizes.heads, sizes.hidden, dropout, settings.positional

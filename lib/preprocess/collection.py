@@ -17,14 +17,13 @@ from typing import Any
 import polars as pl
 from joblib import Parallel, delayed
 
-from lib.cache.format import MANIFEST
 from lib.cache.manifest import holds_the_same
 from lib.cache.reader import read_table
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_value
 from lib.files.errors import DataError, UserError
 from lib.files.regular import UnreadableError
-from lib.preprocess.kinds import ABOUT, FILES, READERS
+from lib.preprocess.kinds import about_files, reader_of, source_files
 from lib.preprocess.workers import uninterrupted_children
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
@@ -133,9 +132,8 @@ def new_cache(
         yield writer, skipped
         if skipped and not writer.rows:
             raise skipped[0].error
-        about = ABOUT[kind](files[0].path) if kind in ABOUT else {}
-        writer.finish({**about, **_manifest(writer.rows, skipped, settings)})
-    (path / MANIFEST).touch()  # also of a cache that stayed as it was: make goes by times
+        about = about_files(kind, files[0].path)
+        writer.finish({**about, **_manifest(writer, skipped, settings)})
 
 
 def preprocess(
@@ -261,10 +259,9 @@ def _process_file(
     first = len(writer.rows)
     try:
         with writer.whole():
-            for graph, before in READERS[kind](file.path, file.split, settings):
+            for graph, before in reader_of(kind)(file.path, file.split, settings):
                 writer.add(graph, {"source": file.path.name, **before})
-            sources = FILES[kind](file.path) if kind in FILES else [file.path]
-            fingerprint = fingerprint_files(sources, file.path.parent)
+            fingerprint = fingerprint_files(source_files(kind, file.path), file.path.parent)
     except MemoryError:
         raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
     except UnreadableError:
@@ -276,10 +273,15 @@ def _process_file(
     return [{**row, "fingerprint": fingerprint} for row in writer.rows[first:]]
 
 
-def _manifest(rows: list[Row], skipped: list[Skipped], settings: dict[str, Any]) -> dict[str, Any]:
-    sources = {row["graph"]: [row["split"], row["fingerprint"]] for row in rows}
+def _manifest(
+    writer: CacheWriter, skipped: list[Skipped], settings: dict[str, Any]
+) -> dict[str, Any]:
+    """What a cache says of itself. Its fingerprint is of what it holds, whatever code wrote it."""
+    sources = {row["graph"]: [row["split"], row["fingerprint"]] for row in writer.rows}
+    arrays = {name: one.digits for name, one in writer.checksums.items()}
+    content = {"sources": sources, "arrays": arrays, "settings": settings}
     return {
-        "fingerprint": fingerprint_value({"sources": sources, "settings": settings}),
+        "fingerprint": fingerprint_value(content),
         "settings": settings,
         "skipped": [one.entry() for one in skipped],
     }

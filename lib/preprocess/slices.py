@@ -75,6 +75,7 @@ def write_slice(
     keep_going: bool = False,
     progress: Callable[[Iterable], Iterable] = iter,
     kind: str = "layout",
+    code: str = "",
 ) -> tuple[int, list[Skipped]]:
     """Write a slice, whole or not at all.
 
@@ -84,6 +85,7 @@ def write_slice(
         raw: sizes and times of the collection's files, by which a slice of others is told.
         settings, jobs, keep_going, progress, kind: see
             :func:`lib.preprocess.collection.write_cache`, which raises the same.
+        code: fingerprint of what writes it.
 
     Returns:
         How many graphs it has, and the files that were left out.
@@ -91,7 +93,7 @@ def write_slice(
     with atomic_folder(folder) as temporary, CacheWriter(temporary, kind) as writer:
         skipped = preprocess(writer, files, settings, jobs, keep_going, progress, kind)
         left_out = [[files.index(one.file), *one.error.args[1:]] for one in skipped]
-        about = _identity(files, raw, settings, keep_going, kind)
+        about = _identity(files, raw, [settings, keep_going, kind, code])
         more = {"left_out": left_out, "seconds": process_seconds()}
         writer.finish({"fingerprint": about, "settings": settings, **more})
     return len(writer.rows), skipped
@@ -106,6 +108,7 @@ def write_from_slices(
     jobs: int = 1,
     keep_going: bool = False,
     kind: str = "layout",
+    code: str = "",
 ) -> tuple[pl.DataFrame, list[Skipped], float]:
     """Write a cache of its slices, which are deleted.
 
@@ -117,6 +120,7 @@ def write_from_slices(
         files, raw: of the collection.
         settings, jobs, keep_going, kind: see :func:`lib.preprocess.collection.write_cache`,
             which raises the same.
+        code: that the slices were written by.
 
     Returns:
         The cache's table, the files that were left out, and the seconds that writing the slices
@@ -126,7 +130,7 @@ def write_from_slices(
     with new_cache(path, files, settings, kind) as (writer, skipped):
         for one in (Slice(number, count) for number in range(count)):
             own, folder = one.of(files, raw), one.folder(path)
-            about = _identity(own, raw, settings, keep_going, kind)
+            about = _identity(own, raw, [settings, keep_going, kind, code])
             if manifest := _whole(folder, about):
                 skipped += _append(writer, folder, own, manifest)
                 seconds += manifest["seconds"]
@@ -163,12 +167,10 @@ def _append(
     return [Skipped(file, DataError(file.path, *words)) for file, words in bad]
 
 
-def _identity(
-    files: Iterable[RawFile], raw: Raw, settings: dict[str, Any], keep_going: bool, kind: str
-) -> str:
+def _identity(files: Iterable[RawFile], raw: Raw, how: list[Any]) -> str:
     """Fingerprint of what a slice depends on; files by sizes and times, for none is read."""
     sizes = {_key(file): raw[_key(file)] for file in files}
-    return fingerprint_value([sizes, settings, keep_going, kind])
+    return fingerprint_value([sizes, *how])
 
 
 def _key(file: RawFile) -> str:

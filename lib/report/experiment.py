@@ -18,11 +18,11 @@ from lib.files.schema import expect
 from lib.ranking.blending import METHODS
 from lib.ranking.folds import fold_number
 from lib.ranking.kinds import Kind, kind_of
-from lib.runs import stage
+from lib.runs.ingredients import RECORDS, STAGES
+from lib.runs.stage import read_record
 from lib.settings import cache_of
 
 SECTIONS = ("test", "validation", "training")  # of metrics.json, what counts most first
-STAGES = ("preprocess", "train", "infer", "ensemble")
 # Which stage reads a setting, where it is not training: there its value is what was used.
 READ_BY = {
     "hops": "preprocess",
@@ -195,13 +195,13 @@ def _records(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
 
     A record only tells of a run: one that cannot be read is left out, with a warning.
     """
-    first = cache.parent / stage.FOLDER / f"{cache.name.replace('cache', 'preprocess')}.json"
-    others = [p for p in (folder / stage.FOLDER).glob("*.json") if not _of_stage_1(p)]
+    first = cache.parent / RECORDS / f"{cache.name.replace('cache', 'preprocess')}.json"
+    others = [p for p in (folder / RECORDS).glob("*.json") if not _of_stage_1(p)]
     records = {}
     for path in sorted([first, *others] if first.exists() else others):
         try:
             name = STAGES[0] if _of_stage_1(path) else path.stem
-            records[name] = stage.read_record(path)
+            records[name] = read_record(path)
         except DataError as error:
             print(f"warning: left out: {in_one_line(error)}", file=sys.stderr)
     return records

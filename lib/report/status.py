@@ -2,82 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
-import shlex
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from lib import settings
-from lib.files.command_line import Parser
-from lib.files.errors import DataError, UserError, one_line_errors
+from lib.files.errors import DataError, one_line_errors
 from lib.files.schema import expect
 from lib.files.terminal import duration, paint, table
-from lib.report.experiment import SECTIONS, STAGES, Experiment, read_experiment
-from lib.report.stale import Now, Part, parts_of
+from lib.report.experiment import SECTIONS, Experiment, read_experiment
+from lib.report.stale import Part, stale_parts
 from lib.report.statistics import mean
 from lib.report.words import with_error
-from lib.settings import Settings
+from lib.runs.due import all_flags, making_by
+from lib.runs.identity import Making
+from lib.runs.ingredients import STAGES
 
 
 def main() -> None:
     """Print the state of a collection."""
-    parser = Parser(prog="python -m lib.report.status", description=__doc__)
-    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
-    parser.add_argument("--stamps", type=Path, help="where make keeps its flags, in the outputs")
-    for stage in STAGES:
-        needed = stage != STAGES[0]
-        help = "flags that make would give the stage"
-        parser.add_argument(f"--{stage}", default="", required=needed, help=help)
-    args = parser.parse_args()
-    flags = {stage: getattr(args, stage) for stage in STAGES}
-    now, folds = read_flags(args.outputs, args.stamps or args.outputs / ".make", flags)
-    print(status(now, parts_of(now, folds)))
+    making = making_by(all_flags(__doc__).parse_args())
+    print(status(making, stale_parts(making)))
 
 
-def read_flags(outputs: Path, stamps: Path, flags: dict[str, str]) -> tuple[Now, int]:
-    """What the stages would use, and how many folds there are to be.
-
-    Args:
-        outputs, stamps: see :class:`lib.report.stale.Now`.
-        flags: each stage's, as in a shell.
-
-    Raises:
-        UserError: for a flag or a value that the stages would refuse.
-    """
-    args = {stage: _parsed(flags[stage]) for stage in STAGES[1:]}
-    last = args["ensemble"]
-    try:
-        root = settings.root_of(last.collection, last.data)
-    except UserError:  # which is no reason not to look at the results
-        settings.check_collection(last.collection)
-        root = None
-    dataset = root.dataset if root else settings.dataset_for(last.collection, last.data)
-    chosen: dict[str, Settings] = {
-        stage: settings.chosen_by(one, dataset) for stage, one in args.items()
-    }
-    return Now(outputs, stamps, flags, chosen, root, last.data), last.folds or chosen[
-        "ensemble"
-    ].folds_total
-
-
-def _parsed(flags: str) -> argparse.Namespace:
-    parser = settings.parser(__doc__)
-    parser.add_argument("--folds", type=int)
-    return parser.parse_args(shlex.split(flags))
-
-
-def status(now: Now, parts: Sequence[Part]) -> str:
+def status(making: Making, parts: Sequence[Part]) -> str:
     """The state of a collection as text for a terminal.
 
     Args:
-        now: what make would use.
+        making: what make would make results from.
         parts: what it would make, with why it would be made again.
     """
-    folder = now.folder
+    folder = making.folder
     if not folder.is_dir():
-        collection, _, model = folder.name.partition("@")
-        named = f"COLLECTION={collection}" + (f" MODEL={model}" if model else "")
+        given = {"COLLECTION": "collection", "MODEL": "model", "EXPERIMENT": "experiment"}
+        values = {name: getattr(making.settings, own) for name, own in given.items()}
+        named = " ".join(f"{name}={value}" for name, value in values.items() if value)
         return f"{folder}: nothing is built yet; make all {named} builds it"
     experiment = read_experiment(folder)
     title = paint(folder.name, "bold") + f"   {folder}/"
@@ -118,7 +75,7 @@ def _under_way(parts: Sequence[Part]) -> str:
     """Folds whose training is running or was killed: how far they are."""
     lines = []
     for part in _of(parts, "train"):
-        state = part.path.parent / "state.safetensors"
+        state = part.files[0].parent / "state.safetensors"
         if not state.exists():
             continue
         from lib.files import checkpoint  # late: torch takes seconds

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lib.files.terminal import duration, readable
-from lib.report.experiment import STAGES, Experiment
+from lib.report.experiment import Experiment
 from lib.report.figures import bar, ranked
 from lib.report.statistics import mean
 from lib.report.words import with_error
+from lib.runs.ingredients import STAGES
 
 SIZES = (  # of a graph before stage 1 and after it: what, columns of the cache's table
     ("nodes", "source_nodes", "nodes"),

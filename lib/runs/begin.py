@@ -25,6 +25,15 @@ def one_line_errors() -> AbstractContextManager[None]:
     return errors.one_line_errors()
 
 
+def end_if_as_it_was(stage: str, description: str | None) -> None:
+    """:func:`lib.runs.asked.end_if_as_it_was`, for a stage that is run as a program."""
+    from lib.files import errors
+    from lib.runs import asked
+
+    with errors.one_line_errors():  # an interruption still ends the process at once
+        asked.end_if_as_it_was(stage, description)
+
+
 def _end(number: int, frame: FrameType | None) -> None:
     if told_first(INTERRUPTED):
         os.write(2, f"{INTERRUPTED}\n".encode())

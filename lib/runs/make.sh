@@ -2,8 +2,6 @@
 #
 #   sh lib/runs/make.sh help OUT MAKEFILE ...    targets and variables, for people
 #   sh lib/runs/make.sh check NAME=VALUE ...     a line if the value of one of make's variables is no good
-#   sh lib/runs/make.sh stamps FOLDER MODE COLLECTION 'ROOT ...' NAME=TEXT ...
-#                                           what stages depend on beside files: a word each, or a line
 #   sh lib/runs/make.sh slices COLLECTION 'ROOT ...'    into how many its raw files are cut on a cluster
 set -u
 LC_ALL=C
@@ -32,7 +30,7 @@ help() { # OUT MAKEFILE ...
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
   DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
   SETTINGS=file                    a TOML file of settings (docs/tuning.md); the other variables and ARGS beat it
-  EXPERIMENT=name                  what W&B groups runs by (else a fingerprint of the settings)
+  EXPERIMENT=name                  results in a folder of their own, with +name, beside the others
   KEEP_GOING=1                     stage 1 leaves bad files out and says so
   EXECUTOR=ray  RAY_ADDRESS=...    stages on a cluster: ray, slurm or local (docs/cluster.md)
   CPUS=1  GPUS=0  MINUTES=1440     what a task is given there, and after how long Slurm ends a job
@@ -53,6 +51,7 @@ check() { # KIND before CORES
       EXECUTOR=*) fail "$given: must be one of ray slurm local" ;;
       KEEP_GOING= | KEEP_GOING=1 | KEEP_GOING=yes | PARTIAL= | PARTIAL=1 | PARTIAL=yes) ;;
       KEEP_GOING=* | PARTIAL=*) fail "$given: must be 1; leave it out for no" ;;
+      EXPERIMENT=*[!A-Za-z0-9_.-]*) fail "$given: must be letters, digits and _ . -" ;;
       KIND=layouts | KIND=programs) kind=$value ;;
       KIND=*) fail "$given: must be one of layouts programs" ;;
       CORES=*) cores "$value" ;;
@@ -94,55 +93,12 @@ flags() { # WORDS
   eval "set -- $1"
   for word; do
     case ${word%%=*} in
-      --also | --collection | --data | --folds | --hops | --keep-going | --model | --outputs | --settings)
+      --also | --collection | --data | --experiment | --folds | --hops | --keep-going | --model | --outputs | --settings)
         name=$(echo "${word%%=*}" | sed 's/--//' | tr a-z- A-Z_)
         fail "$name: say it by this variable, not by ${word%%=*} in ARGS, for files go by it" ;;
       --fold) fail "FOLDS: say by it how many there are, not by --fold in ARGS, for files go by it" ;;
     esac
   done
-}
-
-# A stamp is a file that changes exactly when its text does. Where nothing may change (MODE is
-# `dry`), a name of no file stands for one that would be written.
-stamps() {
-  folder=$1 mode=$2 collection=$3 roots=$4 found=
-  shift 4
-  raw_files
-  for given; do
-    name=${given%%=*}
-    stamp "$name" "${given#*=}" "variables-of-${name#*.}"
-  done
-  echo "$found"
-}
-
-stamp() { # FILE TEXT NAME
-  file=$folder/$1
-  found="$found $file"
-  same "$file" "$2" || if [ "$mode" = dry ]; then found="${found% *} $3"; else put "$file" "$2"; fi
-}
-
-same() { # FILE TEXT
-  { IFS= read -r before <"$1"; } 2>/dev/null && [ "$before" = "$2" ]
-}
-
-put() { # FILE TEXT
-  new=$1.$$
-  why=$( (mkdir -p "$folder" && printf '%s\n' "$2" >"$new" && mv -fT "$new" "$1") 2>&1) && return
-  rm -f "$new"
-  fail "error: $1 cannot be written: ${why##*: }"
-}
-
-# The stamp of what stage 1 would read. Files are read only if a name, size or time is another than
-# when that was done last: a copy of the same data, or `touch`, is no reason to make anything again.
-raw_files() {
-  times=$(listed '%p %s %T@\n' | sort | sha256sum)
-  if same "$folder/$collection.times" "$times" && [ -f "$folder/$collection.raw" ]; then
-    found="$found $folder/$collection.raw"
-    return
-  fi
-  content=$(listed '%p\0' | sort -z | xargs -0r sha256sum 2>&1 | sha256sum)
-  stamp "$collection.raw" "$content" raw-files
-  [ "$mode" = dry ] || put "$folder/$collection.times" "$times"
 }
 
 listed() { # FORMAT, of what stage 1 would read of $collection below $roots

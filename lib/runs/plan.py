@@ -1,9 +1,9 @@
-"""What Make asks before it plans: where results lie, and what each program runs.
+"""What Make asks before it plans: where results lie.
 
-The settings and the import statements answer, so that Make repeats no rule of theirs. Only the
-standard library is needed, for there may be no environment yet::
+The settings answer, so that Make repeats no rule of theirs. Only the standard library is needed,
+for there may be no environment yet::
 
-    python3 -SEB -m lib.runs.plan COLLECTION MODEL HOPS DATA SETTINGS 01_preprocess.py ...
+    python3 -SEB -m lib.runs.plan COLLECTION MODEL HOPS DATA ALSO SETTINGS EXPERIMENT
 
 prints words that Make can take apart, or a line about the value that is no good.
 """
@@ -21,9 +21,7 @@ import difflib
 from pathlib import Path
 from typing import Any
 
-from lib.files.artifacts import fingerprint_value
 from lib.files.errors import UserError, in_one_line, one_line_errors
-from lib.runs.sources import sources_of
 from lib.settings import (
     COLLECTIONS,
     MODELS,
@@ -38,33 +36,33 @@ TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the 
 
 
 def main(
-    collection: str, model: str, hops: str, data: str, also: str, settings: str, *programs: str
+    collection: str, model: str, hops: str, data: str, also: str, settings: str, experiment: str
 ) -> None:
-    """Print the folders of results and cache below the outputs, and each program's sources.
+    """Print the folders of results and cache below the outputs.
 
-    ``table`` is the file that stage 4 writes beside metrics and report, ``prepared`` one that
-    stage 2 writes of each fold before it trains (most models have none), and ``settings`` a
-    fingerprint of the values in the settings file. ``also`` are other collections that are learned
-    from, and ``others`` their caches, in the same order. ``results`` comes first: in a line about
-    a value, which may repeat what stands in a file, it cannot.
+    ``table`` is the file that stage 4 writes beside metrics and report, and ``prepared`` one that
+    stage 2 writes of each fold before it trains (most models have none). ``also`` are other
+    collections that are learned from, and ``others`` their caches, in the same order. ``results``
+    comes first: in a line about a value, which may repeat what stands in a file, it cannot.
 
     Args:
-        collection, model, hops, data, also, settings: variables of make; empty if not given.
-        programs: paths, such as ``02_train.py``.
+        collection, model, hops, data, also, settings, experiment: variables of make; empty if they
+            are not given.
     """
     try:
         chosen = settings_of(collection, model, hops, data, also)
-        values = read_settings(Path(settings), collection, type(chosen)) if settings else {}
+        chosen = dataclasses.replace(chosen, experiment=experiment)
+        chosen.check()
+        if settings:
+            read_settings(Path(settings), collection, type(chosen))
     except UserError as error:
         print(in_one_line(error))
         return
     folds = min(TRAINED, chosen.folds_total)
     print(f"results={chosen.results} cache={chosen.cache} folds={folds} table={chosen.table}")
-    print(f"settings={fingerprint_value(values)} prepared={chosen.prepared}")
+    print(f"prepared={chosen.prepared}")
     others = chosen.others
     print(f"also={':'.join(others)} others={':'.join(map(str, others.values()))}")
-    for one in programs:
-        print(f"{one}={':'.join(sources_of(one))}")
 
 
 def unknown(name: str, *known: str) -> None:

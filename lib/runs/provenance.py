@@ -9,24 +9,22 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from lib.files.artifacts import fingerprint_files, fingerprint_value
-from lib.runs.sources import ROOT, sources_of
+from lib.files.artifacts import fingerprint_value
+from lib.runs.ingredients import code_for
+from lib.settings import Settings
 
 PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy", "xgboost-cpu")
-PROGRAMS = ("01_preprocess.py", "02_train.py")  # what makes features, and what learns from them
 
 
-def run_identity(about: Any) -> str:
-    """Fingerprint of a training run: its settings and data (``about``) and the code it runs.
+def run_identity(about: Any, settings: Settings, *programs: str) -> str:
+    """Fingerprint of what depends on a training: ``about``, and the code that trains.
 
-    A training state is resumed only by a run of the same identity.
+    Args:
+        about: settings and data.
+        settings: of the model.
+        programs: whose code counts as well, such as ``lib/adapt/__main__.py``.
     """
-    return fingerprint_value({"about": about, "code": code_of(*PROGRAMS)})
-
-
-def code_of(*programs: str) -> str:
-    """Fingerprint of the files that some programs run, such as ``02_train.py``."""
-    return fingerprint_files([ROOT / path for path in sources_of(*programs)], ROOT)
+    return fingerprint_value({"about": about, "code": code_for("train", settings, *programs)})
 
 
 def versions() -> dict[str, str]:

@@ -32,15 +32,12 @@ from lib.files.artifacts import (
 from lib.files.errors import DataError
 from lib.files.locks import only_writer
 from lib.files.schema import expect
-from lib.runs.provenance import code_of, machine, versions
+from lib.runs.identity import Making
+from lib.runs.ingredients import part_of, record_path
+from lib.runs.provenance import machine, versions
 from lib.runs.tracking import Tracker
 from lib.settings import Settings, described
 
-FOLDER = "stages"
-SCRIPTS = {
-    **{"preprocess": "01_preprocess.py", "train": "02_train.py"},
-    **{"infer": "03_infer.py", "ensemble": "04_ensemble.py"},
-}
 NAME_DIGITS = 6  # of an experiment that nobody has named
 RECORD = {  # what is read of one
     "stage": str,
@@ -53,8 +50,10 @@ RECORD = {  # what is read of one
     "run?": str,
     "command?": [str],  # the flags of the run
     "origins?": {str: str},  # of settings that are no defaults: where their values come from
-    "code?": str,  # the fingerprint of what the stage's script imports
+    "identity?": str,  # of the results, see lib/runs/identity.py
+    "made_from?": dict,
     "raw?": {str: [int]},  # of stage 1: size and time of each raw file
+    "contents?": {str: str},  # and fingerprint
     "machine?": {"processor": str, "system": str, "cores": int},
 }
 SAME_RESULT = ("threads", "collection")  # settings that make no other experiment
@@ -91,37 +90,35 @@ class Stage:
     def begin(
         self,
         name: str,
-        outputs: Path,
-        settings: Settings,
+        making: Making,
         data: str,
         fold: int | None = None,
-        trained: Mapping[str, Any] | None = None,
     ) -> Tracker:
         """Say what runs; returns its W&B run.
 
         Args:
             name: ``preprocess``, ``train``, ``infer`` or ``ensemble``.
-            outputs: where results go.
-            settings: the stage's, a dataclass.
+            making: what its results are made from.
             data: the cache's fingerprint.
             fold: which, if the stage runs once a fold.
-            trained: what the network was trained with, if that is not ``settings``; its
-                ``identity``, if it has one, is part of the run's.
         """
-        chosen, part = described(settings), name if fold is None else f"{name}_{fold}"
-        learned = {key: (trained or chosen).get(key) for key in chosen}
-        experiment = experiment_name(name, learned, data)
+        outputs, settings = making.outputs, making.settings
+        chosen, part = described(settings), part_of(name, fold)
+        experiment = settings.experiment or experiment_name(name, chosen, data)
         self.path = record_path(outputs, part, settings)
         check_place(self.path)
+        made_from = making.made_from(name, fold)
+        identity = fingerprint_value(made_from)
         self.about |= _about(name, chosen, data, experiment)
-        self.about |= {"fold": fold, "run": _run_id(part, settings, data, trained)}
+        self.about |= {"identity": identity, "made_from": made_from}
+        self.about |= {"fold": fold, "run": _run_id(part, settings, data, identity)}
         if name != "preprocess":
             self.about["preprocess_run"] = _run_of_preprocessing(outputs, settings, data)
-        config = {**chosen, **{k: v for k, v in self.about.items() if k != "settings"}}
-        if learned != chosen:  # stages 3 and 4 are not told how stage 2 trained
-            config["trained"] = learned
+        told = {k: v for k, v in self.about.items() if k not in ("settings", "made_from")}
+        config = {**chosen, **told}
+        plain = settings.results.partition("+")[0]
         title = f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}")
-        self.tracker = self._tracker(title, f"{settings.results}-{experiment}", config, outputs)
+        self.tracker = self._tracker(title, f"{plain}-{experiment}", config, outputs)
         return self.tracker.start()
 
     def _tracker(self, title: str, group: str, config: dict[str, Any], outputs: Path) -> Tracker:
@@ -187,29 +184,26 @@ def _about(name: str, chosen: Mapping[str, Any], data: str, experiment: str) -> 
         "settings": chosen,
         "data": data,
         "command": sys.argv[1:],
-        "code": code_of(SCRIPTS[name]),
         "versions": versions(),
         "machine": machine(),
     }
 
 
-def _run_id(part: str, settings: Settings, data: str, trained: Mapping[str, Any] | None) -> str:
+def _run_id(part: str, settings: Settings, data: str, made: str) -> str:
     """The run's id in W&B, where one has letters, digits and dashes."""
     learned = {"settings": described(settings), "data": data}
-    identity = fingerprint_value({**learned, "trained": (trained or {}).get("identity")})
-    return f"{settings.results.replace('@', '-')}-{part.replace('_', '-')}-{identity[:12]}"
+    identity = fingerprint_value({**learned, "made": made})
+    results = settings.results.replace("@", "-").replace("+", "-")
+    return f"{results}-{part.replace('_', '-')}-{identity[:12]}"
 
 
 def experiment_name(stage: str, settings: Mapping[str, Any], data: str) -> str:
-    """What runs are grouped by, within a collection.
+    """What runs are grouped by, within a collection, where nobody has named it.
 
-    ``EXPERIMENT`` of the environment; else a short fingerprint of what the network was trained
+    A short fingerprint of what the network was trained
     with and on, so that another learning rate is another experiment. A cache serves many
     experiments: stage 1 goes by its data alone.
     """
-    named = os.environ.get("EXPERIMENT", "").strip()
-    if named:
-        return named
     if stage == "preprocess":
         return _data_name(data)
     own = {key: value for key, value in settings.items() if key not in SAME_RESULT}
@@ -231,20 +225,6 @@ def _run_of_preprocessing(outputs: Path, settings: Settings, data: str) -> str |
     except DataError:
         return None
     return record.get("run") if record.get("data") == data else None
-
-
-def record_path(outputs: Path, part: str, settings: Settings) -> Path:
-    """Where the record of a run goes: stage 1's beside its cache, of others beside the results.
-
-    Args:
-        outputs: where results go.
-        part: the stage, and its fold if it has one: ``preprocess``, ``train_0``.
-        settings: the stage's.
-    """
-    if part == "preprocess":
-        cache = outputs / settings.cache
-        return cache.parent / FOLDER / f"{cache.name.replace('cache', part)}.json"
-    return outputs / settings.results / FOLDER / f"{part}.json"
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Search what the command line asks for."""
     args = parser().parse_args(arguments)
     check(args)
-    root, chosen = predictor_settings(args.collection, args.data, args.model)
+    root, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
     torch.set_num_threads(1)
     network = args.network or network_of(root.path, args.task)
     predict = predictor(args, chosen) if args.cost_model == PREDICTOR else None
@@ -224,6 +224,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
     made.add_argument("--collection", default="programs-cpu", help="whose predictor")
     made.add_argument("--model", help="which predictor, if not the collection's own")
+    made.add_argument("--experiment", default="", help="of which experiment, if it has a name")
     made.add_argument("--data", type=Path, help="data root that it learned from")
     made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
     made.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")

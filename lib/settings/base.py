@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ CHOICES = {  # of settings that are words
     "schedule": SCHEDULES,
     "optimizer": OPTIMIZERS,
 }
+EXPERIMENT = re.compile(r"[\w.-]{0,60}", re.ASCII)
 LARGEST_SEED = 2**63 - 1
 MOST = 2**31 - 1  # of any number: larger ones are mistakes, and libraries fail on them in many ways
 
@@ -39,15 +41,17 @@ def setting(
     words: tuple[str, ...] = (),
     changes_results: bool = True,
     search: Search | None = None,
+    first: int = 2,
 ) -> Any:
     """A field with its help; ``least`` and ``most`` bound a number, ``words`` do instead of one.
 
-    ``search`` is how ``make tune`` searches it, if it does.
+    ``search`` is how ``make tune`` searches it, if it does; ``first`` is the first stage that reads
+    it, whose results and those of later ones depend on it.
     One that does not change results is no part of what they are described by, see
     :func:`described`.
     """
     about: dict[str, Any] = {"help": help, "parse": _number_or(words) if words else type(default)}
-    about |= {"changes_results": changes_results, "search": search}
+    about |= {"changes_results": changes_results, "search": search, "first": first}
     if words or type(default) in (int, float):
         about |= {"least": least, "most": most, "words": words}
     return field(default=default, metadata=about)
@@ -113,6 +117,7 @@ class Settings:
     # `copies` that configurations cause, in `segments`, as `kernels` with tile sizes, or as
     # `kernel-segments`.
     input: ClassVar[str]
+    network: ClassVar[str]  # its class, as lib/files/named.py reads it
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)
@@ -137,6 +142,9 @@ class Settings:
 
     collection: str
     model: str = setting("", "network, one of those in lib/models")
+    experiment: str = setting(
+        "", "its name: its results lie apart, and W&B groups runs by it", changes_results=False
+    )
     seed: int = setting(
         0, "seed of folds, initial weights, sampling and permutations", 0, LARGEST_SEED
     )
@@ -181,14 +189,16 @@ class Settings:
     )
     # stage 3
     weights: str = setting("last", "weights to score with: `last`, or `best` in validation")
-    score_training: bool = setting(False, "score a fold's training graphs as well")
+    score_training: bool = setting(False, "score a fold's training graphs as well", first=3)
     permutations: int = setting(
-        1, "groupings of a graph's configurations to average over, if scores depend on the batch"
+        1,
+        "groupings of a graph's configurations to average over, if scores depend on the batch",
+        first=3,
     )
     # stage 4 (2.4.3)
-    best_folds: int = setting(4, "trained folds that are blended, best validation first")
+    best_folds: int = setting(4, "trained folds that are blended, best validation first", first=4)
     blending: str = setting(
-        "mean", "scale of the blended scores: mean, standardized, min-max, rank"
+        "mean", "scale of the blended scores: mean, standardized, min-max, rank", first=4
     )
 
     @property
@@ -198,9 +208,11 @@ class Settings:
 
     @property
     def results(self) -> str:
-        """The folder of the results, below the outputs: models of a collection lie side by side."""
+        """The folder of the results, below the outputs: models of a collection lie side by side,
+        and experiments of a model do."""
         plain = self.model == self.first_model
-        return self.collection if plain else f"{self.collection}@{self.model}"
+        model = self.collection if plain else f"{self.collection}@{self.model}"
+        return f"{model}+{self.experiment}" if self.experiment else model
 
     @property
     def cache(self) -> Path:
@@ -213,13 +225,14 @@ class Settings:
         return {}
 
     @property
+    def taught(self) -> Path | None:
+        """A file that a new network is taught before it is trained; ``None`` if there is none."""
+        return None
+
+    @property
     def identifier(self) -> str:
         """What a submission's IDs start with, such as ``layout:xla:default``."""
         return self.collection.replace("-", ":")
-
-    def passes(self, steps: int) -> float:
-        """How often training passes over its graphs, if that takes so many steps each time."""
-        return self.epochs
 
     def check(self) -> None:
         """Raise a :class:`UserError` if a value is out of range, or does not go with another."""
@@ -228,3 +241,6 @@ class Settings:
             if wanted := wanted_range(one, value):
                 raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {wanted}")
         check_words(self, **CHOICES)
+        if not EXPERIMENT.fullmatch(self.experiment):
+            expected = "must be up to 60 letters, digits and _ . -"
+            raise UserError(f"--experiment {self.experiment!r} (EXPERIMENT of make): {expected}")

@@ -53,7 +53,7 @@ def read_settings(path: Path, collection: str, kind: type[Settings]) -> dict[str
             _check_chosen(path, name, value, wanted[name])
         elif name not in fields:
             raise _unknown(path, written, [*wanted, *fields], kind)
-        elif name in (*kind.cache_depends_on, *kind.others_depend_on):
+        elif name in (*kind.cache_depends_on, *kind.others_depend_on, "experiment"):
             flag = f"--{name.replace('_', '-')} ({name.upper()} of make)"
             raise DataError(path, written, "what paths of files go by", f"{flag} to say it")
         values[name] = value if name in wanted else _value(path, written, value, fields[name])

@@ -12,12 +12,13 @@ from lib.settings.base import Settings, check_words, setting
 from lib.settings.search import among, between
 
 WHOLE = "all"  # hops that keep every node
-AUTO = "auto"  # epochs by how many graphs there are
-STEPS, MOST_PASSES = 4000, 20  # of those: docs/findings.md
+AUTO = "auto"  # epochs by how many graphs there are (lib/train/schedule.py)
 EVERY, NONE = "all", "none"  # other collections of the data root to learn from
 LOSSES = ("hinge", "logistic", "correlation", "logistic+correlation")  # lib/train/loss.py
 REDUCTIONS = ("mean", "sum")  # of pairs, by the hinge functions of lib/train/loss.py
 HARDWARE = ("cpu", "tpu")  # lib/compiler/hardware.py
+# Copies that were measured by themselves (lib/collect/xla/copies.py), by hardware.
+COPIES = {"cpu": Path(__file__).parents[2] / "data" / "copies-cpu" / "copies.npz"}
 PROPAGATIONS = ("spread", "return")  # of configured layouts: lib/compiler/propagation.py
 VALIDATED = (
     "of a graph that an epoch is validated on, the same each time; at the end, all of them are"
@@ -74,7 +75,7 @@ class LayoutCollection(Settings):
     )
     # stage 1
     hops: int | str = setting(
-        1, "keep nodes this far from a configurable one, or `all` (2.2.1)", words=(WHOLE,)
+        1, "keep nodes this far from a configurable one, or `all` (2.2.1)", words=(WHOLE,), first=1
     )
     # stage 2
     epochs: int = setting(750, "passes over the training graphs (2.4.2)")
@@ -83,7 +84,7 @@ class LayoutCollection(Settings):
     )
     # stage 3
     validation_configurations: int = setting(200, VALIDATED, 2)
-    inference_configurations: int = setting(128, "configurations a batch of inference")
+    inference_configurations: int = setting(128, "configurations a batch of inference", first=3)
 
     @property
     def cache(self) -> Path:
@@ -101,6 +102,7 @@ class LayoutSettings(LayoutCollection, SageSettings):
     """TGraph, on the part of a graph that a configuration can touch."""
 
     input: ClassVar[str] = "pruned"
+    network: ClassVar[str] = "lib.models.tgraph:TGraph"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *SageSettings.weights_depend_on,
         "channel_attention",
@@ -130,7 +132,9 @@ class LayoutSettings(LayoutCollection, SageSettings):
     cross_attention: bool = setting(True, "cross-configuration attention in each block (2.3.2)")
     edges: bool = setting(True, "messages between neighbours; without, nodes stand by themselves")
     # stage 3 (2.5.3)
-    permutations: int = setting(10, "groupings of a graph's configurations to average over")
+    permutations: int = setting(
+        10, "groupings of a graph's configurations to average over", first=3
+    )
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""
@@ -147,6 +151,7 @@ class PlusSettings(LayoutCollection):
     """TGraph+: learned costs of what layouts make a compiler do (lib/models/plus.py)."""
 
     input: ClassVar[str] = "copies"
+    network: ClassVar[str] = "lib.models.plus:TGraphPlus"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutCollection.weights_depend_on,
         "channels",
@@ -162,16 +167,15 @@ class PlusSettings(LayoutCollection):
 
     model: str = setting("tgraph-plus", "network: learned costs of layout copies")
     hops: int | str = setting(
-        WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,)
+        WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,), first=1
     )
     also: str = setting(
         NONE, f"other layout collections to learn from, between commas; `{EVERY}`, or `{NONE}`"
     )
-    inference_configurations: int = setting(512, "configurations a batch of inference")
+    inference_configurations: int = setting(512, "configurations a batch of inference", first=3)
     epochs: int | str = setting(
         AUTO,
-        f"passes over the training graphs; `{AUTO}`: as many as make {STEPS:,} steps, "
-        f"{MOST_PASSES} at most",
+        f"passes over the training graphs; `{AUTO}`: as many as make 4,000 steps, 20 at most",
         words=(AUTO,),
     )
     learning_rate: float = setting(2e-3, "its peak", 0, 1)
@@ -200,7 +204,9 @@ class PlusSettings(LayoutCollection):
         search=among(*LOSSES),
     )
     blending: str = setting(
-        "standardized", "scale of the blended scores, which each fold's network has its own of"
+        "standardized",
+        "scale of the blended scores, which each fold's network has its own of",
+        first=4,
     )
     lessons: int = setting(
         1500, "steps that teach a new network what single copies cost, where they were measured", 0
@@ -212,11 +218,10 @@ class PlusSettings(LayoutCollection):
         names = () if self.also == NONE else self.also.split(",")
         return {name: dataclasses.replace(self, collection=name).cache for name in names}
 
-    def passes(self, steps: int) -> int:
-        """See :meth:`Settings.passes`: of many graphs fewer do, and a fold takes as long."""
-        if self.epochs == AUTO:
-            return max(1, min(MOST_PASSES, round(STEPS / steps)))
-        return self.epochs
+    @property
+    def taught(self) -> Path | None:
+        """See :attr:`Settings.taught`: copies that were measured by themselves."""
+        return COPIES.get(self.hardware) if self.lessons else None
 
     def check(self) -> None:
         """See :meth:`Settings.check`."""
@@ -248,7 +253,7 @@ class TileCollection(Settings):
     )
     # stage 3
     validation_configurations: int = setting(200, VALIDATED, 2)
-    inference_configurations: int = setting(8192, "configurations held at a time")
+    inference_configurations: int = setting(8192, "configurations held at a time", first=3)
 
 
 @dataclass(frozen=True)
@@ -256,6 +261,7 @@ class TileSettings(TileCollection, SageSettings):
     """A network of its own for tiles: late fusion."""
 
     input: ClassVar[str] = "kernels"
+    network: ClassVar[str] = "lib.models.tile:TileNetwork"
 
     model: str = setting("tile", "network: `tile`, late fusion (2.2.5)")
     # stage 2

@@ -16,30 +16,6 @@ WIDTHS, HEADS = among(48, 96, 192, 384), among(2, 4, 8)  # of a search; each div
 PARTS = 10  # of the programs, in a random split: 8 to train on, 1 for validation, 1 for the test
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Widths and depths of :class:`lib.models.cdmpp.Cdmpp`.
-
-    Attributes:
-        channels: width of a leaf's vector.
-        layers, heads, hidden: of the Transformer.
-        embedding: width of a program's and a device's vector.
-        decoder, decoder_layers: width and number of the decoder's hidden layers.
-    """
-
-    channels: int
-    layers: int
-    heads: int
-    hidden: int
-    embedding: int
-    decoder: int
-    decoder_layers: int
-
-
-# What the paper's search found (table 6). It does not say how many heads; 716 has few divisors.
-PAPER = Sizes(716, 11, 4, 985, 69, 930, 3)
-
-
 def check_heads(channels: int, heads: int) -> None:
     """Raise a :class:`UserError` unless each head gets equally many channels."""
     if channels % heads:
@@ -61,7 +37,7 @@ class ProgramCollection(Settings):
     weights_depend_on: ClassVar[tuple[str, ...]] = (*Settings.weights_depend_on, "split")
 
     folds_total: int = setting(5, "K: parts that the networks are dealt to", 2)
-    best_folds: int = setting(5, "trained folds that are blended, best validation first")
+    best_folds: int = setting(5, "trained folds that are blended, best validation first", first=4)
     split: str = setting(
         "networks", "folds and the test are of whole `networks`, or of programs at `random`"
     )
@@ -98,6 +74,8 @@ class ProgramSettings(ProgramCollection):
         *("paper", "channels", "layers", "heads", "most_leaves", "positional", "label_transform"),
     )
 
+    network: ClassVar[str] = "lib.models.cdmpp:Cdmpp"
+
     model: str = setting("cdmpp", "network: a Transformer over the leaves of a program's tree")
     epochs: int = setting(30, "passes over the training programs")
     # network (5.1)
@@ -124,14 +102,6 @@ class ProgramSettings(ProgramCollection):
     )
     least_label: float = setting(0.1, "of a label that an error is divided by", 1e-6, 10)
 
-    @property
-    def sizes(self) -> Sizes:
-        """Of the network."""
-        if self.paper:
-            return PAPER
-        c = self.channels
-        return Sizes(c, self.layers, self.heads, 2 * c, c, 2 * c, 2)
-
     def check(self) -> None:
         """See :meth:`Settings.check`."""
         super().check()
@@ -147,6 +117,7 @@ class ProgramPlusSettings(ProgramCollection):
         *ProgramCollection.weights_depend_on,
         *("channels", "layers", "heads", "trees", "tree_depth"),
     )
+    network: ClassVar[str] = "lib.models.cdmpp_plus:CdmppPlus"
     prepared: ClassVar[str] = "trees.safetensors"
     prepared_depends_on: ClassVar[tuple[str, ...]] = (
         *("collection", "seed", "folds_total", "keep_together", "split", "device"),

@@ -253,8 +253,9 @@ def cache_of(results: Path, about: dict[str, Any]) -> Path:
         results: ``<outputs>/<collection>[@<model>]``.
         about: the settings, as a stage recorded them.
     """
-    collection = about.get("collection") or results.name.partition("@")[0]
-    model = about.get("model") or results.name.partition("@")[2] or None
+    collection, _, model = results.name.partition("+")[0].partition("@")
+    collection = about.get("collection") or collection
+    model = about.get("model") or model or None
     if collection not in COLLECTIONS:
         return results / "cache"
     kind = MODELS[COLLECTIONS[collection]].get(model) or plain_model(collection)

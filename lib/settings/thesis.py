@@ -92,17 +92,23 @@ class SegmentSettings(AttentionSettings):
 
 @dataclass(frozen=True)
 class WholeGraphs(LayoutCollection):
-    """Layout collections as these models read them: every node, a sum over segments."""
+    """Layout collections as these models read them: every node, a sum over segments.
+
+    GST, GAT and Partitioning are one network, trained otherwise (lib/train/segments.py).
+    """
 
     input: ClassVar[str] = "segments"
+    network: ClassVar[str] = "lib.models.whole:AttentionModel"
     hops: int | str = setting(
-        WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,)
+        WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,), first=1
     )
 
 
 @dataclass(frozen=True)
 class LayoutPooling(WholeGraphs, PoolingSettings):
     """Pooling of layout collections."""
+
+    network: ClassVar[str] = "lib.models.whole:PoolingModel"
 
     model: str = setting("pooling", POOLING)
 
@@ -145,11 +151,14 @@ class WholeKernels(TileCollection):
     """
 
     input: ClassVar[str] = "kernel-segments"
+    network: ClassVar[str] = "lib.models.kernel_segments:TiledAttentionModel"
 
 
 @dataclass(frozen=True)
 class TilePooling(WholeKernels, PoolingSettings):
     """Pooling of tile collections."""
+
+    network: ClassVar[str] = "lib.models.kernel_segments:TiledPoolingModel"
 
     model: str = setting("pooling", POOLING)
 

@@ -1,6 +1,7 @@
 """What permutations, batches, folds and blending buy, on scores of graphs not learned from.
 
-Reads   <outputs>/<collection>/cache/ and <collection>[@<model>]/fold_<k>/
+Reads   <outputs>/<collection>/cache/, and <collection>[@<model>]/fold_<k>/ if these flags would
+        train it; other networks are trained below the study
 Writes  <outputs>/<collection>[@<model>]/study/{study,graphs}.parquet and study.svg
 
     python -m lib.study --collection layout-xla-random --model tgraph
@@ -14,6 +15,7 @@ from lib import settings
 from lib.cache.reader import Cache
 from lib.files.errors import UserError, one_line_errors
 from lib.ranking.kinds import kind_of
+from lib.runs.identity import Making
 from lib.runs.stage import Stage
 from lib.study.results import run_study, study_text
 
@@ -35,7 +37,8 @@ def main(stage: Stage) -> None:
     cache = Cache(args.outputs / chosen.cache)
     stage.alone(args.outputs, folder / "study")
     through = shlex.split(args.through)
-    table = run_study(folder, cache, chosen, root, args.folds, args.parts, args.jobs, through)
+    making = Making(args.outputs, chosen, args.data)
+    table = run_study(making, cache, root, args.folds, args.parts, args.jobs, through)
     print(study_text(table))
     print(f"study: {chosen.results}: {len(table)} choices; wrote {folder}/study/")
 

@@ -12,12 +12,14 @@ and score the part. The collection's test split is in none of the caches that th
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import fingerprint_files
 from lib.ranking.folds import assign_folds
+from lib.runs.identity import Making
 from lib.runs.provenance import run_identity
 from lib.settings import WEIGHTS_FILES, Settings, described
 from lib.study.runs import Run, cache_view, link_others, stage_flags
@@ -28,8 +30,43 @@ STAGE_4 = ("best_folds", "blending")  # settings that choose and blend
 ALL = 1 << 30  # configurations a batch: more than any graph has
 
 
+def networks_at_hand(
+    making: Making, cache: Cache, data: Path, folds: Sequence[int]
+) -> dict[int, Path | Run]:
+    """The network of each fold: its folder, or, if these settings would train another one, the run
+    that trains it below the study. So a study goes over no results.
+
+    Args:
+        making: what stages would make results from.
+        cache, data: the collection's; ``data`` is the root.
+        folds: which.
+    """
+    settings, outputs = making.settings, making.folder / "study" / "networks"
+    found: dict[int, Path | Run] = {
+        fold: making.folder / f"fold_{fold}" for fold in folds if making.as_it_was("train", fold)
+    }
+    if len(found) < len(folds):
+        splits = {name: row["split"] for name, row in cache.rows.items()}
+        cache_view(cache, outputs / settings.cache, splits, None)
+        link_others(settings, making.outputs, outputs)
+    flags = stage_flags(settings, data, outputs)
+    own = outputs / settings.results
+    for fold in folds:
+        line = ("02_train.py", *flags, f"--fold={fold}")
+        found.setdefault(fold, Run(f"network {fold}", own, fold, "", (line,)))
+    return found
+
+
+def folders_of(networks: Mapping[int, Path | Run]) -> dict[int, Path]:
+    """The folder of each fold's network, once it is trained."""
+    return {
+        fold: one.folder / f"fold_{fold}" if isinstance(one, Run) else one
+        for fold, one in networks.items()
+    }
+
+
 def inference_runs(
-    folder: Path, cache: Cache, settings: Settings, data: Path, folds: list[int]
+    folder: Path, cache: Cache, settings: Settings, data: Path, networks: Mapping[int, Path]
 ) -> dict[int | None, list[Run]]:
     """Runs that score each fold's validation graphs, by batch.
 
@@ -38,7 +75,7 @@ def inference_runs(
     Args:
         folder: the collection's.
         cache, settings, data: the collection's; ``data`` is the root.
-        folds: whose networks to use.
+        networks: the folder of each fold's network.
     """
     names = cache.learning
     splits = {name: cache.rows[name]["split"] for name in names}
@@ -57,18 +94,24 @@ def inference_runs(
             permutations=max(PERMUTATIONS),
             score_training=False,
         )
-        runs[batch] = [_inference_run(folder, own, fold, settings, flags) for fold in folds]
+        runs[batch] = [
+            _inference_run(trained, own, fold, settings, flags)
+            for fold, trained in sorted(networks.items())
+        ]
     return runs
 
 
-def _inference_run(folder: Path, own: Path, fold: int, settings: Settings, flags: list[str]) -> Run:
-    trained = folder / f"fold_{fold}"
+def _inference_run(
+    trained: Path, own: Path, fold: int, settings: Settings, flags: list[str]
+) -> Run:
     link = own / trained.name
     own.mkdir(parents=True, exist_ok=True)  # the cache lies elsewhere, if it is shared
     link.unlink(missing_ok=True)
     link.symlink_to(trained.resolve())
-    weights = fingerprint_files([trained / WEIGHTS_FILES[settings.weights]], folder)
-    key = run_identity([_scoring(settings), own.parent.name, fold, weights])
+    weights = fingerprint_files([trained / WEIGHTS_FILES[settings.weights]], trained)
+    key = run_identity(
+        [_scoring(settings), own.parent.name, fold, weights], settings, "03_infer.py"
+    )
     name = f"{own.parent.name} fold {fold}"
     return Run(name, own, fold, key, (("03_infer.py", *flags, f"--fold={fold}"),))
 
@@ -103,7 +146,7 @@ def _nested_run(
     own: Path, fold: int, settings: Settings, fingerprint: str, flags: list[str]
 ) -> Run:
     line = (*flags, f"--fold={fold}")
-    key = run_identity([_scoring(settings), fold, fingerprint])
+    key = run_identity([_scoring(settings), fold, fingerprint], settings, "03_infer.py")
     name = f"{own.parent.name} fold {fold}"
     return Run(name, own, fold, key, (("02_train.py", *line), ("03_infer.py", *line)))
 

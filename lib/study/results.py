@@ -45,9 +45,16 @@ from lib.ranking.folds import fold_number
 from lib.ranking.kinds import kind_of
 from lib.ranking.truth import CachedLabels, Truth
 from lib.runs.folds import check_count, validation_score
+from lib.runs.identity import Making
 from lib.settings import WEIGHTS_FILES, Settings
 from lib.study.plot import plot_study
-from lib.study.protocol import PERMUTATIONS, inference_runs, nested_runs
+from lib.study.protocol import (
+    PERMUTATIONS,
+    folders_of,
+    inference_runs,
+    nested_runs,
+    networks_at_hand,
+)
 from lib.study.runs import Run, execute_all, read_run
 from lib.tpugraphs.roots import DataRoot
 
@@ -66,9 +73,8 @@ GRAPHS_SCHEMA = {**CHOICES, "graph": pl.String, "score": pl.Float64}
 
 
 def run_study(
-    folder: Path,
+    making: Making,
     cache: Cache,
-    settings: Settings,
     root: DataRoot,
     count: int | None,
     parts: int,
@@ -78,26 +84,28 @@ def run_study(
     """Run both studies and write their table and plot; returns the table.
 
     Args:
-        folder: the collection's, with trained folds.
-        cache, settings, root: of the collection.
-        count: use folds 0 to ``count`` - 1, ``None`` for all that were trained; as many are
-            trained anew for each part.
+        making: what stages would make results from.
+        cache, root: of the collection.
+        count: folds 0 to ``count`` - 1, ``None`` for all that were trained; as many a part.
         parts: of the nested cross-validation.
         jobs, through: see :func:`lib.study.runs.execute_all`.
     """
-    folds = trained_folds(folder, settings.weights, count)
-    studied = STUDIES.get(settings.model)
-    at_hand = studied(folder, cache, settings, root.path, folds) if studied else {}
+    folder, settings = making.folder, making.settings
+    check_count(count)
+    folds = trained_folds(folder, settings.weights, None) if count is None else [*range(count)]
+    at_hand = {}
+    if studied := STUDIES.get(settings.model):
+        networks = networks_at_hand(making, cache, root.path, folds)
+        execute_all([run for run in networks.values() if isinstance(run, Run)], jobs, through)
+        at_hand = studied(folder, cache, settings, root.path, folders_of(networks))
     nested = nested_runs(folder, cache, settings, root.path, len(folds), parts)
     every = [run for runs in (*at_hand.values(), *nested) for run in runs]
     execute_all(list({run.scores: run for run in every}.values()), jobs, through)
 
     truth = Truth(CachedLabels(cache), root.measurements(settings.collection))
     score = kind_of(settings.collection).main.compute
-    choices = [
-        *inference_rows(at_hand, truth, score),
-        *blending_rows(nested, settings, truth, score),
-    ]
+    inference = inference_rows(at_hand, truth, score)
+    choices = [*inference, *blending_rows(nested, settings, truth, score)]
     graphs = pl.DataFrame(choices, schema=GRAPHS_SCHEMA, orient="row")
     table = summarize(graphs, default_choices(settings, at_hand, len(folds)))
     table = table.select(pl.lit(settings.collection).alias("collection"), pl.all())

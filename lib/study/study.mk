@@ -8,6 +8,7 @@ plan: | $(READY)-native  ## what the stages of COLLECTION will take here: time, 
 
 study: $(call here,$(OUT)/study/study.parquet)  ## what permutations, batch, blending and folds buy COLLECTION: [PARTS=3]
 
-$(OUT)/study/study.parquet: $(MODELS) $(MEASUREMENTS) $(call planned,03_infer.py) $(call planned,lib/study/__main__.py) $(call stamp,6) | $(READY)
+# It keeps the scores of each network, and makes those anew that would be others.
+$(OUT)/study/study.parquet: $(MANIFEST) $(OTHERS) again | $(READY)-native
 	$(RUN) -m lib.study $(TO) $(STUDY_FLAGS) --jobs $(JOBS) \
 		$(if $(TGRAPH_TASKS),--through $(call quoted,$(call hand,$(GPUS))))

@@ -45,10 +45,15 @@ class Outcome:
 
 
 def run_collection(
-    name: str, make: list[str], outputs: Path, data: Path | None, model: str | None = None
+    name: str,
+    make: list[str],
+    outputs: Path,
+    data: Path | None,
+    model: str | None = None,
+    experiment: str = "",
 ) -> Outcome:
     """Make one collection if it has data and the model; what it prints goes where ours does."""
-    named = {"model": model} if model else {}
+    named = {"experiment": experiment, **({"model": model} if model else {})}
     try:
         chosen, root = settings.resolve(argparse.Namespace(collection=name, data=data, **named))
     except UserError as error:
@@ -94,11 +99,12 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
     parser.add_argument("--model", help="leave out collections that do not have it")
+    parser.add_argument("--experiment", default="", help="its name, if it has one")
     parser.add_argument("--jobs", type=int, default=1, help="collections at a time")
     args = parser.parse_args(arguments)
     make, started = shlex.split(args.make), time.monotonic()
     with ThreadPoolExecutor(args.jobs) as pool:
-        rest = make, args.outputs, args.data, args.model
+        rest = make, args.outputs, args.data, args.model, args.experiment
         names = settings.COLLECTIONS
         outcomes = list(pool.map(lambda name: run_collection(name, *rest), names))
     if all(one.status == "left out" for one in outcomes):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -73,11 +73,12 @@ def data_root(name: str, data: Path | None) -> DataRoot | None:
 
 
 def find_collection(
-    name: str, outputs: Path, data: Path | None, model: str | None = None
+    name: str, outputs: Path, data: Path | None, model: str | None = None, experiment: str = ""
 ) -> Collection:
     """What the test split of a collection has, from its cache or else from its raw files.
 
-    ``model`` names whose submission is meant, where its kind has that model.
+    ``model`` names whose submission is meant, where its kind has that model, and ``experiment``
+    of which experiment.
 
     Raises:
         DataError: if the cache and the raw test split have different graphs.
@@ -91,7 +92,8 @@ def find_collection(
         _check_same_graphs(table, counts, files)
     else:
         counts = {graph: n for path in files for graph, n in count_configurations(path).items()}
-    file = outputs / (chosen.results if chosen else name) / "submission.csv"
+    results = replace(chosen, experiment=experiment).results if chosen else name
+    file = outputs / results / "submission.csv"
     return Collection(name, identifiers()[name], file, root, counts)
 
 

@@ -129,7 +129,8 @@ def main(arguments: list[str] | None = None) -> None:
     args = _parsed(arguments)
     wanted = check_sample(args.sample) if args.sample else None
     collections = [
-        find_collection(name, args.outputs, args.data, args.model) for name in identifiers()
+        find_collection(name, args.outputs, args.data, args.model, args.experiment)
+        for name in identifiers()
     ]
     official = args.official or _of_downloaded_data(collections)
     merged = merge(collections, wanted, official and not wanted)
@@ -141,6 +142,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     firsts = [next(iter(models)) for models in settings.MODELS.values()]
     other = f"@{args.model}" if args.model and args.model not in firsts else ""
+    other += f"+{args.experiment}" if args.experiment else ""
     path = args.outputs / f"submission{other}.csv"
     entries = merged.entries.items()
     write_submission(path, [(name, ";".join(map(str, order.tolist()))) for name, order in entries])
@@ -169,6 +171,7 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--official", action="store_true", help="check the official 894 rows")
     known = sorted({name for models in settings.MODELS.values() for name in models})
     parser.add_argument("--model", choices=known, help="whose, of kinds that have it")
+    parser.add_argument("--experiment", default="", help="of which, if it has a name")
     return parser.parse_args(arguments)
 
 

@@ -23,6 +23,8 @@ from lib.files.schema import expect
 FILE = "dataset.json"
 PROGRAMS = "programs"  # the kind of collections of tensor programs
 SUFFIXES = (".npz", ".pb")  # of raw files
+SPLITS = ("train", "valid", "test")
+MEASUREMENTS = "measurements.parquet"  # runtimes that lie apart from the raw files
 LATENCIES = "latencies.parquet"  # at the top of a root of tensor programs (lib/tensorir/records.py)
 LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
 LAYOUT_COLLECTIONS = tuple(
@@ -221,6 +223,30 @@ def raw_files(folder: Path) -> list[Path]:
             if name.endswith(suffix):
                 by_name.setdefault(name.removesuffix(suffix), name)
     return [folder / by_name[name] for name in sorted(by_name)]
+
+
+def sizes_and_times(root: Path, npz: Path, folder: Path) -> dict[str, list[int]]:
+    """Bytes and time (ns) of each raw file of a collection, by split and name.
+
+    What tells that a file was added, removed or changed, without any being read.
+
+    Args:
+        root, npz: the data root, and the folder in it that raw files lie below.
+        folder: the collection's, below ``npz``.
+    """
+    if of_programs(folder):
+        files = [root / FILE, *sorted(root.glob("*.parquet"))]
+    else:
+        files = [path for split in SPLITS for path in raw_files(npz / folder / split)]
+    return {f"{path.parent.name}/{path.name}": _size_and_time(path) for path in files}
+
+
+def _size_and_time(path: Path) -> list[int]:
+    try:
+        about = path.stat()
+    except OSError:  # whoever reads it says why it cannot be
+        return [-1, 0]
+    return [about.st_size, about.st_mtime_ns]
 
 
 def _names_in(folder: Path) -> list[str]:

@@ -15,6 +15,8 @@ from lib.tpugraphs.dataset import (
     FILE,
     LATENCIES,
     LAYOUTS,
+    MEASUREMENTS,
+    SPLITS,
     TPUGRAPHS,
     Dataset,
     npz_folder,
@@ -24,9 +26,7 @@ from lib.tpugraphs.dataset import (
 )
 from lib.tpugraphs.npz import stem
 
-SPLITS = ("train", "valid", "test")
 PUNCTUATION = frozenset(',:;"')  # of a submission
-MEASUREMENTS = "measurements.parquet"
 PROGRAMS = "programs.parquet"
 FAMILIES = {
     "collection": "text",
@@ -79,22 +79,6 @@ class DataRoot:
                 name, where = ascii(path.name), path.parent
                 raise UserError(f"{where}: {name}: {bad} in a graph's name; rename the file")
         return paths
-
-    def sizes_and_times(self, folder: Path) -> dict[str, list[int]]:
-        """Bytes and time (ns) of each raw file of a collection, by split and name.
-
-        What tells that a file was added, removed or changed, without any being read.
-
-        Raises:
-            UserError: as :meth:`files`.
-        """
-        found = {}
-        files = [path for split in SPLITS for path in self.files(folder, split)]
-        if of_programs(folder):
-            files += sorted(self.path.glob("*.parquet"))
-        for path in files:
-            found[f"{path.parent.name}/{path.name}"] = _size_and_time(path)
-        return found
 
     def measurements(self, collection: str) -> pl.DataFrame | None:
         """True runtimes and their rounds, kept apart from the npz files; ``None`` if not there.
@@ -195,11 +179,3 @@ def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], hint: s
         wanted = LATENCIES if of_programs(folder) else wanted
         raise UserError(f"{looked}: no {wanted} there; {hint}")
     return DataRoot(*found, read_dataset(found[0]))
-
-
-def _size_and_time(path: Path) -> list[int]:
-    try:
-        about = path.stat()
-    except OSError:  # whoever reads it says why it cannot be
-        return [-1, 0]
-    return [about.st_size, about.st_mtime_ns]

@@ -11,16 +11,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from lib.cache.reader import Cache
 from lib.files import checkpoint
 from lib.files.errors import DataError
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
-from lib.inputs.programs import batches_of, device_features, devices_of, predict_by
+from lib.inputs.programs import batches_of, predict_by
 from lib.models.cdmpp_plus import POOLED, CdmppPlus
 from lib.models.trees import Trees
-from lib.settings import ProgramCollection, ProgramPlusSettings
-from lib.train.programs import ProgramsFold, load_sides
+from lib.settings import ProgramPlusSettings
+from lib.train.programs import ProgramsFold
 
 READ = 4096  # programs whose pooled features are computed at a time
 BOOSTING: dict[str, Any] = {  # of XGBoost
@@ -101,21 +100,6 @@ class BoostedFold(ProgramsFold):
         network.calibrate(own[known], self.by_trees[known], self.held.seconds[known])
         both = (torch.from_numpy(one) for one in (own, self.by_trees))
         return self.errors(network.blended(*both).numpy())
-
-
-# A model's fold.
-FOLDS: dict[str, type[ProgramsFold]] = {"cdmpp": ProgramsFold, "cdmpp-plus": BoostedFold}
-
-
-def load_fold(cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
-    """The programs of one fold, for the model that settings name.
-
-    Raises:
-        UserError: if there is no such fold, or a side of it is empty.
-    """
-    sides = load_sides(cache, fold, settings)
-    devices = device_features(devices_of(cache))
-    return FOLDS[settings.model](*sides, devices, settings)
 
 
 def boost(trees: Trees, rows: np.ndarray, wanted: np.ndarray, rate: float, seed: int) -> None:

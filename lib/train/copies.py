@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.compiler.hardware import HARDWARE
 from lib.inputs.measured import MeasuredCopies, measured_copies
 from lib.settings import PlusSettings
 from lib.train.fold import GraphsFold, LabelledGraph, Sample
@@ -94,12 +92,7 @@ def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold:
     """
     train, valid = prepared_sides(fold, cache, settings)
     beside = prepared(learned_beside(fold, cache, settings), settings)
-    file = measured_file(settings)
+    file = settings.taught
     measured = None if file is None else measured_copies(file, settings.hardware)
     graphs = [*train, *beside], valid
     return CopiesFold(*graphs, settings.configurations, measured, settings.lessons)
-
-
-def measured_file(settings: PlusSettings) -> Path | None:
-    """What a new network is taught, ``None`` if nothing is: copies that were measured."""
-    return HARDWARE[settings.hardware].copies if settings.lessons else None

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lib.inputs.kinds import INPUTS
+from lib.inputs.kinds import input_of
 from lib.ranking.metrics import ranking_metrics
 from lib.runs.memory import Estimate
 from lib.settings import LayoutCollection, TileCollection
@@ -238,7 +238,7 @@ class GraphsFold(Fold):
         self, network: nn.Module, settings: GraphSettings, whole: bool = False
     ) -> Mapping[str, dict[str, float]]:
         """See :meth:`Fold.validate`: on :func:`validated` configurations, or all."""
-        score, found = INPUTS[settings.input].scores, {}
+        score, found = input_of(settings).scores, {}
         most = None if whole else settings.validation_configurations
         for graph in map(self.read, self.valid):
             rows = validated(graph, most)

@@ -24,7 +24,7 @@ from lib.train.dealing import Dealt, deal
 from lib.train.fold import Fold, GraphSettings
 from lib.train.processes import ALONE, Processes
 from lib.train.saved import Progress, read_state, save_state
-from lib.train.schedule import learning_rate, peak_rate
+from lib.train.schedule import learning_rate, passes_of, peak_rate
 
 MOMENTUM = 0.9  # of stochastic gradient descent
 
@@ -61,7 +61,7 @@ class FoldTraining:
         self.best = _copy(network)
         self.resumed_at, self.taken = 0, 0
         self.steps_per_epoch = -(-data.steps(settings) // settings.accumulate)
-        self.epochs = settings.passes(self.steps_per_epoch)
+        self.epochs = passes_of(settings, self.steps_per_epoch)
         self.steps = max(1, round(self.epochs * self.steps_per_epoch))
 
     def run(self, state: Path, identity: str) -> Iterator[dict[str, float]]:

@@ -11,9 +11,12 @@ from torch import Tensor, nn
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
+from lib.files.named import named
 from lib.inputs.programs import (
     Programs,
     batches_of,
+    device_features,
+    devices_of,
     load_programs,
     predict,
 )
@@ -165,3 +168,25 @@ def load_sides(cache: Cache, fold: int, settings: ProgramCollection) -> tuple[Pr
     if not sides["train"] or not sides["valid"]:
         raise UserError(f"{cache.folder}: fold {fold} has no programs to train or validate")
     return load_programs(cache, sides["train"]), load_programs(cache, sides["valid"])
+
+
+# A model's fold.
+FOLDS: dict[str, str] = {
+    "cdmpp": "lib.train.programs:ProgramsFold",
+    "cdmpp-plus": "lib.train.boosted:BoostedFold",
+}
+
+
+def fold_class(settings: ProgramCollection) -> type[ProgramsFold]:
+    """What a fold is for the model that settings name."""
+    return named(FOLDS[settings.model])
+
+
+def load_fold(cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
+    """The programs of one fold, for the model that settings name.
+
+    Raises:
+        UserError: if there is no such fold, or a side of it is empty.
+    """
+    sides = load_sides(cache, fold, settings)
+    return fold_class(settings)(*sides, device_features(devices_of(cache)), settings)

@@ -6,9 +6,21 @@ import dataclasses
 import math
 
 from lib.settings import Settings
+from lib.settings.models import AUTO
 from lib.train.processes import Processes
 
+STEPS, MOST_PASSES = 4000, 20  # of a training whose passes nobody has chosen: docs/findings.md
 CYCLES, LOWEST = 4, 0.1  # of the cyclic schedule: how many, and the share of the peak in a valley
+
+
+def passes_of(settings: Settings, steps: int) -> float:
+    """How often training passes over its graphs, if that takes so many steps each time.
+
+    Where the settings leave it open, of many graphs fewer passes do, and a fold takes as long.
+    """
+    if settings.epochs == AUTO:
+        return max(1, min(MOST_PASSES, round(STEPS / steps)))
+    return settings.epochs
 
 
 def learning_rate(

@@ -8,8 +8,9 @@ from dataclasses import replace
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.inputs.kinds import INPUTS
+from lib.inputs.kinds import input_of
 from lib.ranking.folds import PARTS, folds_of
+from lib.runs.ingredients import outputs_of
 from lib.settings import PlusSettings, Settings
 from lib.train.fold import LabelledGraph
 
@@ -59,7 +60,7 @@ def prepared_sides(fold: int, cache: Cache, settings: Settings) -> Iterator[list
 
 def prepared(graphs: Iterable[CachedGraph], settings: Settings) -> list[LabelledGraph]:
     """Graphs as the model's input prepares them."""
-    prepare = INPUTS[settings.input].prepare
+    prepare = input_of(settings).prepare
     return [LabelledGraph(one.name, prepare(one, settings), one.runtime) for one in graphs]
 
 
@@ -73,7 +74,7 @@ def other_caches(cache: Cache, settings: Settings) -> dict[str, Cache]:
     Raises:
         UserError: if one is not there.
     """
-    outputs = cache.folder.parents[len(settings.cache.parts) - 1]
+    outputs = outputs_of(cache.folder, settings)
     return {name: Cache(outputs / path) for name, path in settings.others.items()}
 
 

@@ -25,6 +25,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import UserError, one_line_errors
 from lib.runs.stage import Stage
 from lib.settings import Settings
+from lib.train.schedule import passes_of
 from lib.tune.page import write_page
 from lib.tune.results import report_text, write_best
 from lib.tune.search import Tuning
@@ -95,7 +96,7 @@ def tuning_of(args: argparse.Namespace, chosen: Settings, data: str, database: P
     if not space:
         raise UserError("all settings that could be searched were given: nothing is left to tune")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    warmup = math.ceil(WARMUP * chosen.passes(1))
+    warmup = math.ceil(WARMUP * passes_of(chosen, 1))
     name = name_of(chosen, space, data, args.folds)
     study = open_study(database, name, chosen.higher_is_better, warmup)
     return Tuning(study, chosen, space, args.folds, database)

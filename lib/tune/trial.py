@@ -20,9 +20,10 @@ from lib.cache.reader import Cache
 from lib.files.artifacts import fingerprint_value
 from lib.files.errors import UserError
 from lib.inputs.kinds import network_for
-from lib.runs.provenance import run_identity
+from lib.runs.identity import Making
+from lib.runs.ingredients import outputs_of
 from lib.settings import Settings, described
-from lib.train.kinds import data_of, load_fold
+from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 
 Report = Callable[[int, float | None], bool]
@@ -97,4 +98,4 @@ def _states(own: Path) -> Any:
 
 def _identity(settings: Settings, cache: Cache, fold: int) -> str:
     """What a training state is resumed by: settings, fold, data, and the code that trains."""
-    return run_identity({**described(settings), "fold": fold, **data_of(cache, settings)})
+    return Making(outputs_of(cache.folder, settings), settings).identity("train", fold)

@@ -25,7 +25,7 @@ import torch
 from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
 from lib.files.terminal import table
-from lib.inputs.kinds import INPUTS, network_for
+from lib.inputs.kinds import input_of, network_for
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.metrics import kendall_tau
 from lib.settings import BUNDLED_TPU, Settings, settings_for
@@ -57,7 +57,7 @@ def part(graph: CachedGraph, rows: np.ndarray) -> CachedGraph:
 
 def fold_of(graph: CachedGraph, rows: np.ndarray, held: np.ndarray, settings: Settings) -> Fold:
     """What to train on, and what to validate on: the same program, other configurations."""
-    prepare, sides = INPUTS[settings.input].prepare, []
+    prepare, sides = input_of(settings).prepare, []
     for own in (part(graph, rows), part(graph, held)):
         sides.append([LabelledGraph(own.name, prepare(own, settings), own.runtime)])
     if settings.input == "copies":

@@ -28,7 +28,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.collect.xla.search import random_configuration
 from lib.files.terminal import table
-from lib.inputs.kinds import INPUTS, network_for
+from lib.inputs.kinds import input_of, network_for
 from lib.settings import BUNDLED, LayoutCollection, settings_for
 from lib.tpugraphs.dataset import read_dataset
 from tests.bench.quality import cache_of
@@ -99,7 +99,7 @@ def cases(cache: Cache, names: list[str]) -> dict[str, list[CachedGraph]]:
 
 def rate(settings: LayoutCollection, graphs: list[CachedGraph]) -> float:
     """Configurations a second, from cached graphs to scores."""
-    seen, network = INPUTS[settings.input], network_for(settings).eval()
+    seen, network = input_of(settings), network_for(settings).eval()
     started = time.process_time()
     for graph in graphs:
         ready = seen.prepare(graph, settings)

@@ -25,7 +25,7 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
-from lib.inputs.kinds import INPUTS, network_for
+from lib.inputs.kinds import input_of, network_for
 from lib.preprocess.collection import RawFile, write_cache
 from lib.ranking.baseline import output_tile
 from lib.ranking.kinds import KINDS
@@ -94,7 +94,7 @@ def measure(cache: Cache, model: str, seed: int, name: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         list(training.run(Path(folder) / "state", "bench"))
         data.end()
-    kernel, seen = cache.graph(name), INPUTS[chosen.input]
+    kernel, seen = cache.graph(name), input_of(chosen)
     scores = seen.scores(network.eval(), seen.prepare(kernel, chosen), len(kernel.runtime))
     found = KINDS["tile"].measure(scores, kernel.target, kernel)
     return {"tau": kendall_tau(scores, kernel.target), **found}

@@ -169,10 +169,10 @@ def test_what_a_stage_reads_of_the_environment_goes_along(hand, tmp_path, monkey
     monkeypatch.setenv("OF_THE_NODE", "kept")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     script = f"env >{tmp_path}/seen"
-    given = {"EXPERIMENT": "x y", "WANDB_MODE": "offline", "OF_MAKE_ALONE": "left"}
+    given = {"NO_COLOR": "x y", "WANDB_MODE": "offline", "OF_MAKE_ALONE": "left"}
     assert code_of(hand, "a", script, **given) == 0
     seen = dict(line.split("=", 1) for line in (tmp_path / "seen").read_text().splitlines())
-    assert (seen["EXPERIMENT"], seen["WANDB_MODE"]) == ("x y", "offline")
+    assert (seen["NO_COLOR"], seen["WANDB_MODE"]) == ("x y", "offline")
     assert seen["OF_THE_NODE"] == "kept"
     assert "OF_MAKE_ALONE" not in seen
     assert seen["CUDA_VISIBLE_DEVICES"] == "", "a GPU that no one has set aside for it"

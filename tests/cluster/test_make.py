@@ -16,20 +16,16 @@ from pathlib import Path
 import pytest
 
 from tests.builders import COLLECTION
+from tests.pretended import STAND_IN
 from tests.stages import LONGEST, REPOSITORY, make_command
 from tests.stages import environment as clean
 from tests.synthetic import write_collection
-from tests.test_makefile import STAND_IN
 
 # Before a stand-in makes its target: what the test wants of it. Modules are real.
 HOOK = """#!/bin/sh
 [ "$1" != -m ] || exec %(python)s "$@"
 if [ -x %(folder)s/$1.sh ]; then %(folder)s/$1.sh "$@" || exit; fi
 """
-FLAGS = "--slice) slice=.slices/$2;; --slices) all=$2;;"
-WHOLE = "01_*) touch $cache/manifest.json;;"
-SLICED = """01_*) mkdir -p $cache$slice; touch $cache$slice/manifest.json
-    [ -z "$all" ] || rm -r $cache.slices;;"""
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 TARGETS = (
     *("cache/manifest.json", "fold_0/metrics.json", "fold_1/metrics.json"),
@@ -43,8 +39,7 @@ def folder(environment, tmp_path) -> Path:
     python = tmp_path / "venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     hook = HOOK % {"folder": tmp_path, "python": sys.executable}
-    every = STAND_IN.replace("case $1 in\n", f"case $1 in {FLAGS}\n").replace(WHOLE, SLICED)
-    python.write_text(every.replace("#!/bin/sh\n", hook))
+    python.write_text(STAND_IN.replace("#!/bin/sh\n", hook))
     python.chmod(0o755)
     (tmp_path / "venv-cluster").symlink_to(environment)
     write_collection(tmp_path / "data", COLLECTION, train=2, valid=1, test=0)

@@ -13,9 +13,10 @@ from lib.forecast.costs import FRAME_BYTES, NODE_BYTES, SCORE_BYTES, Costs, fore
 from lib.forecast.formulae import Shape, fitted, of_a_file, of_a_score, of_a_step
 from lib.forecast.measure import Unit
 from lib.settings import settings_for
-from lib.settings.models import AUTO, MOST_PASSES, STEPS
+from lib.settings.models import AUTO
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.sizes import GraphSize, official_graphs
+from lib.train.schedule import MOST_PASSES, STEPS
 from tests.builders import CPU_LAYOUTS
 
 SETTINGS = settings_for("layout-xla-default", TPUGRAPHS, {})

@@ -26,6 +26,7 @@ from lib.settings import described, root_of, settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout
 from lib.tpugraphs.sizes import GraphSize, official_graphs
+from lib.train.schedule import passes_of
 from tests.builders import COLLECTION
 from tests.commands import call
 from tests.kernels import tile_kernel, write_kernels
@@ -67,7 +68,7 @@ def test_layouts_are_measured_and_reckoned_with(data, model, tmp_path):
         assert 0 < value < 60
     said = forecast(graphs, [unit], settings, folds=2, jobs=1)
     assert list(said) == [row.partition(" ")[2] for row in STAGES]
-    assert said["train"].each > settings.passes(2) * unit.step_seconds
+    assert said["train"].each > passes_of(settings, 2) * unit.step_seconds
 
 
 def test_a_plan_of_kernels(data):

@@ -18,7 +18,8 @@ from lib.infer.scores import (
     scores_of,
     stand_for_themselves,
 )
-from lib.inputs.kinds import INPUTS
+from lib.inputs import pruned
+from lib.inputs.pruned import score_groupings
 from lib.inputs.tensors import graph_tensors
 from lib.models import build_network
 from lib.ranking.folds import assign_folds
@@ -85,7 +86,7 @@ def test_scores_that_do_not_depend_on_the_batch_are_computed_once(cache, network
     found = scores_of(alone, cache.graph("many"), SETTINGS)
     assert len(found) == 1
     order = np.random.default_rng(0).permutation(10)[None]
-    again = INPUTS["pruned"].groupings(alone, graph_tensors(cache.graph("many")), order, 4)
+    again = score_groupings(alone, graph_tensors(cache.graph("many")), order, 4)
     np.testing.assert_allclose(found, again, rtol=1e-5, atol=1e-6)
 
 
@@ -126,7 +127,7 @@ def test_graphs_of_one_size_are_grouped_differently(network, monkeypatch):
         orders.extend(asked)
         return np.zeros(asked.shape)
 
-    monkeypatch.setitem(INPUTS, "pruned", replace(INPUTS["pruned"], groupings=watched))
+    monkeypatch.setattr(pruned, "INPUT", replace(pruned.INPUT, groupings=watched))
     for name in ("a", "b"):
         scores_of(network, cached_graph(name=name), SETTINGS)
     assert len({order.tobytes() for order in orders}) == 8

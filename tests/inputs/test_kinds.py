@@ -8,8 +8,8 @@ import torch
 
 from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
 from lib.compiler.repeated import REPEATED_FEATURES
-from lib.inputs.kinds import INPUTS, network_for
-from lib.models import NETWORKS
+from lib.files.named import named
+from lib.inputs.kinds import input_of, network_for
 from lib.settings import LAYOUT_COLLECTIONS, MODELS, settings_for
 from tests.builders import CPU_LAYOUTS, cached_graph
 from tests.kernels import cached_kernel
@@ -22,7 +22,7 @@ COLLECTIONS = {"layout": LAYOUT_COLLECTIONS[0], "tile": "tile-xla", "programs": 
 )
 def test_every_model_has_its_network(kind, model):
     settings = settings_for(COLLECTIONS[kind], CPU_LAYOUTS, {"model": model})
-    assert type(network_for(settings)) is NETWORKS[kind][model]
+    assert type(network_for(settings)) is named(settings.network)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_every_model_has_its_network(kind, model):
 )
 def test_permutations_are_for_networks_whose_scores_depend_on_the_batch(kind, model):
     chosen = MODELS[kind][model]
-    assert (INPUTS[chosen.input].groupings is not None) == (chosen.permutations > 1)
+    assert (input_of(chosen).groupings is not None) == (chosen.permutations > 1)
 
 
 def test_learned_costs_are_as_wide_as_the_features_of_copies():
@@ -48,13 +48,13 @@ def test_learned_costs_are_as_wide_as_the_features_of_copies():
         (kind, name)
         for kind, models in MODELS.items()
         for name, model in models.items()
-        if INPUTS[model.input].scores is not None
+        if input_of(model).scores is not None
     ],
 )
 def test_some_configurations_are_scored_as_all_are(kind, model):
     """In one batch, for where configurations attend to each other it counts who shares one."""
     settings = settings_for(COLLECTIONS[kind], CPU_LAYOUTS, {"model": model})
-    seen = INPUTS[settings.input]
+    seen = input_of(settings)
     graph = cached_kernel("k", 3) if kind == "tile" else cached_graph(3, configurations=24)
     prepared, count = seen.prepare(graph, settings), len(graph.runtime)
     torch.manual_seed(0)

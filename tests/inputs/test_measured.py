@@ -17,6 +17,7 @@ from lib.compiler.hardware import HARDWARE
 from lib.compiler.moves import MovedTensor, memory_features
 from lib.files.errors import DataError
 from lib.inputs.measured import measured_copies
+from lib.settings import models
 
 CPU = HARDWARE["cpu"]
 COPIES = [
@@ -44,7 +45,7 @@ def test_features_are_those_of_memory_and_costs_are_logarithms_a_byte(tmp_path):
 
 
 def test_the_bundled_ones_cover_what_networks_have():
-    found = measured_copies(CPU.copies, "cpu")
+    found = measured_copies(models.COPIES["cpu"], "cpu")
     assert len(found.costs) >= 5000
     assert found.features.isfinite().all() and found.costs.isfinite().all()
     assert found.costs.std() > 0.3, "copies cost differently"

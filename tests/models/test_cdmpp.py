@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from lib.models.cdmpp import (
     LEAF_FEATURES,
     LOOP_FEATURES,
+    PAPER,
     Cdmpp,
     LeafCountLayers,
     LeafEncoder,
     ProgramBatch,
+    sizes_of,
 )
-from lib.settings.programs import PAPER, ProgramSettings
+from lib.settings.programs import ProgramSettings
 from lib.tensorir.tree import positional_encoding
 
 TINY = ProgramSettings("programs-cpu", channels=16, layers=1, heads=2, most_leaves=4)
@@ -126,7 +128,7 @@ def test_only_the_layer_of_the_batchs_number_learns():
 
 def test_the_papers_sizes_are_taken():
     settings = ProgramSettings("programs-cpu", paper=True)
-    assert settings.sizes is PAPER and TINY.sizes.channels == 16
+    assert sizes_of(settings) is PAPER and sizes_of(TINY).channels == 16
 
 
 def test_predictions_are_times(network):

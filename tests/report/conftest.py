@@ -12,6 +12,7 @@ from tests.builders import COLLECTION, TGRAPH
 from tests.stages import TINY_VARIABLES, make
 from tests.synthetic import write_collection
 
+FOLDER = f"{TGRAPH}+trial"
 VARIABLES = {"FOLDS": 2, "EPOCHS": 3, "TTA": 2, **TINY_VARIABLES}
 
 
@@ -38,7 +39,7 @@ class Finished:
     def make(self, *targets: str, **variables: object) -> str:
         """Make something else of the same collection."""
         given = {"DATA": self.data, "OUTPUTS": self.outputs, **VARIABLES, **variables}
-        return make(*targets, environ={"EXPERIMENT": "trial"}, **given)
+        return make(*targets, EXPERIMENT="trial", **given)
 
 
 @pytest.fixture(scope="session")
@@ -48,13 +49,14 @@ def finished(tmp_path_factory) -> Finished:
     write_collection(root / "data", COLLECTION, train=6, valid=2, test=2)
     said = make(
         "all",
-        environ={"WANDB_MODE": "offline", "EXPERIMENT": "trial", "HOME": str(root)},
+        environ={"WANDB_MODE": "offline", "HOME": str(root)},
+        EXPERIMENT="trial",
         DATA=root / "data",
         OUTPUTS=root / "outputs",
         JOBS=2,
         **VARIABLES,
     )
-    return Finished(root / "data", root / "outputs", root / "outputs" / TGRAPH, said)
+    return Finished(root / "data", root / "outputs", root / "outputs" / FOLDER, said)
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import pytest
 from lib.files.artifacts import read_json
 from lib.report.sync import waiting
 from tests.builders import COLLECTION, TGRAPH
+from tests.report.conftest import FOLDER
 from tests.stages import LONGEST, REPOSITORY, TINY_FLAGS, command, environment
 from tests.wandb_reader import OfflineRun, read_run
 
@@ -23,7 +24,7 @@ SLOWDOWNS = {f"validation/top_{k}_slowdown" for k in (1, 5, 10)}
 def runs(finished) -> dict[str, OfflineRun]:
     paths = (finished.outputs / "wandb").glob("offline-run-*/*.wandb")
     found = [read_run(path) for path in paths]
-    start = len(f"{COLLECTION}-tgraph-")  # ids have no @
+    start = len(f"{FOLDER}-")  # though ids have no @ and no +
     return {run.about.run_id[start:].rpartition("-")[0]: run for run in found}
 
 
@@ -59,7 +60,7 @@ def test_training_logs_by_epoch(runs, finished, fold):
 
 def test_later_stages_say_what_was_trained(runs):
     for part in ("infer-0", "infer-1", "ensemble"):
-        assert runs[part].config["trained"]["epochs"] == 3
+        assert runs[part].config["epochs"] == 3
 
 
 def test_the_ensemble_logs_table_plots_report_and_submission(runs, finished):
@@ -97,7 +98,7 @@ def test_the_ensemble_tells_each_folds_score_and_which_were_blended(runs, finish
 
 @pytest.mark.parametrize("fold", [0, 1])
 def test_the_weights_of_a_fold_are_an_artifact_of_its_run(runs, finished, fold):
-    name = f"weights-{TGRAPH.replace('@', '-')}-fold-{fold}"
+    name = f"weights-{FOLDER.replace('@', '-').replace('+', '-')}-fold-{fold}"
     run = runs[f"train-{fold}"]
     assert run.artifacts[name] == "model"
     folder = finished.folder / f"fold_{fold}"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from lib.runs import sources
-from tests.stages import REPOSITORY, SCRIPTS
+from tests.stages import REPOSITORY
 
 EVERY = [
     str(path.relative_to(REPOSITORY))
@@ -42,22 +40,68 @@ def test_imports_are_those_of_the_syntax_tree(path: str) -> None:
     assert sources.imports_of(path) == parsed(path)
 
 
-def test_a_stage_runs_what_it_imports_at_any_distance() -> None:
-    found = sources.sources_of("02_train.py")
+def test_a_program_runs_what_it_imports_at_any_distance() -> None:
+    found = sources.code_of("02_train.py")
     wanted = {
         "02_train.py",
         "lib/train/loss.py",
         "lib/tpugraphs/opcodes.py",
         "lib/native/local.cpp",
+        "lib/train/segments.py",  # by a registry
     }
-    assert wanted <= set(found)
+    assert wanted <= found.keys()
     assert "lib/report/page.py" not in found
-    assert "lib/report/page.css" in sources.sources_of("04_ensemble.py")
+    assert "lib/report/page.css" in sources.code_of("04_ensemble.py")
 
 
-def test_make_is_told_in_words() -> None:
-    line = [sys.executable, "-SE", "lib/runs/sources.py", *SCRIPTS]
-    said = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    told = dict(word.split("=") for word in said.split())
-    assert list(told) == list(SCRIPTS)
-    assert told["03_infer.py"].split(":") == sources.sources_of("03_infer.py")
+REGISTRY = 'A = {"one": "lib.train.loop:x", "two": "lib.train.loss:x"}\n'
+
+
+def test_of_a_registry_what_is_chosen_counts(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    sources._files.cache_clear()
+    (tmp_path / "lib" / "train").mkdir(parents=True)
+    for name in ("loop", "loss", "more"):
+        (tmp_path / "lib" / "train" / f"{name}.py").write_text(f"x = {name!r}\n")
+
+    def code(text: str, *chosen: str) -> dict[str, str]:
+        (tmp_path / "a.py").write_text(text)
+        return sources.code_of("a.py", chosen=chosen)
+
+    first = code(REGISTRY, "one")
+    sources._files.cache_clear()
+    assert list(first) == ["a.py", "lib/train/loop.py"]
+    assert list(code(REGISTRY, "two")) == ["a.py", "lib/train/loss.py"]
+    assert code(REGISTRY.replace("loss", "more"), "one") == first
+    assert code(REGISTRY.replace("}", ', "new": "lib.train.more:x"}'), "one") == first
+    assert code(REGISTRY.replace("loop:x", "loop:y"), "one") != first
+    assert code(REGISTRY + "b = 1\n", "one") != first
+    monkeypatch.undo()
+    sources._files.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("# a comment\ndef f(x):\n    return x + 1\n", True),
+        ('def f(x):\n    """Said."""\n    return x + 1  # and why\n', True),
+        ("def f(x):\n    return (x\n        + 1)\n", True),
+        ("def f(x):\n    return x + 2\n", False),
+        ("def f(x):\n    return x + 1.0\n", False),
+        ("def f(y):\n    return y + 1\n", False),
+        ('def f(x):\n    "a"; "b"\n    return x + 1\n', False),
+    ],
+)
+def test_code_counts_by_its_syntax_tree(text: str, same: bool) -> None:
+    first = sources.read_source("a.py", "def f(x):\n    return x + 1\n")
+    assert (sources.read_source("a.py", text) == first) is same
+
+
+def test_what_is_remembered_is_what_would_be_read(tmp_path) -> None:
+    found = sources.code_of("02_train.py")
+    sources.keep(tmp_path / "sources.json")
+    sources._remembered.clear()
+    sources.remember(tmp_path / "sources.json")
+    assert sources._remembered and sources.code_of("02_train.py") == found
+    (tmp_path / "damaged.json").write_text("[1]")
+    sources.remember(tmp_path / "damaged.json")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from lib.runs.identity import Making
 from lib.runs.stage import Stage
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
@@ -17,12 +19,11 @@ SETTINGS = settings_for("layout-xla-default", TPUGRAPHS, {})
 @pytest.fixture(autouse=True)
 def untracked(monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    monkeypatch.delenv("EXPERIMENT", raising=False)
 
 
 def run_stage(folder, name, data=DATA, settings=SETTINGS) -> Stage:
     with Stage() as stage:
-        stage.begin(name, folder, settings, data)
+        stage.begin(name, Making(folder, settings, folds=0), data)
     return stage
 
 
@@ -39,10 +40,10 @@ def test_without_a_name_a_cache_is_its_own_group_and_later_runs_say_which_run_ma
     assert len(groups) == 2
 
 
-def test_with_a_name_all_stages_are_in_its_group(tmp_path, monkeypatch):
-    monkeypatch.setenv("EXPERIMENT", "trial")
+def test_with_a_name_all_stages_are_in_its_group(tmp_path):
+    settings = replace(SETTINGS, experiment="trial")
     for name in ("preprocess", "train", "infer", "ensemble"):
-        group = run_stage(tmp_path, name).tracker.about["group"]
+        group = run_stage(tmp_path, name, settings=settings).tracker.about["group"]
         assert group == f"{SETTINGS.results}-trial"
 
 
@@ -61,5 +62,5 @@ def test_no_run_of_stage_1_is_told_that_is_not_known(tmp_path, record):
 def test_what_is_noted_before_the_run_begins_is_recorded(tmp_path):
     with Stage() as stage:
         stage.note(origins={"epochs": "command line"})
-        stage.begin("train", tmp_path, SETTINGS, DATA)
+        stage.begin("train", Making(tmp_path, SETTINGS), DATA)
     assert json.loads(stage.path.read_text())["origins"] == {"epochs": "command line"}

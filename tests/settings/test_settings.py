@@ -24,8 +24,8 @@ from lib.settings import (
     TileSettings,
     settings_for,
 )
-from lib.settings.models import MOST_PASSES, STEPS
 from lib.tpugraphs.dataset import TPUGRAPHS, read_dataset
+from lib.train.schedule import MOST_PASSES, STEPS, passes_of
 from tests.builders import CPU_LAYOUTS
 from tests.stages import REPOSITORY
 from tests.synthetic import write_collection
@@ -106,7 +106,7 @@ def test_values_that_a_tile_collection_cannot_have(name, value):
 def test_bundled_data_want_fewer_folds(collection):
     found = settings_for(collection, CPU_LAYOUTS, overrides={})
     assert found.folds_total < 20
-    assert found.passes(10) < 750
+    assert passes_of(found, 10) < 750
     assert found.score_training
 
 
@@ -203,11 +203,11 @@ def test_every_setting_is_a_flag(chosen):
 @given(steps=st.integers(1, 10**6), epochs=st.integers(1, 1000))
 def test_of_many_graphs_fewer_passes(steps, epochs):
     chosen = settings_for("layout-xla-default", CPU_LAYOUTS, {})
-    passes = chosen.passes(steps)
+    passes = passes_of(chosen, steps)
     assert 1 <= passes <= MOST_PASSES
     assert passes == MOST_PASSES or passes * steps >= STEPS - steps / 2
     assert passes == 1 or passes * steps <= STEPS + steps / 2
-    assert dataclasses.replace(chosen, epochs=epochs).passes(steps) == epochs
+    assert passes_of(dataclasses.replace(chosen, epochs=epochs), steps) == epochs
 
 
 @pytest.mark.parametrize(

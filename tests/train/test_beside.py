@@ -12,9 +12,9 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.ranking.folds import assign_folds, family
+from lib.runs.identity import Making
 from lib.settings import LAYOUT_COLLECTIONS, NONE, PlusSettings
 from lib.train.copies import load_fold
-from lib.train.kinds import data_of
 from lib.train.split import learned_beside, sides_of
 from tests.builders import cached_graph
 
@@ -86,9 +86,9 @@ def test_they_come_last_and_are_told_of(tmp_path):
     assert [one.name for one in more.valid] == [one.name for one in alone.valid]
     added = [one.name for one in more.train][len(alone.train) :]
     assert {name[1] for name in added} == {"1", "2"} and len(added) == 4
-    assert data_of(own, plus(NONE)) == {"data": OWN}
+    assert Making(tmp_path, plus(NONE)).data_of_training == {"data": OWN}
     told = {"data": OWN, "other_data": {OTHER: OTHER, THIRD: THIRD}}
-    assert data_of(own, plus(f"{OTHER},{THIRD}")) == told
+    assert Making(tmp_path, plus(f"{OTHER},{THIRD}")).data_of_training == told
 
 
 def test_a_collection_of_fewer_families_than_folds_is_learned_from_whole(tmp_path):

@@ -10,9 +10,10 @@ from torch import nn
 
 from lib.cache.reader import Cache
 from lib.inputs.kinds import network_for
+from lib.runs.identity import Making
+from lib.runs.ingredients import outputs_of
 from lib.settings import PlusSettings
-from lib.train.copies import load_fold, measured_file
-from lib.train.kinds import data_of
+from lib.train.copies import load_fold
 from lib.train.loop import new_network
 from tests.train.test_beside import OWN, names_of, write_cache
 
@@ -54,7 +55,8 @@ def test_the_same_seed_teaches_the_same(cache):
 
 
 def test_what_was_measured_is_told_of_where_it_is_taught(cache):
-    assert set(data_of(cache, SETTINGS)) == {"data", "measured"}
+    outputs = outputs_of(cache.folder, SETTINGS)
+    assert set(Making(outputs, SETTINGS).data_of_training) == {"data", "measured"}
     for own in (replace(SETTINGS, lessons=0), replace(SETTINGS, hardware="tpu")):
-        assert measured_file(own) is None and load_fold(cache, 0, own).measured is None
-        assert set(data_of(cache, own)) == {"data"}
+        assert own.taught is None and load_fold(cache, 0, own).measured is None
+        assert set(Making(outputs, own).data_of_training) == {"data"}

@@ -1,0 +1,16 @@
+"""What a registry names: ``module:object``, imported when it is asked for.
+
+A table of such names imports none of what it lists. So a program runs only what it uses, and what
+it was made from (:mod:`lib.runs.sources`) can be told apart from what it was not.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def named(place: str) -> Any:
+    """The object of a module, such as ``lib.models.plus:TGraphPlus``."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

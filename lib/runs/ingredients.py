@@ -1,0 +1,98 @@
+"""What results are made from, piece by piece: settings by value, code, data."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lib.files.artifacts import read_json
+from lib.files.errors import DataError
+from lib.runs.sources import code_of
+from lib.settings import Settings, described
+
+SCRIPTS = {
+    **{"preprocess": "01_preprocess.py", "train": "02_train.py"},
+    **{"infer": "03_infer.py", "ensemble": "04_ensemble.py"},
+}
+STAGES = tuple(SCRIPTS)
+ASIDE = (  # no code of stages 1 to 3
+    *("lib/__init__.py", "lib/files/", "lib/runs/", "lib/settings/", "lib/report/"),
+    *("lib/ranking/metrics.py", "lib/ranking/latency.py"),
+)
+WORDS = {"how_to_get", "graphs", "table", "first_model"}  # constants of settings that are only told
+RECORDS, MANIFEST = "stages", "manifest.json"
+TAIL = 1 << 16  # bytes at the end of a parquet that its metadata are among
+IDENTITY = re.compile(rb"identity\x18\x40([0-9a-f]{64})")  # as Thrift has it there
+
+
+@cache
+def code_for(stage: str, settings: Settings, *programs: str) -> dict[str, str]:
+    """Fingerprints of the code that a stage runs for a model, by file.
+
+    Args:
+        stage, settings: which stage, and the model's settings.
+        programs: that run beside it.
+    """
+    network = settings.network.partition(":")[0].replace(".", "/") + ".py"
+    of_model = [network] if stage in ("train", "infer") else []
+    chosen = (settings.kind, settings.input, settings.model)
+    aside = ("lib/settings/",) if stage == "ensemble" else ASIDE
+    return code_of(SCRIPTS[stage], *of_model, *programs, chosen=chosen, aside=aside)
+
+
+def constants(settings: Settings) -> dict[str, Any]:
+    """What a model's settings fix by their class: numbers and words that are no setting."""
+    notes = [vars(one).get("__annotations__", {}) for one in type(settings).__mro__]
+    names = {name for own in notes for name, kind in own.items() if kind.startswith("ClassVar")}
+    values = {name: getattr(settings, name, None) for name in sorted(names - WORDS)}
+    return {name: one for name, one in values.items() if isinstance(one, str | int | float)}
+
+
+def read_by(settings: Settings, *stages: int) -> dict[str, Any]:
+    """The settings that one of these stages reads, and none before them."""
+    first = {one.name: one.metadata.get("first", 1) for one in dataclasses.fields(settings)}
+    return {name: value for name, value in described(settings).items() if first[name] in stages}
+
+
+def data_in(cache: Path) -> str:
+    """The fingerprint that a cache says it has; empty if there is none."""
+    try:
+        found = read_json(cache / MANIFEST)
+    except DataError:
+        return ""
+    return str(found.get("fingerprint", "")) if isinstance(found, dict) else ""
+
+
+def outputs_of(cache: Path, settings: Settings) -> Path:
+    """The folder of all outputs that a cache lies in."""
+    return cache.parents[len(settings.cache.parts) - 1]
+
+
+def identity_in(path: Path) -> str:
+    """The identity in the metadata of a parquet; empty if there is none."""
+    with open(path, "rb") as file:
+        file.seek(max(0, file.seek(0, 2) - TAIL))
+        found = IDENTITY.findall(file.read())
+    return found[-1].decode() if found else ""
+
+
+def part_of(stage: str, fold: int | None) -> str:
+    """What a run of a stage is called: ``train_0``, ``ensemble``."""
+    return stage if fold is None else f"{stage}_{fold}"
+
+
+def record_path(outputs: Path, part: str, settings: Settings) -> Path:
+    """Where the record of a run goes: stage 1's beside its cache, of others beside the results.
+
+    Args:
+        outputs: where results go.
+        part: the stage, and its fold if it has one: ``preprocess``, ``train_0``.
+        settings: the stage's.
+    """
+    if part == STAGES[0]:
+        cache = outputs / settings.cache
+        return cache.parent / RECORDS / f"{cache.name.replace('cache', part)}.json"
+    return outputs / settings.results / RECORDS / f"{part}.json"
