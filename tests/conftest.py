@@ -10,6 +10,7 @@ from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported; threads wait by spinning
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("same", derandomize=True, deadline=None)
@@ -17,9 +18,15 @@ settings.register_profile("others", deadline=None)
 settings.load_profile("same")
 
 HERE = Path(__file__).parent
-LONGEST = HERE / "test_quality_floor.py"
+TOGETHER = HERE / "report"  # tests of a folder that share what takes longest
 
 
 def pytest_collection_modifyitems(items):
-    """Files that run whole stages come first: they take longest, and no core is to wait for one."""
-    items.sort(key=lambda item: (item.path != LONGEST, item.path.parent != HERE))
+    """What runs whole stages comes first: it takes longest, and no core is to wait for it.
+
+    A file's tests share what they set up, so that one process runs them all.
+    """
+    items.sort(key=lambda item: item.path.parent not in (HERE, TOGETHER))
+    for item in items:
+        path = item.path.parent if item.path.parent == TOGETHER else item.path
+        item.add_marker(pytest.mark.xdist_group(str(path.relative_to(HERE))))

@@ -2,8 +2,9 @@
 
 Most of what a stage takes on small data is the import of its packages, some seconds of it. The
 folder that :func:`quick` returns can stand for a virtual environment: its ``bin/python`` runs
-scripts and modules with arguments, folder, environment, input and output of its caller, in a
-process of its own, and ends as the program does. All else is as in a Python that starts anew.
+scripts and modules with arguments, folder, environment, limits of files, input and output of its
+caller, in a process of its own, and ends as the program does. All else is as in a Python that
+starts anew.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -25,11 +27,13 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 STREAMS = (0, 1, 2)
 # Runs without packages, so that it starts in no time; gone, so is what it asked for.
 CLIENT = """#!{python} -SIE
-import json, os, signal, socket, sys
+import json, os, resource, signal, socket, sys
 first, second = (*sys.argv[1:3], "", "")[:2]
 if not (first.endswith(".py") or first == "-m" and second.startswith(("lib.", "tests."))):
     os.execv({python!r}, [{python!r}, *sys.argv[1:]])  # a worker of a library's
 asked = {{"arguments": sys.argv[1:], "folder": os.getcwd(), "environment": dict(os.environ)}}
+limits = resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE
+asked["limits"] = [[one, *resource.getrlimit(one)] for one in limits]
 body = json.dumps(asked).encode()
 server = socket.socket(socket.AF_UNIX)
 server.connect({address!r})
@@ -50,8 +54,8 @@ FRESH = ("lib.runs.begin",)  # of what is imported: does something when it is
 
 
 @cache
-def quick() -> Path:
-    """The folder of this process's own server, which is started by the first call."""
+def quick(repository: Path = REPOSITORY) -> Path:
+    """The folder of this process's own server for a tree, which is started by the first call."""
     folder = Path(tempfile.mkdtemp(prefix="tgraph-python-"))
     client, address = folder / "bin" / "python", str(folder / "socket")
     client.parent.mkdir()
@@ -59,7 +63,7 @@ def quick() -> Path:
     client.chmod(0o755)
     server = subprocess.Popen(
         [sys.executable, "-m", "tests.interpreter", address],
-        cwd=REPOSITORY,
+        cwd=repository,
         env={**os.environ, "OMP_WAIT_POLICY": "passive"},  # threads that wait leave the cores
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -135,6 +139,8 @@ def become(asked: dict, streams: list[int]) -> None:
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
+    for limit, *most in asked["limits"]:
+        resource.setrlimit(limit, most)
     first, *rest = asked["arguments"]
     code = 0
     try:

@@ -98,16 +98,20 @@ def stages_in(output: str) -> list[str]:
     return [script for script in SCRIPTS if f"bin/python {script} " in output]
 
 
-def command(program: str, *flags: object) -> list[str]:
-    """The command line of one stage, or of another command by its module, such as ``lib.study``."""
+def command(program: str, *flags: object, anew: bool = False) -> list[str]:
+    """The command line of one stage, or of another command by its module, such as ``lib.study``.
+
+    Python starts at once, or ``anew``.
+    """
     called = [program] if program.endswith(".py") else ["-m", program]
-    return [sys.executable, *called, "--collection", COLLECTION, *map(str, flags)]
+    started = sys.executable if anew else str(python())
+    return [started, *called, "--collection", COLLECTION, *map(str, flags)]
 
 
 def run_stage(program: str, *flags: object) -> subprocess.CompletedProcess:
-    """Run one stage or command on ``COLLECTION``, whatever comes of it; Python starts at once."""
+    """Run one stage or command on ``COLLECTION``, whatever comes of it."""
     return subprocess.run(
-        [python(), *command(program, *flags)[1:]],
+        command(program, *flags),
         cwd=REPOSITORY,
         env=environment(),
         capture_output=True,

@@ -45,7 +45,7 @@ def test_a_folder_whose_name_is_not_utf8(tmp_path, flag, script):
     path = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff")
     Path(path).mkdir()
     collection = [] if "merge" in script else ["--collection", COLLECTION]
-    done = run([sys.executable, *script.split(), *collection, flag, path])
+    done = run([str(python()), *script.split(), *collection, flag, path])
     expected = f"error: {path!a}: not UTF-8, as names must be; rename it\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, b"", expected.encode())
 
@@ -83,7 +83,7 @@ def folders(root: Path) -> list[object]:
 
 def run(line: list[str]) -> subprocess.CompletedProcess:
     """A command, whose words and output need not be text."""
-    words = [python(), *(os.fsencode(word) for word in line[1:])]
+    words = [os.fsencode(word) for word in line]
     return subprocess.run(
         words, cwd=REPOSITORY, env=environment(), capture_output=True, timeout=LONGEST
     )

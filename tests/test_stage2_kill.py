@@ -27,7 +27,7 @@ DROPOUT = ("--channels", 8, "--dropout", 0.5, "--configurations", 3, "--lessons"
 # A model's results, its flags, and the steps at which one run of it is killed, again and again.
 MODELS = {
     "tgraph-plus": (COLLECTION, DROPOUT, (5, 4)),
-    "tgraph-plus, two threads": (COLLECTION, (*DROPOUT, "--threads", 2), (3,)),
+    "tgraph-plus, two threads": (COLLECTION, (*DROPOUT, "--lessons", 0, "--threads", 2), (3,)),
     "tgraph, two threads": (f"{COLLECTION}@tgraph", ("--channels", 64, "--threads", 2), (5,)),
     "gst": (
         f"{COLLECTION}@gst",

@@ -19,7 +19,7 @@ ATTENTION = [*SMALL, "--channels", 8, "--heads", 2]
 FLAGS = {
     "gst": [*ATTENTION, "--segment-nodes", 8, "--trained-segments", 2, "--segment-dropout", 0.3],
     "pooling": SMALL,
-    "tgraph-plus": [*SMALL, "--channels", 8],
+    "tgraph-plus": [*SMALL, "--channels", 8, "--lessons", 20],
 }
 
 

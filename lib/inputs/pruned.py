@@ -123,7 +123,7 @@ def _pool_size(network: nn.Module, nodes: int, size: int) -> int | None:
 def step_estimate(
     network: nn.Module, shapes: Mapping[str, GraphShape], size: int
 ) -> Estimate | None:
-    """Memory of the step of training that takes most, if it is worth telling.
+    """Memory of the step of training that takes most, if the network tells and it is worth it.
 
     Args:
         network: that is trained.
@@ -135,6 +135,8 @@ def step_estimate(
         count = min(size, shape.configurations)
         return network.step_bytes(shape.most_rows(count), shape.nodes, count)
 
+    if not hasattr(network, "step_bytes"):
+        return None
     return _largest("a step on", shapes, needed, size)
 
 
@@ -148,6 +150,8 @@ def scoring_estimate(
         pool = min(_pool_size(network, shape.nodes, size) or count, shape.configurations)
         return network.scoring_bytes(shape.most_rows(pool), shape.nodes, count, pool)
 
+    if not hasattr(network, "scoring_bytes"):
+        return None
     return _largest("scoring", shapes, needed, size)
 
 

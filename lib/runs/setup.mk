@@ -24,9 +24,9 @@ $(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/adapt/requir
 	$(RUN) -m pip install --quiet -r $<
 	touch $@
 
-# A file's tests share what they set up, so that each file goes to one process.
+# (Which tests go to one process, tests/conftest.py says.)
 test: lint  ## lint and all tests, on all cores
-	$(RUN) -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder
+	$(RUN) -m pytest -q -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 lint: $(READY)-test $(READY)-native  ## ruff check and ruff format --check
 	$(RUN) -m ruff check .

@@ -103,14 +103,14 @@ def alone(tmp_path_factory) -> Path:
     write_collection(folder / "data", COLLECTION, train=3, valid=2, test=0)
     flags = ("--data", folder / "data", "--outputs", folder / "outputs")
     assert killing.run("01_preprocess.py", *flags)
-    assert killing.run("02_train.py", *flags, "--epochs", EPOCHS, "--fold", 0)
+    assert killing.run("02_train.py", *flags, "--epochs", EPOCHS, "--fold", 0, "--lessons", 0)
     return folder / "outputs"
 
 
 def test_a_lost_node_changes_no_byte(alone, environment, tmp_path):
     given = {"DATA": alone.parent / "data", "OUTPUTS": tmp_path / "outputs"}
-    given |= {"FOLDS": 1, "EPOCHS": EPOCHS, "SLICES": 2}
-    given |= {"EXECUTOR": "ray", "ARGS": "--save-seconds 0"}
+    given |= {"FOLDS": 1, "EPOCHS": EPOCHS}
+    given |= {"EXECUTOR": "ray", "ARGS": "--save-seconds 0 --lessons 0"}
     # All that make starts is to leave the environment alone, as make itself is.
     given["SUBMAKE"] = " ".join(make_command()[:5])
     mark, outputs = tmp_path / "mark", tmp_path / "outputs"

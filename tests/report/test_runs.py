@@ -184,7 +184,7 @@ def test_a_stage_outlives_a_broken_wandb(finished, tmp_path, script, flags, brok
     given = ("--data", finished.data, "--outputs", tmp_path, *flags, *TINY_FLAGS)
     path = f"{tmp_path}:{environment()['PYTHONPATH']}"
     done = subprocess.run(
-        command(script, *given),
+        command(script, *given, anew=True),
         cwd=REPOSITORY,
         env=environment() | {"WANDB_MODE": "offline", "PYTHONPATH": path},
         capture_output=True,

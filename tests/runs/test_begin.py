@@ -70,7 +70,7 @@ def run(tmp_path):
 def test_an_interruption_during_a_stages_imports_is_one_line(run, script, happens):
     package = "torch" if script in SCRIPTS[1:3] else "polars"
     fold = ["--fold", 0] if package == "torch" else []
-    done = run(command(script, "--outputs", "nowhere", *fold), package, happens)
+    done = run(command(script, "--outputs", "nowhere", *fold, anew=True), package, happens)
     assert (done.returncode, done.stderr, done.stdout) == (130, f"{INTERRUPTED}\n", "")
 
 
@@ -89,7 +89,7 @@ def test_an_interruption_during_the_imports_of_another_command_is_one_line(run):
     ],
 )
 def test_no_memory_for_an_import_is_one_line(run, error):
-    done = run(command("02_train.py", "--fold", 0), "torch", f"raise {error}")
+    done = run(command("02_train.py", "--fold", 0, anew=True), "torch", f"raise {error}")
     assert done.returncode == 2
     assert done.stderr.startswith("error: out of memory")
     assert done.stderr.count("\n") == 1
@@ -97,12 +97,12 @@ def test_no_memory_for_an_import_is_one_line(run, error):
 
 @pytest.mark.parametrize("error", ['ImportError("no name x")', 'RuntimeError("a defect")'])
 def test_another_error_of_an_import_keeps_its_traceback(run, error):
-    done = run(command("02_train.py", "--fold", 0), "torch", f"raise {error}")
+    done = run(command("02_train.py", "--fold", 0, anew=True), "torch", f"raise {error}")
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback")
 
 
-@pytest.mark.parametrize("line", [*(command(s) for s in SCRIPTS), EVERYTHING])
+@pytest.mark.parametrize("line", [*(command(s, anew=True) for s in SCRIPTS), EVERYTHING])
 def test_too_small_an_address_space_is_one_line(run, line):
     """With so little, some libraries abort, and one tries again for ever."""
     done = run(line, limit=LEAST_ADDRESS_SPACE - (1 << 20))

@@ -24,6 +24,7 @@ from lib.settings import (
     TileSettings,
     settings_for,
 )
+from lib.settings.tables import check_values
 from lib.tpugraphs.dataset import TPUGRAPHS, read_dataset
 from lib.train.schedule import MOST_PASSES, STEPS, passes_of
 from tests.builders import CPU_LAYOUTS
@@ -446,3 +447,16 @@ def _holds_settings(node: ast.expr, path: Path) -> bool:
         return node.attr == "settings"
     names = {"settings", "chosen", "s"} | ({"self"} if path.parent.name == "settings" else set())
     return isinstance(node, ast.Name) and node.id in names
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"linear": {"score_gain": 16.0}},
+        {"layout": {"linear": {"score_gain": 16.0}}},
+        {"layout": {"tgraph": {"score_gian": 16.0}}},
+    ],
+)
+def test_values_that_nothing_would_read_are_refused(values):
+    with pytest.raises(KeyError):
+        check_values(values)

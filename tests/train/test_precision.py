@@ -15,7 +15,7 @@ SEEDS = range(3)
 
 
 def validation_tau(data: PrunedFold, tmp_path, seed: int, precision: str) -> float:
-    wanted = {"channels": 64, "epochs": 24, "learning_rate": 5e-3, "configurations": 16}
+    wanted = {"channels": 64, "epochs": 12, "learning_rate": 5e-3, "configurations": 16}
     settings = tiny_settings(seed=seed, precision=precision, **wanted)
     network = new_network(lambda: build_network(settings), data, seed, 0)
     run = FoldTraining(network, data, settings, 0)

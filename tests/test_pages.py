@@ -1,0 +1,148 @@
+"""What pages tell to write and to type is written and typed, in a copy of the tree.
+
+Other than on the pages are the data, a few small synthetic graphs in place of the bundled ones,
+the environment, which is the tests', and settings of networks that train in a second. Of README's
+commands `make test` is not run in itself, and those in its table are planned by `make -n` alone.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.interpreter import quick
+from tests.stages import LONGEST, REPOSITORY, environment, make_command
+from tests.synthetic import write_collection
+
+MODEL, COLLECTION = "docs/adding-a-model.md", "docs/adding-a-collection.md"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"`(lib/[\w/]+\.py)`")
+BUNDLED = ("layout-xla-default", "layout-xla-random", "layout-nlp-random")
+# What takes minutes on the pages takes seconds here.
+SMALL = {"FOLDS": 2, "EPOCHS": 1, "JOBS": 1, "ALSO": "none"}
+TINY = {"": "--channels 8 --lessons 20", "tgraph": "--channels 32", "linear": ""}
+
+
+def blocks(page: str) -> list[tuple[str, str, str]]:
+    """A page's blocks: the file that the text before each names, if any, its language, and it."""
+    found, text = [], (REPOSITORY / page).read_text()
+    for match in BLOCK.finditer(text):
+        named = FILE.search(text[: match.start()].rstrip().rpartition("\n\n")[2])
+        found.append((named[1] if named else "", match[1], match[2]))
+    return found
+
+
+def apply(diff: str, path: Path) -> None:
+    """Put a diff's new lines where it shows them: after the lines before them, in this order."""
+    lines, at = path.read_text().splitlines(), 0
+    for line in diff.splitlines():
+        if line[0] == "+":
+            lines.insert(at, line[1:])
+        else:
+            assert line[1:] in lines[at:], f"{path}: {line[1:]!r} is not there"
+            at = lines.index(line[1:], at)
+        at += 1
+    path.write_text("\n".join(lines) + "\n")
+
+
+def write(page: str, tree: Path) -> None:
+    """Do what a page says to files of the code."""
+    for file, language, text in blocks(page):
+        path = tree / file
+        if language == "diff":
+            apply(text, path)
+        elif language == "python":
+            path.write_text(f"{path.read_text()}\n\n{text}" if path.exists() else text)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    """A copy of the tree with what both pages have one write, and small data."""
+    tree = tmp_path_factory.mktemp("pages") / "tree"
+    hidden = shutil.ignore_patterns("__pycache__")
+    for name in ("lib", "docs"):
+        shutil.copytree(REPOSITORY / name, tree / name, ignore=hidden)
+    for path in ("Makefile", "requirements.txt", "tests/__init__.py", "tests/interpreter.py"):
+        (tree / path).parent.mkdir(exist_ok=True)
+        shutil.copy(REPOSITORY / path, tree / path)
+    for path in REPOSITORY.glob("0*.py"):
+        shutil.copy(path, tree)
+    for name in BUNDLED:
+        write_collection(tree / "data" / "xla-cpu", name, train=4, valid=2, test=2, nodes=20)
+    (tree / "data" / "copies-cpu").symlink_to(REPOSITORY / "data" / "copies-cpu")
+    for page in (MODEL, COLLECTION):
+        write(page, tree)
+    return tree
+
+
+def typed(line: str, tree: Path, *more: str) -> str:
+    """What a line of a page says when it is typed in the tree."""
+    words = shlex.split(line, comments=True)
+    if words[0] == "make":
+        given = dict(word.split("=", 1) for word in words[2:])
+        tiny = {"ARGS": TINY[given.get("MODEL", "")], **SMALL} if words[1] == "all" else {}
+        if "MODEL" in given:
+            tiny.pop("ALSO", None)  # these learn from one collection
+        words = make_command(*more, words[1], venv=quick(tree), **{**tiny, **given})
+    done = subprocess.run(
+        words,
+        cwd=tree,
+        env=environment() | {"PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def lines_of(page: str) -> list[str]:
+    """The command lines of a page."""
+    shell = (text for _, language, text in blocks(page) if language == "sh")
+    return [line for text in shell for line in text.splitlines()]
+
+
+def test_a_model_is_added(tree):
+    said, _, compared = [typed(line, tree) for line in lines_of(MODEL)]
+    assert "train: linear " in said
+    assert "wrote outputs/layout-xla-random@linear/submission.csv" in said
+    assert ["model", "tgraph", "linear"] in [row.split() for row in compared.splitlines()]
+
+
+def test_the_models_own_values_are_used(tree):
+    line = [quick(tree) / "bin" / "python", "02_train.py", "--collection", "layout-xla-random"]
+    line += ["--model", "linear", "--show"]
+    shown = subprocess.run(line, cwd=tree, env=environment(), capture_output=True, text=True)
+    rows = [row.split() for row in shown.stdout.splitlines()]
+    assert ["score-gain", "16.0", "this", "data", "root"] in rows, shown.stdout + shown.stderr
+
+
+def test_a_collection_is_added(tree):
+    *_, last = [typed(line, tree) for line in lines_of(COLLECTION)]
+    (shown,) = [text for _, language, text in blocks(COLLECTION) if not language]
+    counted = re.compile(r"folds \d, \d of|\d+ test graphs")  # the best fold comes first
+    assert counted.sub("", shown.strip()) in counted.sub("", last)
+
+
+def test_the_commands_that_the_readme_begins_with(tree):
+    trained, tested = lines_of("README.md")
+    assert "ensemble: layout-xla-default: folds " in typed(trained, tree)
+    assert "-m pytest " in typed(tested, tree, "-n")
+
+
+TABLE = re.findall(
+    r"^\|.*`(make [a-z][^`]*)`", (REPOSITORY / "README.md").read_text(), re.MULTILINE
+)
+
+
+@pytest.mark.parametrize("line", TABLE)
+def test_what_make_would_do_for_the_commands_of_the_readmes_table(tree, line):
+    settings = tree / "outputs" / "..." / "tune" / "best.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("learning_rate = 0.1\n")
+    assert "python" in typed(line, tree, "-n")
