@@ -140,13 +140,13 @@ def _check_size(path: Path, advice: str) -> None:
 
     try:
         about, size = pyarrow.parquet.read_metadata(path), path.stat().st_size
-    except (OSError, pyarrow.ArrowException) as error:
+        taken = 0
+        for group in map(about.row_group, range(about.num_row_groups)):
+            for chunk in map(group.column, range(about.num_columns)):
+                values = max(chunk.num_values, group.num_rows)
+                taken += max(values * CELL_BYTES, chunk.total_uncompressed_size)
+    except (OSError, ValueError, pyarrow.ArrowException) as error:  # damaged names are ValueErrors
         raise _unreadable(path, error, advice) from None
-    taken = 0
-    for group in map(about.row_group, range(about.num_row_groups)):
-        for chunk in map(group.column, range(about.num_columns)):
-            values = max(chunk.num_values, group.num_rows)
-            taken += max(values * CELL_BYTES, chunk.total_uncompressed_size)
     if taken > max(SMALL, MOST_TIMES * size):
         found = f"{about.num_rows:,} rows of {taken:,} bytes in a file of {size:,}"
         raise DataError(path, "size", found, f"at most {MOST_TIMES} times the file's; {advice}")
