@@ -21,12 +21,13 @@ from collections.abc import Sequence
 from functools import partial
 
 import polars as pl
+from joblib import cpu_count
 from tqdm import tqdm
 
 from lib import settings
 from lib.cache.manifest import read_manifest
 from lib.preprocess.collection import Skipped, raw_files, write_cache
-from lib.preprocess.slices import Slice, write_from_slices, write_slice
+from lib.preprocess.slices import MOST_SLICES, Slice, write_from_slices, write_slice
 from lib.preprocess.summary import log_sizes, summary_table
 from lib.preprocess.workers import workers_starting
 from lib.runs.asked import making_of, parser_of, tell_as_it_was
@@ -39,7 +40,7 @@ def main(stage: Stage) -> None:
     """Prune, de-duplicate, compress and pad every graph of one collection, or of a slice of it."""
     args = _arguments()
     chosen, root = settings.resolve(args)
-    with workers_starting(args.jobs):
+    with workers_starting(min(args.jobs, cpu_count())):
         files = raw_files(root, chosen.folder)
     making = making_of(args, chosen)
     cache, raw = making.cache, making.raw_files
@@ -86,8 +87,8 @@ def note_run(stage: Stage, making: Making, table: pl.DataFrame) -> None:
 def _arguments() -> argparse.Namespace:
     parser = parser_of("preprocess", __doc__)
     args = parser.parse_args()
-    if args.slices is not None and args.slices < 1:
-        parser.error(f"argument --slices: {args.slices}: at least 1")
+    if args.slices is not None and not 1 <= args.slices <= MOST_SLICES:
+        parser.error(f"argument --slices: {args.slices}: must be from 1 to {MOST_SLICES}")
     return args
 
 

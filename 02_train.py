@@ -29,6 +29,7 @@ from lib.files.artifacts import write_json
 from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.files.sealed import sealed
+from lib.files.terminal import counted
 from lib.inputs.kinds import network_for
 from lib.models.precision import resolve_device
 from lib.runs.asked import making_of, parser_of, tell_as_it_was
@@ -36,6 +37,7 @@ from lib.runs.identity import Making
 from lib.runs.provenance import run_identity, versions
 from lib.runs.stage import Stage
 from lib.runs.tracking import Tracker, epoch_point
+from lib.runs.turns import turn_on
 from lib.train.fold import Fold
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
@@ -50,7 +52,8 @@ def main(stage: Stage) -> None:
     args = parser_of("train", __doc__).parse_args()
     chosen, root = settings.resolve(args)
     torch.set_num_threads(chosen.threads)
-    with processes_on(resolve_device(chosen.device)) as processes:
+    device = resolve_device(chosen.device)
+    with turn_on(device, args.outputs, args.fold), processes_on(device) as processes:
         chosen = shared(chosen, processes)
         if processes.first:
             print(f"train: {settings.choice_of(chosen, root, args)}", flush=True)
@@ -132,7 +135,7 @@ def finish(
     print(
         f"{summary_table(history, training.validations, chosen.metric)}\n"
         f"train: {chosen.results} fold {fold}: validation {chosen.metric} "
-        f"{used[chosen.metric]:.4f} ({chosen.weights} of {training.epochs} epochs), "
+        f"{used[chosen.metric]:.4f} ({chosen.weights} of {counted(training.epochs, 'epoch')}), "
         f"{len(data.train)} + {len(data.valid)} "
         f"{chosen.graphs}; wrote {folder}/"
     )

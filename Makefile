@@ -30,8 +30,12 @@ GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(
 $(foreach v,$(PLAIN) $(QUOTED) $(GIVEN),\
 	$(if $(findstring $$,$(value $(v))),$(error $(v): must have no dollar sign))\
 	$(if $(findstring $(NEWLINE),$(value $(v))),$(error $(v): more than one line)))
-# Folds train side by side, one thread each; the number of jobs never changes a result.
-JOBS := $(or $(value JOBS),$(shell nproc))
+# Folds train side by side, one thread each; the number of jobs never changes a result. On GPUs they
+# take turns, if nobody has named a number (lib/runs/turns.py).
+ifeq (,$(value JOBS))
+export TGRAPH_GPU_TURNS := 1
+endif
+JOBS := $(or $(value JOBS),$(shell sh lib/runs/make.sh cores))
 WRONG := $(shell sh lib/runs/make.sh check $(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
 $(if $(WRONG),$(error $(WRONG)))
 # What tells the stages of one make from those of another: W&B's server is waited for once.
@@ -85,9 +89,12 @@ DUE := $(wordlist 2,$(words $(TOLD)),$(TOLD))
 $(DUE): again
 endif
 
-# The stamp of the environment; with `-native` and `-test` at its end, those of what comes on top.
+# The stamp of the environment; with `-native` and so on at its end, those of what comes on top.
+# Networks wait for torch-scatter only where it adds up for them (lib/models/scatter.py).
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin/python
+GPU := $(or $(filter-out 0,$(GPUS)),$(wildcard /dev/nvidia[0-9]*))
+LOOPS := $(READY) $(READY)-native $(if $(filter $(call planned,scatter),any $(if $(GPU),gpu)),$(READY)-scatter)
 
 .PHONY: help all everything preprocess train infer ensemble rank submission score status report \
 	compare wandb-sync setup test lint clean
@@ -134,14 +141,14 @@ $(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
 PREPARED := $(addprefix $(OUT)/fold_%/,$(call planned,prepared))
 ifneq (,$(PREPARED))
 .SECONDARY: $(FOLD_NUMBERS:%=$(OUT)/fold_%/$(call planned,prepared))
-$(PREPARED): $(MANIFEST) $(OTHERS) | $(READY)-native
+$(PREPARED): $(MANIFEST) $(OTHERS) | $(LOOPS)
 	$(call on)$(RUN) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --prepare
 endif
 
-$(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(READY)-native $(PREPARED)
+$(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(LOOPS) $(PREPARED)
 	$(call on,$(GPUS))$(RUN)$(if $(PROCESSES), -m lib.train.torchrun $(PROCESSES)) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
 
-$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json | $(READY)-native
+$(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json | $(LOOPS)
 	$(call on,$(GPUS))$(RUN) 03_infer.py $(TO) $(STAGE_FLAGS) --fold $*
 
 $(RESULTS) &: $(SCORES) | $(READY)
@@ -150,7 +157,7 @@ $(RESULTS) &: $(SCORES) | $(READY)
 ifneq (,$(filter rank,$(MAKECMDGOALS)))
 $(if $(value PROGRAM),,$(error usage: make rank PROGRAM=file [CANDIDATES=file] [TOP=10]))
 endif
-rank: | $(READY)-native  ## rank the configurations of PROGRAM=file: [CANDIDATES=file] [TOP=10]
+rank: | $(LOOPS)  ## rank the configurations of PROGRAM=file: [CANDIDATES=file] [TOP=10]
 	@$(RUN) -m lib.infer.rank $(TO) $(FLAGS) $(call text,CANDIDATES,candidates) \
 		$(call flag,TOP,top) -- $(call quoted,$(value PROGRAM))
 

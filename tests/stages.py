@@ -89,7 +89,7 @@ def make_command(*arguments: str, venv: Path | str = sys.prefix, **variables: ob
     """
     given = {"VENV": venv, "PYTHON": sys.executable, "COLLECTION": COLLECTION, **variables}
     words = [f"{name}={value}" for name, value in given.items()]
-    ready = [f"-o{venv}/.ready{what}" for what in ("", "-native", "-tune")]
+    ready = [f"-o{venv}/.ready{what}" for what in ("", "-native", "-scatter", "-tune")]
     return ["make", *ready, *words, *arguments]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -14,7 +16,7 @@ import pytest
 from lib.settings import COLLECTIONS, MODELS
 from tests.builders import COLLECTION
 from tests.pretended import STAND_IN
-from tests.stages import MAKEFILES, REPOSITORY, run_make, variables_of_make
+from tests.stages import MAKEFILES, REPOSITORY, environment, run_make, variables_of_make
 from tests.synthetic import write_collection
 
 WORDS = '#!/bin/sh\nprintf "<%s>" "$@"\n'  # shows what a command was given
@@ -316,3 +318,67 @@ def test_outputs_that_cannot_be_written_are_one_line(repository):
     assert done.stderr.startswith("error: outputs/")
     assert len(done.stderr.strip().splitlines()) == 2  # and make's
     assert everything_below(repository) == before
+
+
+def test_cores_are_those_that_may_be_used(tmp_path):
+    """Not what OpenMP is told; fewer if a control group has a quota, or one around it."""
+
+    def cores(*words: object, **environ: str) -> int:
+        line = ["sh", REPOSITORY / "lib/runs/make.sh", "cores", *words]
+        done = subprocess.run(line, env=os.environ | environ, capture_output=True, check=True)
+        return int(done.stdout)
+
+    own = len(os.sched_getaffinity(0))
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    for threads in ("1", "99"):
+        assert cores(tmp_path, OMP_NUM_THREADS=threads, OMP_THREAD_LIMIT=threads) == own
+    for quotas, count in ((("max", "150000"), 2), (("max", "50000"), 1), (("1000", "max"), 1)):
+        for folder, quota in zip((inner, tmp_path), quotas, strict=True):
+            (folder / "cpu.max").write_text(f"{quota} 100000\n")
+        assert cores(inner) == min(own, count)
+
+
+@pytest.mark.parametrize(
+    ("given", "waits"),
+    [
+        ({}, any(Path("/dev").glob("nvidia[0-9]*"))),
+        *(({"GPUS": gpus, "MODEL": model}, True) for model in MODELS["layout"] for gpus in (1,)),
+        *(({"MODEL": model}, True) for model in ("gst", "gat", "partitioning")),
+        ({"MODEL": "gst", "GPUS": 0}, True),
+        ({"COLLECTION": "programs-cpu", "GPUS": 1}, False),
+    ],
+)
+def test_networks_wait_for_torch_scatter_only_if_it_adds_up_for_them(pristine, given, waits):
+    words = [f"{name}={value}" for name, value in given.items()]
+    ready = [f"-ostand-in/.ready{one}" for one in ("", "-native")]
+    line = ["make", "-n", *ready, "VENV=stand-in", "OUTPUTS=nowhere", "DATA=x", *words, "train"]
+    done = subprocess.run(line, cwd=pristine, env=environment(), capture_output=True, text=True)
+    assert ("compiling torch-scatter" in done.stdout) == (waits and "pooling" not in words[-1])
+    assert "torch-scatter==" not in told(pristine, "-n", "stand-in/.ready").stdout
+
+
+def test_a_torch_scatter_that_cannot_be_compiled_is_one_warning(repository):
+    python = repository / "failing" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho detected CUDA 12.1 >&2\nexit 1\n")
+    python.chmod(0o755)
+    (repository / "failing" / ".ready").touch()
+    ready = ("-ofailing/.ready", "VENV=failing", "failing/.ready-scatter")
+    done = told(repository, *ready)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "failing/torch-scatter.log says why); torch alone adds up" in done.stderr
+    assert (repository / "failing" / "torch-scatter.log").read_text() == "detected CUDA 12.1\n"
+    assert "is up to date" in told(repository, *ready).stdout
+
+
+def test_an_environment_may_be_a_link(repository, tmp_path):
+    """It is made where the link points to; Python makes none in a link."""
+    (tmp_path / "elsewhere").mkdir()
+    (repository / "link").symlink_to(tmp_path / "elsewhere")
+    python = repository / "python"
+    python.write_text(f'#!/bin/sh\n[ "$2" = venv ] || exec {sys.executable} "$@"\necho "<$3>"\n')
+    python.chmod(0o755)
+    said = told(repository, "link/.ready-torch", "VENV=link", PYTHON="./python").stdout
+    assert f"<{(tmp_path / 'elsewhere').resolve()}>" in said

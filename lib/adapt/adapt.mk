@@ -6,9 +6,9 @@ ifneq (,$(filter adapt,$(MAKECMDGOALS)))
 $(if $(value DEVICE)$(value NETWORK),,$(error usage: make adapt COLLECTION=programs-cpu DEVICE=avx512 TASKS=30, or NETWORK='bert.*'))
 endif
 $(READY)-adapt: lib/adapt/requirements.txt $(READY)
-	$(RUN) -m pip install --quiet -r $<
+	$(INSTALL) -r $<
 	touch $@
 
-adapt: $(MANIFEST) | $(READY)-native $(READY)-adapt  ## latencies on a DEVICE from few tasks: [TASKS=30] [SOURCES=sse2,avx2]; or of networks: NETWORK='bert.*'
+adapt: $(MANIFEST) | $(READY) $(READY)-native $(READY)-adapt  ## latencies on a DEVICE from few tasks: [TASKS=30] [SOURCES=sse2,avx2]; or of networks: NETWORK='bert.*'
 	$(RUN) -m lib.adapt $(TO) $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,TASKS,tasks) $(call flag,SOURCES,sources) \
 		$(if $(value NETWORK),$(call text,NETWORK,network),$(call flag,DEVICE,target))

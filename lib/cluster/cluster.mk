@@ -33,12 +33,12 @@ endif
 endif
 
 $(CLUSTER)/.ready: lib/cluster/requirements.txt
-	$(PYTHON) -m venv $(CLUSTER)
+	$(call new_venv,$(CLUSTER))
 	$(CLUSTER)/bin/python -m pip install --quiet -r $<
 	touch $@
 
 # A number of jobs that was not named is no bound: tasks wait where they are handed to.
-handed: $(CLUSTER)/.ready $(READY)-native
+handed: $(CLUSTER)/.ready $(LOOPS)
 	@$(CLUSTER)/bin/python -m lib.cluster $(EXECUTOR) $(TO) $(call flag,MINUTES,minutes) \
 		$(if $(filter command,$(origin JOBS)),--jobs $(JOBS)) \
 		--make $(call quoted,$(SUBMAKE) $(if $(findstring k,$(firstword -$(MAKEFLAGS))),-k)) $(HANDED)

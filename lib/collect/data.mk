@@ -9,7 +9,7 @@ COLLECT_VENV := $(if $(filter programs,$(KIND)),$(PROGRAMS_VENV),$(VENV)-collect
 $(VENV)-collect/.ready: lib/collect/xla/requirements.txt
 $(PROGRAMS_VENV)/.ready: lib/collect/tvm/requirements.txt
 $(VENV)-collect/.ready $(PROGRAMS_VENV)/.ready:
-	$(PYTHON) -m venv $(@D)
+	$(call new_venv,$(@D))
 	$(@D)/bin/python -m pip install --quiet -r $<
 	touch $@
 

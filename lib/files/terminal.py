@@ -48,6 +48,11 @@ def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), gap: int = 3)
     return "\n".join(shown)
 
 
+def counted(number: float, what: str) -> str:
+    """``1 epoch``, ``2 epochs``, ``1,000 epochs``, ``17.5 epochs``."""
+    return f"{number:,g} {what}{'s' * (number != 1)}"
+
+
 def duration(seconds: float) -> str:
     """Seconds for people: ``0.4 s``, ``12 s``, ``3 min 05 s``, ``2 h 10 min``."""
     if seconds < 9.95:

@@ -2,24 +2,26 @@
 
     python -m lib.forecast --collection layout-nlp-random [--data path] [--folds 5] [--jobs 2]
 
-Sizes are those of the raw files, or those of official data where there are none. The numbers come
-from running the stages' own code on a few graphs, for about a minute.
+Planned is what `make all` would do with the raw files that it would read; ``--data official``
+stands for the official archives, as far as they are known. The numbers come from running the
+stages' own code on a few graphs, for about a minute.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from functools import partial
+from pathlib import Path
 
 import torch
+from joblib import cpu_count
 from tqdm import tqdm
 
 from lib import settings
 from lib.files.errors import UserError, one_line_errors
-from lib.files.terminal import duration, table
-from lib.forecast.collection import graphs_of, others_of
+from lib.files.terminal import counted, duration, table
+from lib.forecast.collection import check_folds, graphs_of, others_of
 from lib.forecast.costs import Forecast, forecast
 from lib.forecast.measure import calibrate
 from lib.runs.memory import gigabytes
@@ -29,6 +31,7 @@ from lib.tpugraphs.dataset import TPUGRAPHS, Dataset
 from lib.tpugraphs.roots import DataRoot
 from lib.train.schedule import passes_of
 
+OFFICIAL = Path("official")
 TIGHT = 8e9  # bytes of memory that a process should not take more of
 
 
@@ -36,14 +39,20 @@ def main(arguments: list[str] | None = None) -> None:
     """Measure, reckon, and print the table."""
     parser = settings.parser(__doc__)
     parser.add_argument("--folds", type=int, help="how many are trained")
-    cores = len(os.sched_getaffinity(0))
+    cores = cpu_count()
     parser.add_argument("--jobs", type=int, default=cores, help="processes at a time")
     args = parser.parse_args(arguments)
+    if args.jobs < 1:
+        raise UserError(f"--jobs {args.jobs}: must be at least 1")
     chosen, root, dataset = resolved(args)
     if chosen.kind not in ("layout", "tile"):
         raise UserError(f"{chosen.collection}: takes minutes; only layouts and tiles are planned")
     folds = args.folds or min(TRAINED, chosen.folds_total)
+    if root:
+        check_folds(chosen, root)
     graphs = graphs_of(chosen, root)
+    of = f"{len(graphs):,} graphs of {root.path}" if root else f"official {chosen.collection}"
+    print(f"plan: {chosen.model} on {of}; trying stages out, for a minute or so", flush=True)
     bar = partial(tqdm, desc="plan", unit="sample", disable=None)
     units = calibrate(chosen, root, dataset, graphs, bar)
     stages = forecast(graphs, units, chosen, folds, args.jobs, others=others_of(chosen, root))
@@ -51,31 +60,25 @@ def main(arguments: list[str] | None = None) -> None:
     for name, one in stages.items():
         if one.memory > TIGHT:
             print(f"{name}: {gigabytes(one.memory)} a process; fewer --configurations take less")
-    of = f"{len(graphs):,} graphs of {root.path}" if root else f"official {chosen.collection}"
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{cores} CPU cores"
     total = duration(sum(one.seconds for one in stages.values()))
     most = passes_of(chosen, 1)
-    epochs = f"{most:g} epochs" if chosen.epochs == most else f"{most:g} epochs at most"
+    epochs = counted(most, "epoch") + (" at most" if chosen.epochs != most else "")
     print(
-        f"plan: {chosen.model} on {of}: {total} on {device}, {args.jobs} jobs, "
-        f"{folds} folds of {epochs}; measured on {len(units)} samples"
+        f"plan: {chosen.model} on {of}: {total} on {device}, {counted(args.jobs, 'job')}, "
+        f"{counted(folds, 'fold')} of {epochs}; measured on {counted(len(units), 'sample')}"
     )
 
 
 def resolved(args: argparse.Namespace) -> tuple[Settings, DataRoot | None, Dataset]:
-    """Settings, the raw data if there are any, and what they say of themselves.
+    """Settings, the raw data that the stages would read, and what they say of themselves.
 
-    Without ``--data`` and a download, what is planned is official data: bundled measurements take
-    minutes.
+    ``OFFICIAL`` for data, if there is no such folder, are those of the official archives.
     """
-    try:
-        data = args.data or settings.DOWNLOADED
-        args.data = data
+    if args.data != OFFICIAL or OFFICIAL.exists():
         chosen, root = settings.resolve(args)
         return chosen, root, root.dataset
-    except UserError:
-        if args.data != settings.DOWNLOADED:
-            raise
+    args.data = None
     chosen = settings.chosen_by(args, TPUGRAPHS)
     if args.show:
         print(settings.settings_text(chosen, TPUGRAPHS, args))

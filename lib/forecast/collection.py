@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from lib.files.errors import DataError
+from lib.ranking.folds import PARTS, folds_of
 from lib.settings import Settings
 from lib.tpugraphs import archive
 from lib.tpugraphs.protobuf import read_protobuf
+from lib.tpugraphs.rankable import count_parts
 from lib.tpugraphs.roots import SPLITS, DataRoot
 from lib.tpugraphs.sizes import GraphSize, official_graphs
 
@@ -31,6 +33,13 @@ def graphs_of(settings: Settings, root: DataRoot | None) -> list[GraphSize]:
         for path in root.files(settings.folder, split)
         for size in sizes_in(path, split)
     ]
+
+
+def check_folds(settings: Settings, root: DataRoot) -> None:
+    """Deal graphs to folds as stage 2 does, which raises a UserError if there are too few."""
+    part = PARTS[settings.keep_together]
+    count = count_parts(root.path, settings.folder, part, settings.folds_total)
+    folds_of(map(str, range(count)), settings)
 
 
 def others_of(settings: Settings, root: DataRoot | None) -> list[GraphSize]:

@@ -1,7 +1,7 @@
 """Sums over a node's neighbours: the one place that chooses who adds them up.
 
-``torch_scatter`` where it is built for the device, else torch's own segment reduction; both give
-the same sums, in the same order.
+``torch_scatter`` where it is built for the device (make builds it for networks and devices that
+gain by it), else torch's own segment reduction; both give the same sums, in the same order.
 """
 
 from __future__ import annotations

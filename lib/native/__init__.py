@@ -1,7 +1,7 @@
 """Compiled loops around the matrix products of the networks, for the CPU.
 
 ``*.cpp`` are compiled once for this machine's processor and torch, with torch's own builder, into
-a folder of the Python environment (``make setup`` does it, in about a minute; otherwise the first
+a folder of the Python environment (``make setup`` does it, in half a minute; otherwise the first
 stage that wants them). The library that is there is used, whatever compiler there is now, if it
 still is what was written: beside it stand its size, its checksum and who compiled it. Where there
 is neither, the networks run on torch alone: the same numbers to rounding, in about three times the
@@ -142,7 +142,7 @@ def _make(path: Path) -> None:
 def _compile(folder: Path, words: list[str]) -> Path:
     from torch.utils import cpp_extension  # slow to import, seldom needed
 
-    print("compiling lib/native for this processor (about a minute, once)", file=sys.stderr)
+    print("compiling lib/native for this processor (half a minute, once)", file=sys.stderr)
     # ninja is a package of the environment, whose programs need not be on the path
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     os.environ["PATH"] = os.pathsep.join(programs)
@@ -152,12 +152,15 @@ def _compile(folder: Path, words: list[str]) -> Path:
         one.chmod(0o755)
         os.environ["CXX"] = str(one)
     name = "tgraph_native"
-    files = [str(path) for path in sorted(HERE.glob("*.cpp"))]
+    # As one file, for most of the time goes into reading torch's headers.
+    copied = [Path(shutil.copy(path, folder)).name for path in sources()]
+    together = folder / "together.cc"
+    together.write_text("".join(f'#include "{p}"\n' for p in copied if p.endswith(".cpp")))
     # The one path that torch does not quote: the environment's may have blanks.
     cpp_extension.TORCH_LIB_PATH = shlex.quote(cpp_extension.TORCH_LIB_PATH)
     cpp_extension.load(
         name,
-        files,
+        [str(together)],
         extra_cflags=FLAGS,
         extra_ldflags=LINKED,
         build_directory=str(folder),

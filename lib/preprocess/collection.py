@@ -32,6 +32,7 @@ PARTS = "parts"  # folder in the unfinished cache: what the workers write
 TASK_BYTES = 1 << 21  # of raw files that a worker takes at a time; a larger one comes alone
 TASK_FILES = 128  # at most, and fewer where workers would otherwise end at different times
 TASKS = 8  # of a worker, at least
+MOST_JOBS = 1024  # processes, however many are asked for
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,7 @@ def check_new(file: RawFile, rows: Iterable[Row], seen: set[str]) -> None:
 
 
 def _process_all(
-    tasks: Iterable[list[RawFile]],
+    tasks: list[list[RawFile]],
     kind: str,
     settings: dict[str, Any],
     parts: Path,
@@ -227,6 +228,7 @@ def _process_all(
     """
     if jobs < 1:
         raise UserError(f"--jobs {jobs}: at least 1")
+    jobs = min(jobs, max(2, len(tasks)), MOST_JOBS)
     parallel = Parallel(jobs, return_as="generator", pre_dispatch="2*n_jobs", batch_size=1)
     work = delayed(_process)
     # What joblib says when an error leaves tasks that nobody waits for any more.

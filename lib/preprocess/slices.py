@@ -27,6 +27,7 @@ from lib.preprocess.collection import RawFile, Skipped, check_new, new_cache, pr
 from lib.runs.stage import process_seconds
 
 FILE_BYTES = 1 << 18  # what a file costs beside its bytes, in bytes
+MOST_SLICES = 9999
 NAME = re.compile(r"(\d{1,4})-of-([1-9]\d{0,3})", re.ASCII)
 Raw = Mapping[str, Sequence[int]]  # size and time by split and name
 

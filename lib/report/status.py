@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lib.files.errors import DataError, one_line_errors
 from lib.files.schema import expect
-from lib.files.terminal import duration, paint, table
+from lib.files.terminal import counted, duration, paint, table
 from lib.report.experiment import SECTIONS, Experiment, read_experiment
 from lib.report.stale import Part, stale_parts
 from lib.report.statistics import mean
@@ -87,7 +87,7 @@ def _under_way(parts: Sequence[Part]) -> str:
             continue
         ago = duration(max(0.0, time.time() - state.stat().st_mtime))
         lines.append(
-            f"fold {part.fold}: {progress['epochs']} epochs trained, saved {ago} ago; "
+            f"fold {part.fold}: {counted(progress['epochs'], 'epoch')} trained, saved {ago} ago; "
             f"running, or it goes on from there"
         )
     return "\n".join(lines)

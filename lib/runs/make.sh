@@ -2,6 +2,7 @@
 #
 #   sh lib/runs/make.sh help OUT MAKEFILE ...    targets and variables, for people
 #   sh lib/runs/make.sh check NAME=VALUE ...     a line if the value of one of make's variables is no good
+#   sh lib/runs/make.sh cores [FOLDER]    how many this process may use
 #   sh lib/runs/make.sh slices COLLECTION 'ROOT ...'    into how many its raw files are cut on a cluster
 set -u
 LC_ALL=C
@@ -28,7 +29,7 @@ help() { # OUT MAKEFILE ...
                                    cdmpp-plus, cdmpp (the paper's) of programs-cpu (docs/programs.md)
   ALSO=all                         other layout collections that tgraph-plus learns from, between commas; none
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
-  DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
+  DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go (make plan: also DATA=official)
   SETTINGS=file                    a TOML file of settings (docs/tuning.md); the other variables and ARGS beat it
   EXPERIMENT=name                  results in a folder of their own, with +name, beside the others
   KEEP_GOING=1                     stage 1 leaves bad files out and says so
@@ -127,6 +128,20 @@ slices() { # COLLECTION ROOTS
   case $collection in programs-*) roots= ;; esac
   listed '%s\n' | awk '{ bytes += $1 + 262144 }
     END { count = int(bytes / 268435456) + 1; print count < 64 ? count : 64 }'
+}
+
+# By affinity (which nproc tells, unless OMP_NUM_THREADS tells it otherwise) and by the quotas of the
+# control groups that this process is in; FOLDER stands for the innermost.
+cores() {
+  count=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+  group=${1-/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)}
+  while [ "$group" ]; do
+    { read -r quota period <"$group/cpu.max"; } 2>/dev/null || quota=max
+    [ "$quota" = max ] || quota=$(((quota + period - 1) / period))
+    [ "$quota" = max ] || [ "$quota" -ge "$count" ] || count=$quota
+    group=${group%/*}
+  done
+  echo "$count"
 }
 
 fail() {

@@ -40,10 +40,11 @@ def main(
 ) -> None:
     """Print the folders of results and cache below the outputs.
 
-    ``table`` is the file that stage 4 writes beside metrics and report, and ``prepared`` one that
-    stage 2 writes of each fold before it trains (most models have none). ``also`` are other
-    collections that are learned from, and ``others`` their caches, in the same order. ``results``
-    comes first: in a line about a value, which may repeat what stands in a file, it cannot.
+    ``table`` is the file that stage 4 writes beside metrics and report, ``prepared`` one that
+    stage 2 writes of each fold before it trains (most models have none), and ``scatter`` where
+    torch-scatter adds up. ``also`` are other collections that are learned from, and ``others``
+    their caches, in the same order. ``results`` comes first: in a line about a value, which may
+    repeat what stands in a file, it cannot.
 
     Args:
         collection, model, hops, data, also, settings, experiment: variables of make; empty if they
@@ -61,6 +62,7 @@ def main(
     folds = min(TRAINED, chosen.folds_total)
     print(f"results={chosen.results} cache={chosen.cache} folds={folds} table={chosen.table}")
     print(f"prepared={chosen.prepared}")
+    print(f"scatter={chosen.scatter}")
     others = chosen.others
     print(f"also={':'.join(others)} others={':'.join(map(str, others.values()))}")
 

@@ -13,7 +13,7 @@ from lib.files.artifacts import fingerprint_value
 from lib.runs.ingredients import code_for
 from lib.settings import Settings
 
-PACKAGES = ("torch", "torch-scatter", "numpy", "polars", "scipy", "xgboost-cpu")
+PACKAGES = ("torch", "numpy", "polars", "scipy", "xgboost-cpu")
 
 
 def run_identity(about: Any, settings: Settings, *programs: str) -> str:

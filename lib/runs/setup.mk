@@ -1,23 +1,40 @@
 # Environments and tests, a part of the Makefile.
 
 ##@ work on tgraph
-setup: $(READY)-native  ## the environment, in VENV (make all and make test do it themselves)
+setup: $(LOOPS)  ## the environment, in VENV (make all and make test do it themselves)
 
-# torch-scatter has no wheel for most machines: it is compiled here, once, one extension a core and
-# without tables for debuggers. pip is not quiet about it, to show that it is alive.
-$(READY): requirements.txt
-	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet $$(grep -E '^(setuptools|wheel|ninja|torch|numpy)==' $<)
-	@echo 'setup: compiling torch-scatter (some minutes, once)'
-	printf '[build_ext]\nparallel = %s\n' $(JOBS) >$(VENV)/build.cfg
-	CFLAGS=-g0 DIST_EXTRA_CONFIG="$$(realpath $(VENV))/build.cfg" $(RUN) -m pip install \
-		--no-build-isolation --progress-bar off $$(grep '^torch-scatter==' $<)
-	$(RUN) -m pip install --quiet --no-build-isolation -r $<
+# (A VENV that is a link is followed: Python does not.) Of packages only what is imported becomes
+# bytecode, a fifth of it, kept whatever PYTHONDONTWRITEBYTECODE says: programs start faster by it.
+new_venv = $(PYTHON) -m venv "$$(realpath -m $(1))"
+INSTALL = $(RUN) -m pip install --quiet --no-compile
+IMPORT = env -u PYTHONDONTWRITEBYTECODE $(RUN) -c
+
+# First what the loops of lib/native are compiled against: that and the other packages go side by side.
+$(READY)-torch: requirements.txt
+	@echo 'setup: installing the packages of $< (a minute, once)'
+	$(call new_venv,$(VENV))
+	$(INSTALL) $$(grep -E '^(setuptools|wheel|ninja|torch|numpy)==' $<)
+	touch $@
+
+$(READY): requirements.txt $(READY)-torch
+	$(INSTALL) $$(grep -Ev '^(#|torch-scatter==)' $<)
+	$(IMPORT) 'import google.protobuf, jinja2, joblib, pandas, polars, scipy.sparse, torch._dynamo, tqdm, wandb'
 	touch $@
 
 # The loops of lib/native, compiled for this processor. Without a compiler torch alone is used.
-$(READY)-native: lib/native/__init__.py $(wildcard lib/native/*.cpp lib/native/*.h) $(READY)
+$(READY)-native: lib/native/__init__.py $(wildcard lib/native/*.cpp lib/native/*.h) $(READY)-torch
 	$(RUN) -c 'from lib import native; native.available()'
+	touch $@
+
+# torch-scatter has no wheel for most machines, and is compiled for minutes: one extension a core,
+# without tables for debuggers. Where that fails, the networks do without.
+$(READY)-scatter: requirements.txt | $(READY)
+	@echo 'setup: compiling torch-scatter (some minutes, once)'
+	printf '[build_ext]\nparallel = %s\n' $(JOBS) >$(VENV)/build.cfg
+	CFLAGS=-g0 DIST_EXTRA_CONFIG="$$(realpath $(VENV))/build.cfg" $(INSTALL) --no-build-isolation \
+		$$(grep '^torch-scatter==' $<) >$(VENV)/torch-scatter.log 2>&1 || echo >&2 'warning:' \
+		'torch-scatter was not compiled ($(VENV)/torch-scatter.log says why); torch alone adds up,' \
+		'the same sums more slowly. To try again: rm $@'
 	touch $@
 
 $(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/adapt/requirements.txt $(READY)

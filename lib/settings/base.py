@@ -130,6 +130,9 @@ class Settings:
     # and the settings that what is in it depends on.
     prepared: ClassVar[str] = ""
     prepared_depends_on: ClassVar[tuple[str, ...]] = ()
+    # Where torch-scatter adds up for its networks: on a `gpu`, for a CPU has compiled loops; on
+    # `any` device; or nowhere.
+    scatter: ClassVar[str] = ""
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.
     weights_depend_on: ClassVar[tuple[str, ...]] = (

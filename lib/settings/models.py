@@ -103,6 +103,7 @@ class LayoutSettings(LayoutCollection, SageSettings):
 
     input: ClassVar[str] = "pruned"
     network: ClassVar[str] = "lib.models.tgraph:TGraph"
+    scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *SageSettings.weights_depend_on,
         "channel_attention",
@@ -152,6 +153,7 @@ class PlusSettings(LayoutCollection):
 
     input: ClassVar[str] = "copies"
     network: ClassVar[str] = "lib.models.plus:TGraphPlus"
+    scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutCollection.weights_depend_on,
         "channels",
@@ -262,6 +264,7 @@ class TileSettings(TileCollection, SageSettings):
 
     input: ClassVar[str] = "kernels"
     network: ClassVar[str] = "lib.models.tile:TileNetwork"
+    scatter: ClassVar[str] = "any"
 
     model: str = setting("tile", "network: `tile`, late fusion (2.2.5)")
     # stage 2

@@ -30,6 +30,7 @@ class PoolingSettings(Settings):
 class AttentionSettings(PoolingSettings):
     """Graph attention over the whole graph with gradients everywhere: the thesis' *GAT*."""
 
+    scatter: ClassVar[str] = "any"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *PoolingSettings.weights_depend_on,
         "channels",

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from lib.files.terminal import duration, table
+from lib.files.terminal import counted, duration, table
 from lib.runs.tracking import Tracker
 
 COLUMNS = (  # of the history, title, format; those that a history lacks are left out
@@ -40,7 +40,9 @@ def summary_table(history: pl.DataFrame, validation: Mapping[str, Any], metric: 
                 form.format(row[key]) if row[key] is not None else "-" for key, _, form in columns
             ]
             rows.append([f"{name} epoch, {epoch:g}", *cells])
-    return table(rows, [f"{len(history)} epochs, {total}", *(title for _, title, _ in columns)])
+    return table(
+        rows, [f"{counted(len(history), 'epoch')}, {total}", *(title for _, title, _ in columns)]
+    )
 
 
 def log_graphs(tracker: Tracker, validation: Mapping[str, Any], metric: str) -> None:

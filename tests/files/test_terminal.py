@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from lib.files.terminal import duration, paint, readable, table
+from lib.files.terminal import counted, duration, paint, readable, table
 
 
 class Terminal(io.StringIO):
@@ -18,6 +18,12 @@ def test_a_table_aligns():
     text = table([["a", "1"], ["long name", "1,000"]], ["", "count"])
     assert text.splitlines() == ["            count", "a               1", "long name   1,000"]
     assert table([]) == ""
+
+
+def test_one_is_not_many():
+    assert [counted(n, "epoch") for n in (0, 1, 2, 1.0, 17.5, 1000)] == [
+        *("0 epochs", "1 epoch", "2 epochs", "1 epoch", "17.5 epochs", "1,000 epochs")
+    ]
 
 
 @pytest.mark.parametrize(

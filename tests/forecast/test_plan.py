@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 from dataclasses import asdict
 
 import numpy as np
 import pytest
 
+from lib.forecast import __main__ as forecast_main
 from lib.forecast.__main__ import main
 from lib.forecast.collection import graphs_of, sizes_in
 from lib.forecast.costs import forecast
@@ -75,9 +78,38 @@ def test_a_plan_of_kernels(data):
     said = call(main, "--data", data, "--collection", "tile-xla", "--channels", 16, "--jobs", 1)
     assert said.returncode == 0, said.stderr
     rows = said.stdout.splitlines()
-    assert [row.partition("   ")[0].strip() for row in rows[1:5]] == list(STAGES)
+    assert [row.partition("   ")[0].strip() for row in rows[2:6]] == list(STAGES)
     assert rows[-1].startswith(f"plan: tile on 6 graphs of {data}: ")
-    assert rows[-1].endswith("2 folds of 60 epochs; measured on 1 samples")
+    assert rows[-1].endswith("2 folds of 60 epochs; measured on 1 sample")
+
+
+@pytest.mark.parametrize(
+    ("given", "of"),
+    [
+        ((), "data/xla-cpu; trying "),
+        (("--data", "official"), "official layout-xla-random"),
+        (("--data", None), "5 graphs of "),
+    ],
+)
+def test_the_root_is_that_of_the_stages(data, monkeypatch, given, of):
+    """It is named, before anything is tried out, which takes a minute."""
+    monkeypatch.setattr(forecast_main, "calibrate", lambda *_: 1 / 0)
+    given = [data if one is None else one for one in given]
+    collection = COLLECTION if data in given else "layout-xla-random"
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), pytest.raises(ZeroDivisionError):
+        main(["--collection", collection, *map(str, given)])
+    assert of in out.getvalue()
+    assert out.getvalue().startswith("plan: tgraph")
+
+
+def test_too_few_graphs_are_refused_as_stage_2_refuses_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(forecast_main, "calibrate", lambda *_: 1 / 0)
+    write_collection(tmp_path, COLLECTION, train=1, valid=0, test=1)
+    said = call(main, "--collection", COLLECTION, "--data", tmp_path)
+    assert said.returncode == 2
+    assert "there must be 2 " in said.stderr
+    assert said.stdout == ""
 
 
 def test_what_cannot_be_planned_is_one_line(tmp_path):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lib.preprocess import workers
+from joblib import Parallel
+
+from lib.preprocess import collection, workers
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.workers import workers_starting
 from lib.tpugraphs.roots import DataRoot
@@ -19,10 +21,10 @@ def children() -> set[str]:
     return {process for thread in threads for process in thread.read_text().split()}
 
 
-def write(folder: Path) -> int:
+def write(folder: Path, jobs: int = 2) -> int:
     root = DataRoot(folder / "data", folder / "data" / "npz")
     files = raw_files(root, Path(*COLLECTION.split("-")))
-    return len(write_cache(folder / "cache", files, {"hops": 1}, jobs=2)[0])
+    return len(write_cache(folder / "cache", files, {"hops": 1}, jobs)[0])
 
 
 def test_those_that_started_early_do_the_work(tmp_path):
@@ -33,6 +35,19 @@ def test_those_that_started_early_do_the_work(tmp_path):
     assert len(early) >= 2
     assert write(tmp_path) == 5
     assert children() == early
+
+
+def test_no_more_start_than_there_is_work(tmp_path, monkeypatch):
+    asked: list[int] = []
+
+    def parallel(jobs: int, **how: object) -> Parallel:
+        asked.append(jobs)
+        return Parallel(1, **how)
+
+    monkeypatch.setattr(collection, "Parallel", parallel)
+    write_collection(tmp_path / "data", COLLECTION, train=3, valid=1, test=1)
+    assert write(tmp_path, jobs=100_000) == 5
+    assert asked == [5]
 
 
 def test_one_job_needs_none(monkeypatch):

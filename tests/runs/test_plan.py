@@ -29,6 +29,7 @@ def test_no_library_is_needed():
         "folds",
         "table",
         "prepared",
+        "scatter",
         "also",
         "others",
     ]

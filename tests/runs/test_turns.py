@@ -1,0 +1,52 @@
+"""Folds on GPUs: one at a time on each, unless a number of jobs was named."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+
+from lib.runs import turns
+
+GPU = torch.device("cuda")
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch) -> list[int]:
+    """Which of its two GPUs were chosen."""
+    chosen: list[int] = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    monkeypatch.setenv(turns.ASKED, "1")
+    return chosen
+
+
+def test_a_fold_waits_for_the_one_that_has_its_gpu(tmp_path, machine, capsys):
+    order: list[str] = []
+
+    def third() -> None:
+        with turns.turn_on(GPU, tmp_path, 2):
+            order.append("third")
+
+    with turns.turn_on(GPU, tmp_path, 0), turns.turn_on(GPU, tmp_path, 1):
+        waiting = threading.Thread(target=third)
+        waiting.start()
+        while "GPU 0" not in capsys.readouterr().err:
+            assert waiting.is_alive()
+        order.append("first")
+    waiting.join()
+    assert order == ["first", "third"]
+    assert machine == [0, 1, 0]
+
+
+@pytest.mark.parametrize("why", ["cpu", "jobs", "torchrun"])
+def test_nobody_waits_where_there_are_no_turns(tmp_path, machine, monkeypatch, why):
+    if why == "jobs":
+        monkeypatch.delenv(turns.ASKED)
+    if why == "torchrun":
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    device = torch.device("cpu") if why == "cpu" else GPU
+    with turns.turn_on(device, tmp_path, 0), turns.turn_on(device, tmp_path, 2):
+        assert not list(tmp_path.iterdir())
+    assert machine == []
