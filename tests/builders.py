@@ -56,4 +56,5 @@ def cached_graph(
         original=rng.permutation(
             np.concatenate([np.arange(configurations), rng.integers(0, configurations, 3)])
         ).astype(np.int32),
+        repeats=rng.integers(1000, 2000, (2, 2)),
     )

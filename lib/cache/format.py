@@ -18,7 +18,7 @@ from lib.cache.kernel import CachedKernel
 from lib.cache.task import CachedTask
 
 TABLE, MANIFEST = "graphs.parquet", "manifest.json"
-FORMAT = 2  # of the cache: 1 had no checksums
+FORMAT = 3  # of the cache: 1 had no checksums, 2 no repeats
 
 # array: (dtype, shape of one entry, column that counts a graph's entries)
 Arrays = dict[str, tuple[type, tuple[int, ...], str]]
@@ -36,6 +36,7 @@ LAYOUT: Arrays = {
     "cells": (np.uint8, (), "cell_bytes"),
     "runtime": (np.int64, (), "configurations"),
     "original": (np.int32, (), "original_configurations"),
+    "repeats": (np.int64, (2,), "repeats"),
 }
 TILE: Arrays = {
     **NODES_AND_EDGES,

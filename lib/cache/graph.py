@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,8 @@ class CachedGraph:
         cells: (c, k) unsigned integers into ``dictionary``.
         runtime: (c,) int64 nanoseconds, all zero if unlabelled.
         original: (o,) int32: which of the c configurations each of the source file's o is.
+        repeats: (r, 2) int64 nanoseconds: two measurements of each configuration that the source
+            file has twice or more often.
     """
 
     name: str
@@ -43,6 +45,7 @@ class CachedGraph:
     cells: np.ndarray
     runtime: np.ndarray
     original: np.ndarray
+    repeats: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     @property
     def labelled(self) -> bool:

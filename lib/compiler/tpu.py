@@ -22,11 +22,21 @@ import numpy as np
 
 from lib.compiler.graph import LARGEST_RANK, TensorGraph
 from lib.compiler.operands import ROLES, constrained_tensors, dot_numbers
+from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT
 
 LANES = 128
 SUBLANES = (2, 4, 8)
 MINOR, SECOND = 0, 1  # dimensions of a tile
+WINDOW = FEATURE_NAMES.index("window_size_product")
+PER_NODE = ("convolution", "dot", "work", "bytes", "window")
+PER_TENSOR = ("there", "set", "minor", "second", "lanes", "tiles", "minor_stays", "bytes", "rank")
+PRODUCT_FEATURES = (*PER_NODE, *(f"{role}.{name}" for role in ROLES for name in PER_TENSOR))
+ROLE_OF_FEATURE = (  # whose layout a feature tells of; -1 for the node itself
+    *(-1 for _ in PER_NODE),
+    *(role for role in range(len(ROLES)) for _ in PER_TENSOR),
+)
+SIZE_SCALE, LARGE_SCALE, RANK_SCALE = 8.0, 20.0, 4.0
 
 
 def padded_lanes(size: np.ndarray) -> np.ndarray:
@@ -141,3 +151,36 @@ def _work(graph: TensorGraph, tensors: list[int]) -> float:
         summed = found.contracted[0] if found else ()
         return outputs * prod(graph.shapes[source][d] for d in summed)
     return 0.0
+
+
+def product_features(nodes: ConfiguredNodes, place: np.ndarray, layouts: np.ndarray) -> np.ndarray:
+    """``PRODUCT_FEATURES`` of nodes under their three layouts together, (r, width) float32.
+
+    Sizes, padding, work and bytes are logarithms. Arguments as of :meth:`ConfiguredNodes.minor`.
+    """
+    graph, tensors = nodes.graph, nodes.tensors[place]
+    node, there = tensors[:, 0], (tensors >= 0) & (nodes.ranks[place] > 0)
+    dimensions = nodes.minor(place, layouts)
+    sizes = nodes.tile_sizes(place, dimensions)
+    window = graph.features[node, WINDOW]
+    bytes_of = np.log2(np.maximum(1.0, graph.bytes)) / LARGE_SCALE
+    per_node = (
+        graph.opcode[node] == CONVOLUTION,
+        graph.opcode[node] == DOT,
+        np.log2(np.maximum(1.0, nodes.work[place])) / LARGE_SCALE,
+        bytes_of[node],
+        np.log2(np.maximum(1.0, window)) / SIZE_SCALE,
+    )
+    per_tensor = (
+        np.ones_like(there),
+        layouts[..., MINOR] >= 0,
+        np.log2(sizes[..., MINOR]) / SIZE_SCALE,
+        np.log2(sizes[..., SECOND]) / SIZE_SCALE,
+        np.log2(lane_padding(sizes[..., MINOR])) / SIZE_SCALE,
+        np.log2(tile_padding(sizes)) / SIZE_SCALE,
+        dimensions[..., MINOR] == nodes.own[place][..., MINOR],
+        bytes_of[tensors],
+        nodes.ranks[place] / RANK_SCALE,
+    )
+    roles = np.stack(per_tensor, axis=-1) * there[..., None]  # (r, 3, names)
+    return np.column_stack([*per_node, roles.reshape(len(place), -1)]).astype(np.float32)

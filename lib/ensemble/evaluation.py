@@ -12,6 +12,7 @@ from lib.cache.reader import Cache
 from lib.ranking.kinds import Kind
 from lib.ranking.metrics import Metric, mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
+from lib.ranking.rounds import repeated_ceiling
 from lib.ranking.truth import ALIKE, CachedLabels, Truth, column_by_graph
 
 
@@ -67,9 +68,11 @@ def evaluate(
         if not truth.can_be_ranked(name, runtimes):
             left_out.append(name)
             continue
-        graphs[name] = kind.measure(own.to_numpy(), runtimes, cache.graph(name))
-        if name in ceiling:
-            graphs[name][kind.ceiling.key] = ceiling[name]
+        graph = cache.graph(name)
+        graphs[name] = kind.measure(own.to_numpy(), runtimes, graph)
+        agree = ceiling.get(name, repeated_ceiling(getattr(graph, "repeats", ())))
+        if agree is not None:
+            graphs[name][kind.ceiling.key] = agree
     found = {"mean": mean_metrics(list(graphs.values())), "graphs": graphs} if graphs else {}
     return {**found, "left_out": left_out} if left_out else found
 

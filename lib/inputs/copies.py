@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,17 +16,21 @@ from lib.compiler.nodes import NODE_FEATURES
 from lib.compiler.propagation import propagate
 from lib.compiler.repeated import REPEATED_FEATURES
 from lib.compiler.tables import ProgramTables
+from lib.compiler.tpu import PRODUCT_FEATURES, ROLE_OF_FEATURE
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.context import ContextRows, Happening
 from lib.inputs.kinds import Input
+from lib.inputs.products import ProductsGraph
 from lib.inputs.shared import SharedProgram
 from lib.models.plus import CostBatch
 from lib.settings import PlusSettings
 
 
-def widths(settings: PlusSettings) -> dict[str, int]:
+def widths(settings: PlusSettings) -> dict[str, Any]:
     """How many features a layout copy has, an off-layout operation, a repeated operation, and a
-    node, on the hardware."""
+    node, on the hardware; of TPUs, what :class:`lib.models.prices.Prices` is told."""
+    if settings.hardware == "tpu":
+        return {"node_width": len(PRODUCT_FEATURES), "roles": ROLE_OF_FEATURE}
     copies, operations = COPY_FEATURES[settings.hardware], OFF_LAYOUT_FEATURES[settings.hardware]
     return {
         "copy_width": len(copies),
@@ -148,8 +152,10 @@ class CopiesGraph:
         ]
 
 
-def copies_graph(graph: CachedGraph, settings: PlusSettings) -> CopiesGraph:
-    """The graph as the model's settings want it resolved."""
+def copies_graph(graph: CachedGraph, settings: PlusSettings) -> CopiesGraph | ProductsGraph:
+    """The graph as the model's settings want it resolved; of TPUs it is no copies that count."""
+    if settings.hardware == "tpu":
+        return ProductsGraph(graph)
     blocks = settings.context_blocks if settings.context_members else 0
     return CopiesGraph(graph, settings.propagation, settings.hardware, blocks)
 
@@ -173,7 +179,10 @@ def _distinct(each: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def copies_scores(
-    network: nn.Module, graph: CopiesGraph, size: int, rows: np.ndarray | None = None
+    network: nn.Module,
+    graph: CopiesGraph | ProductsGraph,
+    size: int,
+    rows: np.ndarray | None = None,
 ) -> np.ndarray:
     """Scores of a graph's configurations, (r,) float64.
 

@@ -10,6 +10,7 @@ program's runtime is that of its parts.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +20,7 @@ from lib.models.batch import OnDevice
 from lib.models.context import Context, ContextBatch, rows_of
 from lib.models.inputs import Standardize
 from lib.models.members import Perceptrons, linears
+from lib.models.prices import Prices
 from lib.settings import PlusSettings
 
 LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in training
@@ -133,8 +135,12 @@ class TGraphPlus(nn.Module):
             self.addend = Addends(context_members, copy_width, context_channels, *sizes)
 
     @classmethod
-    def from_settings(cls, settings: PlusSettings, *, node_width: int, **widths: int) -> TGraphPlus:
-        """The network with the sizes that the settings name."""
+    def from_settings(
+        cls, settings: PlusSettings, *, node_width: int, **widths: Any
+    ) -> TGraphPlus | Prices:
+        """The network with the sizes that the settings name; another one of TPUs."""
+        if settings.hardware == "tpu":
+            return Prices(node_width, **widths)
         return cls(
             **widths,
             copies_cost=settings.hardware == "cpu",

@@ -40,3 +40,21 @@ def ceiling(rounds: np.ndarray) -> float:
     themselves. Each half has half the rounds, so labels from all of them are a little better.
     """
     return kendall_tau(label(rounds[:, ::2]), label(rounds[:, 1::2]))
+
+
+REPEATED = 8  # configurations that were measured twice, at least, to say how far labels agree
+
+
+def noise_of(repeats: np.ndarray) -> float:
+    """The relative standard deviation of a measurement, from (r, 2) runtimes of the same; 0 if
+    nothing was measured twice."""
+    if not len(repeats):
+        return 0.0
+    gaps = np.log(repeats[:, 0] / repeats[:, 1])
+    return float(np.sqrt(np.square(gaps).mean() / 2))
+
+
+def repeated_ceiling(repeats: np.ndarray) -> float | None:
+    """Kendall's tau-b between two measurements, (r, 2), of the same configurations; ``None`` if
+    there are fewer than ``REPEATED``."""
+    return kendall_tau(*repeats.T) if len(repeats) >= REPEATED else None

@@ -187,7 +187,8 @@ def choice_of(settings: Settings, root: DataRoot, args: argparse.Namespace) -> s
     """One line: which model is meant, and why."""
     dataset = root.dataset
     named = "model" in overrides_in(args)
-    why = "as --model says" if named else f"the default for {dataset.size} data"
+    best = f"the default for {dataset.size} data: it ranks best there"
+    why = "as --model says" if named else best
     said = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {root.path}"
     if guessed := [f"{one} {getattr(dataset, one)}" for one in TOLD if one in dataset.guessed]:
         said += f"; guessed, for its dataset.json does not say: {', '.join(guessed)}"

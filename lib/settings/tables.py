@@ -59,6 +59,11 @@ OFFICIAL: dict[str, dict[str, Any]] = {
 }
 # (those are TGraph's; what was not tried on official data goes by how many graphs there are)
 OFFICIAL_BY_MODEL: dict[str, dict[str, Any]] = {"tgraph-plus": {"epochs": AUTO}}
+# On TPUs, prices are solved for before the first step (lib/train/products.py), from configurable
+# nodes and what they read; steps change nothing.
+BY_HARDWARE: dict[str, dict[str, dict[str, Any]]] = {
+    "tpu": {"tgraph-plus": {"hops": 1, "epochs": 1, "learning_rate": 0.0}},
+}
 # ... and on the bundled measurements: a few dozen programs of a few dozen configurations each,
 # and minutes, not hours. Half the width, a higher rate and a start that already tells
 # configurations apart fit them in ten passes; after more, unseen programs are ranked worse.
@@ -106,10 +111,10 @@ SMALL_BY_COLLECTION: dict[str, dict[str, Any]] = {
     "programs-cpu": {},
 }
 COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in OFFICIAL}  # their kinds
-# The model that is taken if none is named, by the dataset's size: on official data the paper's, on
-# small data the one that ranks unseen programs best (tests/bench/quality.py).
+# The model that is taken if none is named, by the dataset's size: of layouts the one that ranks
+# best what was not learned from (official: tests/bench/real_tpu.py; small: tests/bench/quality.py).
 CHOSEN: dict[str, dict[str, str]] = {
-    "official": {"layout": "tgraph", "tile": "tile", "programs": "cdmpp-plus"},
+    "official": {"layout": "tgraph-plus", "tile": "tile", "programs": "cdmpp-plus"},
     "small": {"layout": "tgraph-plus", "tile": "tile", "programs": "cdmpp-plus"},
 }
 
@@ -207,6 +212,7 @@ def layers_of(
     """
     fields = {one.name for one in dataclasses.fields(kind)}
     told = {name: getattr(dataset, name) for name in TOLD if name in fields}
+    told |= BY_HARDWARE.get(dataset.hardware, {}).get(kind.model, {})
     if dataset.size == "small":
         values = {
             **SMALL_BY_COLLECTION.get(collection, SMALL),

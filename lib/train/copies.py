@@ -19,6 +19,7 @@ from lib.inputs.measured import MeasuredCopies, measured_copies
 from lib.settings import PlusSettings
 from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.loss import LOSSES
+from lib.train.products import ProductsFold
 from lib.train.schedule import learning_rate
 from lib.train.split import learned_beside, prepared, prepared_sides
 
@@ -85,14 +86,22 @@ class CopiesFold(GraphsFold):
         return Sample(graph.prepared.batch(own), runtimes, LOSSES[settings.loss])
 
 
-def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold:
+def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold | ProductsFold:
     """The graphs of one fold, ready to be resolved, those of other collections among them.
 
     Raises as :func:`lib.train.split.sides_of` and :func:`lib.train.split.learned_beside`.
     """
     train, valid = prepared_sides(fold, cache, settings)
     beside = prepared(learned_beside(fold, cache, settings), settings)
+    return fold_of([*train, *beside], valid, settings)
+
+
+def fold_of(
+    train: list[LabelledGraph], valid: list[LabelledGraph], settings: PlusSettings
+) -> CopiesFold | ProductsFold:
+    """What is trained on some graphs and validated on others, on the hardware of the settings."""
+    if settings.hardware == "tpu":
+        return ProductsFold(train, valid)
     file = settings.taught
     measured = None if file is None else measured_copies(file, settings.hardware)
-    graphs = [*train, *beside], valid
-    return CopiesFold(*graphs, settings.configurations, measured, settings.lessons)
+    return CopiesFold(train, valid, settings.configurations, measured, settings.lessons)

@@ -146,5 +146,5 @@ def test_features_of_nodes_say_what_they_are():
     assert (
         len(set(NODE_FEATURES))
         == len(NODE_FEATURES)
-        == widths(PlusSettings("layout-xla-default"))["node_width"]
+        == widths(PlusSettings("layout-xla-default", hardware="cpu"))["node_width"]
     )

@@ -58,7 +58,8 @@ def cases() -> dict[str, tuple[str, Settings]]:
     segments = {"heads": 2, "segment_nodes": 6, "trained_segments": 1, "segment_dropout": 0.5}
     return {
         "tgraph": ("pruned", LayoutSettings(COLLECTION, **OWN)),
-        "tgraph-plus": ("whole", PlusSettings(COLLECTION, **OWN, dropout=0.5)),
+        "tgraph-plus": ("whole", PlusSettings(COLLECTION, **OWN, hardware="cpu", dropout=0.5)),
+        "tgraph-plus of TPUs": ("pruned", PlusSettings(COLLECTION, **OWN)),
         "gst": ("whole", LayoutSegments(COLLECTION, **OWN, **segments)),
         "tile": ("kernels", kernels.tiny_settings(**OWN, kernels=1)),
         "cdmpp": ("programs/cache", programs.tiny_settings(**LATENCIES)),

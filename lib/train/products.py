@@ -1,0 +1,141 @@
+"""Solving for the prices of a TPU's layouts: before the first step, which changes them no more.
+
+Runtimes are sums, and what they are sums of is linear in the weights (:mod:`lib.models.prices`). So
+the weights that are likeliest, given what was measured, are those of a linear system: how far
+weights lie from what is expected of them, and logarithms of runtimes from what they predict, each
+in its standard deviations (a Gaussian process). How far predictions may lie off is tried out on
+configurations that are left out; it is never less than repeated measurements differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.linalg import block_diag, solve
+
+from lib.models.prices import CENTRES, FAR, PADDING, Prices
+from lib.ranking.metrics import kendall_tau
+from lib.ranking.rounds import noise_of
+from lib.settings import PlusSettings
+from lib.train.fold import GraphsFold, LabelledGraph, Sample, validated
+from lib.train.loss import LOSSES
+
+MOST, LEAST, TOGETHER = 4096, 64, 1 << 14  # configurations of a graph, and of all graphs
+LEFT_OUT = 4  # one of so many
+# Standard deviations: of the weight of padding; of prices by likeness, if all work has the price;
+# of a node's own price. They are relative runtimes, as scores are.
+OF_PADDING, OF_LIKENESS, OF_ITS_OWN = 0.25, 0.25, 0.1
+OFF = (1e-4, 1e-3, 1e-2)  # how far predictions may lie off
+JITTER = 1e-4  # on a diagonal, so that nodes that are nearly the same can be told apart
+
+
+class Measured(NamedTuple):
+    """A graph's configurations: (n, weights) what makes their scores, (n,) logarithms of their
+    runtimes, both around their means, and how far repeated measurements differ."""
+
+    parts: np.ndarray
+    wanted: np.ndarray
+    noise: float
+
+    def taken(self, rows: np.ndarray) -> Measured:
+        """Some of the configurations, by a (n,) mask."""
+        return self._replace(parts=self.parts[rows], wanted=self.wanted[rows])
+
+
+@dataclass(frozen=True)
+class ProductsFold(GraphsFold):
+    """Training and validation graphs of one fold, each sorted by name.
+
+    Graphs of other collections that are learned from as well come last.
+    """
+
+    train: list[LabelledGraph]
+    valid: list[LabelledGraph]
+
+    def _rows(self, graph: LabelledGraph) -> np.ndarray:
+        most = max(LEAST, min(MOST, TOGETHER // len(self.train)))
+        return validated(graph, most)
+
+    def standardize(self, network: Prices) -> None:
+        """See :meth:`Fold.standardize`; centres are drawn from the same nodes."""
+        batches = [graph.prepared.batch(self._rows(graph)) for graph in self.train]
+        features = torch.cat([batch.features for batch in batches]).unique(dim=0)
+        network.standardize.fit(features)
+        known = network.standardize(features)[torch.randperm(len(features))[:CENTRES]]
+        network.centres.fill_(FAR)
+        network.centres[: len(known)] = known
+
+    def teach(self, network: Prices) -> None:
+        """See :meth:`Fold.teach`: everything there is to learn."""
+        used = _used(network)
+        measured = [self._measured(network, graph, used) for graph in self.train]
+        expected = _expected(network, used)
+        kept = [np.arange(len(one.wanted)) % LEFT_OUT != 0 for one in measured]
+        parts = [one.taken(own) for one, own in zip(measured, kept, strict=True)]
+        others = [one.taken(~own) for one, own in zip(measured, kept, strict=True)]
+
+        def judged(off: float) -> float:
+            weights = _solved(parts, expected, off)
+            return np.mean([kendall_tau(one.parts @ weights, one.wanted) for one in others])
+
+        weights = _solved(measured, expected, max(OFF, key=judged))
+        with torch.no_grad():
+            network.weights[torch.from_numpy(used)] = torch.from_numpy(weights)
+
+    def _measured(self, network: Prices, graph: LabelledGraph, used: np.ndarray) -> Measured:
+        rows = self._rows(graph)
+        batch = graph.prepared.batch(rows)
+        with torch.no_grad():
+            parts = network.parts(batch)[:, torch.from_numpy(used)]
+        counts = torch.zeros(len(rows), len(parts), dtype=torch.float64)
+        counts.scatter_add_(1, batch.places, torch.ones(batch.places.shape, dtype=torch.float64))
+        summed, runtime = (counts @ parts).numpy(), graph.runtime[rows]
+        relative = runtime / np.median(runtime)
+        return Measured(
+            summed - summed.mean(axis=0),
+            relative - relative.mean(),
+            noise_of(graph.prepared.graph.repeats),
+        )
+
+    def sample(
+        self,
+        graphs: Sequence[LabelledGraph],
+        chosen: Sequence[np.ndarray],
+        settings: PlusSettings,
+        generator: np.random.Generator,
+    ) -> Sample:
+        """See :meth:`GraphsFold.sample`."""
+        (graph,), (own,) = graphs, chosen
+        runtimes = [torch.from_numpy(graph.runtime[own])]
+        return Sample(graph.prepared.batch(own), runtimes, LOSSES[settings.loss])
+
+
+def _used(network: Prices) -> np.ndarray:
+    """Which weights there is anything to multiply with, (w,) positions."""
+    centres = np.flatnonzero((network.centres[:, 0] != FAR).numpy())
+    return np.concatenate([[0], 1 + centres, 1 + CENTRES + centres])
+
+
+def _expected(network: Prices, used: np.ndarray) -> np.ndarray:
+    """(w, w) the inverse of the weights' covariance before anything is measured."""
+    with torch.no_grad():
+        found = network.likeness(network.centres[: len(used) // 2])
+    alike, same = (one[:, : len(one)].numpy() + JITTER * np.eye(len(one)) for one in found)
+    return block_diag(OF_PADDING**-2, alike / OF_LIKENESS**2, same / OF_ITS_OWN**2)
+
+
+def _solved(measured: Sequence[Measured], expected: np.ndarray, off: float) -> np.ndarray:
+    """The likeliest weights, (w,), if predictions lie ``off``."""
+    before = np.zeros(len(expected))
+    before[0] = PADDING
+    left, right = expected.copy(), np.zeros(len(expected))
+    for one in measured:
+        certain = 1 / (off**2 + one.noise**2)
+        left += certain * one.parts.T @ one.parts
+        right += certain * one.parts.T @ (one.wanted - one.parts @ before)
+    scale = np.diag(left) ** -0.5  # weights differ in size by orders of magnitude
+    return before + scale * solve(left * scale[:, None] * scale, right * scale, assume_a="pos")
