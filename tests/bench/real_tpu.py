@@ -1,52 +1,76 @@
-"""One real program on a TPU v3: are configurations ranked that were not learned from?
+"""Real programs on a TPU v3: are configurations ranked that were not learned from?
 
-    .venv/bin/python -m tests.bench.real_tpu [--repeats 10] [--steps 200]
+    .venv/bin/python -m tests.bench.real_tpu [--methods NAME ...] [--seeds 3] [--steps 300]
 
-The program of ``data/tpu-v3-sample`` has 112 measured configurations, 91 distinct ones. In each
-repeat a quarter of these, drawn anew, is held out; a network learns from the others alone and ranks
-the held-out ones. Beside each network stands the arithmetic that learns nothing (bytes whose
-minor-most dimension moved).
+Three official graphs with runtimes (``../shared/tpugraphs/official``; without them it says so and
+ends) are each ranked
 
-How far the labels can be believed, repeated configurations show: they were measured more than
-once. Repeats share most of what they learn from, so that the error of the mean that is printed, the
-standard deviation over the square root of their number, is too small for another program.
+* *within*: learned from half of its distinct configurations, from 256 and from 64, drawn anew with
+  each seed; the others are ranked;
+* *across*: learned from the graphs of other programs, all of their configurations. Both programs
+  are U-Nets, so this flatters what is learned.
+
+Beside the two networks stand arithmetic that learns nothing, and ridge regression and boosting on
+one-hots of (node, role, layout), which can learn within a graph only.
+
+``tau`` is tau-b, which counts what a method calls equal as neither right nor wrong; ``ties drawn``
+is the tau of an order in which equal scores are drawn at random, as a submission must have them.
+Configurations of a graph are combinations of few choices, as the layouts of many nodes go together.
+So the error is no standard error over configurations, but a jackknife over choices: each in turn is
+held to its most frequent value, and how far tau moves is summed up.
+
+What was measured is kept in ``real_tpu.parquet`` beside this file, and is not run again.
+``--print`` runs nothing. ``tgraph`` takes some minutes a line on a core, all else seconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import torch
 
 from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
+from lib.files.artifacts import atomic_file
 from lib.files.terminal import table
 from lib.inputs.kinds import input_of, network_for
-from lib.ranking.baseline import moved_bytes
+from lib.ranking.baseline import moved_bytes, padded_work
 from lib.ranking.metrics import kendall_tau
-from lib.settings import BUNDLED_TPU, Settings, settings_for
-from lib.tpugraphs.dataset import read_dataset
-from lib.tpugraphs.npz import LayoutGraph, read_layout
-from lib.train.copies import CopiesFold
+from lib.ranking.rounds import noise_of, repeated_ceiling
+from lib.settings import Settings, settings_for
+from lib.tpugraphs.dataset import TPUGRAPHS
+from lib.tpugraphs.npz import read_layout
+from lib.train import copies
 from lib.train.fold import Fold, LabelledGraph
 from lib.train.loop import FoldTraining, new_network
 from lib.train.pruned import PrunedFold
-from tests.tpu import PROGRAM
 
-COLLECTION = "layout-xla-default"
-HELD_OUT = 0.25  # of the distinct configurations
-MODELS = ("tgraph-plus", "tgraph")
-
-
-def split(count: int, repeat: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions to learn from and to hold out."""
-    order = np.random.default_rng(repeat).permutation(count)
-    held = round(HELD_OUT * count)
-    return np.sort(order[held:]), np.sort(order[:held])
+OFFICIAL = Path(__file__).resolve().parents[3] / "shared" / "tpugraphs" / "official"
+GRAPHS = {
+    "unet3d": "default/train/unet3d",
+    "unet_3d, default": "default/valid/unet_3d.4x4.bf16",
+    "unet_3d, random": "random/valid/unet_3d.4x4.bf16",
+}
+COUNTS = ("half", "256", "64")
+ACROSS = "others"
+SCHEMA = {
+    "graph": pl.String,
+    "learned": pl.String,  # one of COUNTS, or ACROSS
+    "method": pl.String,
+    "seed": pl.Int64,
+    "tau": pl.Float64,
+    "drawn": pl.Float64,
+    "error": pl.Float64,
+}
+Parts = tuple[list[CachedGraph], CachedGraph]  # learned from, and ranked
+Method = Callable[[list[CachedGraph], CachedGraph, int, int], np.ndarray]
 
 
 def part(graph: CachedGraph, rows: np.ndarray) -> CachedGraph:
@@ -55,74 +79,181 @@ def part(graph: CachedGraph, rows: np.ndarray) -> CachedGraph:
     return replace(graph, **kept, original=np.arange(len(rows), dtype=np.int32))
 
 
-def fold_of(graph: CachedGraph, rows: np.ndarray, held: np.ndarray, settings: Settings) -> Fold:
-    """What to train on, and what to validate on: the same program, other configurations."""
-    prepare, sides = input_of(settings).prepare, []
-    for own in (part(graph, rows), part(graph, held)):
-        sides.append([LabelledGraph(own.name, prepare(own, settings), own.runtime)])
-    if settings.input == "copies":
-        return CopiesFold(*sides, settings.configurations)
-    return PrunedFold(*sides)
+def fold_of(train: list[CachedGraph], valid: list[CachedGraph], settings: Settings) -> Fold:
+    """What to train on, and what to validate on."""
+    prepare = input_of(settings).prepare
+    sides = [
+        [LabelledGraph(own.name, prepare(own, settings), own.runtime) for own in side]
+        for side in (train, valid)
+    ]
+    of_copies = settings.input == "copies"
+    return copies.fold_of(*sides, settings) if of_copies else PrunedFold(*sides)
 
 
-def held_out_tau(model: str, repeat: int, steps: int, state: Path) -> float:
-    """Kendall's tau on configurations that a network has not seen."""
-    given = {"model": model, "epochs": steps, "validate_every": steps, "seed": repeat}
-    given["configurations"] = 128  # all of them in every step
-    settings = settings_for(COLLECTION, read_dataset(BUNDLED_TPU), given)
-    raw = read_layout(PROGRAM)
-    graph = compress(raw, "train", settings.hops, path=PROGRAM)
-    data = fold_of(graph, *split(len(graph.cells), repeat), settings)
-    network = new_network(lambda: network_for(settings), data, repeat, 0)
-    training = FoldTraining(network, data, settings, 0)
-    list(training.run(state, f"{model} {repeat}"))
-    return training.validation("last")["tau"]
+def by_network(model: str) -> Method:
+    """Scores of a network with its official settings, but for how many steps it takes."""
+
+    def scores(train: list[CachedGraph], held: CachedGraph, seed: int, steps: int) -> np.ndarray:
+        given = {"model": model, "seed": seed}
+        if model == "tgraph":
+            passes = -(-steps // len(train))
+            given |= {"epochs": passes, "validate_every": passes}
+        settings = settings_for("layout-xla-default", TPUGRAPHS, given)
+        data = fold_of(train, [held], settings)
+        network = new_network(lambda: network_for(settings), data, seed, 0)
+        training = FoldTraining(network, data, settings, 0)
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in training.run(Path(folder) / "state", "bench"):
+                pass
+        network.eval()
+        size, prepared = settings.inference_configurations, data.valid[0].prepared
+        return input_of(settings).scores(network, prepared, size, None)
+
+    return scores
 
 
-def noise(raw: LayoutGraph) -> str:
-    """How much repeated configurations differ, and how much all do."""
-    rows = raw.node_config_feat.reshape(len(raw.node_config_feat), -1)
-    _, number = np.unique(rows, axis=0, return_inverse=True)
-    times = [raw.config_runtime[number.ravel() == k] for k in range(number.max() + 1)]
-    again = [np.log(own / own.mean()) for own in times if len(own) > 1]
-    free = sum(len(own) - 1 for own in again)
-    spread = np.sqrt(sum((own**2).sum() for own in again) / free) if free else float("nan")
-    logs = np.log(raw.config_runtime)
-    return (
-        f"{len(rows)} configurations, {len(times)} distinct; the slowest "
-        f"{np.expm1(logs.max() - logs.min()):.2%} above the fastest, standard deviation "
-        f"{logs.std():.3%}; of one that was measured again (there are {len(again)}) {spread:.3%}"
-    )
+def by_one_hots(fit: Callable[..., np.ndarray]) -> Method:
+    """Scores of a regression on which layout each tensor of each node has."""
+
+    def scores(train: list[CachedGraph], held: CachedGraph, seed: int, steps: int) -> np.ndarray:
+        (own,) = train
+        layouts = [one.dictionary[one.cells].reshape(len(one.cells), -1) for one in (own, held)]
+        met = [np.unique(column) for column in layouts[0].T]
+        rows = [
+            np.concatenate([one[:, [k]] == met[k] for k in range(len(met))], axis=1)
+            for one in layouts
+        ]
+        logarithms = np.log(own.runtime)
+        wanted = (logarithms - logarithms.mean()) / logarithms.std()
+        return fit(*(one.astype(np.float32) for one in rows), wanted)
+
+    return scores
+
+
+def ridge(rows: np.ndarray, others: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Predictions of linear regression with a penalty of 1."""
+    mean = rows.mean(axis=0)
+    centred = (rows - mean).astype(np.float64)
+    penalized = centred @ centred.T + np.eye(len(rows))
+    return (others - mean) @ (centred.T @ np.linalg.solve(penalized, wanted))
+
+
+def boosting(rows: np.ndarray, others: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Predictions of 300 boosted trees of depth 4."""
+    import xgboost
+
+    about = {"max_depth": 4, "eta": 0.1, "tree_method": "hist", "nthread": 1}
+    trees = xgboost.train(about, xgboost.DMatrix(rows, wanted), 300)
+    return trees.predict(xgboost.DMatrix(others)).astype(np.float64)
+
+
+METHODS: dict[str, Method] = {
+    "moved bytes": lambda train, held, seed, steps: moved_bytes(held),
+    "padded work": lambda train, held, seed, steps: padded_work(held),
+    "ridge": by_one_hots(ridge),
+    "boosting": by_one_hots(boosting),
+    "tgraph": by_network("tgraph"),
+    "tgraph-plus": by_network("tgraph-plus"),
+}
+WITHIN_ONLY = ("ridge", "boosting")
+SURE = ("moved bytes", "padded work")  # the same whatever is drawn
+
+
+def parts_of(graphs: dict[str, CachedGraph], name: str, learned: str, seed: int) -> Parts:
+    """What is learned from, and what is ranked."""
+    graph = graphs[name]
+    if learned == ACROSS:
+        return [one for one in graphs.values() if one.name != graph.name], graph
+    count = len(graph.cells) // 2 if learned == "half" else int(learned)
+    order = np.random.default_rng(seed).permutation(len(graph.cells))
+    return [part(graph, np.sort(order[:count]))], part(graph, np.sort(order[count:]))
+
+
+def drawn(scores: np.ndarray, runtimes: np.ndarray) -> float:
+    """Tau of an order in which equal scores are drawn."""
+    order = np.lexsort((np.random.default_rng(0).permutation(len(scores)), scores))
+    return kendall_tau(np.argsort(order), runtimes)
+
+
+def error(scores: np.ndarray, graph: CachedGraph) -> float:
+    """The jackknife over a graph's choices: nodes whose layouts go together are one."""
+    numbers = [np.unique(column, return_inverse=True)[1] for column in graph.cells.T]
+    first = [np.unique(one, return_index=True)[1] for one in numbers]  # as they are met
+    same = {np.argsort(np.argsort(f))[n].tobytes(): n for n, f in zip(numbers, first, strict=True)}
+    taus = []
+    for one in same.values():
+        kept = one == np.bincount(one).argmax()
+        if not kept.all():
+            taus.append(kendall_tau(scores[kept], graph.runtime[kept]))
+    gaps = np.array(taus) - np.mean(taus)
+    return float(np.sqrt((len(taus) - 1) / len(taus) * np.square(gaps).sum()))
+
+
+def tables(results: pl.DataFrame) -> str:
+    """Means over seeds, a table for either way to learn."""
+    texts = []
+    for learned in (*COUNTS, ACROSS):
+        rows = []
+        for method in METHODS:
+            cells = [method]
+            for name in GRAPHS:
+                own = results.filter(method=method, graph=name, learned=learned)
+                mean = own.select(pl.col("tau", "drawn", "error").mean()).row(0)
+                said = f"{mean[0]:.3f} +- {mean[2]:.2f} ({mean[1]:.3f})" if len(own) else "-"
+                cells.append(said)
+            rows.append(cells)
+        texts.append(table(rows, [f"learned from {learned}", *GRAPHS]))
+    return "\n\n".join(texts)
+
+
+def read_graphs() -> dict[str, CachedGraph]:
+    """The official graphs, pruned as stage 1 does, by their names here."""
+    files = {name: OFFICIAL / "npz/layout/xla" / f"{path}.npz" for name, path in GRAPHS.items()}
+    return {
+        name: compress(read_layout(path), "train", 1, path=path) for name, path in files.items()
+    }
 
 
 def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=200, help="of training")
+    """Run what is missing, then print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=300, help="of tgraph")
+    parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
+    parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
     args = parser.parse_args()
     torch.set_num_threads(1)
-    raw = read_layout(PROGRAM)
-    graph = compress(raw, "train", "all", path=PROGRAM)
-    plain, repeats = moved_bytes(graph), range(args.repeats)
-    taus = {"arithmetic": []}
-    for repeat in repeats:
-        _, held = split(len(graph.cells), repeat)
-        taus["arithmetic"].append(kendall_tau(plain[held], graph.runtime[held]))
-    with tempfile.TemporaryDirectory() as folder:
-        for model in MODELS:
-            taus[model] = [
-                held_out_tau(model, repeat, args.steps, Path(folder) / f"{model}{repeat}")
-                for repeat in repeats
-            ]
-    print(noise(raw))
-    rows = []
-    for name, own in taus.items():
-        error = np.std(own, ddof=1) / np.sqrt(len(own))
-        rows.append(
-            [name, f"{np.mean(own):.3f} +- {error:.3f}", f"{min(own):.2f}", f"{max(own):.2f}"]
+    empty = pl.DataFrame(schema=SCHEMA)
+    results = pl.read_parquet(args.results) if args.results.exists() else empty
+    if args.print:
+        print(tables(results))
+        return
+    if not OFFICIAL.exists():
+        print(f"{OFFICIAL} is not there: nothing to measure")
+        return
+    graphs = read_graphs()
+    for name, graph in graphs.items():
+        agree = repeated_ceiling(graph.repeats)
+        print(
+            f"{name}: {len(graph.cells)} distinct configurations, {len(graph.repeats)} of them "
+            f"measured again; noise {noise_of(graph.repeats):.1e}, tau between both {agree}"
         )
-    print(table(rows, [f"tau, {args.repeats} repeats", "mean", "least", "most"]))
+    done = set(results.select("graph", "learned", "method", "seed").iter_rows())
+    every = product(args.methods, range(args.seeds), GRAPHS, (*COUNTS, ACROSS))
+    for method, seed, name, learned in every:
+        never = learned == ACROSS and (method in WITHIN_ONLY or (method in SURE and seed))
+        if never or (name, learned, method, seed) in done:
+            continue
+        train, held = parts_of(graphs, name, learned, seed)
+        scores = METHODS[method](train, held, seed, args.steps)
+        tau = kendall_tau(scores, held.runtime)
+        line = (name, learned, method, seed, tau, drawn(scores, held.runtime), error(scores, held))
+        print(f"{method}, {name}, learned from {learned}, seed {seed}: {tau:.3f}", flush=True)
+        results = pl.concat([results, pl.DataFrame([line], SCHEMA, orient="row")])
+        with atomic_file(args.results) as temporary:
+            results.write_parquet(temporary)
+    print(tables(results))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from lib.tpugraphs.sizes import GraphSize, official_graphs
 from lib.train.schedule import MOST_PASSES, STEPS
 from tests.builders import CPU_LAYOUTS
 
-SETTINGS = settings_for("layout-xla-default", TPUGRAPHS, {})
+SETTINGS = settings_for("layout-xla-default", TPUGRAPHS, {"model": "tgraph"})
 RATE, STEP, SCORE, LOAD = 1e-7, 4e-6, 1e-6, 1e-4  # seconds a cell, a (node, configuration), a node
 RATIO = 4
 
@@ -128,7 +128,7 @@ def test_a_fold_that_is_known_is_reckoned_with_its_own_graphs():
 
 
 def test_whole_graphs_keep_every_node():
-    whole = settings_for("layout-xla-default", TPUGRAPHS, {"model": "tgraph-plus"})
+    whole = settings_for("layout-xla-default", TPUGRAPHS, {"model": "gst"})
     assert Costs(UNITS, whole).shape(GRAPHS[0]).kept == 5000
     assert Costs(UNITS, SETTINGS).shape(GRAPHS[0]).kept == RATIO * 100
 
