@@ -352,7 +352,7 @@ def test_resolve_finds_the_root_and_its_settings(tmp_path):
     official_form(tmp_path)
     line = "--data", str(tmp_path), "--epochs", "9", "--folds-total", "20"
     chosen, root = settings.resolve(arguments(*line))
-    assert (chosen.epochs, chosen.folds_total, chosen.channels) == (9, 20, 256)  # official values
+    assert (chosen.model, chosen.epochs, chosen.folds_total) == ("tgraph-plus", 9, 20)
     assert (root.path, root.dataset) == (tmp_path, TPUGRAPHS)
 
 
@@ -401,7 +401,7 @@ def test_show_prints_every_setting_and_where_it_comes_from(capsys):
 def test_show_tells_official_values_from_defaults(tmp_path, capsys):
     write_collection(tmp_path, "layout-nlp-default", train=1, valid=0, test=0)
     official_form(tmp_path)
-    line = ("--data", str(tmp_path), "--show")
+    line = ("--data", str(tmp_path), "--model", "tgraph", "--show")
     with pytest.raises(SystemExit):
         settings.resolve(arguments(*line, collection="layout-nlp-default"))
     assert re.search(r"epochs +1000 +official\n", capsys.readouterr().out)
