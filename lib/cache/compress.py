@@ -55,16 +55,17 @@ def compress(
         cells=kept_cells,
         runtime=runtime,
         original=original,
-        repeats=_repeats(original, raw.config_runtime),
+        repeats=_repeats(first, original, raw.config_runtime),
     )
 
 
-def _repeats(original: np.ndarray, runtimes: np.ndarray) -> np.ndarray:
+def _repeats(first: np.ndarray, original: np.ndarray, runtimes: np.ndarray) -> np.ndarray:
     """The first two runtimes of each configuration that has more than one, (r, 2) int64."""
-    order = np.argsort(original, kind="stable")
-    again = np.flatnonzero(np.diff(original[order]) == 0)  # the same configuration follows
-    first = again[np.diff(original[order[again]], prepend=-1) != 0]
-    pairs = np.stack([runtimes[order[first]], runtimes[order[first + 1]]], axis=1)
+    again = np.ones(len(original), bool)
+    again[first] = False
+    again = np.flatnonzero(again).astype(np.int32)
+    which, place = np.unique(original[again], return_index=True)
+    pairs = np.stack([runtimes[first[which]], runtimes[again[place]]], axis=1)
     return pairs[(pairs > 0).all(axis=1)].astype(np.int64)
 
 
