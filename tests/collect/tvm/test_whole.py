@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -91,6 +92,21 @@ def test_tasks_are_those_that_are_measured(tmp_path):
     counts = np.bincount([one.task for one in found.calls])
     assert dict(zip(hashes, counts.tolist(), strict=True)) == wanted
     assert set(found.functions.values()) == set(range(len(hashes)))
+
+
+def test_tasks_keep_the_hashes_that_bundled_programs_have():
+    """Of linear layers, normalizations and transpositions: those of data/programs-cpu."""
+    found = graph_of(imported(named("mixer.w64_t49.b1", None)))
+    hashes = [hash_of(found.tasks[call.task]) for call in found.calls]
+    assert Counter(hashes) == {
+        "071a2af5d6c16193": 5,
+        "27776f965a60ad5a": 2,
+        "27dff9d3c97dec03": 2,
+        "44567301224c9be6": 2,
+        "829e60e248516584": 2,
+        "c6df4ccdddd269d1": 2,
+        "e93564d265591c56": 2,
+    }
 
 
 def test_what_is_written(mine, tmp_path, graph):
