@@ -45,9 +45,9 @@ def test_a_configurable_node_of_any_operation(root, tmp_path, monkeypatch, model
     tiny = [word for word in TINY_FLAGS if word not in ("--model", "tgraph")]
     for line in (
         "01_preprocess.py --jobs 1",
-        "02_train.py --fold 0 --epochs 1",
-        "03_infer.py --fold 0",
-        "04_ensemble.py --folds 1",
+        "02_train.py --epochs 1 --fold 0",
+        "03_infer.py --epochs 1 --fold 0",
+        "04_ensemble.py --epochs 1 --folds 1",
     ):
         script, *flags = line.split()
         given = ["--data", str(root / "data"), "--outputs", str(tmp_path), "--model", model]
