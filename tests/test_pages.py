@@ -67,7 +67,13 @@ def tree(tmp_path_factory) -> Path:
     hidden = shutil.ignore_patterns("__pycache__")
     for name in ("lib", "docs"):
         shutil.copytree(REPOSITORY / name, tree / name, ignore=hidden)
-    for path in ("Makefile", "requirements.txt", "tests/__init__.py", "tests/interpreter.py"):
+    for path in (
+        "Makefile",
+        "requirements.txt",
+        "tests/requirements.txt",
+        "tests/__init__.py",
+        "tests/interpreter.py",
+    ):
         (tree / path).parent.mkdir(exist_ok=True)
         shutil.copy(REPOSITORY / path, tree / path)
     for path in REPOSITORY.glob("0*.py"):
@@ -145,4 +151,4 @@ def test_what_make_would_do_for_the_commands_of_the_readmes_table(tree, line):
     settings = tree / "outputs" / "..." / "tune" / "best.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text("learning_rate = 0.1\n")
-    assert "python" in typed(line, tree, "-n")
+    typed(line, tree, "-n")
