@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from lib.cache import compress as compress_module
 from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
 from lib.inputs.copies import copies_graph, copies_scores
@@ -23,6 +24,7 @@ from lib.train.fold import LabelledGraph
 from lib.train.loop import new_network
 from tests.compiler.builders import Builder
 from tests.compiler.test_operands import OFFICIAL
+from tests.tpu import PROGRAM
 
 SETTINGS = PlusSettings("layout-xla-default", epochs=1, learning_rate=0.0)
 CHANNELS = (16, 48, 160, 320)
@@ -109,6 +111,15 @@ def test_repeats_say_how_far_runtimes_agree():
     assert noise_of(repeats) == pytest.approx(20 / 1.05e6 / np.sqrt(2), rel=0.01)
     assert noise_of(repeats[:0]) == 0.0
     assert repeated_ceiling(repeats) == 1.0 and repeated_ceiling(repeats[:7]) is None
+
+
+def test_the_first_two_of_repeated_measurements_are_kept():
+    first, original = np.array([0, 1, 3]), np.array([0, 1, 0, 2, 0, 1])
+    found = compress_module._repeats(first, original, np.array([50, 60, 70, 65, 80, 0]))
+    assert found.tolist() == [[50, 70]]  # 60 was not measured again: a runtime of 0 is none
+    graph = compress(read_layout(PROGRAM), "train", 1, path=PROGRAM)
+    assert len(graph.original) - len(graph.cells) >= len(graph.repeats) > 0
+    assert noise_of(graph.repeats) < 1e-4
 
 
 # name, least tau from half of the configurations, and from 64 of them
