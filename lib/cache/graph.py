@@ -69,6 +69,19 @@ class CachedGraph:
         """
         return self.runtime[self.original]
 
+    @property
+    def compilers_own(self) -> int | None:
+        """Which of the source file's configurations sets no layout, the first of equals.
+
+        It is what the compiler does by itself; ``None`` if none of them leaves all to it.
+        """
+        unset = ~self.dictionary.any(axis=1)  # code 0: six times -1
+        own = np.full(len(self.cells), unset.any())
+        for cells in self.cells.T if unset.any() else ():  # a node at a time: c may be 100,000
+            own &= unset[cells]
+        found = own[self.original]
+        return int(found.argmax()) if found.any() else None
+
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The graph's arrays, cells as bytes, and what its row of the table says of them."""
         data = np.ascontiguousarray(self.cells).reshape(-1).view(np.uint8)

@@ -88,6 +88,16 @@ class CachedKernel:
         """(c,) float64 of the source file's configurations, in its order: the :attr:`target`."""
         return self.target
 
+    @property
+    def compilers_own(self) -> int | None:
+        """Which configuration is the compiler's default: the first that took its normalizer.
+
+        In every file that we have that is the first of all; ``None`` if the runtimes or the
+        normalizers are unknown, or none agrees.
+        """
+        found = (self.normalizer > 0) & (self.runtime == self.normalizer)
+        return int(found.argmax()) if found.any() else None
+
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The kernel's arrays; its row of the table says no more of them."""
         return dict(vars(self)), {}

@@ -28,15 +28,19 @@ from lib.ranking.latency import (
     task_references,
 )
 from lib.ranking.metrics import (
+    BEST_SPEEDUP,
+    GAINS,
     LAYOUT_METRICS,
     PAIRS,
     SLOWDOWNS,
+    SPEEDUP,
     TAU,
     TILE_METRICS,
     TILE_SCORE,
     TILE_TOP,
     TOPS,
     Metric,
+    gains,
     kendall_tau,
     random_best,
     tile_metrics,
@@ -61,6 +65,8 @@ class Kind:
             ``length``, and the ``last`` configuration; empty if there are none of the kind.
         ordered: whether scores say no more than an order, so that a rank is what there is to show.
         item: what people call what has configurations.
+        gains: over what the compiler does by itself; none of programs, whose compiler takes no
+            schedule but those that a search finds.
     """
 
     name: str
@@ -74,6 +80,7 @@ class Kind:
     entry: str
     ordered: bool = True
     item: str = "graph"
+    gains: tuple[Metric, ...] = GAINS
 
     @property
     def main(self) -> Metric:
@@ -84,7 +91,12 @@ class Kind:
     def described(self) -> tuple[Metric, ...]:
         """Every number to show: the one that counts, what it is shown beside, the others."""
         beside = (self.baseline, self.ceiling, self.chance)
-        return (self.main, *(one for one in beside if one is not None), *self.metrics[1:])
+        return (
+            self.main,
+            *(one for one in beside if one is not None),
+            *self.metrics[1:],
+            *self.gains,
+        )
 
     def measure(
         self, scores: np.ndarray, runtimes: np.ndarray, graph: CachedGraph | CachedKernel
@@ -97,6 +109,8 @@ class Kind:
             graph: as it is cached, for the baseline.
         """
         own = {one.key: one.compute(scores, runtimes) for one in self.metrics}
+        if graph.compilers_own is not None:
+            own |= gains(scores, runtimes, graph.compilers_own)
         return {**own, **self.references(runtimes, graph)}
 
     def length(self, count: int) -> int:
@@ -204,7 +218,7 @@ KINDS: dict[str, Kind] = {
         ceiling=CEILING,
         chance=None,
         references=layout_references,
-        columns=(TAU, BASELINE, CEILING, PAIRS, *SLOWDOWNS),
+        columns=(TAU, BASELINE, CEILING, PAIRS, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),
         listed=None,
         entry="each of 0..{last} once",
     ),
@@ -215,7 +229,7 @@ KINDS: dict[str, Kind] = {
         ceiling=TILE_CEILING,
         chance=TILE_CHANCE,
         references=tile_references,
-        columns=(TILE_SCORE, TILE_CHANCE, TILE_BASELINE, *SLOWDOWNS),
+        columns=(TILE_SCORE, TILE_CHANCE, TILE_BASELINE, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),
         listed=TILE_TOP,
         entry="{length} distinct indices of 0..{last}",
     ),
@@ -231,11 +245,12 @@ KINDS: dict[str, Kind] = {
         entry="",
         ordered=False,
         item="task",
+        gains=(),
     ),
 }
 LAYOUTS_ON_TPU = replace(
     KINDS["layout"],
     baseline=BASELINE_ON_TPU,
     references=partial(layout_references, hardware="tpu"),
-    columns=(TAU, BASELINE_ON_TPU, CEILING, PAIRS, *SLOWDOWNS),
+    columns=(TAU, BASELINE_ON_TPU, CEILING, PAIRS, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),
 )

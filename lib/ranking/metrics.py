@@ -8,7 +8,7 @@ and how it is written stands at the end, with what computes it: the one table of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 GLUE = "\N{NO-BREAK SPACE}"  # between a number and what belongs to it
 TOPS = (1, 5, 10)  # of which slowdowns are told
 TILE_TOP = 5  # configurations of a tile kernel that count
+NOTABLE = 0.01  # by which a pick is faster or slower than the compiler's own to be counted
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,13 @@ class Metric:
         key: its name in ``metrics.json`` and, after ``validation_``, in a history.
         name: what people call it.
         heading: of its column in a table of plain text, as short as can be.
-        compute: it, from (scores, runtimes); ``None`` where scores do not count, as of a baseline.
+        compute: it, from (scores, runtimes); ``None`` where scores do not
+            count, as of a baseline, or do not suffice, as of :func:`gains`.
         higher_is_better: which way is up.
         decimals: digits after the point; of a percentage, if ``percent``.
         percent: whether it is a share, shown with a percent sign.
+        logarithm: whether it is one, natural, of a ratio: shown is by how much that is not 1.
+        share: whether it is 1 of a graph that is so, else 0: its mean says how many are.
         least, most: the range of an axis that shows all of it; ``None`` where there is no bound.
         explained: one sentence that says what it measures.
     """
@@ -41,6 +45,8 @@ class Metric:
     higher_is_better: bool = True
     decimals: int = 3
     percent: bool = False
+    logarithm: bool = False
+    share: bool = False
     least: float | None = None
     most: float | None = None
     explained: str = ""
@@ -49,6 +55,7 @@ class Metric:
         """A value as people read it on a page; a dash for none."""
         if value is None or value != value:
             return "–"
+        value = np.expm1(value) if self.logarithm else value
         scaled = value * 100 if self.percent else value
         sign, unit = "+" if signed else "", f"{GLUE}%" if self.percent else ""
         shown = f"{scaled:{sign}.{self.decimals}f}{unit}"
@@ -56,8 +63,10 @@ class Metric:
 
     def plain(self, value: float | None) -> str:
         """A value in plain text; a hyphen for none."""
+        if value is None:
+            return "-"
         form = f".{self.decimals}{'%' if self.percent else 'f'}"
-        return "-" if value is None else f"{value:{form}}"
+        return f"{np.expm1(value) if self.logarithm else value:{form}}"
 
 
 def kendall_tau(scores: np.ndarray, runtimes: np.ndarray) -> float:
@@ -129,6 +138,25 @@ def tile_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
 def ranking_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
     """Every layout metric of one graph, by key."""
     return {one.key: one.compute(scores, runtimes) for one in LAYOUT_METRICS}
+
+
+def gains(scores: np.ndarray, runtimes: np.ndarray, own: int) -> dict[str, float]:
+    """Every number of :data:`GAINS` of one graph, by key.
+
+    The pick is the configuration predicted fastest; of several, the compiler's own, which costs
+    nobody a change, or else the first.
+
+    Args:
+        scores, runtimes: as everywhere.
+        own: which configuration the compiler takes by itself.
+    """
+    scores, runtimes = _checked(scores, runtimes)
+    pick = own if scores[own] == scores.min() else int(np.argmin(scores))
+    speedup, best = (float(np.log(runtimes[own] / one)) for one in (runtimes[pick], runtimes.min()))
+    faster, slower = (sign * speedup > np.log1p(NOTABLE) for sign in (1, -1))
+    return dict(
+        zip((one.key for one in GAINS), (speedup, best, float(faster), float(slower)), strict=True)
+    )
 
 
 def mean_metrics(graphs: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -204,3 +232,42 @@ SLOWDOWNS = tuple(map(_slowdown, TOPS))
 # The metrics of a ranking, by kind of collection; the first is the one that counts.
 LAYOUT_METRICS = (TAU, PAIRS, *SLOWDOWNS)
 TILE_METRICS = (TILE_SCORE, TAU, *SLOWDOWNS)
+SPEEDUP = Metric(
+    key="log_speedup",
+    name="speed-up of the pick",
+    heading="speed-up",
+    compute=None,
+    decimals=1,
+    percent=True,
+    logarithm=True,
+    explained=(
+        "how much faster the predicted fastest is than the compiler's own choice, as a geometric "
+        "mean; over graphs of which that was measured"
+    ),
+)
+BEST_SPEEDUP = replace(
+    SPEEDUP,
+    key="best_log_speedup",
+    name="speed-up of the fastest",
+    heading="possible",
+    explained="the same of the measured fastest: more there is not to gain",
+)
+FASTER = replace(
+    SPEEDUP,
+    key="faster",
+    name="picks over 1 % faster",
+    heading="faster",
+    logarithm=False,
+    share=True,
+    explained="share of graphs whose pick beats the compiler's own by more than that",
+)
+SLOWER = replace(
+    FASTER,
+    key="slower",
+    name="picks over 1 % slower",
+    heading="slower",
+    higher_is_better=False,
+    explained="share of graphs whose pick loses to it by more than that",
+)
+# What is gained over what the compiler does by itself, where a graph has that configuration.
+GAINS = (SPEEDUP, BEST_SPEEDUP, FASTER, SLOWER)

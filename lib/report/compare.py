@@ -166,7 +166,7 @@ def _numbers(first: Experiment, second: Experiment) -> str:
     rows = []
     for section in COMPARED:
         names = _common(first, second, section)
-        for metric in kind.metrics if names else ():
+        for metric in (*kind.metrics, *kind.gains) if names else ():
             one, other = (side.values(section, metric.key) for side in (first, second))
             both = [n for n in names if n in one and n in other]
             if both:

@@ -94,7 +94,9 @@ def _under_way(parts: Sequence[Part]) -> str:
 
 
 def _scores(experiment: Experiment) -> str:
-    main, blocks = experiment.kind.main, []
+    kind, blocks = experiment.kind, []
+    gains = [one for one in kind.gains if any(experiment.values(s, one.key) for s in SECTIONS)]
+    main, shown = kind.main, (kind.main, kind.baseline, kind.ceiling, *gains)
     rows = []
     for fold, one in experiment.folds.items():
         last, best = one.get("last", {}), one.get("best", {})
@@ -108,15 +110,14 @@ def _scores(experiment: Experiment) -> str:
     rows = []
     for section in SECTIONS:
         cells = []
-        for key in (main.key, experiment.kind.baseline.key, experiment.kind.ceiling.key):
-            values = list(experiment.values(section, key).values())
-            cells.append(with_error(main, mean(values)) if values else "–")
+        for metric in shown:
+            values = list(experiment.values(section, metric.key).values())
+            cells.append(with_error(metric, mean(values)) if values else "–")
         if experiment.metrics_of(section):
             rows.append([section, str(len(experiment.metrics_of(section))), *cells])
     if rows:
-        kind = experiment.kind
         head = [f"{main.name} by stage 4", f"{kind.item}s", "network"]
-        blocks.append(table(rows, [*head, kind.baseline.name, kind.ceiling.name]))
+        blocks.append(table(rows, [*head, *(metric.name for metric in shown[1:])]))
     return "\n\n".join(blocks)
 
 

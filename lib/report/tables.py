@@ -45,12 +45,13 @@ def numbers(experiment: Experiment) -> Table:
 def graphs(experiment: Experiment, most: int = 1000) -> Table:
     """A row a graph of every section but training, best first, ``most`` of a section."""
     kind, rows = experiment.kind, []
+    shown = [metric for metric in kind.described if not metric.share]
     for section in ("test", "validation"):
         found = experiment.metrics_of(section)
         for name in ranked(found, kind.main)[:most]:
-            cells = [metric.text(found[name].get(metric.key)) for metric in kind.described]
+            cells = [metric.text(found[name].get(metric.key)) for metric in shown]
             rows.append([name, section, *cells])
-    head = [kind.item, "split", *(metric.name for metric in kind.described)]
+    head = [kind.item, "split", *(metric.name for metric in shown)]
     return Table(head, rows, sortable=True)
 
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lib.cache.compress import compress
 from lib.cache.format import FORMS, TABLE
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import read_manifest, write_manifest
@@ -24,6 +26,8 @@ from lib.files.checksum import checksum_of
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from tests.builders import cached_graph
+from tests.kernels import cached_kernel
+from tests.synthetic import layout_graph
 
 
 def write(folder, graphs):
@@ -69,6 +73,24 @@ def test_names_and_columns(tmp_path):
     assert cache.names("test") == ["wide"]
     assert cache.fingerprint == "f" * 64
     assert cache.table["source_nodes"].to_list() == [12] * 5
+
+
+def test_the_compilers_own_configuration_is_the_one_that_sets_no_layout():
+    raw = layout_graph("g", 0)
+    raw.node_config_feat[:, 0] = 0
+    assert compress(raw, "train", 1).compilers_own is None  # all but one node will not do
+    raw.node_config_feat[[5, 9]] = -1
+    assert compress(raw, "train", 1).compilers_own == 5  # in the order of the source
+
+
+def test_a_kernel_without_labels_or_normalizers_has_no_default():
+    kernel = cached_kernel("k", 0)
+    kernel.normalizer[:] = kernel.runtime[7]
+    assert kernel.compilers_own == 7
+    assert replace(kernel, normalizer=0 * kernel.normalizer).compilers_own is None
+    # As official test files are, whose runtimes are 0 and normalizers 1.
+    unlabelled = replace(kernel, runtime=0 * kernel.runtime, normalizer=kernel.normalizer**0)
+    assert unlabelled.compilers_own is None
 
 
 def test_arrays_are_read_only_views_of_the_files(tmp_path):

@@ -137,6 +137,7 @@ def test_summary_table():
         "top_1_slowdown": 0.1,
         "top_5_slowdown": 0.02,
         "top_10_slowdown": 0.0,
+        "log_speedup": np.log(1.05),
     }
     sections = {"validation": {"mean": mean, "graphs": {"a": {}}}, "test": {}}
     text = summary_table(sections, LAYOUT.columns)
@@ -150,6 +151,8 @@ def test_summary_table():
         "top-1",
         "top-5",
         "top-10",
+        "speed-up",
+        "possible",
     ]
     assert line.split() == [
         "validation",
@@ -161,4 +164,6 @@ def test_summary_table():
         "10.0%",
         "2.0%",
         "0.0%",
+        "5.0%",
+        "-",
     ]

@@ -19,8 +19,13 @@ ORDERS = {name: kind for name, kind in KINDS.items() if kind.ordered}  # test_la
 
 
 def one_of(kind: Kind) -> CachedGraph | CachedKernel:
-    made = {"layout": cached_graph, "tile": cached_kernel}
-    return made[kind.name]("g", 0) if kind.name == "tile" else made[kind.name](0)
+    if kind.name == "tile":
+        kernel = cached_kernel("g", 0)
+        kernel.normalizer[:] = kernel.runtime[3]
+        return kernel
+    graph = cached_graph(0)
+    graph.dictionary[0], graph.cells[3] = 0, 0
+    return graph
 
 
 @pytest.mark.parametrize("kind", ORDERS.values(), ids=ORDERS)
@@ -37,6 +42,19 @@ def test_every_number_that_is_shown_is_measured(kind):
         assert measured[one.key] == one.compute(scores, runtimes)
     of_training = {"layout": ranking_metrics, "tile": tile_metrics}[kind.name]
     assert set(of_training(scores, runtimes)) == {one.key for one in kind.metrics}
+
+
+@pytest.mark.parametrize("kind", ORDERS.values(), ids=ORDERS)
+def test_a_gain_is_told_where_the_compilers_own_was_measured(kind):
+    graph = one_of(kind)
+    runtimes, scores = graph.source_runtimes, np.arange(len(graph.source_runtimes))[::-1]
+    own, pick = int((graph.original == 3).argmax()), runtimes[-1]
+    assert graph.compilers_own == own
+    found = kind.measure(scores, runtimes, graph)
+    assert found["log_speedup"] == pytest.approx(np.log(runtimes[own] / pick))
+    other = cached_graph(0) if kind.name == "layout" else cached_kernel("g", 0)
+    assert other.compilers_own is None
+    assert not {one.key for one in kind.gains} & set(kind.measure(scores, runtimes, other))
 
 
 @EVERY

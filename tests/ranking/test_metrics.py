@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lib.ranking.metrics import (
+    GLUE,
+    SPEEDUP,
+    gains,
     kendall_tau,
     mean_metrics,
     ordered_pair_accuracy,
@@ -125,6 +128,34 @@ def test_what_is_refused(metric, scores, runtimes):
 def test_slowdown_of_nothing(runtimes, k):
     with pytest.raises(ValueError, match="at least one configuration"):
         top_k_slowdown(np.zeros(len(runtimes)), np.array(runtimes), k)
+
+
+@pytest.mark.parametrize(
+    ("scores", "own", "pick"),
+    [
+        ([3, 1, 2, 4], 0, 1),
+        ([1, 1, 1, 4], 2, 2),  # the compiler's own is as good as any
+        ([1, 1, 1, 4], 3, 0),  # it is not: the first
+        ([2, 3, 4, 1], 0, 3),
+        ([2, 3, 1, 4], 0, 2),
+    ],
+)
+def test_what_a_pick_gains_over_the_compilers_own(scores, own, pick):
+    runtimes = np.array([1000, 800, 995, 1020])
+    found = gains(np.array(scores), runtimes, own)
+    ratio = runtimes[own] / runtimes[pick]
+    assert found["log_speedup"] == pytest.approx(np.log(ratio))
+    assert found["best_log_speedup"] == pytest.approx(np.log(runtimes[own] / 800))
+    assert (found["faster"], found["slower"]) == (ratio > 1.01, 1 / ratio > 1.01)
+
+
+def test_the_mean_speedup_is_geometric_and_shown_as_a_change():
+    rows = [gains(np.array([1, 0]), np.array([own, 100]), 0) for own in (200, 50, 100.5, 100)]
+    mean = mean_metrics(rows)
+    assert SPEEDUP.plain(mean["log_speedup"]) == "0.1%"  # (2 * 0.5 * 1.005 * 1) ** (1 / 4)
+    assert SPEEDUP.plain(rows[0]["log_speedup"]) == "100.0%"
+    assert SPEEDUP.text(rows[1]["log_speedup"], signed=True) == f"−50.0{GLUE}%"
+    assert (mean["faster"], mean["slower"]) == (0.25, 0.25)
 
 
 def test_names_and_means():

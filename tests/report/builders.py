@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +23,17 @@ ABOUT = {
 }
 
 
-def graph_row(tau: float, baseline: float = 0.4, ceiling: float = 0.8) -> dict[str, float]:
-    """A graph's numbers in ``metrics.json``."""
+def graph_row(
+    tau: float, baseline: float = 0.4, ceiling: float = 0.8, speedup: float | None = None
+) -> dict[str, float]:
+    """A graph's numbers in ``metrics.json``, with what the pick gains if that is known."""
     slowdowns = {f"top_{k}_slowdown": 0.1 / k for k in (1, 5, 10)}
     pairs = {"ordered_pair_accuracy": (1 + tau) / 2}
-    return {"tau": tau, "baseline_tau": baseline, "ceiling": ceiling, **pairs, **slowdowns}
+    own = {"tau": tau, "baseline_tau": baseline, "ceiling": ceiling, **pairs, **slowdowns}
+    if speedup is not None:
+        own |= {"log_speedup": math.log1p(speedup), "best_log_speedup": math.log1p(0.1)}
+        own |= {"faster": float(speedup > 0.01), "slower": float(speedup < -0.01)}
+    return own
 
 
 def section(rows: dict[str, dict[str, float]]) -> dict:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from lib.files.errors import UserError
 from lib.report.compare import comparison, read_two
+from lib.report.experiment import read_experiment
+from lib.report.status import _scores
+from lib.report.tables import graphs, numbers
 from tests.report.builders import graph_row, write_outputs
 
 NAMES = [f"graph_{i}" for i in range(8)]
@@ -33,6 +38,28 @@ def test_a_clear_win(tmp_path):
     assert "permutation p = 0.016" in text
     assert "so B is better" in text
     assert "\x1b[" not in text
+
+
+def test_speed_ups_are_compared_and_shown_by_status_and_report(tmp_path):
+    sides = []
+    for name, speedups in (("a", (0.0, -0.02)), ("b", (0.06, 0.0))):
+        made = {f"g{i}": graph_row(0.5, speedup=own) for i, own in enumerate(speedups)}
+        sides.append(write_outputs(tmp_path / name, made, test=made))
+    lines = [re.split(r"  +", line.strip()) for line in compared(*sides).splitlines()]
+    row = ["test: speed-up of the pick", "−1.0 %", "3.0 %", "+4.0 % ± 1.9 %"]
+    assert row in [line[:4] for line in lines]
+    assert ["test: picks over 1 % faster", "0.0 %", "50.0 %"] in [line[:3] for line in lines]
+    experiment = read_experiment(sides[1])
+    told = [" ".join(row).replace("\N{NO-BREAK SPACE}", " ") for row in numbers(experiment).rows]
+    assert any(one.startswith("speed-up of the pick 3.0 ± 3.0 %") for one in told)
+    assert any(one.startswith("picks over 1 % faster 50.0 ± 50.0 %") for one in told)
+    head = graphs(experiment).head
+    assert "speed-up of the pick" in head
+    assert "picks over 1 % faster" not in head
+    shown = _scores(experiment).replace("\N{NO-BREAK SPACE}", " ")
+    assert "picks over 1 % slower" in shown
+    assert "3.0 ± 3.0 %" in shown
+    assert "speed-up" not in _scores(read_experiment(write_outputs(tmp_path / "c", rows(*[0] * 8))))
 
 
 def test_itself(tmp_path):
