@@ -9,7 +9,8 @@ configurations that are left out; it is never less than repeated measurements di
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -62,6 +63,10 @@ class ProductsFold(GraphsFold):
 
     def standardize(self, network: Prices) -> None:
         """See :meth:`Fold.standardize`; centres are drawn from the same nodes."""
+        with _on_cpu(network):
+            self._standardize(network)
+
+    def _standardize(self, network: Prices) -> None:
         batches = [graph.prepared.batch(self._rows(graph)) for graph in self.train]
         features = torch.cat([batch.features for batch in batches]).unique(dim=0)
         network.standardize.fit(features)
@@ -71,6 +76,10 @@ class ProductsFold(GraphsFold):
 
     def teach(self, network: Prices) -> None:
         """See :meth:`Fold.teach`: everything there is to learn."""
+        with _on_cpu(network):
+            self._solve(network)
+
+    def _solve(self, network: Prices) -> None:
         used = _used(network)
         measured = [self._measured(network, graph, used) for graph in self.train]
         expected = _expected(network, used)
@@ -112,6 +121,15 @@ class ProductsFold(GraphsFold):
         (graph,), (own,) = graphs, chosen
         runtimes = [torch.from_numpy(graph.runtime[own])]
         return Sample(graph.prepared.batch(own), runtimes, LOSSES[settings.loss])
+
+
+@contextmanager
+def _on_cpu(network: Prices) -> Iterator[None]:
+    """A network on the CPU while this lasts, wherever it will train."""
+    device = network.weights.device
+    network.cpu()
+    yield
+    network.to(device)
 
 
 def _used(network: Prices) -> np.ndarray:
