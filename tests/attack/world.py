@@ -54,8 +54,7 @@ def build(folder: Path) -> None:
     runner.call(lambda: write_data(folder))
     commands = all_commands()
     for model in MODELS:
-        if model != "gst":  # whose cache is that of tgraph-plus
-            succeed(commands[f"preprocess {model}"], folder)
+        succeed(commands[f"preprocess {model}"], folder)
         for fold in range(2):
             for name in ("train", "infer"):
                 succeed(_of_fold(commands[f"{name} {model}"], fold), folder)
