@@ -15,9 +15,10 @@ from lib.files.artifacts import read_json, write_json
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.report import compare, status
-from lib.report.experiment import STAGES, read_experiment
+from lib.report.experiment import read_experiment
 from lib.report.page import write_report
-from lib.report.stale import parts_of
+from lib.report.stale import stale_parts
+from lib.runs.due import all_flags, making_by
 from tests.report.builders import graph_row, write_outputs, write_study
 
 ODD = ("[]", "3", '"text"', "null", "true", "NaN", "{", "[" * 50_000, "\udcff", '{"a": {"b": []}}')
@@ -42,9 +43,9 @@ def folder(tmp_path):
 def look_at(folder) -> None:
     """Everything that people see of outputs."""
     write_report(folder)
-    flags = {stage: f"--collection {folder.name} --folds 2" for stage in STAGES[1:]}
-    now, folds = status.read_flags(folder.parent, folder, {STAGES[0]: "", **flags})
-    status.status(now, parts_of(now, folds))
+    given = ["--collection", folder.name, "--outputs", str(folder.parent), "--folds", "2"]
+    making = making_by(all_flags("").parse_args(given))
+    status.status(making, stale_parts(making))
     compare.comparison(*compare.read_two(folder, folder))
 
 
