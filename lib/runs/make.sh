@@ -55,7 +55,7 @@ check() { # KIND before CORES
       EXPERIMENT=*[!A-Za-z0-9_.-]*) fail "$given: must be letters, digits and _ . -" ;;
       KIND=layouts | KIND=programs) kind=$value ;;
       KIND=*) fail "$given: must be one of layouts programs" ;;
-      CORES=*) cores "$value" ;;
+      CORES=*) core_list "$value" ;;
       GPUS=*) # of one GPU Ray gives parts
         case $value in
           *[!0-9.]* | *.*.* | .* | *. | ?????*) fail "$given: must be a number such as 1 or 0.5" ;;
@@ -81,7 +81,7 @@ check() { # KIND before CORES
   done
 }
 
-cores() { # LIST, which programs have one of
+core_list() { # LIST, which programs have one of
   case $1 in
     ,* | *, | *,,* | *[!0-9,]*) fail "CORES=$1: must be numbers of cores, such as 1 or 0,1" ;;
     *,*) [ "$kind" != programs ] || fail "CORES=$1: programs are measured on one core" ;;
