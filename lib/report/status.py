@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from lib.files.errors import DataError, one_line_errors
 from lib.files.schema import expect
 from lib.files.terminal import counted, duration, paint, table
+from lib.ranking.metrics import Metric
 from lib.report.experiment import SECTIONS, Experiment, read_experiment
 from lib.report.stale import Part, stale_parts
 from lib.report.statistics import mean
@@ -95,8 +96,7 @@ def _under_way(parts: Sequence[Part]) -> str:
 
 def _scores(experiment: Experiment) -> str:
     kind, blocks = experiment.kind, []
-    gains = [one for one in kind.gains if any(experiment.values(s, one.key) for s in SECTIONS)]
-    main, shown = kind.main, (kind.main, kind.baseline, kind.ceiling, *gains)
+    main = kind.main
     rows = []
     for fold, one in experiment.folds.items():
         last, best = one.get("last", {}), one.get("best", {})
@@ -107,18 +107,27 @@ def _scores(experiment: Experiment) -> str:
     if rows:
         head = [f"validation {main.name}", "last", "best", "best epoch", ""]
         blocks.append(table(rows, head))
+    names = ["network", kind.baseline.name, kind.ceiling.name]
+    blocks.append(_means(experiment, main.name, (main, kind.baseline, kind.ceiling), names))
+    if any(experiment.values(section, one.key) for section in SECTIONS for one in kind.gains):
+        names = [one.name for one in kind.gains]
+        blocks.append(_means(experiment, "gain over the compiler", kind.gains, names))
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _means(
+    experiment: Experiment, title: str, shown: Sequence[Metric], names: Sequence[str]
+) -> str:
+    """Means over the graphs of each section that stage 4 measured; empty if there is none."""
     rows = []
-    for section in SECTIONS:
+    for section in filter(experiment.metrics_of, SECTIONS):
         cells = []
         for metric in shown:
             values = list(experiment.values(section, metric.key).values())
             cells.append(with_error(metric, mean(values)) if values else "–")
-        if experiment.metrics_of(section):
-            rows.append([section, str(len(experiment.metrics_of(section))), *cells])
-    if rows:
-        head = [f"{main.name} by stage 4", f"{kind.item}s", "network"]
-        blocks.append(table(rows, [*head, *(metric.name for metric in shown[1:])]))
-    return "\n\n".join(blocks)
+        rows.append([section, str(len(experiment.metrics_of(section))), *cells])
+    head = [f"{title} by stage 4", f"{experiment.kind.item}s", *names]
+    return table(rows, head) if rows else ""
 
 
 def _of(parts: Sequence[Part], stage: str) -> list[Part]:
