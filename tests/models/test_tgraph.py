@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from lib.cache.graph import CachedGraph
-from lib.files.errors import UserError
 from lib.inputs.tensors import graph_tensors
 from lib.models import build_network
 from lib.models.tgraph import TGraph, instance_norm
@@ -252,8 +251,3 @@ def test_settings_reach_the_network():
     assert len(network.blocks) == 3
     assert network.blocks[0].channel_attention.excitation.weight.shape == (4, 16)
     assert network.blocks[2].cross_attention.log_temperature.exp().item() == pytest.approx(2.0)
-
-
-def test_an_unknown_network():
-    with pytest.raises(UserError, match="tgraph"):
-        build_network(tiny_settings(model="transformer"))

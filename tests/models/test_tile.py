@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,13 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from lib.files.errors import UserError
 from lib.inputs.kernels import kernel_scores, tile_batch
-from lib.models import build_network
 from lib.models.inputs import Standardize
 from lib.models.tile import LogStandardize, TileNetwork, signed_log
-from tests.builders import tiny_settings as tiny_layout_settings
-from tests.kernels import cached_kernel, tiny_settings
+from tests.kernels import cached_kernel
 
 SIZES = ((1, 1), (2, 3), (9, 40), (5, 2))  # nodes, configurations
 
@@ -94,18 +89,6 @@ def test_equal_rows_get_equal_scores(kernels, network):
     repeated = np.repeat(kernel.config_feat[:1], 40, axis=0)
     same = type(kernel)(**{**vars(kernel), "config_feat": repeated})
     assert np.ptp(kernel_scores(network, same, 64)) == 0
-
-
-@pytest.mark.parametrize(
-    ("settings", "model", "known"),
-    [
-        (tiny_settings(), "tgraph", "tile, gst, pooling, partitioning, gat"),
-        (tiny_layout_settings(), "tile", "tgraph, tgraph-plus, gst, pooling, partitioning, gat"),
-    ],
-)
-def test_a_network_of_another_kind_is_refused(settings, model, known):
-    with pytest.raises(UserError, match=f"--model '{model}': not one of {known}$"):
-        build_network(replace(settings, model=model))
 
 
 def test_every_parameter_learns(kernels):

@@ -36,7 +36,7 @@ def values_of(one: dataclasses.Field) -> st.SearchStrategy:
 def files(draw) -> tuple[type, dict]:
     """A model's settings, and values for some of them."""
     kind = draw(st.sampled_from(EVERY))
-    by_flag = ("model", *kind.cache_depends_on, *kind.others_depend_on)
+    by_flag = ("model", "experiment", *kind.cache_depends_on, *kind.others_depend_on)
     fields = dataclasses.fields(kind)
     named = [one for one in fields if "help" in one.metadata and one.name not in by_flag]
     chosen = draw(st.lists(st.sampled_from(named), unique=True))
