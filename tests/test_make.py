@@ -202,7 +202,9 @@ def test_no_value_is_run(pristine, name):
         given = {"venv" if name == "VENV" else name: "x; touch y"}
         assert f"*** {name}=x; touch y: " in told(pristine, "all", **given).stderr
     done = told(pristine, "help", environ={name: "$(shell touch y)"})
-    assert (done.returncode == 0) == (name in ("NEW", "VENV", "COLLECTION", "FOLDS"))  # given
+    assert (done.returncode == 0) == (
+        name in ("NEW", "VENV", "COLLECTION", "FOLDS", "PYTHON")
+    )  # given
     assert everything_below(pristine) == before
 
 
