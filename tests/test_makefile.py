@@ -35,7 +35,8 @@ def made(tmp_path_factory):
     python.parent.mkdir(parents=True)
     python.write_text(STAND_IN)
     python.chmod(0o755)
-    (folder / "venv" / ".ready").touch()  # for makes that make starts
+    for stamp in (".ready-torch", ".ready"):  # for makes that make starts
+        (folder / "venv" / stamp).touch()
     write_collection(folder / "data", COLLECTION, train=2, valid=1, test=0)
     assert worked(make_in(folder)) == list(SCRIPTS)
     return folder
