@@ -9,7 +9,9 @@ new_venv = $(PYTHON) -m venv "$$(realpath -m $(1))"
 INSTALL = $(RUN) -m pip install --quiet --no-compile
 IMPORT = env -u PYTHONDONTWRITEBYTECODE $(RUN) -c
 
-# First what the loops of lib/native are compiled against: that and the other packages go side by side.
+# First what the loops of lib/native are compiled against: that and the other packages go side by
+# side. (Secondary: where the whole environment is there, nobody asks for the part.)
+.SECONDARY: $(READY)-torch
 $(READY)-torch: requirements.txt
 	@echo 'setup: installing the packages of $< (a minute, once)'
 	$(call new_venv,$(VENV))
