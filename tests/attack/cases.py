@@ -88,11 +88,9 @@ def _note(tree: Path, copy: Path) -> tuple[dict[str, list[str]], dict[str, list]
     known, results = {}, {}
     for name, command in all_commands().items():
         shutil.copytree(tree, copy)
-        said = world.succeed(command, copy).stdout if command.says else None
-        if not command.says and command.products:
-            world.succeed(command, copy)
+        said = world.succeed(command, copy).stdout
         made = {n: w for n, w in snapshot(copy).items() if matches(n, command.products)}
-        results[name] = [made, said]
+        results[name] = [made, said if command.says else None]
         shutil.rmtree(copy)
         help = runner.run((*command.words, "--help"), tree).stdout
         known[name] = sorted(set(re.findall(r"--[a-z][a-z-]+", help)))
@@ -120,9 +118,12 @@ def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree
     elif kind == "flags":
         words, what = flags.mutate(words, attacked.known[command.name], rng)
         damage.append(what)
+    elif kind == "make":
+        words, what = flags.in_make(tree, rng)
+        damage.append(what)
     else:
         damage.append(_damage(attacked, tree, command, kind, kinds, rng))
-    if rng.random() < ONCE_MORE:
+    if command.reads and rng.random() < ONCE_MORE:
         more = rng.choice(sorted(command.reads))
         damage.append(_damage(attacked, tree, command, more, kinds, rng))
     followed = rng.random() < FOLLOWED
@@ -138,8 +139,8 @@ def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree
 
 
 def _targets(command: Command, kind: str) -> tuple[str, ...]:
-    """Patterns of a command's files of a kind; something for flags, which every command has."""
-    if kind == "flags" or (kind == "disk" and command.writes):
+    """Patterns of a command's files of a kind; something for flags, which all but make have."""
+    if kind == ("flags" if command.reads else "make") or (kind == "disk" and command.writes):
         return command.words
     return command.writes if kind == "outputs" else command.reads.get(kind, ())
 

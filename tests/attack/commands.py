@@ -10,7 +10,7 @@ from lib import settings
 from lib.tpugraphs.dataset import TPUGRAPHS
 
 # What can be attacked. (`outputs`: what a command is about to write, where it did so before;
-# `disk`: how much of a file can be written.)
+# `disk`: how much of a file can be written; `make`: a variable of make that is code.)
 TARGETS = (
     "raw",
     "measurements",
@@ -24,9 +24,12 @@ TARGETS = (
     "outputs",
     "disk",
     "flags",
+    "make",
 )
 LAYOUT, TILE = "layout-xla-default", "tile-xla"
 DATA, PROGRAMS, OUTPUTS = "data", "programs", "outputs"
+TENSORS = "programs-cpu"  # a collection, and the folder of its tables
+VENV = "venv"  # whose Python does nothing, for make
 FOLDS = 2
 # Networks and runs of a tenth of a second.
 _COMMON = ("--folds-total", str(FOLDS), "--epochs", "2", "--score-training")
@@ -74,7 +77,8 @@ def matches(path: str, patterns: tuple[str, ...]) -> bool:
 
 def all_commands() -> dict[str, Command]:
     """Every command by its name."""
-    every = [*_submissions(), *_looks()]
+    every = [*_submissions(), *_looks(), _preprocess_programs()]
+    every.append(Command("make", ("env", "make", "--version"), {}))  # else by `flags.in_make`
     for at in map(place_of, MODELS):
         every += [_preprocess(at), _train(at), _infer(at), _report(at)]
         every += [_ensemble(at, "ensemble", FOLDS), _ensemble(at, "ensemble-of-one", 1)]
@@ -138,6 +142,19 @@ def _preprocess(at: Place) -> Command:
         (at.cache, f"{at.cache}/*", *at.records, at.lock(at.cache)),
         (f"{at.cache}/*",),
         then=tuple(f"{stage} {at.model}" for stage in ("train", "infer", "ensemble-of-one")),
+    )
+
+
+def _preprocess_programs() -> Command:
+    """Stage 1 on tables of tensor programs, which it checks for all stages."""
+    cache = f"{OUTPUTS}/{TENSORS}/cache"
+    given = ("--collection", TENSORS, "--data", TENSORS, "--outputs", OUTPUTS, "--jobs", "1")
+    return Command(
+        "preprocess programs",
+        ("01_preprocess.py", *given),
+        {"raw": (f"{TENSORS}/*",)},
+        (f"{OUTPUTS}/{TENSORS}/*", f"{OUTPUTS}/{TENSORS}", f"{OUTPUTS}/.make/{TENSORS}.cache.lock"),
+        (f"{cache}/*",),
     )
 
 
@@ -260,9 +277,7 @@ def _looks() -> list[Command]:
     folds = {"fold": (f"{first}/fold_*/*", f"{second}/fold_*/*")}
     files = {**records, **folds, "scores": (f"{first}/study/*", f"{first}/scores/*")}
     reads = {**files, "cache": (f"{cache}/graphs.parquet", f"{cache}/manifest.json")}
-    flags = f"--collection {LAYOUT} --data {DATA} --model gst {' '.join(FLAGS['gst'])}"
-    words = ("--outputs", OUTPUTS, "--train", flags, "--infer", flags, "--ensemble", flags)
     return [
         Command("compare", ("-m", "lib.report.compare", first, second), reads),
-        Command("status", ("-m", "lib.report.status", *words), reads),
+        Command("status", ("-m", "lib.report.status", *place_of("gst").flags), reads),
     ]

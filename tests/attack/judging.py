@@ -10,6 +10,7 @@ from tests.attack.runner import Outcome
 from tests.attack.snapshot import Snapshot, differences
 
 SUCCESS, ONE_LINE, WORSE = OUTCOMES = ("success", "one line", "worse")
+ERRORS = ("error: ", "Makefile:")  # how the line of a command begins, and that of make
 REMARKS = ("warning:", "skipped:")  # lines on standard error that are no error
 LARGEST_PEAK = 3 << 29  # bytes of memory, those of the libraries among them
 SHOWN = 4  # files named
@@ -78,7 +79,7 @@ def _ending(outcome: Outcome) -> str:
         return f"exit code {outcome.code}: {last}"
     if len(lines) != bool(outcome.code):
         return f"exit code {outcome.code}, {len(lines)} lines: {last}"
-    if outcome.code and not (lines[0].startswith("error: ") and lines[0].isprintable()):
+    if outcome.code and not (lines[0].startswith(ERRORS) and lines[0].isprintable()):
         return f"no plain line: {last!a}"
     return ""
 

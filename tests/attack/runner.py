@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from tests.stages import environment
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECONDS = 60.0  # that a command may take
 MORE_ADDRESSES = 3 << 30  # bytes of addresses that a command may take beside what is imported
@@ -205,6 +207,8 @@ def _command(words: Sequence[str], folder: Path, largest: int, stdout: Path, std
     os.chdir(folder)
     _limit(largest)
     try:
+        if words[0] == "env":
+            os.execvpe(words[0], words, environment())
         _run_as_main(words)
         code = 0
     except SystemExit as exit:

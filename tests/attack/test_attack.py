@@ -166,5 +166,5 @@ def test_a_command_without_end_is_killed_with_all_it_started(tree, monkeypatch):
 
 def test_every_kind_is_read_by_a_command():
     commands = all_commands().values()
-    read = {kind for one in commands for kind in one.reads} | {"outputs", "disk", "flags"}
+    read = {kind for one in commands for kind in one.reads} | {"outputs", "disk", "flags", "make"}
     assert read == set(TARGETS)

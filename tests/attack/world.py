@@ -27,10 +27,13 @@ from tests.attack.commands import (
     MODELS,
     OUTPUTS,
     PROGRAMS,
+    TENSORS,
     TILE,
+    VENV,
     Command,
     all_commands,
 )
+from tests.programs import write_root
 from tests.tpugraphs.builders import computation, instruction, layout_run, module, tile_run, tuning
 
 SPLITS = {"train": 3, "valid": 1, "test": 2}
@@ -84,6 +87,12 @@ def write_data(folder: Path) -> None:
             (tile / "tuned.pb").write_bytes(tile_message().SerializeToString())
     write_dataset(folder / DATA, TPUGRAPHS)
     write_programs(folder / PROGRAMS)
+    write_root(folder / TENSORS, tasks=6, programs=4)
+    for name in (VENV, f"{VENV}-collect"):
+        python = folder / name / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text("#!/bin/sh\n")
+        python.chmod(0o755)
 
 
 def write_programs(folder: Path) -> None:

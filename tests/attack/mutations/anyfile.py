@@ -85,6 +85,15 @@ def swap(path: Path, rng: Random, others: Sequence[Path]) -> str:
     return f"content of {shown(other.name)}"
 
 
+def of_another_run(path: Path, rng: Random, others: Sequence[Path]) -> str:
+    """The content of the same file of another fold or another model."""
+    name = path.name.translate(str.maketrans("01", "10")) if "fold_" in path.name else path.name
+    fitting = [one for one in others if one.name in (name, path.name) and one != path]
+    other = _other(rng, fitting)
+    path.write_bytes(content(other))
+    return f"content of {shown('/'.join(other.parts[-3:]))}"
+
+
 def nonsense(path: Path, rng: Random, others: Sequence[Path]) -> str:
     """Something else altogether."""
     if not path.is_file():
@@ -191,6 +200,7 @@ def stranger(path: Path, rng: Random, others: Sequence[Path]) -> str:
 
 
 CONTENTS = (flip_bits, flip_bits, overwrite, truncate, empty, extend, cut_out, splice, swap)
+CONTENTS += (of_another_run, of_another_run)
 CONTENTS += (nonsense, sparse, rename, stranger)
 PLACES = (delete, folder, pipe, link, replace_parent)
 

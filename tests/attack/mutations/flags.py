@@ -1,11 +1,16 @@
-"""Damage to command lines."""
+"""Damage to command lines, and to variables of make."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
+from tests.attack.commands import OUTPUTS, VENV
 from tests.attack.mutations.values import shown
+from tests.attack.runner import REPOSITORY
+from tests.stages import variables_of_make
 
 NUMBERS = ("-1", "0", "1", "2", "0.5", "-0.0", "1e-9", "1e3", "١", "²", "1_0", "0x10", " 3", "+2")
 LARGE = ("1e9", "1000000", "99999999999999999999", "1e309", "1e308", "9" * 5000)
@@ -29,6 +34,21 @@ PATHS += (
 WORK = ("--epochs", "--permutations", "--layers", "--blocks", "--members", "--parts", "--threads")
 ONE_JOB = ("--jobs",)  # others are processes of their own
 OUTSIDE = ("--outputs",)  # nothing may be written outside of the tree
+# What make or a shell would run, and targets where each variable that make quotes stands.
+CODE = (
+    "{}; {}",
+    "{}$({})",
+    "{}`{}`",
+    "{}$(shell {})",
+    "{}'; {}; '",
+    '{}"; {}; "',
+    "{}\n{}",
+    "{}|{}",
+)
+CODE += ("{}&&{} #", "{}\\'; {}; '", "{}'\"$({})\"'", "{} & {}", "-{}'`{}`'")
+TARGETS = ("help", "rank", "compare", "submission", "score", "download", "latency", "search")
+TARGETS += ("collect", "status", "report", "everything")
+NEEDED = ("PROGRAM", "A", "B", "NETWORK")  # by some of them
 NEVER = ("--study", "--help", "-h")  # trains for minutes; ends before anything is read
 
 
@@ -81,3 +101,24 @@ def value_of(flag: str, rng: Random) -> str:
         pools.append(LARGE)
     pools.append(PATHS[:-1] if flag in OUTSIDE else PATHS)
     return rng.choice(rng.choice(pools))
+
+
+def in_make(tree: Path, rng: Random) -> tuple[list[str], str]:
+    """A command line of make with a variable that is code, and which.
+
+    The code leaves a file in the tree, which a target's own programs do not, for they do nothing.
+    """
+    name = rng.choice(variables_of_make(rng.choice(("PLAIN", "QUOTED"))))
+    value = rng.choice(CODE).format(rng.choice(("", "1", "x.npz")), f"touch {tree}/ran")
+    target, exported = rng.choice(TARGETS), rng.random() < 0.5
+    venv = tree / VENV
+    given = {"VENV": venv, "OUTPUTS": tree / OUTPUTS, "PYTHON": sys.executable}
+    given |= dict.fromkeys(NEEDED, "x")
+    given.pop(name, None)
+    stamps = [f"{venv}/.ready{what}" for what in ("", "-native", "-scatter", "-adapt")]
+    stamps += [f"{venv}-collect/.ready", f"{venv}-collect-programs/.ready"]
+    words = ["make", "-C", str(REPOSITORY), *(f"-o{one}" for one in stamps), target]
+    words += [f"{one}={what}" for one, what in given.items()]
+    words = ["env", f"{name}={value}", *words] if exported else ["env", *words, f"{name}={value}"]
+    code = shown(value.replace(f"{tree}/", ""))
+    return words, f"make {target}, {'exported' if exported else 'given'} {name}={code}"
