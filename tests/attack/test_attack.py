@@ -83,6 +83,8 @@ def test_what_is_as_it_must_be(tree):
     assert verdict(tree, outcome=dataclasses.replace(GOOD, stderr=remarks)).outcome == SUCCESS
     both = dataclasses.replace(REFUSED, stderr=remarks + REFUSED.stderr)
     assert verdict(tree, outcome=both).outcome == ONE_LINE
+    by_make = dataclasses.replace(REFUSED, stderr="Makefile:3: *** A=;: must be a word.  Stop.\n")
+    assert verdict(tree, outcome=by_make).outcome == ONE_LINE
 
 
 @pytest.mark.parametrize(
