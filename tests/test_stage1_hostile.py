@@ -269,6 +269,7 @@ def test_nothing_but_bad_files(tmp_path):
     other = Stage(tmp_path)
     other.victim.parent.mkdir(parents=True)
     other.victim.write_bytes(b"no zip")
+    write_dataset(tmp_path / "data", OWN)
     code, out, err = other("--keep-going")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith(f"error: {other.victim}: file: found ")

@@ -120,7 +120,7 @@ def failing(error: BaseException):
 @pytest.mark.parametrize("keep_going", [False, True])
 @pytest.mark.parametrize("kind", ["layout", "tile"])
 def test_a_lack_of_memory_is_no_bad_file(tmp_path, monkeypatch, keep_going, kind):
-    monkeypatch.setitem(collection.READERS, kind, failing(MemoryError()))
+    monkeypatch.setattr(collection, "reader_of", lambda kind: failing(MemoryError()))
     files = [RawFile(tmp_path / f"{name}.npz", "train") for name in "ab"]
     with pytest.raises(UserError, match=r"out of memory with .*a\.npz; try fewer with --jobs") as e:
         write_cache(tmp_path / "cache", files, {"hops": 1}, 1, keep_going, kind=kind)

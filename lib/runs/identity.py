@@ -228,8 +228,7 @@ class Making:
                 return True
             if name not in after or after[name][:1] != raw.get(name, [])[:1] or not looks:
                 return False
-            path = self.path_of(name)
-            return fingerprint_files([path], path.parent) == contents.get(name)
+            return self._content(name) == contents.get(name)
 
         return sorted(name for name in {**raw, **after} if not same(name))
 
@@ -240,11 +239,12 @@ class Making:
 
     def contents(self, known: Mapping[str, str]) -> dict[str, str]:
         """The fingerprint of each raw file, by split and name; ``known`` ones are not read."""
-        paths = {name: self.path_of(name) for name in self.raw_files}
-        return {
-            name: known.get(name) or fingerprint_files([path], path.parent)
-            for name, path in paths.items()
-        }
+        return {name: known.get(name) or self._content(name) for name in self.raw_files}
+
+    def _content(self, name: str) -> str:
+        """A raw file's fingerprint; empty of a pipe or a device, which stage 1 leaves out."""
+        path = self.path_of(name)
+        return fingerprint_files([path], path.parent) if path.is_file() else ""
 
     def path_of(self, name: str) -> Path:
         """Where a raw file is."""
