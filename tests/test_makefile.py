@@ -35,8 +35,7 @@ def made(tmp_path_factory):
     python.parent.mkdir(parents=True)
     python.write_text(STAND_IN)
     python.chmod(0o755)
-    for stamp in (".ready-torch", ".ready"):  # for makes that make starts
-        (folder / "venv" / stamp).touch()
+    (folder / "venv" / ".ready").touch()  # for makes that make starts
     write_collection(folder / "data", COLLECTION, train=2, valid=1, test=0)
     assert worked(make_in(folder)) == list(SCRIPTS)
     return folder

@@ -52,14 +52,15 @@ class Hand(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.saying, self.targets = threading.Lock(), set[str]()
 
     def follow(self, about: dict[str, Any], connection: socket.socket) -> int:
-        """Run a command that was handed over; its exit code."""
+        """Run a command that was handed over; its exit code.
+
+        Several makes may want one target, such as the cache of a collection that others learn from:
+        a command waits for the one that makes it, and finds it as it was.
+        """
+        while not self._claimed(about["target"]):
+            if _is_gone(connection):  # which waits a moment
+                return 130
         task = self.task(about)
-        with self.saying:
-            twice = task.target in self.targets
-            self.targets.add(task.target)
-        if twice:
-            self.say("failed", "", task, "is being made already")
-            return 2
         try:
             return self._attempts(task, lambda: _is_gone(connection))
         except Cancelled:
@@ -70,7 +71,14 @@ class Hand(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             return 2
         finally:
             with self.saying:
-                self.targets.discard(task.target)
+                self.targets.discard(about["target"])
+
+    def _claimed(self, target: str) -> bool:
+        """Whether nobody else is making a target, so that it can be made now."""
+        with self.saying:
+            free = target not in self.targets
+            self.targets.add(target)
+        return free
 
     def task(self, about: dict[str, Any]) -> Task:
         """The task that a message describes; logs of an earlier run of it are deleted."""

@@ -164,15 +164,17 @@ def test_who_is_interrupted_cancels_and_others_go_on(hand, tmp_path, capsys):
     assert next(one for one in said.splitlines() if one[:9] == "cancelled").split()[2] == "a:"
 
 
-def test_two_tasks_never_write_one_file(hand, tmp_path, capsys):
-    first = start(hand, "a", waiting(tmp_path))
+def test_two_tasks_write_one_file_one_after_the_other(hand, tmp_path):
+    first = start(hand, "a", f"{waiting(tmp_path)}; touch {tmp_path}/first")
     while not hand.executor.tasks:
         time.sleep(0.02)
-    assert code_of(hand, "a", f"touch {tmp_path}/second") == 2
+    second = start(hand, "a", f"mv {tmp_path}/first {tmp_path}/second")
+    other = start(hand, "b", "true")
+    assert other.wait(timeout=LONGEST) == 0, "it waits for nobody"
+    assert len(hand.executor.tasks) == 2
     (tmp_path / "go").touch()
-    assert first.wait(timeout=LONGEST) == 0
-    assert not (tmp_path / "second").exists()
-    assert "is being made already" in capsys.readouterr().out
+    assert [one.wait(timeout=LONGEST) for one in (first, second)] == [0, 0]
+    assert (tmp_path / "second").exists()
 
 
 def test_what_a_stage_reads_of_the_environment_goes_along(hand, tmp_path, monkeypatch):

@@ -41,6 +41,7 @@ def folder(environment, tmp_path) -> Path:
     hook = HOOK % {"folder": tmp_path, "python": sys.executable}
     python.write_text(STAND_IN.replace("#!/bin/sh\n", hook))
     python.chmod(0o755)
+    (tmp_path / "venv" / ".ready").touch()  # for makes that make starts
     (tmp_path / "venv-cluster").symlink_to(environment)
     write_collection(tmp_path / "data", COLLECTION, train=2, valid=1, test=0)
     return tmp_path
