@@ -103,10 +103,11 @@ def test_a_view_shows_some_graphs_in_other_splits(cache, tmp_path):
 
 def test_no_study_ever_sees_the_test_split(cache, tmp_path):
     settings = tiny_settings(**STUDIED)
-    for fold in (0, 1):
-        (tmp_path / f"fold_{fold}").mkdir()
-        (tmp_path / f"fold_{fold}" / "last.safetensors").write_bytes(b"%d" % fold)
-    at_hand = inference_runs(tmp_path, cache, settings, tmp_path, [0, 1])
+    networks = {fold: tmp_path / f"fold_{fold}" for fold in (0, 1)}
+    for fold, folder in networks.items():
+        folder.mkdir()
+        (folder / "last.safetensors").write_bytes(b"%d" % fold)
+    at_hand = inference_runs(tmp_path, cache, settings, tmp_path, networks)
     nested = nested_runs(tmp_path, cache, settings, tmp_path, 2, 3)
     views = {run.folder for runs in (*at_hand.values(), *nested) for run in runs}
     shown = [set(Cache(folder.parent / settings.cache).table["graph"]) for folder in views]

@@ -77,8 +77,8 @@ def test_another_models_submission(outputs):
     """Of a cache of its own; tiles have no such model, and keep theirs."""
     for name in OFFICIAL_TEST:
         if name != TILE:
-            write_outputs(outputs, name, {"c": 5}, model="tgraph-plus")
-    done = run_merge(outputs, "--model", "tgraph-plus")
+            write_outputs(outputs, name, {"c": 5}, model="tgraph")
+    done = run_merge(outputs, "--model", "tgraph")
     assert done.returncode == 0, done.stderr
     assert "6 rows, 5 of 5 collections" in done.stdout
 
@@ -235,7 +235,7 @@ def test_another_models_submission_is_another_file(tmp_path):
     own, other = (
         find_collection(LAYOUT, tmp_path, tmp_path, model).file for model in (None, "gst")
     )
-    assert own == submission_of(tmp_path, LAYOUT) == submission_of(tmp_path, LAYOUT, "tgraph")
+    assert own == submission_of(tmp_path, LAYOUT) == submission_of(tmp_path, LAYOUT, "tgraph-plus")
     assert other == tmp_path / f"{LAYOUT}@gst" / "submission.csv"
     tile = find_collection("tile-xla", tmp_path, tmp_path, "gst").file
     assert tile == tmp_path / "tile-xla@gst" / "submission.csv"
