@@ -89,7 +89,11 @@ def test_an_interruption_during_the_imports_of_another_command_is_one_line(run):
     ],
 )
 def test_no_memory_for_an_import_is_one_line(run, error):
-    done = run(command("02_train.py", "--fold", 0, anew=True), "torch", f"raise {error}")
+    done = run(
+        command("02_train.py", "--outputs", "nowhere", "--fold", 0, anew=True),
+        "torch",
+        f"raise {error}",
+    )
     assert done.returncode == 2
     assert done.stderr.startswith("error: out of memory")
     assert done.stderr.count("\n") == 1
@@ -97,7 +101,11 @@ def test_no_memory_for_an_import_is_one_line(run, error):
 
 @pytest.mark.parametrize("error", ['ImportError("no name x")', 'RuntimeError("a defect")'])
 def test_another_error_of_an_import_keeps_its_traceback(run, error):
-    done = run(command("02_train.py", "--fold", 0, anew=True), "torch", f"raise {error}")
+    done = run(
+        command("02_train.py", "--outputs", "nowhere", "--fold", 0, anew=True),
+        "torch",
+        f"raise {error}",
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("Traceback")
 
