@@ -2,8 +2,8 @@
 
 Runtimes are sums, and what they are sums of is linear in the weights (:mod:`lib.models.prices`). So
 the weights that are likeliest, given what was measured, are those of a linear system: how far
-weights lie from what is expected of them, and logarithms of runtimes from what they predict, each
-in its standard deviations (a Gaussian process). How far predictions may lie off is tried out on
+weights lie from what is expected of them, and relative runtimes from what they predict, each in
+its standard deviations (a Gaussian process). How far predictions may lie off is tried out on
 configurations that are left out; it is never less than repeated measurements differ.
 """
 
@@ -35,8 +35,8 @@ JITTER = 1e-4  # on a diagonal, so that nodes that are nearly the same can be to
 
 
 class Measured(NamedTuple):
-    """A graph's configurations: (n, weights) what makes their scores, (n,) logarithms of their
-    runtimes, both around their means, and how far repeated measurements differ."""
+    """A graph's configurations: (n, weights) what makes their scores, (n,) runtimes over their
+    median, both around their means, and how far repeated measurements differ."""
 
     parts: np.ndarray
     wanted: np.ndarray
