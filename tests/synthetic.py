@@ -17,7 +17,6 @@ OWN = Dataset(
     hardware="cpu",
     processor="none",
     compiler="none",
-    propagation="spread",
     labels="bytes that moved, and noise",
     source="tests/synthetic.py",
     licence="Apache-2.0",

@@ -25,7 +25,7 @@ class Reason(IntEnum):
     CONVOLUTION_OUTPUT = 5
     TRANSPOSE = 6  # a transpose that is no mere renaming of dimensions
     READER = 7  # whoever reads it works in another order
-    REDUCTION_OPERAND = 8
+    REDUCTION_OPERAND = 8  # none today; its feature stays, for networks that were trained with it
     RESHAPE_OPERAND = 9
 
 
@@ -88,20 +88,16 @@ class CopySite(NamedTuple):
 
 
 class OffLayoutOperation(NamedTuple):
-    """An operation works in another order than the program's own, or a reshape moves data.
-
-    Also a configured layout, where it counts by itself: on TPUs, and where it fits no tensor.
+    """An operation works in another order than the program's own, or a configured layout fits no
+    tensor.
 
     Attributes:
         node: the operation.
-        before: of a reshape that moves data, the number of its operand's order; else ``order``.
-        order: the number of the output's order; that of ``()`` for such a reshape, and for a
-            configured layout that does not fit.
-        role: of a configured layout, which of the node's tensors it is about; else ``NO_ROLE``.
+        order: the number of the output's order; that of ``()`` for a layout that does not fit.
+        role: of such a layout, which of the node's tensors it is about; else ``NO_ROLE``.
     """
 
     node: int
-    before: int
     order: int
     role: int = NO_ROLE
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from lib.compiler.graph import TensorGraph
-from lib.compiler.hardware import Hardware
 from lib.compiler.operands import OPERAND_ROLES, ConstrainedTensors, constrained_tensors
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
@@ -21,9 +20,7 @@ class ProgramFacts:
 
     Attributes:
         graph: the program.
-        hardware: that it is compiled for.
         constrained: the tensors that each configurable node's layouts are about.
-        ranks: (k, 3) of those tensors, -1 where there is none.
         place: of each configurable node, its position in both.
         has_order: of each node, whether its output has an order at all, and any bytes.
         transposes: the permutation of each transpose.
@@ -31,28 +28,21 @@ class ProgramFacts:
     """
 
     graph: TensorGraph
-    hardware: Hardware
     constrained: list[ConstrainedTensors]
-    ranks: np.ndarray
     place: dict[int, int]
     has_order: list[bool]
     transposes: dict[int, tuple[int, ...]]
     operands_first: list[int]
 
     @classmethod
-    def of(cls, graph: TensorGraph, hardware: Hardware) -> ProgramFacts:
-        """The facts of a program that is compiled for some hardware."""
+    def of(cls, graph: TensorGraph) -> ProgramFacts:
+        """The facts of a program."""
         nodes = graph.configurable.tolist()
         constrained = [constrained_tensors(graph, node) for node in nodes]
-        if not hardware.wants_row_major:
-            constrained = [_as_in_the_program(graph, one) for one in constrained]
-        ranks = [[graph.rank(t) if t >= 0 else -1 for t in one.tensors] for one in constrained]
         sized = (graph.bytes > 0).tolist()
         return cls(
             graph=graph,
-            hardware=hardware,
             constrained=constrained,
-            ranks=np.array(ranks, np.int64).reshape(-1, 3),
             place={node: place for place, node in enumerate(nodes)},
             has_order=[graph.rank(n) >= SMALLEST_RANK and sized[n] for n in range(len(sized))],
             transposes=_transposes(graph),
@@ -66,12 +56,6 @@ class ProgramFacts:
             return []
         tensors = self.constrained[self.place[user]].tensors
         return [role for role in OPERAND_ROLES if tensors[role] == node]
-
-
-def _as_in_the_program(graph: TensorGraph, one: ConstrainedTensors) -> ConstrainedTensors:
-    """The tensors with no wish of the operation: preferred as they lie in the program."""
-    output, source, kernel = (graph.plain[t] if t >= 0 else () for t in one.tensors)
-    return ConstrainedTensors(one.tensors, (output, source, kernel))
 
 
 def _transposes(graph: TensorGraph) -> dict[int, tuple[int, ...]]:

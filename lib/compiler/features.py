@@ -7,9 +7,8 @@ of it (:mod:`lib.compiler.locality`) and on what is computed on the way
 logarithms to base 2 (divided, to lie around 1), and the same program with its dimensions renamed
 has the same features.
 
-``COPY_FEATURES`` and ``OFF_LAYOUT_FEATURES`` name them in their order, for each kind of hardware;
-what is before a name's first dot is the group that it belongs to. For TPUs, tiles
-(:mod:`lib.compiler.tiles`) take the place of caches, and configured layouts count by themselves.
+``COPY_FEATURES`` and ``OFF_LAYOUT_FEATURES`` name them in their order; what is before a name's
+first dot is the group that it belongs to. All of it is about CPUs (:mod:`lib.compiler.tpu`).
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import numpy as np
 from lib.compiler.chains import Chains
 from lib.compiler.effects import Reason
 from lib.compiler.graph import TensorGraph
-from lib.compiler.hardware import Hardware
 from lib.compiler.moves import (
     MEMORY_FEATURES,
     MovedTensor,
@@ -39,9 +37,7 @@ from lib.compiler.nodes import (
     RANK_SCALE,
     group_of,
 )
-from lib.compiler.operands import ROLES
 from lib.compiler.orders import Order, squeezed, strides
-from lib.compiler.tiles import TileShape, tile_shape
 
 
 class ResolvedCopy(NamedTuple):
@@ -56,14 +52,13 @@ class ResolvedCopy(NamedTuple):
 
 
 class ResolvedOperation(NamedTuple):
-    """An :class:`lib.compiler.effects.OffLayoutOperation` with its orders themselves.
+    """An :class:`lib.compiler.effects.OffLayoutOperation` with its order itself.
 
     ``tensor`` is the node whose output the order is about: of a configured layout the tensor that
     it constrains, else the operation's own.
     """
 
     node: int
-    before: Order
     order: Order
     role: int
     tensor: int
@@ -72,7 +67,7 @@ class ResolvedOperation(NamedTuple):
 class OperationShape(NamedTuple):
     """What an operation that works in another order does to memory."""
 
-    moves_data: float  # a reshape that is no mere renaming of dimensions
+    moves_data: float  # of nothing that is found today: what a network reads keeps its width
     is_off_layout: float
     fastest_size: float
     plain_fastest_stride: float  # of what would be the fastest dimension in the plain order
@@ -98,32 +93,27 @@ AROUND = (  # what is the same of all copies of a tensor for a reader
     *named("writer", GROUPS),
     *named("reader", GROUPS),
 )
-COPY_FEATURES = {hardware: (*of_memory, *AROUND) for hardware, of_memory in MEMORY_FEATURES.items()}
-OF_OPERATIONS = (
+COPY_FEATURES = (*MEMORY_FEATURES, *AROUND)
+OFF_LAYOUT_FEATURES = (
     *named("operation", OperationShape._fields),
     *named("chain", ChainWork._fields),
     *named("opcode", GROUPS),
 )
-OFF_LAYOUT_FEATURES = {
-    "cpu": OF_OPERATIONS,
-    "tpu": (*OF_OPERATIONS, *named("tile", TileShape._fields), *named("configured", ROLES)),
-}
 
 
-def copy_features(chains: Chains, hardware: Hardware, copies: Sequence[ResolvedCopy]) -> np.ndarray:
+def copy_features(chains: Chains, copies: Sequence[ResolvedCopy]) -> np.ndarray:
     """``COPY_FEATURES`` of m layout copies, (m, width) float32.
 
     Args:
         chains: of the program that they happen in.
-        hardware: that the program is compiled for.
         copies: each between orders that differ in memory.
     """
     if not copies:
-        return np.zeros((0, len(COPY_FEATURES[hardware.name])), np.float32)
+        return np.zeros((0, len(COPY_FEATURES)), np.float32)
     rows = []
     for copy in copies:
         moved = copy.moved or _moved(chains.graph, copy.tensor)
-        rows.append(memory_features(moved, hardware, copy.before, copy.after))
+        rows.append(memory_features(moved, copy.before, copy.after))
         rows.append(_around(chains, copy))
     return np.concatenate(rows).reshape(len(copies), -1)
 
@@ -146,9 +136,7 @@ def _around(chains: Chains, copy: ResolvedCopy) -> np.ndarray:
     return chains.around[where]
 
 
-def off_layout_features(
-    chains: Chains, hardware: Hardware, operation: ResolvedOperation
-) -> list[float]:
+def off_layout_features(chains: Chains, operation: ResolvedOperation) -> list[float]:
     """``OFF_LAYOUT_FEATURES`` of an operation or a configured layout.
 
     A layout that fits no tensor of its node is a kind of its own: it has no order, and other than
@@ -156,34 +144,26 @@ def off_layout_features(
 
     Args:
         chains: of the program that it happens in.
-        hardware: that the program is compiled for.
         operation: the operation.
     """
     node, graph = operation.node, chains.graph
-    misfit = operation.role >= 0 and not operation.order
-    features = [
+    misfit = operation.role >= 0
+    return [
         *_operation_shape(graph, operation),
         *_chain_work(chains, node, node),
         *([0.0] * len(GROUPS) if misfit else _one_hot(group_of(graph, node), len(GROUPS))),
     ]
-    if hardware.tiled:
-        features += tile_shape(operation.order, graph.shapes[operation.tensor])
-        features += _one_hot(operation.role, len(ROLES)) if operation.role >= 0 else [0.0] * 3
-    return features
 
 
 def _operation_shape(graph: TensorGraph, operation: ResolvedOperation) -> OperationShape:
     node, tensor, order = operation.node, operation.tensor, operation.order
-    misfit = not order and operation.role >= 0
-    moves_data = not order and not misfit
-    if moves_data:
-        tensor, order = graph.operands[node][0], operation.before
+    misfit = operation.role >= 0
     shape = () if misfit else graph.shapes[tensor]
     own = squeezed(order, shape)
     plain = squeezed(graph.plain[tensor], shape) if shape else ()
     return OperationShape(
-        moves_data=float(moves_data),
-        is_off_layout=float(own != plain) if moves_data or operation.role >= 0 else 1.0,
+        moves_data=0.0,
+        is_off_layout=float(not misfit),
         fastest_size=logarithm(shape[own[0]]) if own else 0.0,
         plain_fastest_stride=logarithm(strides(order, shape)[plain[0]]) if own else 0.0,
         bytes=log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,

@@ -12,6 +12,7 @@ from math import prod
 
 from lib.compiler.facts import ProgramFacts
 from lib.compiler.operands import KERNEL, dot_numbers
+from lib.compiler.orders import same_in_memory
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, ID_OF_NAME, RESHAPE
 
@@ -66,7 +67,7 @@ class Library:
             return True
         constrained = facts.constrained[facts.place[node]]
         return all(
-            facts.hardware.same_in_memory(order, graph.plain[tensor], graph.shapes[tensor])
+            same_in_memory(order, graph.plain[tensor], graph.shapes[tensor])
             for tensor, order in zip(constrained.tensors, constrained.preferred, strict=True)
             if tensor == operand and order
         )

@@ -12,11 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.compiler.hardware import Hardware
 from lib.compiler.locality import LOCALITY_FEATURES, WALK_FEATURES, locality, walk
 from lib.compiler.nodes import BYTES_SCALE, RANK_SCALE
 from lib.compiler.orders import Order, common_run, squeezed, strides
-from lib.compiler.tiles import TileChange, TileShape, tile_change, tile_shape
 
 FEW = 8  # elements along a dimension: less than a vector register or a cache line holds
 SCALE = 8.0
@@ -54,44 +52,29 @@ def named(group: str, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{group}.{name}" for name in names)
 
 
-SHAPE = named("copy", CopyShape._fields)
-MEMORY_FEATURES = {
-    "cpu": (
-        *SHAPE,
-        *named("cache", LOCALITY_FEATURES),
-        *named("reading", WALK_FEATURES),
-        *named("writing", WALK_FEATURES),
-    ),
-    "tpu": (
-        *SHAPE,
-        *named("tile_before", TileShape._fields),
-        *named("tile_after", TileShape._fields),
-        *named("tile_change", TileChange._fields),
-    ),
-}
+MEMORY_FEATURES = (
+    *named("copy", CopyShape._fields),
+    *named("cache", LOCALITY_FEATURES),
+    *named("reading", WALK_FEATURES),
+    *named("writing", WALK_FEATURES),
+)
 
 
 @lru_cache(maxsize=1 << 16)
-def memory_features(
-    moved: MovedTensor, hardware: Hardware, before: Order, after: Order
-) -> np.ndarray:
-    """``MEMORY_FEATURES`` of a copy: its shape, and the tiles, or lines and pages, that it meets.
+def memory_features(moved: MovedTensor, before: Order, after: Order) -> np.ndarray:
+    """``MEMORY_FEATURES`` of a copy: its shape, and the lines and pages that it meets.
 
     A (width,) float32 row. It is remembered, as programs repeat their layers, and configurations
     their layouts; so it is not to be written to.
     """
-    shape, one, other = moved.shape, before, after
-    if hardware.tiled:
-        tiles = (*tile_shape(before, shape), *tile_shape(after, shape))
-        met = (*tiles, *tile_change(before, after))
-    else:
-        one, other = squeezed(before, shape), squeezed(after, shape)
-        width = max(1, int(moved.bytes // prod(shape)))
-        met = (
-            *locality(shape, before, one, other, width),
-            *walk(shape, before, moved.plain, width),
-            *walk(shape, after, moved.plain, width),
-        )
+    shape = moved.shape
+    one, other = squeezed(before, shape), squeezed(after, shape)
+    width = max(1, int(moved.bytes // prod(shape)))
+    met = (
+        *locality(shape, before, one, other, width),
+        *walk(shape, before, moved.plain, width),
+        *walk(shape, after, moved.plain, width),
+    )
     features = np.array((*_copy_shape(moved, before, after, one, other), *met), np.float32)
     features.flags.writeable = False
     return features

@@ -42,54 +42,6 @@ def common_run(one: Order, other: Order, shape: Shape) -> int:
     return run
 
 
-def bitcast_order(order: Order, shape: Shape, to: Shape) -> Order | None:
-    """The order in which a reshape of a tensor leaves every element where it is.
-
-    Args:
-        order: of the tensor before.
-        shape, to: before and after the reshape, with equally many elements.
-
-    Returns:
-        The order after the reshape; ``None`` if there is none, so that data must move.
-    """
-    parts = _common_parts(shape, to)
-    if parts is None:
-        return None
-    before = strides(order, shape)
-    smallest: dict[int, int] = {}
-    for _, (source, below), (target, _) in parts:
-        step = before[source] * below
-        smallest[target] = min(smallest.get(target, step), step)
-    result = tuple(sorted(range(len(to)), key=lambda d: (smallest.get(d, 0), -d)))
-    after = strides(result, to)
-    same = all(before[a] * i == after[b] * j for _, (a, i), (b, j) in parts)
-    return result if same else None
-
-
-def _common_parts(
-    shape: Shape, to: Shape
-) -> list[tuple[int, tuple[int, int], tuple[int, int]]] | None:
-    """The coarsest dimensions that those of both shapes are products of, the last one first.
-
-    Returns:
-        For each part its size, and for either shape the dimension that it is in and how many
-        elements of that dimension lie below it; ``None`` if sizes do not divide.
-    """
-    parts = []
-    sizes = [list(shape), list(to)]  # what is left of each dimension
-    places = [len(shape) - 1, len(to) - 1]
-    below = [1, 1]
-    while True:
-        for side in (0, 1):
-            while places[side] >= 0 and sizes[side][places[side]] == 1:
-                places[side], below[side] = places[side] - 1, 1
-        if min(places) < 0:
-            return parts
-        left = [sizes[side][places[side]] for side in (0, 1)]
-        size = min(left)
-        if max(left) % size:
-            return None
-        parts.append((size, (places[0], below[0]), (places[1], below[1])))
-        for side in (0, 1):
-            sizes[side][places[side]] //= size
-            below[side] *= size
+def same_in_memory(one: Order, other: Order, shape: Shape) -> bool:
+    """Whether two orders of a tensor put every element at the same place."""
+    return squeezed(one, shape) == squeezed(other, shape)

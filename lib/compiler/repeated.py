@@ -17,13 +17,10 @@ from lib.tpugraphs.opcodes import CONVOLUTION, DOT
 KINDS = {"convolution": CONVOLUTION, "dot": DOT, "reduce": REDUCE, "window": REDUCE_WINDOW}
 WORK = 64.0  # multiplications for an element that count like the bytes of it
 
-REPEATED_FEATURES: dict[str, tuple[str, ...]] = {
-    "cpu": (
-        *named("repeated", ("times", "work", "bytes", "features", "window", "groups")),
-        *named("repeated", (f"is_{kind}" for kind in KINDS)),
-    ),
-    "tpu": (),
-}
+REPEATED_FEATURES = (
+    *named("repeated", ("times", "work", "bytes", "features", "window", "groups")),
+    *named("repeated", (f"is_{kind}" for kind in KINDS)),
+)
 
 
 def repeated_features(library: Library, operation: RepeatedOperation) -> list[float]:

@@ -11,15 +11,24 @@ configured.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from lib.compiler.effects import CopySite, Reason, operand_reason, output_reason
+from lib.compiler.effects import (
+    CopySite,
+    Effects,
+    OperationSite,
+    Reason,
+    operand_reason,
+    output_reason,
+)
 from lib.compiler.loops import Condition, Source
+from lib.compiler.numbering import Occurrences
 from lib.compiler.operands import OPERAND_ROLES, OUTPUT
-from lib.compiler.resolution import Resolution
-from lib.compiler.tables import UNSET
+from lib.compiler.orders import Order
+from lib.compiler.tables import MISFIT, UNSET, ProgramTables
 from lib.tpugraphs.opcodes import RESHAPE
 
 
@@ -31,10 +40,35 @@ class Written(NamedTuple):
     where: np.ndarray
 
 
-class Returning(Resolution):
-    """One batch of configurations whose layouts propagate no further than their own tensors."""
+class Returning:
+    """One batch of b configurations, whose layouts propagate no further than their own tensors.
 
-    def visit(self) -> None:
+    Orders are numbers in ``orders``. A node's order under b configurations is a (b,) array, or a
+    (1,) array if it is the same under all.
+
+    Attributes:
+        layouts: (b, k, 3) as configured, ``UNSET`` also where the tensor has another rank.
+        order: of each node's output; ``None`` where it is not known yet, or there is none.
+    """
+
+    def __init__(self, tables: ProgramTables, layouts: np.ndarray):
+        self.facts, self.orders, self.loops = tables.facts, tables.orders, tables.loops
+        self.calls, self.numbered = tables.calls, tables.repeated
+        self.graph, self.count = tables.facts.graph, len(layouts)
+        completed = tables.completion(layouts)
+        self.layouts, self._misfits = np.maximum(completed, UNSET), completed == MISFIT
+        self._plain_orders = np.array(self.orders.plain)
+        self.order: list[np.ndarray | None] = [None] * len(self.graph.opcode)
+        self._copies = Occurrences(tables.copies, self.count)
+        self._off_layout = Occurrences(tables.off_layout, self.count)
+
+    def effects(self) -> Effects:
+        """What the configurations make a compiler do."""
+        self._visit()
+        self._note_misfits()
+        return Effects(self._copies.all(), self._off_layout.all(), self._repeated())
+
+    def _visit(self) -> None:
         """Orders in which outputs are left, then what readers do about them."""
         for node in self.facts.operands_first:
             if self.facts.has_order[node]:
@@ -190,3 +224,47 @@ class Returning(Resolution):
         for user in dict.fromkeys(self.graph.users[node]):
             if user not in self.facts.place and not self.loops.fuses(user):
                 self._copy(node, order, plain, Reason.READER, user)
+
+    def _repeated(self) -> np.ndarray:
+        """Pairs [configuration, number of a repeated operation]."""
+        pairs = [np.zeros((0, 2), np.int64)]
+        for configurations, operations in self.calls.repeated(self.layouts):
+            for number in map(self.numbered.number, operations):
+                pairs.append(np.stack([configurations, np.full_like(configurations, number)], 1))
+        return np.concatenate(pairs)
+
+    def _note_misfits(self) -> None:
+        """Note configured layouts that fit no tensor, of which nothing else is known."""
+        none = np.full(1, self.orders.number(()))
+        for place, role in np.argwhere(self._misfits.any(axis=0)).tolist():  # next to none
+            site = OperationSite(int(self.graph.configurable[place]), role)
+            self._off_layout.add(site, self._misfits[:, place, role], none, none)
+
+    def _plain(self, node: int) -> np.ndarray:
+        """The order of a node's output in the program as it stands, (1,)."""
+        return self._plain_orders[node : node + 1]
+
+    def _after_transpose(self, node: int, read: np.ndarray) -> np.ndarray:
+        """The order of a transpose's output if nothing moves, from that of its operand."""
+        permutation = self.facts.transposes[node]
+
+        def renamed(order: Order) -> Order:
+            return tuple(permutation.index(d) for d in order)
+
+        return _each(read, lambda one: self.orders.mapped(node, one, renamed))
+
+    def _copy(
+        self, tensor: int, before: np.ndarray, after: np.ndarray, reason: Reason, reader: int
+    ) -> None:
+        """Note a copy of a tensor for a reader, for the configurations whose orders differ."""
+        self._copies.add(CopySite(tensor, reason, reader), before != after, before, after)
+
+    def _works_in(self, node: int, order: np.ndarray) -> None:
+        """Note an operation that works in another order than the program's own."""
+        self._off_layout.add(OperationSite(node), order != self.orders.plain[node], order, order)
+
+
+def _each(numbers: np.ndarray, map_number: Callable[[int], int]) -> np.ndarray:
+    """``map_number`` of each of (b or 1,) numbers, ``UNSET`` staying ``UNSET``."""
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return np.array([UNSET if n < 0 else map_number(n) for n in distinct.tolist()])[places]

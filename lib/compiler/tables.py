@@ -19,10 +19,9 @@ from lib.compiler.effects import (
 )
 from lib.compiler.facts import ProgramFacts
 from lib.compiler.graph import TensorGraph
-from lib.compiler.hardware import Hardware
 from lib.compiler.loops import Loops
 from lib.compiler.numbering import Numbering, NumberingAtSites
-from lib.compiler.orders import Order
+from lib.compiler.orders import Order, same_in_memory, squeezed
 
 UNSET = -1  # no order: the configuration, or the operation, leaves it open
 MISFIT = -2  # an order is configured that the tensor cannot have
@@ -36,11 +35,11 @@ class OrderTable(Numbering[Order]):
         plain: (n,) the number of the order that each output has in the program as it stands.
     """
 
-    def __init__(self, graph: TensorGraph, hardware: Hardware):
+    def __init__(self, graph: TensorGraph):
         super().__init__()
-        self._shapes, self._hardware = graph.shapes, hardware
-        self._mapped: dict[tuple[str, int, int], int] = {}
-        self._places: dict[tuple[int, int], tuple[Order, ...]] = {}
+        self._shapes = graph.shapes
+        self._mapped: dict[tuple[int, int], int] = {}
+        self._places: dict[tuple[int, int], Order] = {}
         self.plain = [self.number(order) for order in graph.plain]
 
     def numbers_of(self, digits: np.ndarray) -> np.ndarray:
@@ -60,9 +59,9 @@ class OrderTable(Numbering[Order]):
             numbers.append(self.number(order) if order else UNSET)
         return np.array(numbers, np.int64)[places.reshape(digits.shape[:-1])]
 
-    def mapped(self, how: str, node: int, number: int, map_order: Callable[[Order], Order]) -> int:
-        """The number of ``map_order(order)``, remembered by (how, node, order)."""
-        key = (how, node, number)
+    def mapped(self, node: int, number: int, map_order: Callable[[Order], Order]) -> int:
+        """The number of ``map_order(order)``, remembered by (node, order)."""
+        key = (node, number)
         if key not in self._mapped:
             self._mapped[key] = self.number(map_order(self.items[number]))
         return self._mapped[key]
@@ -71,43 +70,36 @@ class OrderTable(Numbering[Order]):
         """Whether two orders of a tensor put every element at the same place."""
         return self._in_memory(tensor, one) == self._in_memory(tensor, other)
 
-    def _in_memory(self, tensor: int, number: int) -> tuple[Order, ...]:
+    def _in_memory(self, tensor: int, number: int) -> Order:
         key = (tensor, number)
         if key not in self._places:
-            order, shape = self.items[number], self._shapes[tensor]
-            self._places[key] = self._hardware.in_memory(order, shape)
+            self._places[key] = squeezed(self.items[number], self._shapes[tensor])
         return self._places[key]
 
 
 class Completion:
     """From layouts as they are configured to orders of the tensors that they are about.
 
-    A configuration of a TPU names only the two minor-most dimensions of a tensor of rank 5, those
-    that decide how it lies in tiles. We take the others to follow in the order that they have in
-    the program itself: no source says so, but a compiler that is told nothing of them has no
-    reason to change them.
-
-    Measurements on CPUs name all dimensions. There a layout of another rank is about another tensor
-    than the one that shapes suggest (which operand is the kernel, features do not say), and is
-    passed over.
+    Measurements on CPUs name all dimensions. A layout of another rank is about another tensor than
+    the one that shapes suggest (which operand is the kernel, features do not say), and is passed
+    over.
 
     Args:
         orders: of the program.
         plain: (k, 3) the number of each constrained tensor's order in the program, ``UNSET`` where
             there is no tensor.
-        hardware: that configurations are of.
     """
 
-    def __init__(self, orders: OrderTable, plain: np.ndarray, hardware: Hardware):
-        self._orders, self._plain, self._hardware = orders, np.unique(plain), hardware
+    def __init__(self, orders: OrderTable, plain: np.ndarray):
+        self._orders, self._plain = orders, np.unique(plain)
         self._place = np.searchsorted(self._plain, plain)  # among the distinct ones
         self._known = np.empty(0, np.int64)
 
     def __call__(self, layouts: np.ndarray) -> np.ndarray:
         """Numbers of orders, (b, k, 3) int64, from those of configured layouts.
 
-        ``UNSET`` where nothing is configured, and ``MISFIT`` where no tensor can lie so: it is not
-        there, or the layout names a dimension that it does not have, or one twice.
+        ``UNSET`` where nothing is configured that is about the tensor, and ``MISFIT`` where it
+        cannot lie so: the layout names a dimension that it does not have, or one twice.
         """
         count = len(self._plain)
         keys = np.where(layouts >= 0, layouts * count + self._place, UNSET)
@@ -124,11 +116,9 @@ class Completion:
     def _completed(self, number: int, plain: int) -> int:
         named = self._orders.items[number]
         own = () if plain == UNSET else self._orders.items[plain]
-        if not self._hardware.names_parts and (plain == UNSET or len(named) != len(own)):
+        if plain == UNSET or len(named) != len(own):
             return UNSET
-        if len(set(named)) < len(named) or not set(named) <= set(own):
-            return MISFIT
-        return self._orders.number((*named, *(d for d in own if d not in named)))
+        return number if set(named) == set(own) else MISFIT
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,19 +135,19 @@ class ProgramTables:
     repeated: Numbering[RepeatedOperation] = field(default_factory=Numbering)
 
     @classmethod
-    def of(cls, graph: TensorGraph, hardware: Hardware) -> ProgramTables:
+    def of(cls, graph: TensorGraph) -> ProgramTables:
         """The facts of a program, and tables that hold its own orders."""
-        facts, orders = ProgramFacts.of(graph, hardware), OrderTable(graph, hardware)
+        facts, orders = ProgramFacts.of(graph), OrderTable(graph)
         tensors = np.array([one.tensors for one in facts.constrained], np.int64).reshape(-1, 3)
         plain = np.where(tensors >= 0, np.array([*orders.plain, UNSET])[tensors], UNSET)
-        completion, loops = Completion(orders, plain, hardware), Loops(facts)
-        copies = NumberingAtSites(partial(_copy, loops, orders, hardware))
+        completion, loops = Completion(orders, plain), Loops(facts)
+        copies = NumberingAtSites(partial(_copy, loops, orders))
         off_layout = NumberingAtSites(partial(_off_layout, orders))
         return cls(facts, orders, loops, LibraryCalls(facts), completion, copies, off_layout)
 
 
 def _copy(
-    loops: Loops, orders: OrderTable, hardware: Hardware, site: CopySite, one: int, other: int
+    loops: Loops, orders: OrderTable, site: CopySite, one: int, other: int
 ) -> LayoutCopy | None:
     """The copy between two orders of a tensor; ``None`` if they are the same in memory.
 
@@ -168,7 +158,7 @@ def _copy(
         return None if same else LayoutCopy(site.tensor, one, other, site.reason, site.reader)
     view = loops.view(site.path)
     before, after = view.orders(orders.items[one], orders.items[other])
-    if hardware.same_in_memory(before, after, view.sizes):
+    if same_in_memory(before, after, view.sizes):
         return None
     numbers = orders.number(before), orders.number(after)
     return LayoutCopy(site.tensor, *numbers, site.reason, site.reader, site.path)
@@ -177,11 +167,7 @@ def _copy(
 def _off_layout(
     orders: OrderTable, site: OperationSite, one: int, other: int
 ) -> OffLayoutOperation | None:
-    """The operation that works in an order; ``None`` if that is the program's own in memory.
-
-    A reshape that moves data has no order, and counts as a configured layout does by itself.
-    """
-    works = site.role == NO_ROLE and orders.items[other]
-    if works and orders.same_in_memory(site.node, other, orders.plain[site.node]):
+    """The operation that works in an order; ``None`` if that is the program's own in memory."""
+    if site.role == NO_ROLE and orders.same_in_memory(site.node, other, orders.plain[site.node]):
         return None
-    return OffLayoutOperation(site.node, one, other, site.role)
+    return OffLayoutOperation(site.node, other, site.role)

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from lib.compiler.graph import TensorGraph
-from lib.compiler.hardware import HARDWARE
 from lib.compiler.operands import KERNEL, OPERAND_ROLES, OUTPUT, ROLES
 from lib.files.errors import DataError
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, NAME_OF_ID
@@ -26,11 +25,10 @@ def check_layouts(path: Path, program: Program, hardware: str) -> None:
     Args:
         path: of the configurations, for the message.
         program: with them.
-        hardware: a key of :data:`lib.compiler.hardware.HARDWARE`: whether a layout names all of a
-            tensor's dimensions, or may name the minor-most ones alone.
+        hardware: of a ``tpu``, a layout may name the minor-most dimensions of a tensor alone.
     """
     graph, ranks = program.graph, _ranks(program)
-    parts, cells = HARDWARE[hardware].names_parts, (len(ranks), len(ROLES))
+    parts, cells = hardware == "tpu", (len(ranks), len(ROLES))
     limits = np.array([[_limits(own, parts) for own in site] for site in ranks], np.int64)
     limits = limits.reshape(*cells, len(ANY))
     rows = max(1, CELLS // max(1, len(ranks)))
@@ -93,7 +91,7 @@ def _error(
     layout = layouts(graph.node_config_feat[config, site])[ROLES[role]]
     found = "{" + ",".join(map(str, layout or ())) + "}"
     opcode = NAME_OF_ID.get(int(graph.node_opcode[node]), "unknown")
-    some = "some of the" if HARDWARE[hardware].names_parts else "all of the"
+    some = "some of the" if hardware == "tpu" else "all of the"
     wanted = " or ".join(f"0..{rank - 1}" for rank in ranks if rank)
     expected = f"{some} dimensions {wanted}, each once (hardware: {hardware})"
     if not wanted:

@@ -13,8 +13,8 @@ from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
 from lib.compiler.nodes import NODE_FEATURES
-from lib.compiler.propagation import propagate
 from lib.compiler.repeated import REPEATED_FEATURES
+from lib.compiler.returning import Returning
 from lib.compiler.tables import ProgramTables
 from lib.compiler.tpu import PRODUCT_FEATURES, ROLE_OF_FEATURE
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
@@ -28,14 +28,13 @@ from lib.settings import PlusSettings
 
 def widths(settings: PlusSettings) -> dict[str, Any]:
     """How many features a layout copy has, an off-layout operation, a repeated operation, and a
-    node, on the hardware; of TPUs, what :class:`lib.models.prices.Prices` is told."""
+    node; of TPUs, what :class:`lib.models.prices.Prices` is told."""
     if settings.hardware == "tpu":
         return {"node_width": len(PRODUCT_FEATURES), "roles": ROLE_OF_FEATURE}
-    copies, operations = COPY_FEATURES[settings.hardware], OFF_LAYOUT_FEATURES[settings.hardware]
     return {
-        "copy_width": len(copies),
-        "off_layout_width": len(operations),
-        "repeated_width": len(REPEATED_FEATURES[settings.hardware]),
+        "copy_width": len(COPY_FEATURES),
+        "off_layout_width": len(OFF_LAYOUT_FEATURES),
+        "repeated_width": len(REPEATED_FEATURES),
         "node_width": len(NODE_FEATURES),
     }
 
@@ -60,16 +59,11 @@ class CopiesGraph:
 
     Args:
         graph: whole, or the part that pruning kept: then layouts propagate in that part only.
-        propagation: how far, see :func:`lib.compiler.propagation.propagate`.
-        hardware: that the program is compiled for, a key of ``HARDWARE``.
         context_blocks: of the members that hear what surrounds copies; 0 if none does.
     """
 
-    def __init__(
-        self, graph: CachedGraph, propagation: str, hardware: str, context_blocks: int = 0
-    ):
-        self.graph, self.propagation = graph, propagation
-        self.program = SharedProgram.of(graph, hardware)
+    def __init__(self, graph: CachedGraph, context_blocks: int = 0):
+        self.graph, self.program = graph, SharedProgram.of(graph)
         digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
         with self.program.lock:
             self.layouts = self.tables.orders.numbers_of(digits)  # (d, 3)
@@ -138,7 +132,7 @@ class CopiesGraph:
 
     def _resolve(self, configurations: list[int]) -> list[Resolved]:
         cells = np.asarray(self.graph.cells[np.array(configurations)])  # (b, k); reads these only
-        effects = propagate(self.tables, self.layouts[cells], self.propagation)
+        effects = Returning(self.tables, self.layouts[cells]).effects()
         self.program.describe_new()
         count = len(configurations)
         return [
@@ -157,7 +151,7 @@ def copies_graph(graph: CachedGraph, settings: PlusSettings) -> CopiesGraph | Pr
     if settings.hardware == "tpu":
         return ProductsGraph(graph)
     blocks = settings.context_blocks if settings.context_members else 0
-    return CopiesGraph(graph, settings.propagation, settings.hardware, blocks)
+    return CopiesGraph(graph, blocks)
 
 
 def _by_configuration(pairs: np.ndarray, count: int) -> list[np.ndarray]:

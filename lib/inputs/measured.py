@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from lib.compiler.features import COPY_FEATURES
-from lib.compiler.hardware import HARDWARE
 from lib.compiler.moves import MovedTensor, memory_features
 from lib.compiler.orders import row_major
 from lib.files.believing import believing
@@ -36,8 +35,8 @@ class MeasuredCopies:
     costs: Tensor
 
 
-def measured_copies(path: Path, hardware: str) -> MeasuredCopies:
-    """The copies of a file, on a kind of hardware, a key of ``HARDWARE``.
+def measured_copies(path: Path) -> MeasuredCopies:
+    """The copies of a file.
 
     Raises:
         DataError: the file is not what ``lib/collect/xla/copies.py`` writes.
@@ -50,9 +49,9 @@ def measured_copies(path: Path, hardware: str) -> MeasuredCopies:
             raise DataError(path, "before, after", (one, other), f"orders of {shape}")
         size = float(WIDTH * prod(shape))
         moved = MovedTensor(shape, row_major(len(shape)), size)
-        rows.append(memory_features(moved, HARDWARE[hardware], one, other))
+        rows.append(memory_features(moved, one, other))
         costs.append(np.log(time / size))
-    features = np.zeros((len(rows), len(COPY_FEATURES[hardware])), np.float32)
+    features = np.zeros((len(rows), len(COPY_FEATURES)), np.float32)
     known = np.arange(features.shape[1]) < len(rows[0])
     features[:, known] = rows
     logarithms = np.array(costs, np.float32)

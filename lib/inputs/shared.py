@@ -23,7 +23,6 @@ from lib.compiler.features import (
     off_layout_features,
 )
 from lib.compiler.graph import TensorGraph
-from lib.compiler.hardware import HARDWARE
 from lib.compiler.moves import MovedTensor
 from lib.compiler.repeated import REPEATED_FEATURES, repeated_features, repeated_work
 from lib.compiler.tables import ProgramTables
@@ -31,11 +30,10 @@ from lib.inputs.feature_table import FeatureTable
 
 
 class SharedProgram:
-    """A program on some hardware, and what was met so far in its configurations.
+    """A program, and what was met so far in its configurations.
 
     Args:
         tensors: of the program.
-        hardware: that it is compiled for, a key of ``HARDWARE``.
 
     Attributes:
         tables: of what configurations do, which grow as they are resolved.
@@ -44,45 +42,45 @@ class SharedProgram:
         lock: held by whoever lets any of it grow; graphs in other threads have the same program.
     """
 
-    def __init__(self, tensors: TensorGraph, hardware: str):
-        self.hardware, self.lock = HARDWARE[hardware], Lock()
+    def __init__(self, tensors: TensorGraph):
+        self.lock = Lock()
         self.tensors, self.chains = tensors, Chains(tensors)
-        self.tables = ProgramTables.of(tensors, self.hardware)
-        self.copies = FeatureTable(len(COPY_FEATURES[hardware]), nodes=2)
-        self.off_layout = FeatureTable(len(OFF_LAYOUT_FEATURES[hardware]), nodes=1)
-        self.repeated = FeatureTable(len(REPEATED_FEATURES[hardware]), nodes=1)
+        self.tables = ProgramTables.of(tensors)
+        self.copies = FeatureTable(len(COPY_FEATURES), nodes=2)
+        self.off_layout = FeatureTable(len(OFF_LAYOUT_FEATURES), nodes=1)
+        self.repeated = FeatureTable(len(REPEATED_FEATURES), nodes=1)
         has_order = np.array(self.tables.facts.has_order, bool)
         self._total = max(1.0, float(tensors.bytes[has_order].sum()))
 
     @classmethod
-    def of(cls, graph: CachedGraph, hardware: str) -> SharedProgram:
+    def of(cls, graph: CachedGraph) -> SharedProgram:
         """The program of a graph: one that is in use already, if it is the same."""
-        content = hashlib.sha256(hardware.encode())
+        content = hashlib.sha256()
         for part in (graph.node_feat, graph.node_opcode, graph.edges, graph.config_nodes):
             content.update(f"{part.dtype.str} {part.shape}".encode())
             content.update(np.ascontiguousarray(part).data)
         found = _IN_USE.get(content.digest())
         if found is None:
-            found = _IN_USE[content.digest()] = cls(TensorGraph.of(graph), hardware)
+            found = _IN_USE[content.digest()] = cls(TensorGraph.of(graph))
         return found
 
     def describe_new(self) -> None:
         """Features of what has none yet, where it is, and its bytes."""
-        orders, chains, hardware = self.tables.orders.items, self.chains, self.hardware
+        orders, chains = self.tables.orders.items, self.chains
         copies = self.tables.copies.items[len(self.copies) :]
         self.copies.add(
-            copy_features(chains, hardware, [self._resolved(one) for one in copies]),
+            copy_features(chains, [self._resolved(one) for one in copies]),
             [(one.tensor, one.reader) for one in copies],
             self._shares([one.tensor for one in copies]),
         )
         operations = self.tables.off_layout.items[len(self.off_layout) :]
         tensors = [self._tensor(one) for one in operations]
         resolved = [
-            ResolvedOperation(one.node, orders[one.before], orders[one.order], one.role, tensor)
+            ResolvedOperation(one.node, orders[one.order], one.role, tensor)
             for one, tensor in zip(operations, tensors, strict=True)
         ]
         self.off_layout.add(
-            [off_layout_features(chains, hardware, one) for one in resolved],
+            [off_layout_features(chains, one) for one in resolved],
             [(one.node,) for one in operations],
             self._shares(tensors),
         )
@@ -90,7 +88,7 @@ class SharedProgram:
 
     def _describe_repeated(self) -> None:
         operations = self.tables.repeated.items[len(self.repeated) :]
-        if not operations:  # as on hardware without library calls: nothing is worked out for it
+        if not operations:  # nothing is worked out for it
             return
         library = self.tables.calls.library
         self.repeated.add(

@@ -92,10 +92,7 @@ class TGraphPlus(nn.Module):
 
     Args:
         copy_width, off_layout_width: features of a layout copy, and of an off-layout operation.
-        repeated_width: features of an operation that a library call computes more than once; 0
-            where there are no such calls.
-        copies_cost: whether a copy never makes a program faster; else its cost is learned like
-            an operation's, of either sign.
+        repeated_width: features of an operation that a library call computes more than once.
         channels: width of the perceptrons.
         dropout: share of their channels left out in training.
         members: networks side by side that sum costs of copies by themselves.
@@ -109,8 +106,7 @@ class TGraphPlus(nn.Module):
         self,
         copy_width: int,
         off_layout_width: int,
-        repeated_width: int = 0,
-        copies_cost: bool = True,
+        repeated_width: int,
         channels: int = 32,
         dropout: float = 0.0,
         members: int = 1,
@@ -122,11 +118,11 @@ class TGraphPlus(nn.Module):
     ):
         super().__init__()
         self.inputs = CostInputs(copy_width, off_layout_width, repeated_width)
-        self.copies_cost, self.members = copies_cost, members
+        self.members = members
         count, sizes = members + context_members, (channels, dropout)
         self.copy_cost = Perceptrons(count, copy_width, *sizes)
         self.off_layout_cost = Perceptrons(count, off_layout_width, *sizes)
-        self.repeated_cost = Perceptrons(count, repeated_width, *sizes) if repeated_width else None
+        self.repeated_cost = Perceptrons(count, repeated_width, *sizes)
         self.context = self.addend = None
         if context_members:
             widths = node_width, copy_width, off_layout_width
@@ -143,7 +139,6 @@ class TGraphPlus(nn.Module):
             return Prices(node_width, **widths)
         return cls(
             **widths,
-            copies_cost=settings.hardware == "cpu",
             channels=settings.channels,
             dropout=settings.dropout,
             members=settings.members,
@@ -197,14 +192,12 @@ class TGraphPlus(nn.Module):
 
     def positive(self, learned: Tensor) -> Tensor:
         """Costs a byte from what was learned of copies: their logarithms, if none is a gain."""
-        return _exponential(learned) if self.copies_cost else learned
+        return _exponential(learned)
 
     def of_others(self, batch: CostBatch) -> Tensor:
         """What all else of a standardized batch costs, (members, b)."""
         costs = self.off_layout_cost(batch.off_layout) * batch.off_layout_bytes
         total = self.summed(costs, batch.off_layout_places, batch)
-        if self.repeated_cost is None:
-            return total
         costs = _exponential(self.repeated_cost(batch.repeated)) * batch.repeated_work
         return total + self.summed(costs, batch.repeated_places, batch)
 

@@ -16,10 +16,9 @@ AUTO = "auto"  # epochs by how many graphs there are (lib/train/schedule.py)
 EVERY, NONE = "all", "none"  # other collections of the data root to learn from
 LOSSES = ("hinge", "logistic", "correlation", "logistic+correlation")  # lib/train/loss.py
 REDUCTIONS = ("mean", "sum")  # of pairs, by the hinge functions of lib/train/loss.py
-HARDWARE = ("cpu", "tpu")  # lib/compiler/hardware.py
+HARDWARE = ("cpu", "tpu")
 # Copies that were measured by themselves (lib/collect/xla/copies.py), by hardware.
 COPIES = {"cpu": Path(__file__).parents[2] / "data" / "copies-cpu" / "copies.npz"}
-PROPAGATIONS = ("spread", "return")  # of configured layouts: lib/compiler/propagation.py
 VALIDATED = (
     "of a graph that an epoch is validated on, the same each time; at the end, all of them are"
 )
@@ -161,7 +160,6 @@ class PlusSettings(LayoutCollection):
         "context_members",
         "context_blocks",
         "context_channels",
-        "propagation",
         "hardware",
     )
 
@@ -182,9 +180,6 @@ class PlusSettings(LayoutCollection):
     )
     learning_rate: float = setting(2e-3, "its peak", 0, 1)
     weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
-    propagation: str = setting(
-        "spread", "layouts `spread` to what lies around them, or `return` at once as on CPUs"
-    )
     channels: int = setting(32, "width of the perceptrons", search=among(16, 32, 64, 128))
     members: int = setting(
         2, "networks of copies by themselves, trained side by side; scores are means", 0
@@ -230,7 +225,7 @@ class PlusSettings(LayoutCollection):
         super().check()
         if not self.members + self.context_members:
             raise UserError("--members 0 and --context-members 0: there must be some network")
-        check_words(self, loss=LOSSES, propagation=PROPAGATIONS)
+        check_words(self, loss=LOSSES)
 
 
 @dataclass(frozen=True)

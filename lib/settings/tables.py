@@ -28,7 +28,7 @@ from lib.tpugraphs.rankable import count_parts
 
 # Where a value may come from, beside others.
 DEFAULT, COMMAND_LINE, FEW_GRAPHS = "default", "command line", "how few graphs there are"
-TOLD = ("hardware", "propagation")  # settings that a dataset itself has
+TOLD = ("hardware",)  # settings that a dataset itself has
 # The settings of each model, by kind of collection; the first one is taken if none is named.
 MODELS: dict[str, dict[str, type[Settings]]] = {
     "layout": {

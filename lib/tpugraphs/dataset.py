@@ -33,7 +33,6 @@ LAYOUT_COLLECTIONS = tuple(
 WORDS = {  # what some fields may say
     "size": ("official", "small"),
     "hardware": ("tpu", "cpu"),
-    "propagation": ("spread", "return"),
 }
 
 
@@ -48,8 +47,6 @@ class Dataset:
         hardware: the kind that was measured on, ``tpu`` or ``cpu``.
         processor: which one.
         compiler: that made the programs.
-        propagation: how far configured layouts reach there: they ``spread`` to what lies around
-            them, or data ``return`` at once (:mod:`lib.compiler.propagation`).
         labels: how runtimes were measured.
         source, licence: of the data.
         collections: of layouts, that the root has raw files of; no part of ``dataset.json``.
@@ -62,7 +59,6 @@ class Dataset:
     hardware: str
     processor: str
     compiler: str
-    propagation: str
     labels: str
     source: str
     licence: str
@@ -78,7 +74,6 @@ TPUGRAPHS = Dataset(
     hardware="tpu",
     processor="TPU v3",
     compiler="XLA",
-    propagation="spread",
     labels="the minimum of a few runs on the machine",
     source="https://github.com/google-research-datasets/tpu_graphs",
     licence="Apache-2.0",
@@ -91,12 +86,11 @@ EXAMPLE = {
     "hardware": "tpu",
     "processor": "TPU v4",
     "compiler": "XLA",
-    "propagation": "spread",
     "labels": "fastest of three runs",
     "source": "measured by me",
     "licence": "none",
 }
-REACH = {"tpu": "spread", "cpu": "return"}  # how far layouts reach, by hardware
+EARLIER = ("propagation",)  # said by earlier versions: `return` on CPUs
 UNSAID = {"compiler": "XLA", "labels": "not said", "source": "not said", "licence": "not said"}
 # Names of official graphs: of the test splits, of language models, of XLA's benchmarks by chips and
 # precision or by batch, of kernels, and some that are like no others.
@@ -126,24 +120,24 @@ def read_dataset(root: Path) -> Dataset:
     found = read_json(path)
     if isinstance(found, dict) and found.get("kind") == PROGRAMS:
         return _of_programs(found, path)
-    expect(found, {"size": str} | {f"{name}?": str for name in SAID}, path)
+    expect(found, {"size": str} | {f"{name}?": str for name in (*SAID, *EARLIER)}, path)
+    reach = found.pop(*EARLIER, None)
     for name in found:
         if name not in SAID:
             raise DataError(path, ascii(name)[:60], "no such key", f"one of {', '.join(SAID)}")
     for name, words in WORDS.items():
         if found.get(name, words[0]) not in words:
             raise DataError(path, name, repr(found[name])[:60], f"one of {', '.join(words)}")
-    said = _guessed(root, found) | found
+    said = _guessed(root, found, "cpu" if reach == "return" else "tpu") | found
     absent = tuple(name for name in SAID if name not in found)
     return Dataset(**said, collections=collections, root=root, guessed=absent)
 
 
-def _guessed(root: Path, found: dict[str, str]) -> dict[str, str]:
+def _guessed(root: Path, found: dict[str, str], hardware: str) -> dict[str, str]:
     """Every field but the size, as far as those that are known tell it."""
-    far = found.get("propagation", REACH["tpu"])
-    hardware = found.get("hardware", next(one for one, own in REACH.items() if own == far))
+    hardware = found.get("hardware", hardware)
     about = {"name": root.resolve().name, "hardware": hardware, "processor": hardware.upper()}
-    return about | UNSAID | {"propagation": REACH[hardware]}
+    return about | UNSAID
 
 
 def _of_programs(found: dict[str, Any], path: Path) -> Dataset:
@@ -155,7 +149,6 @@ def _of_programs(found: dict[str, Any], path: Path) -> Dataset:
         size="small",
         hardware="cpu",
         processor=", ".join(found["hardware"]),
-        propagation="return",
     )
 
 

@@ -7,7 +7,6 @@ caches is the same in every program, and there are many more copies than program
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +16,7 @@ from torch import nn
 from lib.cache.reader import Cache
 from lib.inputs.measured import MeasuredCopies, measured_copies
 from lib.settings import PlusSettings
-from lib.train.fold import GraphsFold, LabelledGraph, Sample
-from lib.train.loss import LOSSES
+from lib.train.fold import GraphsFold, LabelledGraph
 from lib.train.products import ProductsFold
 from lib.train.schedule import learning_rate
 from lib.train.split import learned_beside, prepared, prepared_sides
@@ -73,18 +71,6 @@ class CopiesFold(GraphsFold):
             (loss * len(learned)).backward()
             optimizer.step()
 
-    def sample(
-        self,
-        graphs: Sequence[LabelledGraph],
-        chosen: Sequence[np.ndarray],
-        settings: PlusSettings,
-        generator: np.random.Generator,
-    ) -> Sample:
-        """See :meth:`GraphsFold.sample`."""
-        (graph,), (own,) = graphs, chosen
-        runtimes = [torch.from_numpy(graph.runtime[own])]
-        return Sample(graph.prepared.batch(own), runtimes, LOSSES[settings.loss])
-
 
 def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold | ProductsFold:
     """The graphs of one fold, ready to be resolved, those of other collections among them.
@@ -103,5 +89,5 @@ def fold_of(
     if settings.hardware == "tpu":
         return ProductsFold(train, valid)
     file = settings.taught
-    measured = None if file is None else measured_copies(file, settings.hardware)
+    measured = None if file is None else measured_copies(file)
     return CopiesFold(train, valid, settings.configurations, measured, settings.lessons)

@@ -21,7 +21,7 @@ from lib.inputs.kinds import input_of
 from lib.ranking.metrics import ranking_metrics
 from lib.runs.memory import Estimate
 from lib.settings import LayoutCollection, TileCollection
-from lib.train.loss import pairwise_hinge
+from lib.train.loss import LOSSES, pairwise_hinge
 from lib.train.processes import Processes
 
 GraphSettings = LayoutCollection | TileCollection
@@ -190,7 +190,6 @@ class GraphsFold(Fold):
 
     metrics = staticmethod(ranking_metrics)  # of (c,) scores and (c,) runtimes
 
-    @abstractmethod
     def sample(
         self,
         graphs: Sequence[LabelledGraph],
@@ -198,10 +197,17 @@ class GraphsFold(Fold):
         settings: GraphSettings,
         generator: np.random.Generator,
     ) -> Sample:
-        """A step's graphs under the configurations chosen of each.
+        """A step's graphs under the configurations chosen of each; here it is one graph.
 
         All else that is random comes from ``generator``.
         """
+        (graph,), (own,) = graphs, chosen
+        runtimes = [torch.from_numpy(graph.runtime[own])]
+        return Sample(graph.prepared.batch(own), runtimes, self.loss_of(settings))
+
+    def loss_of(self, settings: GraphSettings) -> Loss:
+        """The function that a :class:`Sample` is minimized by."""
+        return LOSSES[settings.loss]
 
     def read(self, one: Any) -> LabelledGraph:
         """A graph of ``train`` or ``valid``."""

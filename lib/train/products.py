@@ -21,9 +21,7 @@ from scipy.linalg import block_diag, solve
 from lib.models.prices import CENTRES, FAR, PADDING, Prices
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import noise_of
-from lib.settings import PlusSettings
-from lib.train.fold import GraphsFold, LabelledGraph, Sample, validated
-from lib.train.loss import LOSSES
+from lib.train.fold import GraphsFold, LabelledGraph, validated
 
 MOST, LEAST, TOGETHER = 4096, 64, 1 << 14  # configurations of a graph, and of all graphs
 LEFT_OUT = 4  # one of so many
@@ -109,18 +107,6 @@ class ProductsFold(GraphsFold):
             relative - relative.mean(),
             noise_of(graph.prepared.graph.repeats),
         )
-
-    def sample(
-        self,
-        graphs: Sequence[LabelledGraph],
-        chosen: Sequence[np.ndarray],
-        settings: PlusSettings,
-        generator: np.random.Generator,
-    ) -> Sample:
-        """See :meth:`GraphsFold.sample`."""
-        (graph,), (own,) = graphs, chosen
-        runtimes = [torch.from_numpy(graph.runtime[own])]
-        return Sample(graph.prepared.batch(own), runtimes, LOSSES[settings.loss])
 
 
 @contextmanager

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -13,7 +11,7 @@ from lib.cache.reader import Cache
 from lib.inputs.pruned import step_estimate
 from lib.runs.memory import Estimate
 from lib.settings import LayoutSettings
-from lib.train.fold import GraphsFold, LabelledGraph, Sample
+from lib.train.fold import GraphsFold, LabelledGraph, Loss
 from lib.train.loss import HINGES
 from lib.train.split import prepared_sides
 
@@ -33,17 +31,9 @@ class PrunedFold(GraphsFold):
         """See :meth:`Fold.standardize`."""
         network.inputs.standardize.fit(self.numeric_features())
 
-    def sample(
-        self,
-        graphs: Sequence[LabelledGraph],
-        chosen: Sequence[np.ndarray],
-        settings: LayoutSettings,
-        generator: np.random.Generator,
-    ) -> Sample:
-        """See :meth:`GraphsFold.sample`."""
-        (graph,), (own,) = graphs, chosen
-        runtimes = [torch.from_numpy(graph.runtime[own])]
-        return Sample(graph.prepared.batch(own), runtimes, HINGES[settings.loss_reduction])
+    def loss_of(self, settings: LayoutSettings) -> Loss:
+        """See :meth:`GraphsFold.loss_of`."""
+        return HINGES[settings.loss_reduction]
 
     def estimate(self, network: nn.Module, settings: LayoutSettings) -> Estimate | None:
         """See :meth:`Fold.estimate`."""

@@ -18,7 +18,6 @@ import numpy as np
 from lib.collect.xla.hlo import read_module, site_positions
 from lib.collect.xla.kernels import Kernel, kernels_of
 from lib.compiler.graph import TensorGraph
-from lib.compiler.hardware import HARDWARE
 from lib.compiler.tables import ProgramTables
 from lib.tpugraphs.encoding import encode_module
 from lib.tpugraphs.opcodes import NAME_OF_ID
@@ -65,7 +64,7 @@ def foretold(bench, configurations: np.ndarray) -> list[Counter[Call]]:
     graph, order = encode_module(module, -1), np.argsort(nodes)
     edges = graph.edge_index
     tensors = TensorGraph.made_of(graph.node_feat, graph.node_opcode, edges, nodes[order])
-    tables = ProgramTables.of(tensors, HARDWARE["cpu"])
+    tables = ProgramTables.of(tensors)
     layouts = tables.completion(tables.orders.numbers_of(configurations[:, order]))
     calls, library = tables.calls, tables.calls.library
     each: list[list[list[tuple[str, int]]]] = [[] for _ in configurations]

@@ -36,12 +36,9 @@ class PlainMember(nn.Module):
 
     def __init__(self, network: TGraphPlus, number: int):
         super().__init__()
-        self.copies_cost = network.copies_cost
         self.copy_cost = _perceptron(network.copy_cost, number)
         self.off_layout_cost = _perceptron(network.off_layout_cost, number)
-        self.repeated_cost = None
-        if network.repeated_cost is not None:
-            self.repeated_cost = _perceptron(network.repeated_cost, number)
+        self.repeated_cost = _perceptron(network.repeated_cost, number)
         self.context = None
         if number >= network.members:
             self.context = PlainContext(network.context, number - network.members)
@@ -57,12 +54,9 @@ class PlainMember(nn.Module):
             learned, sizes = learned[which] + self.addend(heard), sizes[which]
             places = batch.context.copy_places
         total = learned.new_zeros(batch.configurations)
-        costs = _exponential(learned) if self.copies_cost else learned
-        total = added_at(total, costs.squeeze(-1) * sizes, places)
+        total = added_at(total, _exponential(learned).squeeze(-1) * sizes, places)
         costs = self.off_layout_cost(batch.off_layout).squeeze(-1) * batch.off_layout_bytes
         total = added_at(total, costs, batch.off_layout_places)
-        if self.repeated_cost is None:
-            return total
         costs = _exponential(self.repeated_cost(batch.repeated)).squeeze(-1) * batch.repeated_work
         return added_at(total, costs, batch.repeated_places)
 

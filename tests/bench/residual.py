@@ -45,7 +45,7 @@ def normal_scores(values: np.ndarray) -> np.ndarray:
 def contents(graph: CachedGraph) -> tuple[np.ndarray, np.ndarray]:
     """How often each copy and each operation happens under each configuration, (c, m + s), and
     its bytes."""
-    batch = CopiesGraph(graph, "return", "cpu").batch(np.arange(len(graph.runtime)))
+    batch = CopiesGraph(graph).batch(np.arange(len(graph.runtime)))
     counts, sizes = [], []
     for places, own in (
         (batch.copy_places, batch.copy_bytes),

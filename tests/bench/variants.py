@@ -78,8 +78,8 @@ def without(*groups: str) -> Callable[[nn.Module], nn.Module]:
 
     def change(network: nn.Module) -> nn.Module:
         for group in groups:
-            network.inputs.copies.factor[_in_group(group, COPY_FEATURES["cpu"])] = 0
-            network.inputs.off_layout.factor[_in_group(group, OFF_LAYOUT_FEATURES["cpu"])] = 0
+            network.inputs.copies.factor[_in_group(group, COPY_FEATURES)] = 0
+            network.inputs.off_layout.factor[_in_group(group, OFF_LAYOUT_FEATURES)] = 0
         return network
 
     return change
@@ -170,7 +170,6 @@ VARIANTS: dict[str, Variant] = {
         )
         for also in ("own", "all")
     },
-    "additive, layouts that spread": Variant("tgraph-plus", ADDITIVE | {"propagation": "spread"}),
     "additive without caches": Variant("tgraph-plus", ADDITIVE, change=without("cache")),
     "additive without walks": Variant(
         "tgraph-plus", ADDITIVE, change=without("reading", "writing")

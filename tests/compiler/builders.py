@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lib.cache.codec import encode_layouts
 from lib.cache.graph import CachedGraph
 from lib.compiler.effects import NO_ROLE
-from lib.compiler.propagation import propagate
+from lib.compiler.returning import Returning
 from lib.inputs.copies import CopiesGraph
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.opcodes import ID_OF_NAME
@@ -108,20 +108,19 @@ def effects_of(
     made: Builder,
     configurable: Sequence[int],
     configurations: Sequence,
-    propagation: str = "spread",
 ) -> list[dict[str, set]]:
     """Copies and off-layout operations of each configuration, with orders written out."""
-    graph = CopiesGraph(made.graph(configurable, configurations), propagation, "cpu")
+    graph = CopiesGraph(made.graph(configurable, configurations))
     tables, layouts = graph.tables, graph.layouts[graph.graph.cells]
-    effects = propagate(tables, layouts, propagation)
+    effects, orders = Returning(tables, layouts).effects(), tables.orders.items
     result = [{"copies": set(), "off_layout": set()} for _ in configurations]
-    for name in ("copies", "off_layout"):
-        items = getattr(tables, name).items
-        for configuration, number in getattr(effects, name).tolist():
-            node, one, other, *why = items[number]
-            item = (node, tables.orders.items[one], tables.orders.items[other])
-            item += tuple(why[:1]) if why[0] != NO_ROLE else ()
-            result[configuration][name].add(item)
+    for configuration, number in effects.copies.tolist():
+        tensor, before, after, reason, *_ = tables.copies.items[number]
+        result[configuration]["copies"].add((tensor, orders[before], orders[after], reason))
+    for configuration, number in effects.off_layout.tolist():
+        node, order, role = tables.off_layout.items[number]
+        item = (node, orders[order]) if role == NO_ROLE else (node, orders[order], role)
+        result[configuration]["off_layout"].add(item)
     return result
 
 

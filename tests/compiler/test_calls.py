@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from lib.compiler.calls import LARGEST, LibraryCalls
 from lib.compiler.facts import ProgramFacts
 from lib.compiler.graph import TensorGraph
-from lib.compiler.hardware import HARDWARE
 from lib.compiler.operands import INPUT, KERNEL, OUTPUT
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from tests.compiler.builders import Builder, random_programs
@@ -43,7 +42,7 @@ def chain(first: str = "maximum", between: int = 1, shape=WIDE):
 
 def calls_of(made, configurable) -> LibraryCalls:
     graph = made.graph(configurable, [[((), (), ())] * len(configurable)])
-    return LibraryCalls(ProgramFacts.of(TensorGraph.of(graph), HARDWARE["cpu"]))
+    return LibraryCalls(ProgramFacts.of(TensorGraph.of(graph)))
 
 
 def together(calls: LibraryCalls, layouts) -> list[set[int]]:
@@ -140,7 +139,7 @@ def test_what_a_call_repeats_goes_when_it_is_cut():
 def test_a_configuration_alone_repeats_what_it_does_among_others(program):
     made, configurable, configured = program
     graph = TensorGraph.of(made.graph(configurable, configured))
-    facts = ProgramFacts.of(graph, HARDWARE["cpu"])
+    facts = ProgramFacts.of(graph)
     wanted = np.array([[[len(one) - 1 for one in three] for three in own] for own in configured])
     wanted = np.where(wanted >= 0, 0, -1)
     among: dict[int, list] = {}

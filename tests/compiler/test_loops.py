@@ -5,7 +5,6 @@ from __future__ import annotations
 from hypothesis import given
 
 from lib.compiler.graph import TensorGraph
-from lib.compiler.hardware import HARDWARE
 from lib.compiler.loops import MOST_SOURCES, Condition, Source
 from lib.compiler.operands import INPUT, OUTPUT
 from lib.compiler.tables import ProgramTables
@@ -14,7 +13,7 @@ from tests.compiler.builders import SHAPE, Builder, network, random_programs
 
 def loops_of(made, configurable):
     graph = made.graph(configurable, [[((), (), ())] * len(configurable)])
-    return ProgramTables.of(TensorGraph.of(graph), HARDWARE["cpu"]).loops
+    return ProgramTables.of(TensorGraph.of(graph)).loops
 
 
 def test_elementwise_operations_and_transposes_run_in_loops_and_nothing_else():

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from lib.compiler.facts import ProgramFacts
 from lib.compiler.graph import TensorGraph
-from lib.compiler.hardware import HARDWARE
 from lib.compiler.library import Library
 from lib.compiler.nests import LARGEST_AREA, LoopNests, tile
 from lib.tpugraphs.encoding import FEATURE_NAMES
@@ -18,7 +17,7 @@ from tests.compiler.test_calls import WIDE, chain
 
 def times_of(made: Builder, configurable, members) -> dict[int, float]:
     graph = made.graph(configurable, [[((), (), ())] * len(configurable)])
-    facts = ProgramFacts.of(TensorGraph.of(graph), HARDWARE["cpu"])
+    facts = ProgramFacts.of(TensorGraph.of(graph))
     return LoopNests(Library(facts)).times(members)
 
 

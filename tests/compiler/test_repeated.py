@@ -16,7 +16,7 @@ def test_features_and_work_of_a_convolution():
     made, nodes = chain()
     library = calls_of(made, [nodes["first"], nodes["second"]]).library
     operation = RepeatedOperation(nodes["first"], 6.0)
-    found = dict(zip(REPEATED_FEATURES["cpu"], repeated_features(library, operation), strict=True))
+    found = dict(zip(REPEATED_FEATURES, repeated_features(library, operation), strict=True))
     assert found["repeated.is_convolution"] == 1 and found["repeated.is_dot"] == 0
     assert found["repeated.times"] == pytest.approx(np.log2(6) / 8)
     assert found["repeated.work"] == pytest.approx(np.log2(9 * 384) / 8)
@@ -24,12 +24,11 @@ def test_features_and_work_of_a_convolution():
     assert repeated_work(library, operation) == pytest.approx(5 * once)
 
 
-@pytest.mark.parametrize(("hardware", "places"), [("cpu", [[0, 0]]), ("tpu", [])])
-def test_only_where_the_call_is_whole_and_on_hardware_that_has_calls(hardware, places):
+def test_only_where_the_call_is_whole():
     made, nodes = chain()
     configurations = [[((), (), ()), ((), (), ())], [(PLAIN, (), ()), ((), (), ())]]
     graph = made.graph([nodes["first"], nodes["second"]], configurations)
-    batch = CopiesGraph(graph, "return", hardware).batch(np.arange(2))
-    assert batch.repeated_places.tolist() == places
-    assert batch.repeated.shape == (len(places), len(REPEATED_FEATURES[hardware]))
+    batch = CopiesGraph(graph).batch(np.arange(2))
+    assert batch.repeated_places.tolist() == [[0, 0]]
+    assert batch.repeated.shape == (1, len(REPEATED_FEATURES))
     assert (batch.repeated_work > 0).all()

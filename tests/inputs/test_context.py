@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from lib.compiler.nodes import NODE_FEATURES, node_features
-from lib.compiler.propagation import PROPAGATIONS
 from lib.inputs.copies import CopiesGraph, widths
 from lib.models.plus import LARGEST_LOGARITHM, TGraphPlus
 from lib.settings import PlusSettings
@@ -82,13 +81,12 @@ def heard(block: nn.Module, normed: torch.Tensor, graph: object) -> torch.Tensor
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("propagation", PROPAGATIONS)
 @given(program=random_programs(), blocks=st.integers(1, 3))
 @settings(deadline=None, max_examples=15)
-def test_scores_are_those_of_every_node_computed(propagation, program, blocks):
+def test_scores_are_those_of_every_node_computed(program, blocks):
     made, configurable, configured = program
     graph = made.graph(configurable, [[((), (), ())] * len(configurable), *configured])
-    prepared = CopiesGraph(graph, propagation, "cpu", blocks)
+    prepared = CopiesGraph(graph, blocks)
     network, count = network_of(blocks), len(graph.cells)
     with torch.no_grad():
         scores = network(prepared.batch(np.arange(count))).tolist()
@@ -102,7 +100,7 @@ def test_scores_are_those_of_every_node_computed(propagation, program, blocks):
 @settings(deadline=None, max_examples=10)
 def test_members_at_once_are_members_one_by_one(compiled, program):
     made, configurable, configured = program
-    prepared = CopiesGraph(made.graph(configurable, configured), "return", "cpu", 2)
+    prepared = CopiesGraph(made.graph(configurable, configured), 2)
     batch = prepared.batch(np.arange(len(prepared.graph.cells)))
     network = network_of(2, members=1, context_members=2).train()
     plain = PlainTGraphPlus(network)
@@ -117,7 +115,7 @@ def test_members_at_once_are_members_one_by_one(compiled, program):
 def test_states_are_computed_once(program):
     made, configurable, configured = program
     graph = made.graph(configurable, configured * 3)
-    prepared = CopiesGraph(graph, "return", "cpu", 2)
+    prepared = CopiesGraph(graph, 2)
     count = len(graph.cells) // 3
     once, thrice = prepared.batch(np.arange(count)), prepared.batch(np.arange(3 * count))
     assert torch.equal(once.context.node, thrice.context.node)
@@ -129,7 +127,7 @@ def test_states_are_computed_once(program):
 @settings(deadline=None, max_examples=5)
 def test_fresh_networks_hear_nothing(program):
     made, configurable, configured = program
-    prepared = CopiesGraph(made.graph(configurable, configured), "return", "cpu", 2)
+    prepared = CopiesGraph(made.graph(configurable, configured), 2)
     batch, network = prepared.batch(np.arange(len(prepared.graph.cells))), network_of(2)
     nn.init.zeros_(network.addend.perceptrons.last.weight)
     alone = TGraphPlus(

@@ -37,9 +37,9 @@ def test_learned_costs_are_as_wide_as_the_features_of_copies():
     network = network_for(
         settings_for(COLLECTIONS["layout"], CPU_LAYOUTS, {"model": "tgraph-plus"})
     )
-    assert len(network.inputs.copies.mean) == len(COPY_FEATURES["cpu"])
-    assert len(network.inputs.off_layout.mean) == len(OFF_LAYOUT_FEATURES["cpu"])
-    assert len(network.inputs.repeated.mean) == len(REPEATED_FEATURES["cpu"])
+    assert len(network.inputs.copies.mean) == len(COPY_FEATURES)
+    assert len(network.inputs.off_layout.mean) == len(OFF_LAYOUT_FEATURES)
+    assert len(network.inputs.repeated.mean) == len(REPEATED_FEATURES)
 
 
 @pytest.mark.parametrize(

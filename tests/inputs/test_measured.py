@@ -13,13 +13,11 @@ from hypothesis import strategies as st
 
 from lib.collect.xla.copies import Copy, write_copies
 from lib.compiler.features import COPY_FEATURES
-from lib.compiler.hardware import HARDWARE
 from lib.compiler.moves import MovedTensor, memory_features
 from lib.files.errors import DataError
 from lib.inputs.measured import measured_copies
 from lib.settings import models
 
-CPU = HARDWARE["cpu"]
 COPIES = [
     (Copy((8, 16, 4), (2, 1, 0), (0, 1, 2)), 2.0),
     (Copy((64, 64), (0, 1), (1, 0)), 4.0),
@@ -28,13 +26,13 @@ COPIES = [
 
 def test_features_are_those_of_memory_and_costs_are_logarithms_a_byte(tmp_path):
     write_copies(tmp_path / "copies.npz", COPIES)
-    found = measured_copies(tmp_path / "copies.npz", "cpu")
+    found = measured_copies(tmp_path / "copies.npz")
     moved = MovedTensor((8, 16, 4), (2, 1, 0), 2048.0)
-    expected = memory_features(moved, CPU, (2, 1, 0), (0, 1, 2))
-    assert found.features.shape == (2, len(COPY_FEATURES["cpu"]))
+    expected = memory_features(moved, (2, 1, 0), (0, 1, 2))
+    assert found.features.shape == (2, len(COPY_FEATURES))
     assert torch.equal(found.features[0, found.known], torch.tensor(expected))
     assert not found.features[:, ~found.known].any()
-    names = np.array(COPY_FEATURES["cpu"])
+    names = np.array(COPY_FEATURES)
     assert {name.split(".")[0] for name in names[~found.known.numpy()]} == {
         *("chain", "reason", "writer", "reader")
     }
@@ -45,7 +43,7 @@ def test_features_are_those_of_memory_and_costs_are_logarithms_a_byte(tmp_path):
 
 
 def test_the_bundled_ones_cover_what_networks_have():
-    found = measured_copies(models.COPIES["cpu"], "cpu")
+    found = measured_copies(models.COPIES["cpu"])
     assert len(found.costs) >= 5000
     assert found.features.isfinite().all() and found.costs.isfinite().all()
     assert found.costs.std() > 0.3, "copies cost differently"
@@ -67,7 +65,7 @@ def test_a_file_that_cannot_be_believed_is_named(tmp_path, change, said):
         columns = {name: file[name] for name in file.files} | change
     np.savez(path, **{name: value for name, value in columns.items() if value is not None})
     with pytest.raises(DataError, match=rf"{re.escape(str(path))}.*{said}"):
-        measured_copies(path, "cpu")
+        measured_copies(path)
 
 
 @given(at=st.floats(0, 1, exclude_max=True), kept=st.booleans())
@@ -77,13 +75,13 @@ def test_a_file_that_cannot_be_believed_is_named(tmp_path, change, said):
 def test_a_damaged_file_is_told_of_or_the_same(tmp_path, at, kept):
     path = tmp_path / "copies.npz"
     write_copies(path, COPIES)
-    good, whole = measured_copies(path, "cpu"), path.read_bytes()
+    good, whole = measured_copies(path), path.read_bytes()
     place = int(at * len(whole))
     path.write_bytes(
         whole[:place] + bytes([whole[place] ^ 0x10]) + whole[place + 1 :] if kept else whole[:place]
     )
     try:
-        found = measured_copies(path, "cpu")
+        found = measured_copies(path)
     except DataError:
         return
     assert torch.equal(found.features, good.features) and torch.equal(found.costs, good.costs)

@@ -21,7 +21,7 @@ from tests.compiler.builders import random_programs
 
 def whole(graph: CachedGraph) -> CostBatch:
     """The batch of all configurations of a graph."""
-    return CopiesGraph(graph, "return", "cpu", 2).batch(np.arange(len(graph.cells)))
+    return CopiesGraph(graph, 2).batch(np.arange(len(graph.cells)))
 
 
 def assert_same(one: CostBatch, other: CostBatch) -> None:
@@ -47,9 +47,9 @@ def test_a_batch_does_not_depend_on_who_shares_the_program(program):
     made, configurable, configured = program
     graph = made.graph(configurable, configured)
     alone = whole(graph)
-    backwards = CopiesGraph(made.graph(configurable, configured[::-1]), "return", "cpu", 2)
+    backwards = CopiesGraph(made.graph(configurable, configured[::-1]), 2)
     backwards.batch(np.arange(len(graph.cells)))
-    beside = CopiesGraph(graph, "return", "cpu", 2)
+    beside = CopiesGraph(graph, 2)
     assert beside.program is backwards.program
     assert_same(alone, beside.batch(np.arange(len(graph.cells))))
 
@@ -73,14 +73,11 @@ def test_threads_may_share_a_program(program):
 def test_what_differs_is_not_shared(program):
     made, configurable, configured = program
     graph = made.graph(configurable, configured)
-    one = CopiesGraph(graph, "return", "cpu")
+    one = CopiesGraph(graph)
     features = graph.node_feat.copy()
     features[0, 0] += 1
-    others = (
-        CopiesGraph(graph, "return", "tpu"),
-        CopiesGraph(replace(graph, node_feat=features), "return", "cpu"),
-    )
-    assert len({id(each.program) for each in (one, *others)}) == 3
+    other = CopiesGraph(replace(graph, node_feat=features))
+    assert one.program is not other.program
 
 
 @given(program=random_programs())
@@ -89,7 +86,7 @@ def test_a_program_is_forgotten_with_its_last_graph(program):
     made, configurable, configured = program
     gc.collect()
     before = set(_IN_USE.keys())
-    graph = CopiesGraph(made.graph(configurable, configured), "return", "cpu")
+    graph = CopiesGraph(made.graph(configurable, configured))
     new = set(_IN_USE.keys()) - before
     assert len(new) == 1
     del graph

@@ -112,14 +112,6 @@ def test_no_copies_and_no_operations(network):
     assert network(batch_of(copies=0, operations=0, repeated=0)).tolist() == [0.0] * 6
 
 
-def test_without_library_calls_nothing_is_learned_of_them():
-    made = TGraphPlus(COPY_WIDTH, OFF_LAYOUT_WIDTH, channels=16, members=1)
-    assert not any("repeated_cost" in name for name, _ in made.named_parameters())
-    batch = replace(batch_of(), repeated=torch.zeros(0, 0), repeated_work=torch.zeros(0))
-    nothing = torch.zeros(0, 2, dtype=torch.int64)
-    assert made.eval()(replace(batch, repeated_places=nothing)).isfinite().all()
-
-
 def test_every_parameter_learns(network):
     network.train()
     Sample(batch_of(), [torch.arange(1, 7)], pairwise_logistic).loss(network(batch_of())).backward()

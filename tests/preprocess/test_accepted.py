@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.cache.compress import compress
-from lib.compiler.propagation import PROPAGATIONS
 from lib.files.errors import DataError
 from lib.inputs.copies import CopiesGraph
+from lib.inputs.products import ProductsGraph
 from lib.inputs.segments import SegmentedGraph, segments_batch
 from lib.inputs.tensors import graph_tensors
 from lib.ranking.baseline import moved_bytes
@@ -96,9 +96,12 @@ def read_by_all(graph: LayoutGraph, hops: int | str) -> None:
     rows = np.arange(len(cached.cells))
     assert np.isfinite(moved_bytes(cached)).all()
     graph_tensors(cached).batch(rows)
-    for propagation in PROPAGATIONS:
-        batch = CopiesGraph(cached, propagation, "cpu").batch(rows)
-        for name in ("copies", "copy_bytes", "off_layout", "off_layout_bytes"):
+    for prepared, names in (
+        (CopiesGraph(cached), ("copies", "copy_bytes", "off_layout", "off_layout_bytes")),
+        (ProductsGraph(cached), ("features", "padding", "share")),
+    ):
+        batch = prepared.batch(rows)
+        for name in names:
             assert np.isfinite(getattr(batch, name).numpy()).all(), name
     for cut, size in (("length", 0), ("length", 5), ("splits", 5)):
         list(segments_batch(SegmentedGraph(cached, size, cut), rows).segments)

@@ -17,9 +17,7 @@ from lib.train.copies import load_fold
 from lib.train.loop import new_network
 from tests.train.test_beside import OWN, names_of, write_cache
 
-SETTINGS = PlusSettings(
-    OWN, hardware="cpu", propagation="return", folds_total=3, keep_together="family", lessons=300
-)
+SETTINGS = PlusSettings(OWN, hardware="cpu", folds_total=3, keep_together="family", lessons=300)
 
 
 @pytest.fixture(scope="module")

@@ -153,7 +153,6 @@ def dataset(measured: Sequence[Measurements]) -> Dataset:
         hardware="cpu",
         processor=", ".join(processors),
         compiler=f"XLA for CPUs of JAX {', '.join(versions)}",
-        propagation="return",
         labels="mean of the faster half of the rounds; README.md",
         source="make collect",
         licence="Apache-2.0",
