@@ -191,5 +191,5 @@ clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)
 	rm -rf $(OUT)
 
 # Questions beside the pipeline, and where data come from, which has environments of its own.
-include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/latency/latency.mk \
-	lib/adapt/adapt.mk lib/search/search.mk
+include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/programs/latency/latency.mk \
+	lib/programs/adapt/adapt.mk lib/programs/search/search.mk

@@ -12,7 +12,7 @@ from tests.interpreter import python, quick
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SCRIPTS = ("01_preprocess.py", "02_train.py", "03_infer.py", "04_ensemble.py")
-MAKEFILES = (REPOSITORY / "Makefile", *sorted((REPOSITORY / "lib").glob("*/*.mk")))
+MAKEFILES = (REPOSITORY / "Makefile", *sorted((REPOSITORY / "lib").rglob("*.mk")))
 
 
 def variables_of_make(kind: str) -> list[str]:

@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from lib.files import checkpoint
-from lib.latency.__main__ import GAP
-from lib.latency.__main__ import main as latency_main
-from lib.search.__main__ import main as search_main
+from lib.programs.latency.__main__ import GAP
+from lib.programs.latency.__main__ import main as latency_main
+from lib.programs.search.__main__ import main as search_main
 from lib.settings import BUNDLED_TPU
 from tests.commands import call
 from tests.interpreter import python
-from tests.latency.networks import write_network
-from tests.programs import COLLECTION, write_root
+from tests.programs.builders import COLLECTION, write_root
+from tests.programs.latency.networks import write_network
 from tests.stages import REPOSITORY, SCRIPTS, environment, make, stages_in
 
 PLUS = "--folds-total 2 --channels 16 --layers 1 --heads 2 --trees 20 --tree-depth 3"
@@ -202,7 +202,7 @@ def search(run, tmp_path):
     folder, _, again = run
     again()
     tvm = tmp_path / "tvm"
-    tvm.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.search.half "$@"\n')
+    tvm.write_text(f'#!/bin/sh\nexec {sys.executable} -m tests.programs.search.half "$@"\n')
     tvm.chmod(0o755)
 
     def ask(network: str, **changes: object):

@@ -15,7 +15,7 @@ import numpy as np
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
-from lib.cache.task import CachedTask
+from lib.programs.task import CachedTask
 
 TABLE, MANIFEST = "graphs.parquet", "manifest.json"
 FORMAT = 3  # of the cache: 1 had no checksums, 2 no repeats

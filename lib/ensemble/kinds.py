@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 
 from lib.cache.reader import Cache
-from lib.ensemble import programs
 from lib.ensemble.evaluation import evaluate_all, summary_table
 from lib.files.artifacts import atomic_file
+from lib.programs import ensemble as programs
 from lib.ranking.kinds import kind_of
 from lib.runs.folds import Folds, read_folds
 from lib.runs.submission import submission_lines, write_submission

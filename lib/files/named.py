@@ -6,6 +6,7 @@ it was made from (:mod:`lib.runs.sources`) can be told apart from what it was no
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -14,3 +15,19 @@ def named(place: str) -> Any:
     """The object of a module, such as ``lib.models.plus:TGraphPlus``."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
+
+
+class Named(Mapping[str, Any]):
+    """Objects of a registry, each imported when it is asked for."""
+
+    def __init__(self, places: Mapping[str, str]):
+        self.places = places
+
+    def __getitem__(self, name: str) -> Any:
+        return named(self.places[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)

@@ -35,7 +35,7 @@ class Scoring:
 SCORING: dict[str, str] = {
     "layout": "lib.infer.scores:SCORING",
     "tile": "lib.infer.scores:SCORING",
-    "programs": "lib.infer.programs:SCORING",
+    "programs": "lib.programs.infer:SCORING",
 }
 
 

@@ -25,7 +25,7 @@ class Input:
             training.
         scores: (network in evaluation mode, prepared graph, configurations at a time, (r,)
             positions in the cache or None for all of them) -> (r,) float64; ``None`` where many
-            graphs are scored together (:mod:`lib.inputs.programs`).
+            graphs are scored together (:mod:`lib.programs.inputs`).
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
         estimate: (network, shapes of graphs by name, configurations at a time) -> memory of the
@@ -46,7 +46,7 @@ INPUTS: dict[str, str] = {
     "segments": "lib.inputs.segments:INPUT",
     "kernel-segments": "lib.inputs.kernel_segments:INPUT",
     "kernels": "lib.inputs.kernels:INPUT",
-    "programs": "lib.inputs.programs:INPUT",
+    "programs": "lib.programs.inputs:INPUT",
 }
 
 

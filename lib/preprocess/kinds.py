@@ -14,12 +14,12 @@ Reader = Callable[[Path, str, Mapping[str, Any]], Iterator[tuple[Any, dict[str, 
 READERS: dict[str, str] = {
     "layout": "lib.preprocess.graphs:read_graphs",
     "tile": "lib.preprocess.kernels:read_graphs",
-    "programs": "lib.preprocess.programs:read_graphs",
+    "programs": "lib.programs.preprocess:read_graphs",
 }
 # Of kinds whose raw file is one of several: file -> all of them; ...
-FILES: dict[str, str] = {"programs": "lib.preprocess.programs:source_files"}
+FILES: dict[str, str] = {"programs": "lib.programs.preprocess:source_files"}
 # ... and of kinds that say more than each graph does: file -> values of the cache's manifest.
-ABOUT: dict[str, str] = {"programs": "lib.preprocess.programs:about"}
+ABOUT: dict[str, str] = {"programs": "lib.programs.preprocess:about"}
 
 
 def reader_of(kind: str) -> Reader:

@@ -16,9 +16,7 @@ import numpy as np
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
-from lib.cache.task import CachedTask
-from lib.ranking.baseline import LAYOUT_BASELINES, output_tile
-from lib.ranking.latency import (
+from lib.programs.metrics import (
     LATENCY_METRICS,
     MAPE,
     MEDIAN,
@@ -27,6 +25,8 @@ from lib.ranking.latency import (
     measure_task,
     task_references,
 )
+from lib.programs.task import CachedTask
+from lib.ranking.baseline import LAYOUT_BASELINES, output_tile
 from lib.ranking.metrics import (
     BEST_SPEEDUP,
     GAINS,

@@ -14,8 +14,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lib.files.artifacts import atomic_file
+from lib.programs import report as latency
 from lib.ranking.truth import ALIKE
-from lib.report import figures, latency, tables, uses, words
+from lib.report import figures, tables, uses, words
 from lib.report.evidence import examples
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import mean

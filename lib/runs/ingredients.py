@@ -20,7 +20,7 @@ SCRIPTS = {
 STAGES = tuple(SCRIPTS)
 ASIDE = (  # no code of stages 1 to 3
     *("lib/__init__.py", "lib/files/", "lib/runs/", "lib/settings/", "lib/report/"),
-    *("lib/ranking/metrics.py", "lib/ranking/latency.py"),
+    *("lib/ranking/metrics.py", "lib/programs/metrics.py", "lib/programs/settings.py"),
 )
 WORDS = {"how_to_get", "graphs", "table", "first_model"}  # constants of settings that are only told
 RECORDS, MANIFEST = "stages", "manifest.json"
@@ -39,7 +39,8 @@ def code_for(stage: str, settings: Settings, *programs: str) -> dict[str, str]:
     network = settings.network.partition(":")[0].replace(".", "/") + ".py"
     of_model = [network] if stage in ("train", "infer") else []
     chosen = (settings.kind, settings.input, settings.model)
-    aside = ("lib/settings/",) if stage == "ensemble" else ASIDE
+    settings_only = ("lib/settings/", "lib/programs/settings.py")
+    aside = settings_only if stage == "ensemble" else ASIDE
     return code_of(SCRIPTS[stage], *of_model, *programs, chosen=chosen, aside=aside)
 
 

@@ -89,7 +89,7 @@ def settings_of(
     if collection not in COLLECTIONS:
         raise UserError(f"COLLECTION={collection}: must be one of {' '.join(COLLECTIONS)}")
     known = MODELS[COLLECTIONS[collection]]
-    models = {name: one for each in MODELS.values() for name, one in each.items()} | known
+    models = {name: one for each in (*MODELS.values(), known) for name, one in each.items()}
     if model and model not in models:
         raise UserError(f"MODEL={model}: must be one of {' '.join(models)}")
     if model and model not in known:

@@ -22,7 +22,7 @@ def run_identity(about: Any, settings: Settings, *programs: str) -> str:
     Args:
         about: settings and data.
         settings: of the model.
-        programs: whose code counts as well, such as ``lib/adapt/__main__.py``.
+        programs: whose code counts as well, such as ``lib/programs/adapt/__main__.py``.
     """
     return fingerprint_value({"about": about, "code": code_for("train", settings, *programs)})
 

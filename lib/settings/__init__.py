@@ -36,7 +36,6 @@ from lib.settings.models import (
     TileCollection,
     TileSettings,
 )
-from lib.settings.programs import ProgramCollection, ProgramPlusSettings, ProgramSettings
 from lib.settings.search import Search
 from lib.settings.space import space_of
 from lib.settings.tables import (
@@ -88,9 +87,6 @@ __all__ = [
     "PartitioningSettings",
     "PlusSettings",
     "PoolingSettings",
-    "ProgramCollection",
-    "ProgramPlusSettings",
-    "ProgramSettings",
     "SageSettings",
     "Search",
     "SegmentSettings",

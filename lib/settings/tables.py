@@ -9,20 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from lib.files.errors import DataError, UserError
+from lib.files.named import Named
 from lib.ranking.folds import PARTS
 from lib.settings.base import Settings
-from lib.settings.models import AUTO, EVERY, NONE, LayoutSettings, PlusSettings, TileSettings
-from lib.settings.programs import ProgramPlusSettings, ProgramSettings
-from lib.settings.thesis import (
-    LayoutAttention,
-    LayoutPartitioning,
-    LayoutPooling,
-    LayoutSegments,
-    TileAttention,
-    TilePartitioning,
-    TilePooling,
-    TileSegments,
-)
+from lib.settings.models import AUTO, EVERY, NONE
+from lib.systems import SYSTEMS
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset, folder_of
 from lib.tpugraphs.rankable import count_parts
 
@@ -30,23 +21,8 @@ from lib.tpugraphs.rankable import count_parts
 DEFAULT, COMMAND_LINE, FEW_GRAPHS = "default", "command line", "how few graphs there are"
 TOLD = ("hardware",)  # settings that a dataset itself has
 # The settings of each model, by kind of collection; the first one is taken if none is named.
-MODELS: dict[str, dict[str, type[Settings]]] = {
-    "layout": {
-        "tgraph-plus": PlusSettings,
-        "tgraph": LayoutSettings,
-        "gst": LayoutSegments,
-        "pooling": LayoutPooling,
-        "partitioning": LayoutPartitioning,
-        "gat": LayoutAttention,
-    },
-    "tile": {
-        "tile": TileSettings,
-        "gst": TileSegments,
-        "pooling": TilePooling,
-        "partitioning": TilePartitioning,
-        "gat": TileAttention,
-    },
-    "programs": {"cdmpp-plus": ProgramPlusSettings, "cdmpp": ProgramSettings},
+MODELS: dict[str, Mapping[str, type[Settings]]] = {
+    kind: Named(system.models) for kind, system in SYSTEMS.items()
 }
 # What differs from the defaults above, by collection: on official data (2.2.5, 2.4.2) ...
 OFFICIAL: dict[str, dict[str, Any]] = {
@@ -111,12 +87,6 @@ SMALL_BY_COLLECTION: dict[str, dict[str, Any]] = {
     "programs-cpu": {},
 }
 COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in OFFICIAL}  # their kinds
-# The model that is taken if none is named, by the dataset's size: of layouts the one that ranks
-# best what was not learned from (official: tests/bench/real_tpu.py; small: tests/bench/quality.py).
-CHOSEN: dict[str, dict[str, str]] = {
-    "official": {"layout": "tgraph-plus", "tile": "tile", "programs": "cdmpp-plus"},
-    "small": {"layout": "tgraph-plus", "tile": "tile", "programs": "cdmpp-plus"},
-}
 
 
 def settings_class(collection: str, dataset: Dataset, model: str | None = None) -> type[Settings]:
@@ -129,7 +99,7 @@ def settings_class(collection: str, dataset: Dataset, model: str | None = None) 
     kind = COLLECTIONS[collection]
     models = MODELS[kind]
     if model is None:
-        return models[CHOSEN[dataset.size][kind]]
+        return next(iter(models.values()))
     if model not in models:
         raise UserError(f"--model {model!r}: not one of {', '.join(models)}")
     return models[model]

@@ -25,7 +25,7 @@ PROGRAMS = "programs"  # the kind of collections of tensor programs
 SUFFIXES = (".npz", ".pb")  # of raw files
 SPLITS = ("train", "valid", "test")
 MEASUREMENTS = "measurements.parquet"  # runtimes that lie apart from the raw files
-LATENCIES = "latencies.parquet"  # at the top of a root of tensor programs (lib/tensorir/records.py)
+LATENCIES = "latencies.parquet"  # at the top of a root of tensor programs
 LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
 LAYOUT_COLLECTIONS = tuple(
     f"layout-{source}-{search}" for source in ("xla", "nlp") for search in ("random", "default")

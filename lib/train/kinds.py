@@ -14,7 +14,7 @@ LOADERS: dict[str, str] = {
     "segments": "lib.train.segments:load_fold",
     "kernel-segments": "lib.train.kernel_segments:load_fold",
     "kernels": "lib.train.kernels:load_fold",
-    "programs": "lib.train.programs:load_fold",
+    "programs": "lib.programs.train:load_fold",
 }
 
 

@@ -33,7 +33,7 @@ from tests.attack.commands import (
     Command,
     all_commands,
 )
-from tests.programs import write_root
+from tests.programs.builders import write_root
 from tests.tpugraphs.builders import computation, instruction, layout_run, module, tile_run, tuning
 
 SPLITS = {"train": 3, "valid": 1, "test": 2}

@@ -36,8 +36,11 @@ import polars as pl
 import torch
 from torch import nn
 
-from lib.adapt.case import Case, load_case
-from lib.adapt.device import (
+from lib.cache.reader import Cache
+from lib.files.artifacts import atomic_file
+from lib.files.terminal import table
+from lib.programs.adapt.case import Case, load_case
+from lib.programs.adapt.device import (
     CORRECTED,
     MODEL,
     SCALED,
@@ -48,16 +51,14 @@ from lib.adapt.device import (
     by_correction,
     by_fine_tuning,
 )
-from lib.adapt.judge import judged
-from lib.adapt.sampling import METHODS
-from lib.adapt.source import source_network
-from lib.adapt.tasks import choose
-from lib.cache.reader import Cache
-from lib.files.artifacts import atomic_file
-from lib.files.terminal import table
-from lib.ranking.latency import MAPE, MEDIAN
+from lib.programs.adapt.judge import judged
+from lib.programs.adapt.sampling import METHODS
+from lib.programs.adapt.source import source_network
+from lib.programs.adapt.tasks import choose
+from lib.programs.metrics import MAPE, MEDIAN
+from lib.programs.settings import ProgramSettings
 from lib.ranking.metrics import TAU
-from lib.settings import PROGRAMS, ProgramSettings
+from lib.settings import PROGRAMS
 from tests.bench.programs import cache_of
 
 CASES = (("avx512", "sse2+avx2"), ("avx512", "avx2"), ("avx512", "sse2"), ("sse2", "avx2+avx512"))

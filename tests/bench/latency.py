@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from lib.files.terminal import table
-from lib.latency.__main__ import TVM
+from lib.programs.latency.__main__ import TVM
 from lib.runs.sources import ROOT
 
 NETWORKS = "bert,resnet18,mobilenet_v2,vit,mlp,lstm,unet,mixer"
@@ -31,8 +31,8 @@ DEVICES = "avx2,avx512"
 
 
 def predicted(network: str, device: str, args: argparse.Namespace) -> dict[str, Any]:
-    """What ``python -m lib.latency --json`` says."""
-    command = [sys.executable, "-m", "lib.latency", network, "1", device, "--json"]
+    """What ``python -m lib.programs.latency --json`` says."""
+    command = [sys.executable, "-m", "lib.programs.latency", network, "1", device, "--json"]
     command += ["--outputs", str(args.outputs), "--tvm", str(args.tvm)]
     command += ["--schedules", str(args.schedules)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)

@@ -22,16 +22,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib.adapt.case import all_programs, pooled_rows
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.terminal import table
-from lib.inputs.programs import device_features, devices_of, load_programs, predict
-from lib.latency.predict import load_predictor, predictor_settings
-from lib.preprocess.programs import about, tasks_of
-from lib.search.scorer import FEWEST, fitted
+from lib.programs.adapt.case import all_programs, pooled_rows
+from lib.programs.boosted import BOOSTING
+from lib.programs.inputs import device_features, devices_of, load_programs, predict
+from lib.programs.latency.predict import load_predictor, predictor_settings
+from lib.programs.preprocess import about, tasks_of
+from lib.programs.search.scorer import FEWEST, fitted
 from lib.settings import PROGRAMS
-from lib.train.boosted import BOOSTING
 
 ROUND = 8
 BUDGETS = (1, 8, 16, 24, 32, 64, 128)

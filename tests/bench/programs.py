@@ -32,11 +32,12 @@ from torch import nn
 from tqdm import tqdm
 
 from lib.cache.reader import Cache
-from lib.cache.task import networks_of
 from lib.files.artifacts import atomic_file
 from lib.files.terminal import table
 from lib.inputs.kinds import network_for
-from lib.inputs.programs import (
+from lib.preprocess.collection import RawFile, write_cache
+from lib.programs.folds import Chosen, sides_of_fold
+from lib.programs.inputs import (
     Programs,
     device_features,
     devices_of,
@@ -44,18 +45,18 @@ from lib.inputs.programs import (
     pair_predictions,
     predict,
 )
-from lib.preprocess.collection import RawFile, write_cache
-from lib.ranking.latency import (
+from lib.programs.metrics import (
     LATENCY_METRICS,
     Predicted,
     measure_groups,
     measure_task,
 )
-from lib.ranking.programs import Chosen, sides_of_fold
+from lib.programs.settings import ProgramSettings
+from lib.programs.task import networks_of
+from lib.programs.tensorir.records import read_programs
+from lib.programs.train import fold_class
 from lib.report.statistics import p_text, paired
-from lib.settings import MODELS, PROGRAMS, ProgramSettings
-from lib.tensorir.records import read_programs
-from lib.train.boosted import FOLDS
+from lib.settings import MODELS, PROGRAMS
 from lib.train.dealing import Dealt
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import Trees
@@ -176,7 +177,7 @@ def speed(cache: Cache, trees: Trees, seconds: float = 10.0) -> str:
     lines.append(f"the same, trees of all shapes at a time: {mixed:,.0f}, {mixed / base:.1f} times")
     for model in MODELS["programs"]:
         chosen = MODELS["programs"][model]("programs-cpu")
-        data = FOLDS[model](case.train, case.valid, case.devices, chosen)
+        data = fold_class(chosen)(case.train, case.valid, case.devices, chosen)
         network = new_network(lambda c=chosen: network_for(c), data, 0, 0)
         rate = _rate(FoldTraining(network, data, chosen, 0), seconds)
         lines.append(f"{model}: {rate:,.0f}, {rate / base:.1f} times as many")

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lib.models.cdmpp import DEVICE_FEATURES, LEAF_FEATURES, perceptron
 from lib.models.inputs import Standardize
-from lib.tensorir.records import Programs
-from lib.tensorir.tree import LEAF, NO_ROW
+from lib.programs.models.cdmpp import DEVICE_FEATURES, LEAF_FEATURES, perceptron
+from lib.programs.tensorir.records import Programs
+from lib.programs.tensorir.tree import LEAF, NO_ROW
 
 LOOP = 6  # numbers of a loop: log2 of iterations and of unrolling, its kind
 

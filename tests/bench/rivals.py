@@ -15,11 +15,12 @@ import torch
 from torch import nn
 
 from lib.inputs.kinds import network_for
-from lib.inputs.programs import Programs, batches_of, predict
-from lib.models.cdmpp import LEAF_FEATURES
-from lib.models.cdmpp_plus import SHIFTS
-from lib.settings import MODELS, ProgramCollection, ProgramPlusSettings
-from lib.train.boosted import FOLDS
+from lib.programs.inputs import Programs, batches_of, predict
+from lib.programs.models.cdmpp import LEAF_FEATURES
+from lib.programs.models.cdmpp_plus import SHIFTS
+from lib.programs.settings import ProgramCollection, ProgramPlusSettings
+from lib.programs.train import fold_class
+from lib.settings import MODELS
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import RecursiveLstm, Trees
 
@@ -76,7 +77,7 @@ def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
         chosen: ProgramCollection = MODELS["programs"][model](
             "programs-cpu", seed=case.seed, split=case.split, **changes
         )
-        data = FOLDS[model](case.train, case.valid, case.devices, chosen)
+        data = fold_class(chosen)(case.train, case.valid, case.devices, chosen)
         made = new_network(lambda: network_for(chosen), data, case.seed, 0)
         training = FoldTraining(made, data, chosen, 0)
         with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +147,7 @@ def xgboost(case: Case, rows: np.ndarray, wanted: np.ndarray) -> Callable:
     """XGBoost on the same."""
     import xgboost as library
 
-    from lib.train.boosted import BOOSTING
+    from lib.programs.boosted import BOOSTING
 
     about = {**BOOSTING, "max_depth": 8, "eta": 0.06, "seed": case.seed}
     made = library.train(about, library.DMatrix(rows, wanted), ROUNDS)

@@ -7,11 +7,11 @@ Wants the predictor of `make all COLLECTION=programs-cpu`, TVM's environment wit
 search`; docs/searching.md), and a core that nothing else uses: a minute and a half a search of 128.
 What is there was made with `--networks '' --budget 128` and with `--tasks 0 --budget 16`.
 
-Every search is `python -m lib.search`, from nothing, with one space of schedules, population and
-round for all: chance, TVM's XGBoost, the predictor as it is, and the predictor corrected by what is
-measured. (TVM's perceptron fails on a single task: it holds out a fifth of the tasks.) Tasks are
-those of the split `search`, from which nothing has learned. Networks are searched task by task and
-then timed end to end; those here are of the split `test`.
+Every search is `python -m lib.programs.search`, from nothing, with one space of schedules,
+population and round for all: chance, TVM's XGBoost, the predictor as it is, and the predictor
+corrected by what is measured. (TVM's perceptron fails on a single task: it holds out a fifth of the
+tasks.) Tasks are those of the split `search`, from which nothing has learned. Networks are searched
+task by task and then timed end to end; those here are of the split `test`.
 
 What was measured is kept in ``search.parquet`` beside this file, a line a measurement, and is not
 measured again. Tables: the fastest so far over the fastest that anybody found for that task on that
@@ -39,11 +39,11 @@ from tqdm import tqdm
 from lib.collect.tvm.plan import HASH
 from lib.files.artifacts import atomic_file
 from lib.files.terminal import table
+from lib.programs.tensorir.records import read_programs
 from lib.runs.sources import ROOT
 from lib.settings import PROGRAMS
-from lib.tensorir.records import read_programs
 
-RIVALS = {  # name -> flags of lib.search
+RIVALS = {  # name -> flags of lib.programs.search
     "chance": ("--cost-model", "random"),
     "XGBoost": ("--cost-model", "xgboost"),
     "predictor": ("--no-update",),
@@ -72,7 +72,7 @@ def search(target: str, device: str, by: str, seed: int, args: argparse.Namespac
     """One search from nothing, a row a measurement."""
     which = "--task" if HASH.fullmatch(target) else "--network"
     with predictor_alone(args.outputs / args.predictor) as outputs:
-        command = [sys.executable, "-m", "lib.search", which, target, "--device", device]
+        command = [sys.executable, "-m", "lib.programs.search", which, target, "--device", device]
         command += ["--budget", str(args.budget), "--seed", str(seed), "--core", str(args.core)]
         command += ["--outputs", str(outputs), "--data", str(args.data), *RIVALS[by]]
         started = time.monotonic()

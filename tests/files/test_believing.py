@@ -13,9 +13,9 @@ from lib.collect.tvm import raw
 from lib.collect.xla import copies, hlo
 from lib.files.believing import ZLIB_MEMORY, believing
 from lib.files.errors import DataError
-from lib.inputs.described import ARRAYS
 from lib.inputs.measured import measured_copies
-from lib.latency.network import read_network
+from lib.programs.described import ARRAYS
+from lib.programs.latency.network import read_network
 
 UNKNOWN = 99  # a way to compress
 

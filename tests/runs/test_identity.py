@@ -86,24 +86,24 @@ def edited(text: str, how: str) -> str:
         ("lib/train/loss.py", "code", "234"),
         ("lib/train/copies.py", "code", "234"),
         ("lib/train/segments.py", "code", ""),  # of other models, as far as "" goes
-        ("lib/train/boosted.py", "code", ""),
+        ("lib/programs/boosted.py", "code", ""),
         ("lib/inputs/copies.py", "code", "234"),
         ("lib/inputs/pruned.py", "code", ""),
         ("lib/models/plus.py", "code", "234"),
         ("lib/models/plus.py", "comment", ""),
         ("lib/models/gat.py", "code", ""),
         ("lib/models/tgraph.py", "code", ""),
-        ("lib/models/cdmpp.py", "code", ""),
+        ("lib/programs/models/cdmpp.py", "code", ""),
         ("lib/native/local.cpp", "C comment", ""),
         ("lib/native/local.cpp", "code", "234"),
         ("lib/ranking/metrics.py", "code", "4"),
         ("lib/ranking/folds.py", "code", "234"),
         ("lib/compiler/features.py", "code", "234"),
         ("lib/preprocess/graphs.py", "code", "1"),  # more only if the cache becomes another
-        ("lib/preprocess/programs.py", "code", ""),
+        ("lib/programs/preprocess.py", "code", ""),
         ("lib/cache/codec.py", "code", "1234"),
         ("lib/infer/scores.py", "code", "34"),
-        ("lib/infer/programs.py", "code", ""),
+        ("lib/programs/infer.py", "code", ""),
         ("lib/files/artifacts.py", "code", "4"),
         ("lib/runs/stage.py", "code", "4"),
         ("lib/report/page.css", "code", "4"),
@@ -159,9 +159,9 @@ DROPOUT = "context_dropout: float = setting(\n        0."
 OTHER_DEFAULTS = [
     ("models.py", "", LINEAR, ""),
     (
-        "tables.py",
-        '        "tgraph": LayoutSettings,\n',
-        '        "linear": LayoutSettings,\n        "tgraph": LayoutSettings,\n',
+        "../systems.py",
+        '            "tgraph": ',
+        '            "linear": "lib.settings.models:LayoutSettings",\n            "tgraph": ',
         "",
     ),
     ("thesis.py", "    heads: int = setting(4,", "    heads: int = setting(8,", ""),
@@ -253,5 +253,6 @@ def test_what_a_model_runs_counts(collection, model):
     wanted = {f"{name.replace('.', '/')}.py" for name in modules if name.startswith("lib.")}
     assert len(wanted) >= 3
     for stage in ("train", "infer"):
-        own = {path for path in wanted if stage == "train" or not path.startswith("lib/train/")}
+        training = ("lib/train/", "lib/programs/train.py")
+        own = {path for path in wanted if stage == "train" or not path.startswith(training)}
         assert own <= ingredients.code_for(stage, settings).keys()

@@ -25,8 +25,9 @@ from lib.tpugraphs.npz import write_layout
 from lib.train.kinds import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.processes import ALONE, Processes, processes_on
-from tests import kernels, programs
+from tests import kernels
 from tests.builders import COLLECTION
+from tests.programs import builders as programs
 from tests.synthetic import layout_graph
 
 EPOCHS, CUT = 2, 1  # of a training, and after which the first of two runs is over

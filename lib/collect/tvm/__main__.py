@@ -15,14 +15,14 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from lib.collect.processor import processor
 from lib.collect.tvm import plan, raw
-from lib.collect.tvm.messages import last_words
 from lib.collect.tvm.networks import TEST, all_networks, chosen
 from lib.collect.tvm.slow import slow_jobs
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
+from lib.files.processor import processor
+from lib.programs.messages import last_words
 
 DEFAULT_PHASES = "main,again,plain"
 NEEDED = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512vl"}  # what Linux calls them

@@ -22,9 +22,9 @@ from lib.files.artifacts import atomic_file, read_json, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.parquet import write_parquet
-from lib.tensorir.features import FEATURES
-from lib.tensorir.records import read_programs, table_path
-from lib.tensorir.tree import COLUMNS
+from lib.programs.tensorir.features import FEATURES
+from lib.programs.tensorir.records import read_programs, table_path
+from lib.programs.tensorir.tree import COLUMNS
 
 SORTED = {"latencies": ["program", "device"], "unscheduled": ["task", "device"]}
 

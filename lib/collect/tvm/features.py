@@ -11,8 +11,8 @@ from tvm.s_tir import Schedule, meta_schedule, transform
 
 from lib.collect.tvm.compiler import SCHEDULE_TARGET
 from lib.files.errors import UserError
-from lib.tensorir.features import WIDTH
-from lib.tensorir.tree import LEAF, NO_ROW, SERIAL, Forest, from_nodes, loop_nests
+from lib.programs.tensorir.features import WIDTH
+from lib.programs.tensorir.tree import LEAF, NO_ROW, SERIAL, Forest, from_nodes, loop_nests
 
 OUTER_PRODUCT, LOOPS = -3, -2  # columns that the tree can be checked against
 ANNOTATION = "pragma_auto_unroll_max_step"

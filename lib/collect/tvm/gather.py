@@ -13,8 +13,8 @@ from lib.collect.tvm import raw
 from lib.collect.tvm.agreement import OUTPUTS
 from lib.collect.tvm.merge import DISAGREEMENT
 from lib.collect.tvm.slow import finished, is_slow, usual_reference
-from lib.tensorir.records import DISAGREE, SLOW
-from lib.tensorir.tree import COLUMNS, positions
+from lib.programs.tensorir.records import DISAGREE, SLOW
+from lib.programs.tensorir.tree import COLUMNS, positions
 
 LONG = 2e-2  # seconds: from here on a first run is as good as any
 

@@ -21,12 +21,12 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from lib.collect.processor import processor
 from lib.collect.tvm import compiler, raw, tasks
 from lib.collect.tvm.running import clock_on
 from lib.collect.tvm.timing import Arena, Stopwatch
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
+from lib.files.processor import processor
 
 PAUSE_SECONDS = 0.5  # between readings when there is nothing left to compile
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.tensorir.features import FEATURES
-from lib.tensorir.records import DISAGREE, Programs
-from lib.tensorir.tree import COLUMNS
+from lib.programs.tensorir.features import FEATURES
+from lib.programs.tensorir.records import DISAGREE, Programs
+from lib.programs.tensorir.tree import COLUMNS
 
 DISAGREEMENT = 0.1  # of two processes, above which a latency is flagged
 KEY = ["task", "schedule"]
@@ -23,7 +23,7 @@ RAGGED = {"nodes": "nodes", "leaves": "leaves"}  # table -> the column that coun
 
 @dataclass(frozen=True)
 class Dataset:
-    """The tables of :mod:`lib.tensorir.records`, and what each device is."""
+    """The tables of :mod:`lib.programs.tensorir.records`, and what each device is."""
 
     tables: dict[str, pl.DataFrame]
     devices: list[dict[str, Any]]

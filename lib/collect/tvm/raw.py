@@ -18,8 +18,8 @@ import numpy as np
 from lib.files.artifacts import atomic_file
 from lib.files.believing import believing
 from lib.files.errors import DataError
-from lib.tensorir.features import WIDTH
-from lib.tensorir.tree import COLUMNS, Forest, fault
+from lib.programs.tensorir.features import WIDTH
+from lib.programs.tensorir.tree import COLUMNS, Forest, fault
 
 PHASES = ("main", "again", "threads", "search", "plain")
 ABOUT = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}

@@ -2,8 +2,8 @@
 
     python -m lib.collect.tvm.search FOLDER resnet18 --device avx2 --budget 64 --core 1
 
-Started by :mod:`lib.search`, which predicts for it over standard input and output, see
-:mod:`lib.collect.tvm.messages`. MetaSchedule's evolutionary search proposes schedules of one task
+Started by :mod:`lib.programs.search`, which predicts for it over standard input and output, see
+:mod:`lib.programs.messages`. MetaSchedule's evolutionary search proposes schedules of one task
 after the other, a few a round; a cost model says which of those that it makes up are measured. All
 that is measured is in TVM's tuning database in the folder, so that a killed search goes on.
 """
@@ -30,11 +30,11 @@ from lib.collect.tvm.agreement import agree, same, varied
 from lib.collect.tvm.asked import named
 from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.importing import Imported, imported
-from lib.collect.tvm.messages import COST_MODELS, PREDICTOR, receive, send
 from lib.collect.tvm.running import clock_on, end_to_end, time_programs
 from lib.collect.tvm.whole import Graph, graph_of, only_constants
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
+from lib.programs.messages import COST_MODELS, PREDICTOR, receive, send
 
 POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
 ROUND = 8  # programs that are measured before the next are chosen

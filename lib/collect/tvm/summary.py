@@ -9,7 +9,7 @@ import polars as pl
 
 from lib.collect.tvm.merge import Dataset
 from lib.collect.tvm.networks import TEST
-from lib.tensorir.records import DISAGREE, KIND, SLOW
+from lib.programs.tensorir.records import DISAGREE, KIND, SLOW
 
 LABELS = (
     "seconds of a run on warm caches: the fastest of 3 to 10 readings that are seconds apart, "
@@ -61,7 +61,8 @@ a reference program ran more than 15 % slower than usual even at its best moment
 - `networks.parquet`: which task (a row of `tasks`) a network calls, and how often.
 - `programs.parquet`: `task`, `schedule` (hash), `round`, and how many rows of `leaves` and `nodes`
   are its own; those tables hold the programs one after the other.
-- `nodes.parquet`: the loops and stores of a program in pre-order, see `lib/tensorir/tree.py`.
+- `nodes.parquet`: the loops and stores of a program in pre-order, see
+  `lib/programs/tensorir/tree.py`.
 - `leaves.parquet`: MetaSchedule's 164 features of each store, log2(1 + x), in half precision
   (largest error {rounding:.4f}), and `position`, the store's place in the pre-order sequence with
   a mark after each leaf.

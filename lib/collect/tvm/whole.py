@@ -2,7 +2,7 @@
 
     python -m lib.collect.tvm.whole resnet18 network.npz --batch 1 --schedules 8
 
-What it writes, :mod:`lib.latency.network` reads, in the environment that has the predictor.
+What it writes, :mod:`lib.programs.latency.network` reads, where the predictor is.
 """
 
 from __future__ import annotations

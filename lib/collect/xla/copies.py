@@ -20,13 +20,13 @@ from typing import NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from lib.collect.processor import processor
 from lib.collect.xla.__main__ import time_here
 from lib.collect.xla.kernels import Kernel, kernels_of, profiled, typical
 from lib.files.artifacts import atomic_file
 from lib.files.believing import believing
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, one_line_errors
+from lib.files.processor import processor
 
 RANKS = {2: 0.25, 3: 0.3, 4: 0.3, 5: 0.1, 6: 0.05}
 SIZES = (2, 3, 4, 6, 7, 8, 9, 12, 14, 16, 24, 28, 32, 48, 56, 64, 96, 128, 192, 256, 384, 512, 1024)

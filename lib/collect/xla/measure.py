@@ -20,13 +20,13 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from lib.collect.processor import processor
 from lib.collect.quiet import TimingCore
 from lib.collect.xla import search, size
 from lib.collect.xla.bench import Compiled, ProgramBench
 from lib.collect.xla.enough import KERNELS, RUNS, UNTOLD, missing_rounds
 from lib.collect.xla.operations import COLUMN
 from lib.files.artifacts import atomic_file
+from lib.files.processor import processor
 
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
 BIRTH_ROUNDS = {RUNS: 4, KERNELS: 1}  # that choose parents; labels come from later ones

@@ -11,9 +11,9 @@ import numpy as np
 from lib.collect.tvm import plan, raw
 from lib.collect.tvm.networks import TEST
 from lib.files.artifacts import write_json
-from lib.tensorir.features import WIDTH
-from lib.tensorir.tree import COLUMNS
-from tests.tensorir.trees import joined, tree
+from lib.programs.tensorir.features import WIDTH
+from lib.programs.tensorir.tree import COLUMNS
+from tests.programs.tensorir.trees import joined, tree
 
 DEVICES = [["sse2", "x86-64"], ["avx2", "core-avx2"], ["avx512", "skylake-avx512"]]
 SHAPES = ([[["0"], [["x"]], "x"]], [[["x"]]], [["x"], [["x"], "0"], "x"])

@@ -21,8 +21,8 @@ from lib.collect.tvm.features import disagreement, features, tree_of
 from lib.collect.tvm.networks import chosen
 from lib.collect.tvm.plan import eligible, tasks_of
 from lib.files.artifacts import read_json, write_json
-from lib.tensorir.features import FEATURES
-from lib.tensorir.tree import PARALLEL, UNROLLED, VECTORIZED, loop_nests, positions
+from lib.programs.tensorir.features import FEATURES
+from lib.programs.tensorir.tree import PARALLEL, UNROLLED, VECTORIZED, loop_nests, positions
 
 
 def product(size: int, name: str = "c"):

@@ -10,8 +10,8 @@ from lib.collect.tvm import raw
 from lib.collect.tvm.export import export
 from lib.files.artifacts import read_json
 from lib.files.errors import DataError, UserError
-from lib.tensorir.records import DISAGREE, SLOW, read_programs
-from lib.tensorir.tree import positions
+from lib.programs.tensorir.records import DISAGREE, SLOW, read_programs
+from lib.programs.tensorir.tree import positions
 from tests.collect.tvm.builders import REFERENCE, task_name, write_raw, write_work
 
 

@@ -11,7 +11,7 @@ import pytest
 from lib.collect.tvm import raw
 from lib.collect.tvm.export import export
 from lib.files.errors import UserError
-from lib.tensorir.records import DISAGREE, TABLES, read_programs, table_path
+from lib.programs.tensorir.records import DISAGREE, TABLES, read_programs, table_path
 from tests.collect.tvm.builders import (
     task_name,
     write_network,

@@ -30,9 +30,9 @@ from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler
 from lib.collect.tvm.database import RECORDS, TuningDatabase
 from lib.collect.tvm.importing import imported
-from lib.collect.tvm.messages import receive, send
 from lib.collect.tvm.whole import graph_of
 from lib.files.errors import UserError
+from lib.programs.messages import receive, send
 
 MINE = """
 import torch

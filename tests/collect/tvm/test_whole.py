@@ -15,7 +15,7 @@ from lib.collect.tvm.compiler import hash_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.tasks import network_path
 from lib.collect.tvm.whole import Call, Graph, graph_of, main, only_constants, without
-from lib.latency.replay import Node, topological
+from lib.programs.latency.replay import Node, topological
 
 BRANCHES = """
 import torch
@@ -110,7 +110,7 @@ def test_tasks_keep_the_hashes_that_bundled_programs_have():
 
 
 def test_what_is_written(mine, tmp_path, graph):
-    """What lib/latency/network.py reads, in an environment of its own."""
+    """What lib/programs/latency/network.py reads, in an environment of its own."""
     path = tmp_path / "a.npz"
     main([f"{mine}:network", str(path), "--batch", "4", "--schedules", "3", "--seed", "1"])
     with np.load(path, allow_pickle=False) as file:

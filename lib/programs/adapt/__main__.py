@@ -1,0 +1,118 @@
+"""Predict latencies on a device that few tasks were measured on, or of networks never measured.
+
+Reads   <outputs>/<collection>/cache/, and with --network what stage 2 left in fold_<k>/
+Writes  <outputs>/<collection>[@<model>]/adapt/<name>/{tasks.txt, predictions.csv, metrics.json}
+
+    python -m lib.programs.adapt --collection programs-cpu --target avx512 --tasks 30
+    python -m lib.programs.adapt --collection programs-cpu --network 'bert.*'
+
+Of a device that the data have, the latencies of the chosen tasks are used and no others; they are
+what it is judged by. For a device that the data do not have, the tasks to measure are chosen.
+"""
+
+from __future__ import annotations
+
+from lib.runs.begin import one_line_errors  # before all others, which take seconds
+
+# isort: split
+import argparse
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lib import settings
+from lib.cache.reader import Cache
+from lib.files.errors import UserError
+from lib.programs.adapt.device import FineTuning
+from lib.programs.adapt.sampling import METHODS
+from lib.programs.adapt.tasks import measuring_told
+from lib.programs.adapt.work import Work, adapt_to_device, adapt_to_networks
+from lib.programs.inputs import devices_of
+from lib.programs.settings import ProgramCollection
+from lib.runs.stage import Stage
+
+TUNING = FineTuning()
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Do what the command line asks for."""
+    args = parser().parse_args(arguments)
+    chosen, root = settings.resolve(args)
+    check(args, chosen)
+    torch.set_num_threads(chosen.threads)
+    cache = Cache(args.outputs / chosen.cache)
+    name = re.sub(r"[^\w.-]", "_", args.network or args.target).lstrip(".") or "adapted"
+    folder = args.outputs / chosen.results / "adapt" / name
+    with Stage() as stage:
+        stage.alone(args.outputs, folder, folder / "metrics.json")
+        print(told(args, chosen, cache, folder, root.path))
+
+
+def told(
+    args: argparse.Namespace, chosen: ProgramCollection, cache: Cache, folder: Path, data: Path
+) -> str:
+    """Do it; returns what there is to say."""
+    tuning = FineTuning(args.tune_alpha, args.tune_epochs, args.tune_rate)
+    work = Work(cache, chosen, folder, tuning, args.fold, args.draw)
+    if args.network:
+        return adapt_to_networks(work, args.network)
+    names = [(one["name"], one["instructions"]) for one in devices_of(cache)]
+    if args.target not in {word for both in names for word in both}:
+        return measuring_told(cache, folder, args.target, choice(args), data)
+    sources = args.sources.split(",") if args.sources else None
+    return adapt_to_device(work, args.target, sources, choice(args))
+
+
+def choice(args: argparse.Namespace) -> dict[str, Any]:
+    """Of tasks: how many, how, and which draw."""
+    return {"method": args.sampling, "count": args.tasks, "seed": args.draw}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = settings.parser(__doc__)
+    made.add_argument("--target", help="the device: its name, or an instruction set")
+    made.add_argument("--network", help="instead of a device: networks whose names fit a pattern")
+    made.add_argument("--sources", help="devices to learn from, with commas (else all others)")
+    made.add_argument("--tasks", type=int, default=30, help="to measure on the device")
+    made.add_argument(
+        "--sampling", default="kmeans", help=f"how tasks are chosen: {', '.join(METHODS)}"
+    )
+    made.add_argument("--draw", type=int, default=0, help="another one chooses other tasks")
+    made.add_argument("--fold", type=int, default=0, help="whose training programs are the source")
+    made.add_argument(
+        "--tune-alpha", type=float, default=TUNING.alpha, help="of the discrepancy (5.3)"
+    )
+    made.add_argument(
+        "--tune-epochs", type=int, default=TUNING.epochs, help="of fine-tuning, 20 steps each"
+    )
+    made.add_argument(
+        "--tune-rate", type=float, default=TUNING.rate, help="largest learning rate of it"
+    )
+    return made
+
+
+def check(args: argparse.Namespace, chosen: settings.Settings) -> None:
+    """Raise a :class:`UserError` for what cannot be done."""
+    if not isinstance(chosen, ProgramCollection):
+        raise UserError(f"adapt: of tensor programs, and {chosen.collection} is of {chosen.kind}")
+    if bool(args.target) == bool(args.network):
+        raise UserError("--target or --network: one of them is needed, and not both")
+    if args.sampling not in METHODS:
+        raise UserError(f"--sampling {args.sampling!r}: must be one of {', '.join(METHODS)}")
+    for name, least in (("tasks", 1), ("draw", 0), ("tune_epochs", 1)):
+        value = getattr(args, name)
+        if value < least:
+            raise UserError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
+    for name, most in (("tune_alpha", 1e6), ("tune_rate", 1.0)):
+        value = getattr(args, name)
+        if not (math.isfinite(value) and 0 <= value <= most):
+            raise UserError(f"--{name.replace('_', '-')} {value}: must be from 0 to {most:g}")
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

@@ -1,0 +1,167 @@
+"""What is known when a predictor is brought to another device, and what is not to be looked at.
+
+Latencies of the target device go through :meth:`Case.visible` or are left out: whatever learns or
+predicts is given what it returns, in which only the chosen tasks have any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lib.cache.reader import Cache
+from lib.files.errors import UserError
+from lib.programs.adapt.machine import nearest
+from lib.programs.inputs import (
+    OPERATIONS,
+    PROCESSOR,
+    Programs,
+    batches_of,
+    device_features,
+    device_named,
+    devices_of,
+    load_programs,
+)
+from lib.programs.models.cdmpp_plus import POOLED, log_work, pooled
+from lib.programs.tensorir.features import FEATURES
+
+READ = 4096  # programs whose pooled features are computed at a time
+SHARED = 0.5  # of a target's programs that a source has measured
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Programs, and their latencies on the source devices and the target.
+
+    Attributes:
+        programs: of the tasks that may be learned from; the target's seconds are the last column.
+        test: of the tasks of networks that are kept for the test; nothing is learned from them.
+        devices: (k + 1, 8) features, the target's last.
+        names: of the devices.
+        numbers: of the devices in the cache.
+    """
+
+    programs: Programs
+    test: Programs
+    devices: Tensor
+    names: tuple[str, ...]
+    numbers: tuple[int, ...]
+
+    def visible(self, chosen: np.ndarray) -> Visible:
+        """The case as it is known when some tasks, by number, were measured on the target."""
+        hidden = self.programs.seconds.copy()
+        hidden[~np.isin(self.programs.task, chosen), -1] = np.nan
+        blank = np.full_like(self.test.seconds, np.nan)
+        return Visible(
+            programs=replace(self.programs, seconds=hidden),
+            test=replace(self.test, seconds=blank),
+            devices=self.devices,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Visible:
+    """As :class:`Case`, without what is not known: seconds that are not are NaN."""
+
+    programs: Programs
+    test: Programs
+    devices: Tensor
+
+    @property
+    def known(self) -> np.ndarray:
+        """(n,) whether a program was measured on the target."""
+        return np.isfinite(self.programs.seconds[:, -1])
+
+    @property
+    def target(self) -> np.ndarray:
+        """Logarithms of the seconds of those."""
+        return np.log(self.programs.seconds[self.known, -1])
+
+
+def load_case(cache: Cache, target: str, sources: Sequence[str] | None) -> Case:
+    """The case of one device of a cache, from others.
+
+    Args:
+        cache: of tensor programs.
+        target: a device's name or instruction set.
+        sources: of those that are known, an instruction set being that of the target's processor
+            if it has it; ``None`` for those that :func:`alike` finds.
+
+    Raises:
+        UserError: there is no such device, or no source.
+    """
+    devices = devices_of(cache)
+    last = device_named(target, devices)
+    sides = (("train", "valid"), ("test",))
+    parts = [load_programs(cache, all_programs(cache, *splits)) for splits in sides]
+    if sources is None:
+        others = alike(parts[0].seconds, last)
+    else:
+        same = devices[last]["processor"]
+        others = list(dict.fromkeys(device_named(one, devices, same) for one in sources))
+    if last in others or not others:
+        raise UserError(f"device {target!r}: needs sources, which are other devices")
+    numbers = (*others, last)
+    known, test = (replace(one, seconds=one.seconds[:, numbers]) for one in parts)
+    features = starting_features(
+        [devices[k] for k in numbers], device_features(devices)[[*numbers]]
+    )
+    return Case(known, test, features, tuple(devices[k]["name"] for k in numbers), numbers)
+
+
+def alike(seconds: np.ndarray, target: int) -> list[int]:
+    """The other devices that measured at least half of the programs that the target did.
+
+    A source's latency says something of a program on the target; of other programs, only a
+    predictor that learned from the source does. If no device measured those, all others.
+
+    Args:
+        seconds: (n, d), NaN where nothing was measured.
+        target: its column.
+    """
+    known = np.isfinite(seconds)
+    shared = known[known[:, target]].mean(0) >= SHARED
+    others = [k for k in range(seconds.shape[1]) if k != target]
+    return [k for k in others if shared[k]] or others
+
+
+def starting_features(devices: Sequence[Mapping[str, Any]], features: Tensor) -> Tensor:
+    """(k + 1, 8) features of devices, the last of which a network has not learned from.
+
+    The place among the processors means nothing to it of a processor that no source has. So a new
+    one begins as the source whose machine is most like its own, as far as the dataset describes
+    machines (:mod:`lib.programs.adapt.machine`), else as the first. Its instruction set stays its
+    own.
+
+    Args:
+        devices: as the dataset has them.
+        features: of them, see :func:`lib.programs.inputs.device_features`.
+    """
+    *sources, target = devices
+    found = features.clone()
+    if target["processor"] not in [one["processor"] for one in sources]:
+        like = nearest(target.get("machine"), [one.get("machine") for one in sources])
+        found[-1, PROCESSOR] = features[like, PROCESSOR]
+    return found
+
+
+def pooled_rows(programs: Programs) -> np.ndarray:
+    """(n, ``POOLED``) float32: each program as one row, the work last."""
+    rows = np.empty((len(programs), POOLED), np.float32)
+    operations = torch.tensor([OPERATIONS.get(name, 0.0) for name in FEATURES])
+    loops, nowhere = FEATURES.index("loops_product"), torch.zeros((1, 8))
+    for own in batches_of(programs.counts, READ):
+        batch = programs.batch(own, nowhere)
+        features = batch.features.float()
+        rows[own] = pooled(batch, features, log_work(features, operations, loops)).numpy()
+    return rows
+
+
+def all_programs(cache: Cache, *splits: str) -> dict[str, np.ndarray]:
+    """All programs of the tasks of some splits."""
+    return {name: np.ones(cache.rows[name]["programs"], bool) for name in cache.names(*splits)}

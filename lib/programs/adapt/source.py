@@ -1,0 +1,78 @@
+"""The network that is adapted: stage 2's of one fold, learned from the source devices alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from lib.cache.reader import Cache
+from lib.files import checkpoint
+from lib.files.errors import DataError
+from lib.inputs.kinds import network_for
+from lib.programs.adapt.case import Case
+from lib.programs.inputs import Programs
+from lib.programs.settings import ProgramCollection
+from lib.programs.train import fold_class, load_sides
+from lib.runs.provenance import run_identity, versions
+from lib.settings import described
+from lib.train.loop import FoldTraining, new_network
+
+
+def source_network(
+    case: Case, cache: Cache, settings: ProgramCollection, fold: int, folder: Path
+) -> tuple[nn.Module, str]:
+    """A network that has seen nothing of the target, in evaluation mode, and its identity.
+
+    Stage 2's own networks have learned from every device of the data. So one is trained as stage 2
+    does, without the target's latencies, and kept for later calls; killed and called again it goes
+    on.
+
+    Args:
+        case: which devices.
+        cache: of the programs.
+        settings: of the network.
+        fold: whose training programs it learns from.
+        folder: where networks are kept.
+    """
+    about = {**described(settings), "fold": fold, "data": cache.fingerprint}
+    about |= {"sources": list(case.names[:-1])}
+    identity = run_identity(about, settings)
+    path = folder / f"{identity[:16]}.safetensors"
+    if kept := _kept(path, identity):
+        network = network_for(settings)
+        checkpoint.load_into(network, path, kept)
+        return network.eval(), identity
+    sides = (_on(side, case.numbers[:-1]) for side in load_sides(cache, fold, settings))
+    data = fold_class(settings)(*sides, case.devices[:-1], settings)
+    network = new_network(lambda: network_for(settings), data, settings.seed, fold)
+    training = FoldTraining(network, data, settings, fold)
+    state = path.with_name(f"{path.stem}.state")
+    for row in training.run(state, identity):
+        if "validation_mape" in row:
+            told = f"epoch {row['epoch']:g}, validation mape {row['validation_mape']:.4f}"
+            print(f"adapt: {path.stem}: {told}", flush=True)
+    checkpoint.save(path, network.state_dict(), {**about, "identity": identity, **versions()})
+    training.end(state)
+    return network.eval(), identity
+
+
+def _kept(path: Path, identity: str) -> dict[str, Any] | None:
+    """The weights of a file, if it is there, whole, and of this identity."""
+    if not path.exists():
+        return None
+    try:
+        tensors, about = checkpoint.load(path)
+    except DataError:
+        return None
+    return tensors if about.get("identity") == identity else None
+
+
+def _on(programs: Programs, numbers: tuple[int, ...]) -> Programs:
+    """The programs that were measured on some devices, with those latencies alone."""
+    seconds = programs.seconds[:, numbers]
+    known = np.isfinite(seconds).any(1)
+    return replace(programs, seconds=seconds).some(known)

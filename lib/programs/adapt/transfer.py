@@ -1,0 +1,171 @@
+"""Latencies on the target from those on the sources, corrected by what the chosen tasks show.
+
+Whether a program gains from another device depends on its loops; how much the devices differ, on
+one number. Gradient boosting learns the first from few programs and is often too bold; a factor is
+the second alone. So each source's latency times a factor and the boosted correction stand side by
+side, and are blended with weights that fit the chosen tasks best, each of which is predicted by
+what was learned from others of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lib.programs.boosted import BOOSTING
+
+SHIFTS = np.linspace(-1, 1, 401)  # logarithms of a factor that are tried
+PARTS = 5  # of the chosen tasks, each predicted by what the others teach
+STEPS = 10  # of a weight, from 0 to 1
+GENTLE: dict[str, Any] = {  # for some hundred programs of a few dozen tasks
+    **BOOSTING,
+    "max_depth": 4,
+    "eta": 0.06,
+    "objective": "reg:pseudohubererror",  # most programs gain nothing, some a lot
+    "huber_slope": 0.3,
+}
+ROUNDS, SEEDS = 120, 2  # trees of a sum, and sums that are averaged
+Learned = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What the correction reads of n programs.
+
+    Attributes:
+        rows: (n, features), pooled, the logarithm of the work last.
+        sources: (n, k) logarithms of the seconds on the sources, measured or predicted.
+    """
+
+    rows: np.ndarray
+    sources: np.ndarray
+
+    @property
+    def middle(self) -> np.ndarray:
+        """(n,) mean over the sources."""
+        return self.sources.mean(1)
+
+    def features(self) -> np.ndarray:
+        """(n, more) float32: the rows, how the sources differ, and speed on them."""
+        differences = self.sources[:, :-1] - self.sources[:, -1:]
+        speed = self.middle - self.rows[:, -1]
+        return np.column_stack([self.rows, differences, speed]).astype(np.float32)
+
+    def some(self, chosen: np.ndarray) -> Table:
+        """Some of the programs."""
+        return Table(self.rows[chosen], self.sources[chosen])
+
+
+def known_or_predicted(seconds: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """(n, k) logarithms: of the measured seconds, or as predicted where they are NaN."""
+    return np.where(np.isfinite(seconds), np.log(seconds), predicted)
+
+
+def best_factor(gap: np.ndarray) -> float:
+    """What to add to logarithms that are off by ``gap``, (n,), for the least relative error."""
+    costs = [np.abs(np.expm1(gap + shift)).mean() for shift in SHIFTS]
+    return float(SHIFTS[int(np.argmin(costs))])
+
+
+def error_of(gap: np.ndarray) -> float:
+    """Mean relative error of logarithms that are off by ``gap``."""
+    return float(np.abs(np.expm1(gap)).mean())
+
+
+def scaled_source(sources: np.ndarray, known: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The baseline: (n,) the source that fits best, times a factor.
+
+    Args:
+        sources: (n, k) logarithms of seconds; NaN where one was not measured.
+        known: (n,) which programs were measured on the target.
+        target: logarithms of those.
+    """
+    best, found = np.inf, np.full(len(sources), np.nan)
+    for column in sources.T:
+        gap = column[known] - target
+        gap = gap[np.isfinite(gap)]
+        if len(gap):
+            shift = best_factor(gap)
+            if (cost := error_of(gap + shift)) < best:
+                best, found = cost, column + shift
+    return found
+
+
+def corrected(
+    learned: Table,
+    target: np.ndarray,
+    task: np.ndarray,
+    asked: Sequence[Table],
+    seed: int,
+) -> list[np.ndarray]:
+    """Logarithms of the seconds on the target, (n,), of each table that is asked for.
+
+    Args:
+        learned: the programs that were measured on the target.
+        target: their logarithms of seconds there.
+        task: their tasks, any numbers.
+        asked: what is to be predicted.
+        seed: of the trees.
+    """
+    inside = np.empty((len(target), learned.sources.shape[1] + 1))
+    for own in parts_of(task):
+        if own.all():  # one task alone: nothing else predicts it
+            inside[own] = np.stack(_members(learned, target, learned, seed), 1)
+        else:
+            others = learned.some(~own)
+            inside[own] = np.stack(_members(others, target[~own], learned.some(own), seed), 1)
+    weights, shift = blend_of(inside, target)
+    return [np.stack(_members(learned, target, one, seed), 1) @ weights + shift for one in asked]
+
+
+def parts_of(task: np.ndarray) -> Iterator[np.ndarray]:
+    """(n,) bool of the programs of one part of the tasks after the other, ``PARTS`` at most."""
+    place = np.unique(task, return_inverse=True)[1]
+    for part in range(min(PARTS, int(place.max()) + 1)):
+        yield place % PARTS == part
+
+
+def blend_of(members: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
+    """The weights, (m,), of a mean of logarithms, and what to add, for the least relative error.
+
+    Args:
+        members: (n, m) predicted logarithms.
+        target: (n,) the true ones.
+    """
+    found = [(w, best_factor(members @ w - target)) for w in _simplex(members.shape[1])]
+    return min(found, key=lambda one: error_of(members @ one[0] - target + one[1]))
+
+
+def _simplex(count: int) -> Iterator[np.ndarray]:
+    """All weights of ``count`` members in steps, that are not negative and add up to one."""
+    grid = np.stack(np.meshgrid(*[np.arange(STEPS + 1)] * (count - 1)), -1).reshape(-1, count - 1)
+    for row in grid[grid.sum(1) <= STEPS]:
+        yield np.append(row, STEPS - row.sum()) / STEPS
+
+
+def _members(learned: Table, target: np.ndarray, asked: Table, seed: int) -> list[np.ndarray]:
+    """What each source times a factor, and the correction, say of ``asked``."""
+    scaled = [
+        asked.sources[:, k] + best_factor(learned.sources[:, k] - target)
+        for k in range(learned.sources.shape[1])
+    ]
+    gain = _boosted(learned.features(), target - learned.middle, seed)(asked.features())
+    return [*scaled, asked.middle + gain]
+
+
+def _boosted(rows: np.ndarray, wanted: np.ndarray, seed: int) -> Learned:
+    """Boosted trees that are fitted to (n,) values of (n, features)."""
+    import xgboost  # late: only learning has it
+
+    data = xgboost.QuantileDMatrix(rows, wanted, max_bin=BOOSTING["max_bin"], nthread=1)
+    about = {**GENTLE, "base_score": float(np.median(wanted))}
+    made = [xgboost.train({**about, "seed": seed * SEEDS + k}, data, ROUNDS) for k in range(SEEDS)]
+
+    def predicted(asked: np.ndarray) -> np.ndarray:
+        given = xgboost.DMatrix(asked, nthread=1)
+        return np.mean([one.predict(given) for one in made], axis=0, dtype=np.float64)
+
+    return predicted

@@ -1,0 +1,143 @@
+"""Training a network and decision trees on the same programs, and how they are blended."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from lib.files import checkpoint
+from lib.files.errors import DataError
+from lib.files.schema import expect
+from lib.inputs.chunks import device_of
+from lib.programs.inputs import batches_of, predict_by
+from lib.programs.models.cdmpp_plus import POOLED, CdmppPlus
+from lib.programs.models.trees import Trees
+from lib.programs.settings import ProgramPlusSettings
+from lib.programs.train import ProgramsFold
+
+READ = 4096  # programs whose pooled features are computed at a time
+BOOSTING: dict[str, Any] = {  # of XGBoost
+    "tree_method": "hist",
+    "nthread": 1,
+    "max_bin": 64,
+    "subsample": 0.7,
+    "colsample_bytree": 0.3,
+    "min_child_weight": 3,
+}
+
+
+class BoostedFold(ProgramsFold):
+    """The programs of one fold, for :class:`lib.programs.models.cdmpp_plus.CdmppPlus`."""
+
+    kept: tuple[Path, str] | None = None  # where its trees are, and what they depend on
+
+    def keep(self, file: Path, identity: str) -> None:
+        """See :meth:`Fold.keep`: the trees."""
+        self.kept = file, identity
+
+    def standardize(self, network: CdmppPlus) -> None:
+        """See :meth:`Fold.standardize`; the trees are fitted here as well, once and for all."""
+        programs = self.programs
+        rows = np.empty((len(programs), POOLED), np.float32)
+        devices = len(self.devices)
+        for own in batches_of(programs.counts, READ):
+            with torch.no_grad():
+                found, _ = network.rows(programs.batch(own, self.devices).to(device_of(network)))
+            rows[own] = found[::devices, :POOLED].cpu().numpy()
+        network.encoder.standardize.fit(torch.from_numpy(programs.features))
+        network.loops_scale.fit(torch.from_numpy(programs.loops))
+        network.standardize.fit(torch.from_numpy(rows))
+        relative = np.log(programs.seconds) - rows[:, -1:]  # (n, d)
+        with torch.no_grad():
+            network.level.fill_(float(np.nanmean(relative)))
+        self.labels = torch.from_numpy(np.log(programs.seconds)).float()
+        if not self._read_trees(network.trees):
+            self._fit_trees(network.trees, rows, relative)
+        self.by_trees = predict_by(network.by_trees, network, self.held, self.devices, READ)
+
+    def _fit_trees(self, trees: Trees, rows: np.ndarray, relative: np.ndarray) -> None:
+        """Boost trees on (n, ``POOLED``) features and (n, d) logarithms, and keep them."""
+        known = np.isfinite(relative)
+        program, device = np.nonzero(known)
+        table = np.concatenate([rows[program], self.devices.numpy()[device]], 1)
+        started = time.perf_counter()
+        boost(trees, table, relative[known], self.settings.tree_rate, self.settings.seed)
+        if self.kept:
+            file, identity = self.kept
+            about = {"identity": identity, "seconds": time.perf_counter() - started}
+            checkpoint.save(file, trees.state_dict(), about)
+
+    def _read_trees(self, trees: Trees) -> bool:
+        """Whether there were such trees; a file that is damaged is as good as none."""
+        if not self.kept or not self.kept[0].exists():
+            return False
+        file, identity = self.kept
+        try:
+            tensors, about = checkpoint.load(file)
+            expect(about, {"identity": str, "seconds": float}, file)
+            if about["identity"] != identity:
+                return False
+            checkpoint.load_into(trees, file, tensors)
+        except DataError:
+            return False
+        self.earlier_seconds = about["seconds"]
+        return True
+
+    def validate(
+        self, network: CdmppPlus, settings: ProgramPlusSettings, whole: bool = False
+    ) -> Mapping[str, dict[str, float]]:
+        """See :meth:`Fold.validate`; the blend is fitted anew to the network as it is."""
+        own = predict_by(network, network, self.held, self.devices, settings.batch)
+        if not np.isfinite(own).all():
+            return {}
+        known = np.isfinite(self.held.seconds)
+        network.calibrate(own[known], self.by_trees[known], self.held.seconds[known])
+        both = (torch.from_numpy(one) for one in (own, self.by_trees))
+        return self.errors(network.blended(*both).numpy())
+
+
+def boost(trees: Trees, rows: np.ndarray, wanted: np.ndarray, rate: float, seed: int) -> None:
+    """Fit trees by gradient boosting, one to what those before it leave of the squared error.
+
+    Args:
+        trees: to fill.
+        rows: (n, features) float32.
+        wanted: (n,) their values.
+        rate: share of what a tree finds that is added.
+        seed: of what each tree is shown.
+    """
+    import xgboost  # late: only training has it
+
+    base = float(wanted.mean())
+    about = {"max_depth": trees.depth, "eta": rate, "seed": seed, "base_score": base}
+    data = xgboost.QuantileDMatrix(rows, wanted, max_bin=BOOSTING["max_bin"], nthread=1)
+    booster = xgboost.train({**BOOSTING, **about}, data, len(trees.feature))
+    model = json.loads(booster.save_raw("json"))
+    found = model["learner"]["gradient_booster"]["model"]["trees"]
+    trees.base.fill_(base)
+    for number, tree in enumerate(found):
+        _fill(trees, number, {name: np.array(tree[name]) for name in PARTS})
+
+
+PARTS = ("left_children", "right_children", "split_indices", "split_conditions")
+
+
+def _fill(trees: Trees, number: int, tree: Mapping[str, np.ndarray]) -> None:
+    """One tree level by level; below a leaf both sides are the leaf."""
+    left, right, index, condition = (tree[name] for name in PARTS)
+    node = np.zeros(1, np.int64)  # of the tree, at each place of a level
+    start = 0
+    for _ in range(trees.depth):
+        leaf = left[node] < 0
+        place = slice(start, start + len(node))
+        trees.feature[number, place] = torch.from_numpy(np.where(leaf, 0, index[node])).int()
+        trees.threshold[number, place] = torch.from_numpy(condition[node]).float()
+        below = np.stack([np.where(leaf, node, left[node]), np.where(leaf, node, right[node])], 1)
+        start, node = start + len(node), below.reshape(-1)
+    trees.value[number] = torch.from_numpy(condition[node]).float()

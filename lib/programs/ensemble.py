@@ -1,0 +1,155 @@
+"""What the folds predict of tensor programs, blended: the table of predictions and its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from lib.cache.reader import Cache
+from lib.files.results import SPLIT_OF
+from lib.files.terminal import table
+from lib.programs.folds import Chosen, sides_of_fold
+from lib.programs.metrics import LATENCY_METRICS, NOISE, Predicted, measure_groups
+from lib.programs.predictions import COLUMNS, read_predictions
+from lib.programs.settings import ProgramCollection
+from lib.ranking.blending import choose_folds
+from lib.ranking.kinds import kind_of
+from lib.ranking.metrics import mean_metrics
+from lib.runs.folds import Folds, fold_files, validation_score
+
+WRITTEN = ("validation", "test")  # sections that the table has
+DIGITS = 6  # of a prediction in the table
+SHOWN = (*LATENCY_METRICS, NOISE)
+
+
+def pairs_of(cache: Cache) -> pl.DataFrame:
+    """``task, program, device, config`` of every pair: ``config`` counts within the task."""
+    names = [one["name"] for one in cache.manifest["devices"]]
+    frames = []
+    for name in cache.names("train", "valid", "test"):
+        task = cache.graph(name)
+        count = len(task.owner)
+        frames.append(
+            pl.DataFrame(
+                {
+                    "task": [name] * count,
+                    "program": task.program[task.owner],
+                    "device": [names[one] for one in task.device],
+                    "config": np.arange(count),
+                    "owner": task.owner,
+                },
+            )
+        )
+    return pl.concat(frames)
+
+
+def wanted_of(pairs: pl.DataFrame, sides: Mapping[str, Chosen]) -> pl.DataFrame:
+    """``split, task, program, device`` of what one fold predicts."""
+    owners = [
+        pl.DataFrame({"owner": np.flatnonzero(own)}).select(
+            pl.lit(side).alias("split"), pl.lit(name).alias("task"), pl.col("owner").cast(pl.Int32)
+        )
+        for side, chosen in sides.items()
+        for name, own in chosen.items()
+    ]
+    return pl.concat(owners).join(pairs, on=["task", "owner"]).drop("owner", "config")
+
+
+def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: int | None) -> Folds:
+    """Read what the folds left, and choose the best; as :func:`lib.runs.folds.read_folds`.
+
+    Scores are logarithms of seconds, whose mean is that of the blend.
+    """
+    files = fold_files(folder / "scores", count)
+    validation = {
+        fold: validation_score(folder / f"fold_{fold}", cache.fingerprint, settings.metric)
+        for fold in files
+    }
+    pairs, scores = pairs_of(cache), {}
+    for fold, path in files.items():
+        wanted = wanted_of(pairs, sides_of_fold(cache, fold, settings))
+        found = read_predictions(path, wanted, ["train"])
+        scores[fold] = found.join(pairs, on=["task", "program", "device"]).select(
+            "split", "config", graph="task", score=pl.col("prediction").log()
+        )
+    best = choose_folds(validation, settings.best_folds, settings.higher_is_better)
+    return Folds(validation, best, scores, settings.blending)
+
+
+def evaluate_all(
+    blended: Mapping[str, pl.DataFrame], cache: Cache, collection: str
+) -> dict[str, dict[str, Any]]:
+    """Metrics of each task and their means, and of all pairs together, by section.
+
+    Args:
+        blended: ``graph, config, score`` of each section.
+        cache, collection: of the programs.
+    """
+    devices = [one["name"] for one in cache.manifest["devices"]]
+    kind, sections = kind_of(collection), {}
+    for section, frame in blended.items():
+        parts = frame.sort("graph", "config").partition_by("graph", as_dict=True)
+        found = [_predicted(cache, name, own) for (name,), own in sorted(parts.items())]
+        graphs = {
+            one.task.name: kind.measure(np.log(one.seconds), one.task.seconds, one.task)
+            for one in found
+        }
+        sections[section] = {}
+        if graphs:
+            sections[section] = {
+                "mean": mean_metrics(list(graphs.values())),
+                "graphs": graphs,
+                "groups": measure_groups(found, devices),
+            }
+    return sections
+
+
+def _predicted(cache: Cache, name: str, own: pl.DataFrame) -> Predicted:
+    task = cache.graph(name)
+    programs = np.zeros(len(task.program), bool)
+    programs[task.owner[own["config"].to_numpy()]] = True
+    return Predicted(task.restricted(programs), np.exp(own["score"].to_numpy()))
+
+
+def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.DataFrame:
+    """A row for each program on each device that no network which predicts it has seen."""
+    pairs, frames = pairs_of(cache), []
+    seconds = pl.DataFrame(
+        {
+            "task": pairs["task"],
+            "config": pairs["config"],
+            "latency": np.concatenate(
+                [cache.graph(n).seconds for n in pairs["task"].unique(maintain_order=True)]
+            ),
+        }
+    )
+    for section in WRITTEN:
+        own = (
+            blended[section]
+            .rename({"graph": "task"})
+            .with_columns(
+                split=pl.lit(SPLIT_OF[section]),
+                prediction=pl.col("score").exp().round_sig_figs(DIGITS),
+            )
+        )
+        keys = ["task", "config"]
+        own = own.with_columns(pl.col("config").cast(pairs["config"].dtype))
+        frames.append(own.join(pairs, on=keys).join(seconds, on=keys).select(*COLUMNS))
+    return pl.concat(frames).sort("split", "task", "program", "device")
+
+
+def summary_table(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """Errors over pairs, of each section, device and operator, as aligned text."""
+    rows = []
+    for section, found in sections.items():
+        groups = found.get("groups", {})
+        for by in ("all", "device", "operator"):
+            for name, own in groups.get(by, {}).items():
+                title = section if by == "all" else f"  {name}"
+                cells = [one.plain(own.get(one.key)) for one in SHOWN]
+                rows.append([title, f"{int(own['pairs']):,}", *cells])
+    return table(rows, ["", "latencies", *(one.heading for one in SHOWN)])

@@ -1,0 +1,82 @@
+"""Predictions of one fold for tensor programs, all of a split at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+from torch import nn
+
+from lib.cache.reader import Cache
+from lib.infer.kinds import Scoring
+from lib.programs.folds import Chosen, sides_of_fold
+from lib.programs.inputs import (
+    device_features,
+    devices_of,
+    load_programs,
+    pair_predictions,
+    predict,
+)
+from lib.programs.predictions import SCHEMA
+from lib.programs.settings import ProgramCollection
+from lib.programs.task import CachedTask
+
+Wanted = tuple[str, str, np.ndarray]  # split, task, which of its programs
+
+
+def programs_to_predict(cache: Cache, fold: int, settings: ProgramCollection) -> list[Wanted]:
+    """Everything that one fold predicts; what it learned from only if the settings say so."""
+    sides = sides_of_fold(cache, fold, settings)
+    if not settings.score_training:
+        del sides["train"]
+    return [(side, name, own) for side, chosen in sides.items() for name, own in chosen.items()]
+
+
+def predict_programs(
+    network: nn.Module, cache: Cache, wanted: Sequence[Wanted], settings: ProgramCollection
+) -> Iterator[pl.DataFrame]:
+    """Predict each task's programs; yields a frame of ``SCHEMA`` for each of ``wanted``."""
+    network.eval()
+    devices = devices_of(cache)
+    features, names = device_features(devices), [one["name"] for one in devices]
+    for side in dict.fromkeys(side for side, _, _ in wanted):
+        chosen: Chosen = {name: own for split, name, own in wanted if split == side}
+        found = predict(network, load_programs(cache, chosen), features, settings.batch)
+        first = 0
+        for name, own in chosen.items():
+            task = cache.graph(name)
+            distinct = np.unique(task.original[own])
+            part = found[first : first + len(distinct)]
+            first += len(distinct)
+            yield _frame(side, task.restricted(own), distinct, part, names)
+
+
+def _frame(
+    side: str, task: CachedTask, distinct: np.ndarray, found: np.ndarray, devices: Sequence[str]
+) -> pl.DataFrame:
+    predicted = np.exp(pair_predictions(task, distinct, found))
+    return pl.DataFrame(
+        {
+            "split": [side] * len(predicted),
+            "task": [task.name] * len(predicted),
+            "program": task.program[task.owner],
+            "device": [devices[one] for one in task.device],
+            "prediction": predicted,
+            "latency": task.seconds,
+        },
+        schema=SCHEMA,
+    )
+
+
+SCORING = Scoring(
+    wanted=programs_to_predict,
+    frames=predict_programs,
+    memory=lambda network, cache, wanted, settings: None,
+    counts={
+        "tasks": pl.col("task").n_unique(),
+        "programs": pl.col("program").n_unique(),
+        "devices": pl.col("device").n_unique(),
+        "scores": pl.len(),
+    },
+)

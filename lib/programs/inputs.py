@@ -1,0 +1,247 @@
+"""From cached tasks to what a predictor of latencies reads, and all its predictions.
+
+Programs of many tasks are kept side by side, so that batches of one number of leaves are large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lib.cache.reader import Cache
+from lib.files.errors import DataError, UserError
+from lib.files.schema import expect
+from lib.inputs.chunks import device_of
+from lib.inputs.kinds import Input
+from lib.programs.folds import Chosen
+from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
+from lib.programs.settings import ProgramCollection, ProgramPlusSettings
+from lib.programs.task import CachedTask
+from lib.programs.tensorir.features import FEATURES
+from lib.programs.tensorir.records import DEVICE, INSTRUCTIONS
+
+LANES = dict(zip(INSTRUCTIONS, (4, 8, 16), strict=True))  # of single-precision numbers in a vector
+FUSED = ("avx2", "avx512")  # sets that multiply and add at once, ...
+MASKED = ("avx512",)  # ... that have masks and twice as many registers
+OPERATIONS = {  # what an operation counts in a leaf's work
+    **{"float_mad": 2.0, "float_math": 4.0},
+    **dict.fromkeys(("float_add_sub", "float_mul", "float_div_mod", "float_cmp"), 1.0),
+    "float_other": 1.0,
+}
+PROCESSOR = 7  # the column of :func:`device_features` that tells processors apart
+
+
+@dataclass(frozen=True, eq=False)
+class Programs:
+    """Distinct programs of some tasks, n in all, with their latencies on d devices.
+
+    Attributes:
+        features: (leaves, 164) float16, of one program after the other.
+        position: (leaves,) int64.
+        loops: (leaves, 20) float16.
+        starts: (n + 1,) int64, where each program's leaves begin.
+        seconds: (n, d) float64, the geometric mean over equal programs; NaN if not measured.
+        tasks: names, in the order of the programs.
+        first: (tasks + 1,) int64, where each task's programs begin.
+    """
+
+    features: np.ndarray
+    position: np.ndarray
+    loops: np.ndarray
+    starts: np.ndarray
+    seconds: np.ndarray
+    tasks: tuple[str, ...]
+    first: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(n,) leaves of each program."""
+        return np.diff(self.starts)
+
+    @property
+    def task(self) -> np.ndarray:
+        """(n,) the number of each program's task."""
+        return np.repeat(np.arange(len(self.tasks)), np.diff(self.first))
+
+    def some(self, kept: np.ndarray) -> Programs:
+        """Those of (n,) bool that are true, and the tasks that have any of them."""
+        leaves = np.repeat(kept, self.counts)
+        sizes = np.diff(np.concatenate([[0], np.cumsum(kept)])[self.first])
+        return Programs(
+            features=self.features[leaves],
+            position=self.position[leaves],
+            loops=self.loops[leaves],
+            starts=np.concatenate([[0], np.cumsum(self.counts[kept])]),
+            seconds=self.seconds[kept],
+            tasks=tuple(name for name, size in zip(self.tasks, sizes, strict=True) if size),
+            first=np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
+        )
+
+    def batch(self, chosen: np.ndarray, devices: Tensor) -> ProgramBatch:
+        """Some programs of equally many leaves, (b,) numbers of them."""
+        leaves = int(self.starts[chosen[0] + 1] - self.starts[chosen[0]])
+        rows = self.starts[chosen][:, None] + np.arange(leaves)
+        arrays = (self.features[rows], self.position[rows], self.loops[rows])
+        return ProgramBatch(*map(torch.from_numpy, arrays), devices)
+
+
+def load_programs(cache: Cache, chosen: Chosen) -> Programs:
+    """The distinct programs of some tasks of a cache.
+
+    Args:
+        cache: of a collection of programs.
+        chosen: which of the source's programs count, by task.
+    """
+    devices = len(cache.manifest["devices"])
+    tasks = [cache.graph(name).restricted(own) for name, own in chosen.items()]
+    used = [np.unique(task.original[own]) for task, own in zip(tasks, chosen.values(), strict=True)]
+    leaves = [_leaves_of(task, own) for task, own in zip(tasks, used, strict=True)]
+    counts = [task.counts[own] for task, own in zip(tasks, used, strict=True)]
+    labels = [_labels(task, own, devices) for task, own in zip(tasks, used, strict=True)]
+    sizes = [len(own) for own in used]
+    return Programs(
+        features=_joined(tasks, leaves, "features"),
+        position=_joined(tasks, leaves, "position").astype(np.int64),
+        loops=_joined(tasks, leaves, "loops"),
+        starts=np.concatenate([[0], np.cumsum(np.concatenate(counts))]),
+        seconds=np.concatenate(labels),
+        tasks=tuple(chosen),
+        first=np.concatenate([[0], np.cumsum(sizes)]),
+    )
+
+
+def batches_of(counts: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    """Positions of (n,) numbers of leaves in batches of one number each, ``size`` at most."""
+    for count in np.unique(counts):
+        own = np.flatnonzero(counts == count)
+        yield from np.array_split(own, -(-len(own) // size))
+
+
+@torch.inference_mode()
+def predict_by(
+    read: Callable[[ProgramBatch], Tensor],
+    network: nn.Module,
+    programs: Programs,
+    devices: Tensor,
+    size: int,
+) -> np.ndarray:
+    """What a part of a network says of every program on every device, (n, d) float64.
+
+    Args:
+        read: the part: a batch to (b, d).
+        network: in evaluation mode.
+        programs: whose features are read.
+        devices: (d, 8) see :func:`device_features`.
+        size: programs a batch.
+    """
+    where = device_of(network)
+    found = np.empty((len(programs), len(devices)))
+    for own in batches_of(programs.counts, size):
+        batch = programs.batch(own, devices).to(where)
+        found[own] = read(batch).double().cpu().numpy()
+    return found
+
+
+def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) -> np.ndarray:
+    """Logarithms of the predicted seconds, (n, d) float64; arguments as of :func:`predict_by`."""
+    return predict_by(network.log_seconds, network, programs, devices, size)
+
+
+def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
+    """(d, 8) float32 of what is known of devices: paper, section 4.3, as far as CPUs tell it.
+
+    A constant; widths of vectors, registers and peak operations a cycle, as logarithms; whether
+    multiplications and additions are fused, and parts of vectors masked; threads; and which
+    processor, by its place among the set's.
+
+    Raises:
+        DataError: if a device is of an instruction set that is not known.
+    """
+    processors = sorted({one["processor"] for one in devices})
+    rows = []
+    for one in devices:
+        name = one["instructions"]
+        if name not in LANES:
+            raise DataError("dataset.json", "instructions", name, f"one of {', '.join(LANES)}")
+        lanes, fused, masked = LANES[name], name in FUSED, name in MASKED
+        widths = [np.log2(lanes / 4), 5.0 if masked else 4.0, np.log2(lanes * (1 + fused))]
+        place = processors.index(one["processor"]) / max(1, len(processors) - 1)
+        rows.append([1.0, *widths, float(fused), float(masked), np.log2(one["threads"]), place])
+    return torch.tensor(rows, dtype=torch.float32).reshape(len(rows), DEVICE_FEATURES)
+
+
+def widths(settings: ProgramCollection) -> dict[str, Any]:
+    """What ``cdmpp-plus`` must know of features; nothing to others."""
+    if not isinstance(settings, ProgramPlusSettings):
+        return {}
+    operations = tuple(OPERATIONS.get(name, 0.0) for name in FEATURES)
+    return {"operations": operations, "loops": FEATURES.index("loops_product")}
+
+
+def devices_of(cache: Cache) -> list[dict[str, Any]]:
+    """The devices of a cache's programs, checked.
+
+    Raises:
+        DataError: if the manifest has none.
+    """
+    expect(cache.manifest, {"devices": [DEVICE]}, cache.folder / "manifest.json")
+    return cache.manifest["devices"]
+
+
+def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str = "") -> int:
+    """The number of a device, by its whole name or its instruction set.
+
+    Of several with one instruction set, one of ``processor`` if there is any, then the one with the
+    fewest threads, then the first.
+
+    Raises:
+        UserError: there is none.
+    """
+    fits = [k for k, one in enumerate(devices) if name in (one["name"], one["instructions"])]
+    if not fits:
+        known = ", ".join(one["name"] for one in devices)
+        sets = ", ".join(dict.fromkeys(one["instructions"] for one in devices))
+        raise UserError(f"device {name!r}: neither an instruction set ({sets}) nor one of {known}")
+    return min(fits, key=lambda k: (devices[k]["processor"] != processor, devices[k]["threads"], k))
+
+
+def pair_predictions(task: CachedTask, distinct: np.ndarray, found: np.ndarray) -> np.ndarray:
+    """(pairs,) of what was predicted for a task's distinct programs.
+
+    Args:
+        task: with the pairs that are wanted.
+        distinct: (n,) ascending numbers of the distinct programs that were predicted.
+        found: (n, d) of those.
+    """
+    return found[np.searchsorted(distinct, task.original[task.owner]), task.device]
+
+
+def _joined(tasks: Sequence[CachedTask], leaves: Sequence[np.ndarray], name: str) -> np.ndarray:
+    """An array of some leaves of each task, one task after the other."""
+    return np.concatenate([getattr(t, name)[own] for t, own in zip(tasks, leaves, strict=True)])
+
+
+def _leaves_of(task: CachedTask, distinct: np.ndarray) -> np.ndarray:
+    """Rows of the leaves of some distinct programs."""
+    return np.flatnonzero(np.repeat(np.isin(np.arange(len(task.counts)), distinct), task.counts))
+
+
+def _labels(task: CachedTask, distinct: np.ndarray, devices: int) -> np.ndarray:
+    """(n, d) geometric means of the latencies of equal programs."""
+    place = np.searchsorted(distinct, task.original[task.owner])
+    sums, counts = np.zeros((2, len(distinct), devices))
+    np.add.at(sums, (place, task.device), np.log(task.seconds.astype(np.float64)))
+    np.add.at(counts, (place, task.device), 1)
+    with np.errstate(invalid="ignore"):
+        return np.exp(sums / counts)
+
+
+INPUT = Input(prepare=lambda task, settings: task, scores=None, widths=widths)

@@ -1,0 +1,128 @@
+"""How far a network's predicted latency is off, from networks that no fold had learned from.
+
+Each network of the dataset is added up twice, from what its programs were predicted to take by a
+fold that had not seen it, and from what they were measured to take. Of each task it runs the
+program with the least prediction of a few drawn at random, as a new network does: so that what a
+choice by predictions does to their errors is in the ratio.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from lib.files.errors import DataError
+from lib.files.parquet import read_parquet
+from lib.programs.predictions import SCHEMA
+from lib.programs.tensorir.records import ADVICE, TABLES, table_path
+
+LEAST_SHARE = 0.5  # of a network's calls whose tasks were measured, for it to count
+DRAWS = 20  # of programs, for each network
+QUANTILES = (0.16, 0.5, 0.84)
+FEWEST = 5  # networks
+Task = tuple[np.ndarray, np.ndarray]  # predicted and measured seconds of its programs
+Calls = Mapping[str, Mapping[str, int]]  # of each network: how often it calls each task
+
+
+@dataclass(frozen=True)
+class Error:
+    """Factors on a predicted latency: its low, its middle and its high.
+
+    Attributes:
+        low, middle, high: quantiles of measured over predicted, see ``QUANTILES``.
+        networks: that they are of.
+    """
+
+    low: float
+    middle: float
+    high: float
+    networks: int
+
+
+def error_of(tasks: Mapping[str, Task], calls: Calls, schedules: int, seed: int = 0) -> Error:
+    """Quantiles of measured over predicted, over networks and draws.
+
+    Args:
+        tasks: programs that were measured, predicted by who has not seen them, by task.
+        calls: of networks.
+        schedules: how many programs of a task are drawn, at most.
+        seed: of the draws.
+
+    Returns:
+        Ones and no networks if there are too few to tell.
+    """
+    generator = np.random.default_rng(seed)
+    ratios, count = [], 0
+    for _, own in sorted(calls.items()):
+        known = {task: times for task, times in own.items() if task in tasks}
+        if sum(known.values()) < LEAST_SHARE * sum(own.values()):
+            continue
+        count += 1
+        ratios += [_ratio(tasks, known, schedules, generator) for _ in range(DRAWS)]
+    if count < FEWEST:
+        return Error(1.0, 1.0, 1.0, 0)
+    return Error(*np.quantile(ratios, QUANTILES).tolist(), count)
+
+
+def _ratio(
+    tasks: Mapping[str, Task],
+    calls: Mapping[str, int],
+    schedules: int,
+    generator: np.random.Generator,
+) -> float:
+    """Measured over predicted seconds of one network under programs drawn anew."""
+    sums = np.zeros(2)
+    for task, times in sorted(calls.items()):
+        predicted, measured = tasks[task]
+        drawn = generator.permutation(len(predicted))[:schedules]
+        best = drawn[np.argmin(predicted[drawn])]
+        sums += times * np.array([measured[best], predicted[best]])
+    return float(sums[0] / sums[1])
+
+
+def held_out(path: Path, device: str) -> dict[str, Task]:
+    """What stage 4 wrote of the programs that a fold, or all, had not seen, by task.
+
+    Args:
+        path: ``predictions.csv``.
+        device: its name.
+
+    Raises:
+        DataError: the file is missing, or is not what stage 4 writes.
+    """
+    try:
+        table = pl.read_csv(path, schema=SCHEMA)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        why = str(error).splitlines()[0]
+        raise DataError(path, "csv", why, "predictions; run 04_ensemble.py again") from None
+    times = table.select("prediction", "latency").cast(pl.Float64)
+    if not all((one.is_finite() & (one > 0)).fill_null(False).all() for one in times):
+        raise DataError(path, "prediction", "a value that is no time", "seconds")
+    own = table.filter(device=device).sort("task", "program")
+    parts = own.partition_by("task", as_dict=True, maintain_order=True)
+    return {
+        task: (one["prediction"].to_numpy(), one["latency"].cast(pl.Float64).to_numpy())
+        for (task,), one in parts.items()
+    }
+
+
+def calls_of(root: Path) -> dict[str, dict[str, int]]:
+    """How often each network of a dataset calls each of its tasks, by the names of a cache.
+
+    Raises:
+        DataError: a table is missing or damaged.
+    """
+    networks, tasks = (
+        read_parquet(table_path(root, name), TABLES[name], ADVICE) for name in ("networks", "tasks")
+    )
+    names = [f"{one['operators']}.{one['task']}" for one in tasks.iter_rows(named=True)]
+    found: dict[str, dict[str, int]] = {}
+    for row in networks.iter_rows(named=True):
+        if not 0 <= row["task"] < len(names):
+            raise DataError(table_path(root, "networks"), "task", row["task"], "a row of the tasks")
+        found.setdefault(row["network"], {})[names[row["task"]]] = row["calls"]
+    return found

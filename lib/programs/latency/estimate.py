@@ -1,0 +1,157 @@
+"""The latency of a network: its programs predicted, its graph replayed, and what costs most."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lib.files.terminal import table
+from lib.programs.latency.error import Error
+from lib.programs.latency.memory import reading_seconds
+from lib.programs.latency.network import Network
+from lib.programs.latency.predict import fastest
+from lib.programs.latency.replay import Node, Timeline, replay
+
+SHOWN = 10  # programs that cost most
+DIGITS = 6  # of seconds in JSON
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """What is said of a network on a device.
+
+    Attributes:
+        network, device: of it; the device's name.
+        chosen: (tasks,) which program of each task it runs.
+        seconds: (tasks,) that they are predicted to take, one call each.
+        timeline: of its calls.
+        error: factors on the programs' seconds.
+        latency: low, middle and high, in seconds: the graph replayed with each factor.
+        known: numbers of the tasks that the predictor has learned from.
+    """
+
+    network: Network
+    device: str
+    chosen: np.ndarray
+    seconds: np.ndarray
+    timeline: Timeline
+    error: Error
+    latency: tuple[float, float, float]
+    known: frozenset[int]
+
+
+def estimate(
+    network: Network,
+    device: str,
+    predicted: np.ndarray,
+    error: Error,
+    learned: Collection[str],
+    gap: float = 0.0,
+) -> Estimate:
+    """Replay a network with the fastest of each task's programs.
+
+    Args:
+        network: its graph and programs.
+        device: its name.
+        predicted: (n,) seconds of the programs.
+        error: see :mod:`lib.programs.latency.error`.
+        learned: hashes of the tasks that the predictor has learned from.
+        gap: seconds between the end of a call and the begin of the next.
+    """
+    chosen = fastest(predicted, network.owner)
+    seconds = predicted[chosen]
+    gaps = [gap + wait for wait in reading_seconds(network.traffic)]
+
+    def replayed(factor: float) -> Timeline:
+        """The graph, if programs take so many times what is predicted."""
+        return replay(
+            [
+                Node(factor * float(seconds[task]), after, gap=between)
+                for (task, after), between in zip(network.calls, gaps, strict=True)
+            ]
+        )
+
+    latency = tuple(replayed(one).seconds for one in (error.low, error.middle, error.high))
+    known = frozenset(k for k, name in enumerate(network.hashes) if name in learned)
+    return Estimate(network, device, chosen, seconds, replayed(1.0), error, latency, known)
+
+
+def costs(found: Estimate) -> list[dict[str, Any]]:
+    """A row a task, the one that costs most in all its calls first."""
+    network, counts = found.network, found.network.counts
+    total = float(counts @ found.seconds)
+    order = np.argsort(-(counts * found.seconds), kind="stable")
+    return [
+        {
+            "operators": network.operators[task],
+            "task": network.hashes[task],
+            "schedule": str(network.schedules[found.chosen[task]]),
+            "calls": int(counts[task]),
+            "seconds": _rounded(found.seconds[task]),
+            "share": round(float(counts[task] * found.seconds[task]) / total, 4),
+            "learned": int(task) in found.known,
+        }
+        for task in order
+    ]
+
+
+def as_json(found: Estimate) -> dict[str, Any]:
+    """All that is known, for machines; times are in seconds."""
+    low, middle, high = map(_rounded, found.latency)
+    return {
+        "network": found.network.name,
+        "device": found.device,
+        "seconds": middle,
+        "low": low,
+        "high": high,
+        "replayed_seconds": _rounded(found.timeline.seconds),
+        "error_networks": found.error.networks,
+        "calls": len(found.network.calls),
+        "tasks": costs(found),
+        "timeline": [
+            {
+                "task": found.network.hashes[found.network.calls[run.node][0]],
+                "engine": run.engine,
+                "start": _rounded(run.start),
+                "end": _rounded(run.end),
+            }
+            for run in found.timeline.runs
+        ],
+    }
+
+
+def as_text(found: Estimate) -> str:
+    """The programs that cost most, and the latency, for people."""
+    rows = [
+        [
+            one["operators"],
+            str(one["calls"]),
+            _milliseconds(one["seconds"]),
+            _milliseconds(one["seconds"] * one["calls"]),
+            f"{one['share']:.1%}",
+            "yes" if one["learned"] else "no",
+        ]
+        for one in costs(found)
+    ]
+    head = ["program", "calls", "ms a call", "ms", "share", "task learned"]
+    network, (low, middle, high) = found.network, found.latency
+    bar = f"two networks in three: {_milliseconds(low)} to {_milliseconds(high)}"
+    if not found.error.networks:
+        bar = "too few networks to tell how far off"
+    return (
+        f"{table(rows[:SHOWN], head)}\n"
+        f"latency: {network.name} on {found.device}: {_milliseconds(middle)} ms ({bar}); "
+        f"{len(network.calls)} calls of {len(network.hashes)} programs, "
+        f"{len(found.known)} of them of tasks that the predictor has learned from"
+    )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g}"
+
+
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds:.{DIGITS}g}")

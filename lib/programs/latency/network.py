@@ -1,0 +1,122 @@
+"""A network as the environment with TVM wrote it: its calls, its tasks, and programs of each.
+
+See :mod:`lib.collect.tvm.whole`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lib.files.believing import believing
+from lib.files.errors import DataError
+from lib.files.schema import expect
+from lib.programs.described import ARRAYS, described_programs
+from lib.programs.inputs import Programs
+from lib.programs.latency.memory import Traffic
+from lib.programs.latency.replay import Node, topological
+
+EXPECTED = "a network as lib.collect.tvm.whole writes it"
+ABOUT = {
+    "network": str,
+    "seed": int,
+    "calls": [{"task": int, "after": [int], "reads": [[int]], "writes": int}],
+    "tasks": [{"task": str, "operators": str}],
+}
+MOST_BYTES = 1 << 31  # of all arrays together
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """What a network runs.
+
+    Attributes:
+        name: the network's.
+        calls: (task, numbers of the calls that it waits for), in the order of the code.
+        traffic: of each call, what it reads of weights and inputs, and writes.
+        hashes, operators: of each task: which it is, and what it computes.
+        programs: under the schedules that were drawn, without latencies; those of a task lie
+            together, in the order of the tasks.
+        owner: (n,) which task each program is of.
+        schedules: (n,) which schedule each is, by its hash.
+    """
+
+    name: str
+    calls: tuple[tuple[int, tuple[int, ...]], ...]
+    traffic: tuple[Traffic, ...]
+    hashes: tuple[str, ...]
+    operators: tuple[str, ...]
+    programs: Programs
+    owner: np.ndarray
+    schedules: np.ndarray
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(tasks,) how often each is called."""
+        return np.bincount([task for task, _ in self.calls], minlength=len(self.hashes))
+
+
+def read_network(path: Path) -> Network:
+    """Read and check the file.
+
+    Raises:
+        DataError: it is none, or it says what cannot be.
+    """
+    arrays, about = _read(path)
+    expect(about, ABOUT, path, advice=EXPECTED)
+    calls = tuple((one["task"], tuple(one["after"])) for one in about["calls"])
+    _check_calls(path, calls, len(about["tasks"]))
+    traffic = tuple(_traffic(path, one) for one in about["calls"])
+    owner, joined = arrays["owner"], arrays["joined"].astype(bool)
+    whole = owner.ndim == 1 and owner.dtype.kind in "iu" and owner.shape == joined.shape
+    if not whole or (np.diff(owner) < 0).any():
+        raise DataError(path, "owner", "another order", "a task for each program, ascending")
+    if not np.array_equal(np.unique(owner[joined]), np.arange(len(about["tasks"]))):
+        raise DataError(path, "owner", "a task without a program", "programs of every task")
+    programs = described_programs(path, arrays, [one["task"] for one in about["tasks"]], owner)
+    operators = tuple(one["operators"] for one in about["tasks"])
+    schedules = arrays["hash"][joined]
+    return Network(
+        about["network"],
+        calls,
+        traffic,
+        programs.tasks,
+        operators,
+        programs,
+        owner[joined],
+        schedules,
+    )
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], Any]:
+    with believing(path, "npz", EXPECTED):
+        with np.load(path, allow_pickle=False) as file:
+            sizes = {one.filename: one.file_size for one in file.zip.infolist()}
+            if sum(sizes.values()) > MOST_BYTES:
+                raise DataError(path, "npz", f"{sum(sizes.values())} bytes", f"up to {MOST_BYTES}")
+            arrays = {name: file[name] for name in (*ARRAYS, "owner", "about")}
+        return arrays, json.loads(arrays.pop("about").item())
+
+
+def _traffic(path: Path, call: dict[str, Any]) -> Traffic:
+    """What a call reads and writes."""
+    numbers = [call["writes"], *(x for pair in call["reads"] for x in pair)]
+    if any(len(pair) != 2 for pair in call["reads"]) or min(numbers) < 0:
+        raise DataError(path, "reads", call["reads"], "pairs of a number and bytes, from 0")
+    return Traffic({number: size for number, size in call["reads"]}, call["writes"])
+
+
+def _check_calls(path: Path, calls: tuple[tuple[int, tuple[int, ...]], ...], tasks: int) -> None:
+    """Every call is of a task that there is, and none waits for itself."""
+    if not calls or not tasks:
+        raise DataError(path, "calls", "none", "at least one call of a task")
+    if {task for task, _ in calls} != set(range(tasks)):
+        raise DataError(path, "calls", "other tasks", f"all of 0 to {tasks - 1} and no other")
+    try:
+        topological([Node(0.0, after) for _, after in calls])
+    except ValueError as error:
+        raise DataError(path, "calls", error, "a graph without circles") from None

@@ -1,0 +1,77 @@
+"""What a network's programs are predicted to take, and which of them it is to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from lib.cache.reader import Cache
+from lib.files.errors import DataError, UserError
+from lib.infer.trained import Ensemble, load_networks
+from lib.programs.inputs import Programs, device_features, devices_of, predict
+from lib.programs.settings import ProgramCollection
+from lib.settings import Settings, root_of, settings_for
+from lib.tpugraphs.roots import DataRoot
+
+
+def predictor_settings(
+    collection: str, data: Path | None, model: str | None, experiment: str = ""
+) -> tuple[DataRoot, Settings]:
+    """The data root that a predictor learned from, and its settings.
+
+    Args:
+        collection: its name.
+        data: the root, if not the collection's own.
+        model: of the predictor, if not the collection's own.
+        experiment: that it is of, if that has a name.
+    """
+    root = root_of(collection, data)
+    given = {"model": model} if model else {}
+    return root, settings_for(collection, root.dataset, {**given, "experiment": experiment})
+
+
+def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:
+    """The networks of a collection of programs that stage 4 would blend, and their cache.
+
+    Raises:
+        UserError: it is no such collection, or nothing is trained.
+        DataError: the networks are of another cache.
+    """
+    if not isinstance(settings, ProgramCollection):
+        raise UserError(
+            f"latency: of tensor programs, and {settings.collection} is of kind {settings.kind}"
+        )
+    folder = outputs / settings.results
+    if not folder.is_dir():
+        make = f"make all COLLECTION={settings.collection} MODEL={settings.model}"
+        raise UserError(f"{folder}: no predictor there; {make} trains it")
+    ensemble = load_networks(folder, type(settings), {"model": settings.model})
+    cache = Cache(outputs / settings.cache)
+    if ensemble.data != cache.fingerprint:
+        raise DataError(folder, "data", "another cache's fingerprint", "this one's: train again")
+    return ensemble, cache
+
+
+def predicted_seconds(
+    ensemble: Ensemble, programs: Programs, cache: Cache, device: int
+) -> np.ndarray:
+    """(n,) seconds that each program takes on a device: the folds blended as stage 4 does."""
+    features = device_features(devices_of(cache))
+    size = ensemble.settings.batch
+    logs = [
+        predict(network, programs, features, size)[:, device]
+        for network in ensemble.networks.values()
+    ]
+    return np.exp(np.mean(logs, axis=0))
+
+
+def fastest(seconds: np.ndarray, owner: np.ndarray) -> np.ndarray:
+    """(tasks,) the program of each task that takes least; the first of equal ones.
+
+    Args:
+        seconds: (n,) of each program.
+        owner: (n,) ascending, which task each is of; every task has one.
+    """
+    order = np.lexsort((np.arange(len(owner)), seconds, owner))
+    return order[np.unique(owner[order], return_index=True)[1]]

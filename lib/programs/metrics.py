@@ -1,0 +1,183 @@
+"""How good predicted latencies are: relative and absolute errors, and the order within a task.
+
+A *pair* is a program on a device. Numbers of one task are over all of its pairs; the order is that
+of a task's programs on one device, and counts where there are at least ``LEAST_PROGRAMS``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lib.programs.task import CachedTask
+from lib.ranking.metrics import SLOWDOWNS, TAU, Metric
+
+LEAST_PROGRAMS = 8  # of a task on a device, for their order to count
+OPERATOR = re.compile(r"[a-z]+(?:_norm|_pool)?(?:[123]d)?")  # the first of a fused task's
+
+
+def mape(predicted: np.ndarray, seconds: np.ndarray) -> float:
+    """Mean of |predicted - measured| / measured, of latencies in one unit."""
+    return float(np.mean(np.abs(predicted / seconds - 1)))
+
+
+def median_error(predicted: np.ndarray, seconds: np.ndarray) -> float:
+    """Median of |predicted - measured| / measured."""
+    return float(np.median(np.abs(predicted / seconds - 1)))
+
+
+def rmse(predicted: np.ndarray, seconds: np.ndarray) -> float:
+    """Root of the mean squared error, in milliseconds, of latencies in seconds."""
+    return 1e3 * float(np.sqrt(np.mean(np.square(predicted - seconds))))
+
+
+MAPE = Metric(
+    key="mape",
+    name="MAPE",
+    heading="MAPE",
+    compute=mape,
+    higher_is_better=False,
+    decimals=1,
+    percent=True,
+    least=0.0,
+    explained="mean of |predicted − measured| / measured, over programs and devices",
+)
+MEDIAN = replace(
+    MAPE,
+    key="median_error",
+    name="median error",
+    heading="median",
+    compute=median_error,
+    explained="half of the predictions are nearer than that, relative to the measured latency",
+)
+RMSE = replace(
+    MAPE,
+    key="rmse",
+    name="RMSE (ms)",
+    heading="RMSE ms",
+    compute=rmse,
+    decimals=3,
+    percent=False,
+    explained="root of the mean squared error, in milliseconds: the slowest programs decide it",
+)
+ERRORS = (MAPE, MEDIAN, RMSE)
+ORDERS = (TAU, *SLOWDOWNS[:2])  # within a task on one device
+LATENCY_METRICS = (*ERRORS, *ORDERS)
+TASK_MEAN = replace(
+    MAPE,
+    key="task_mean_mape",
+    name="task’s mean",
+    heading="task mean",
+    compute=None,
+    explained=(
+        "every program of a task gets the task's mean on the device, which nobody knows beforehand"
+    ),
+)
+NOISE = replace(
+    MAPE,
+    key="noise_mape",
+    name="noise floor",
+    heading="noise",
+    compute=None,
+    explained="how far a second process measured the same programs from the first",
+)
+
+
+def measure_task(predicted: np.ndarray, seconds: np.ndarray, task: CachedTask) -> dict[str, float]:
+    """Every number of one task, by key; those that cannot be told are absent.
+
+    Args:
+        predicted, seconds: (pairs,) latencies in seconds.
+        task: whose pairs these are.
+    """
+    found = {one.key: one.compute(predicted, seconds) for one in ERRORS}
+    found |= _orders(predicted, seconds, task.device)
+    return found | task_references(seconds, task)
+
+
+def _orders(predicted: np.ndarray, seconds: np.ndarray, device: np.ndarray) -> dict[str, float]:
+    """The mean over devices of each number of an order."""
+    rows = []
+    for one in np.unique(device):
+        own = device == one
+        if own.sum() >= LEAST_PROGRAMS:
+            rows.append([metric.compute(predicted[own], seconds[own]) for metric in ORDERS])
+    means = np.mean(rows, axis=0).tolist() if rows else []
+    return {metric.key: value for metric, value in zip(ORDERS, means, strict=bool(rows))}
+
+
+def task_references(seconds: np.ndarray, task: CachedTask) -> dict[str, float]:
+    """The error of the task's mean, and the noise floor where a second process measured."""
+    logarithms, means = np.log(seconds.astype(np.float64)), np.empty(len(seconds))
+    for one in np.unique(task.device):
+        own = task.device == one
+        means[own] = logarithms[own].mean()
+    found = {TASK_MEAN.key: mape(np.exp(means), seconds)}
+    twice = np.isfinite(task.again)
+    if twice.any():
+        found[NOISE.key] = mape(task.again[twice], seconds[twice])
+    return found
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Predictions for a task's pairs.
+
+    Attributes:
+        task: restricted to the pairs.
+        seconds: (pairs,) predicted.
+    """
+
+    task: CachedTask
+    seconds: np.ndarray
+
+
+def measure_groups(
+    found: Sequence[Predicted], devices: Sequence[str]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Numbers over pairs and not over tasks: ``by -> group -> key -> value``.
+
+    ``all`` has one group, ``device`` and ``operator`` one for each; each has ``pairs`` too.
+    """
+    by: dict[str, Callable[[Predicted], Iterable[tuple[str, np.ndarray]]]] = {
+        "all": lambda one: [("all", np.ones(len(one.seconds), bool))],
+        "device": lambda one: [(n, one.task.device == k) for k, n in enumerate(devices)],
+        "operator": lambda one: [(operator_of(one.task), np.ones(len(one.seconds), bool))],
+    }
+    tables = {}
+    for name, parts in by.items():
+        groups: dict[str, list[tuple[Predicted, np.ndarray]]] = {}
+        for one in found:
+            for group, own in parts(one):
+                if own.any():
+                    groups.setdefault(group, []).append((one, own))
+        tables[name] = {group: _group(own) for group, own in sorted(groups.items())}
+    return tables
+
+
+def operator_of(task: CachedTask) -> str:
+    """The first operator of a task's, such as ``conv2d``."""
+    found = OPERATOR.match(task.operators)
+    return found[0] if found else task.operators
+
+
+def _group(parts: Sequence[tuple[Predicted, np.ndarray]]) -> dict[str, float]:
+    predicted = np.concatenate([one.seconds[own] for one, own in parts])
+    seconds = np.concatenate([one.task.seconds[own] for one, own in parts]).astype(np.float64)
+    again = np.concatenate([one.task.again[own] for one, own in parts])
+    found: dict[str, float] = {"pairs": len(predicted)}
+    found |= {metric.key: metric.compute(predicted, seconds) for metric in ERRORS}
+    orders = [
+        _orders(one.seconds[own], one.task.seconds[own], one.task.device[own]) for one, own in parts
+    ]
+    for metric in ORDERS:
+        values = [own[metric.key] for own in orders if metric.key in own]
+        if values:
+            found[metric.key] = float(np.mean(values))
+    twice = np.isfinite(again)
+    if twice.any():
+        found[NOISE.key] = mape(again[twice], seconds[twice])
+    return found

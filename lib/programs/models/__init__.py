@@ -1,0 +1,1 @@
+"""Networks that predict latencies of tensor programs."""

@@ -1,0 +1,220 @@
+"""CDMPP's predictor: the latency of a tensor program on a device (section 5.1).
+
+A program is a sequence of leaves, each a vector of 164 features and a place in its tree. A
+Transformer encodes the sequence; one linear layer for each number of leaves makes a vector of
+fixed length of it; a network of the device's features makes another, and the two are multiplied;
+a decoder reads the label from the product. Programs of a batch have equally many leaves, so that
+nothing is padded, and are encoded once for all devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lib.models.batch import OnDevice
+from lib.models.inputs import Standardize
+from lib.programs.models.labels import LabelTransform
+from lib.programs.settings import ProgramSettings
+
+LEAF_FEATURES = 164
+LOOP_FEATURES = 20
+DEVICE_FEATURES = 8
+THETA = 10_000.0  # the base of the positional encoding's frequencies
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Widths and depths of :class:`Cdmpp`.
+
+    Attributes:
+        channels: width of a leaf's vector.
+        layers, heads, hidden: of the Transformer.
+        embedding: width of a program's and a device's vector.
+        decoder, decoder_layers: width and number of the decoder's hidden layers.
+    """
+
+    channels: int
+    layers: int
+    heads: int
+    hidden: int
+    embedding: int
+    decoder: int
+    decoder_layers: int
+
+
+# What the paper's search found (table 6). It does not say how many heads; 716 has few divisors.
+PAPER = Sizes(716, 11, 4, 985, 69, 930, 3)
+
+
+def sizes_of(settings: ProgramSettings) -> Sizes:
+    """The sizes that settings want."""
+    if settings.paper:
+        return PAPER
+    c = settings.channels
+    return Sizes(c, settings.layers, settings.heads, 2 * c, c, 2 * c, 2)
+
+
+@dataclass(frozen=True)
+class ProgramBatch(OnDevice):
+    """b programs of l leaves each, on d devices.
+
+    Attributes:
+        features: (b, l, 164) of any float type, not yet standardized.
+        position: (b, l) integers, the ordering vectors of the compact trees.
+        loops: (b, l, 20) of any float type, of the loops around the leaves; the paper has none.
+        devices: (d, 8) float32.
+    """
+
+    features: Tensor
+    position: Tensor
+    loops: Tensor
+    devices: Tensor
+
+
+class LeafEncoder(nn.Module):
+    """Leaves, with what their places add to them, through a Transformer.
+
+    Args:
+        channels: width of a leaf's vector.
+        layers, heads, hidden: of the Transformer.
+        dropout: share of the channels that are left out in training.
+        positional: whether places count.
+    """
+
+    frequencies: Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        layers: int,
+        heads: int,
+        hidden: int,
+        dropout: float,
+        positional: bool,
+    ):
+        super().__init__()
+        self.positional = positional
+        self.standardize = Standardize(LEAF_FEATURES)
+        powers = torch.arange(0, LEAF_FEATURES, 2, dtype=torch.float64) / LEAF_FEATURES
+        self.register_buffer("frequencies", THETA**-powers, persistent=False)
+        self.first = nn.Linear(LEAF_FEATURES, channels)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                channels, heads, hidden, dropout, nn.functional.gelu, batch_first=True
+            )
+            for _ in range(layers)
+        )
+
+    def forward(self, batch: ProgramBatch, more: Tensor | float = 0.0) -> Tensor:
+        """(b, l, channels); ``more`` is added to the leaves before the Transformer."""
+        x = self.standardize(batch.features.float())
+        if self.positional:
+            x = x + self.encoding(batch.position)
+        x = self.first(x) + more
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    def encoding(self, position: Tensor) -> Tensor:
+        """Section 4.2: (b, l) places to (b, l, 164) sines and cosines."""
+        angle = position[..., None].double() * self.frequencies
+        return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2).float()
+
+
+class LeafCountLayers(nn.Module):
+    """A linear layer for each number of leaves, from all leaves' vectors to one.
+
+    A number that no training program had, or that has no layer, gets that of the nearest number
+    which has one, the smaller of two, and the leaves are averaged in as many equal runs.
+
+    Args:
+        channels: width of a leaf's vector.
+        width: of what comes out.
+        most: leaves of the largest layer.
+    """
+
+    known: Tensor
+
+    def __init__(self, channels: int, width: int, most: int):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(k * channels, width) for k in range(1, most + 1))
+        self.register_buffer("known", torch.ones(most, dtype=torch.bool))
+
+    def fit(self, counts: Tensor) -> None:
+        """Tell the (n,) numbers of leaves of the training programs."""
+        self.known.zero_()
+        self.known[counts[counts <= len(self.known)] - 1] = True
+        if not self.known.any():
+            self.known[-1] = True
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(b, l, channels) to (b, width)."""
+        count = self.nearest(x.shape[1])
+        if count != x.shape[1]:
+            x = nn.functional.adaptive_avg_pool1d(x.transpose(1, 2), count).transpose(1, 2)
+        return self.layers[count - 1](x.flatten(1))
+
+    def nearest(self, count: int) -> int:
+        """The number of leaves whose layer programs with ``count`` leaves get."""
+        known = (self.known.nonzero()[:, 0] + 1).tolist()
+        return min(known, key=lambda one: (abs(one - count), one))
+
+
+def perceptron(width: int, hidden: int, layers: int, out: int, dropout: float) -> nn.Sequential:
+    """Linear layers with GELU between them: ``layers`` hidden ones and the last."""
+    parts: list[nn.Module] = []
+    for _ in range(layers):
+        parts += [nn.Linear(width, hidden), nn.GELU(), nn.Dropout(dropout)]
+        width = hidden
+    return nn.Sequential(*parts, nn.Linear(width, out))
+
+
+class Cdmpp(nn.Module):
+    """The predictor of the paper; labels are latencies through a :class:`LabelTransform`."""
+
+    def __init__(self, settings: ProgramSettings):
+        super().__init__()
+        sizes, dropout = sizes_of(settings), settings.dropout
+        self.labels = LabelTransform(settings.label_transform)
+        self.encoder = LeafEncoder(
+            sizes.channels, sizes.layers, sizes.heads, sizes.hidden, dropout, settings.positional
+        )
+        self.counts = LeafCountLayers(sizes.channels, sizes.embedding, settings.most_leaves)
+        self.device = perceptron(DEVICE_FEATURES, sizes.embedding, 1, sizes.embedding, 0.0)
+        self.decoder = perceptron(sizes.embedding, sizes.decoder, sizes.decoder_layers, 1, dropout)
+
+    @classmethod
+    def from_settings(cls, settings: ProgramSettings) -> Cdmpp:
+        """The network with the sizes that the settings name."""
+        return cls(settings)
+
+    def fit(self, features: Tensor, counts: Tensor, seconds: np.ndarray) -> None:
+        """Fit what is not learned, on the training programs.
+
+        Args:
+            features: (leaves, 164) of all of them.
+            counts: (n,) leaves of each.
+            seconds: their latencies, one-dimensional.
+        """
+        self.encoder.standardize.fit(features)
+        self.counts.fit(counts)
+        self.labels.fit(seconds)
+
+    def forward(self, batch: ProgramBatch) -> Tensor:
+        """Labels of each program on each device, (b, d)."""
+        return self.with_latents(batch)[0]
+
+    def with_latents(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
+        """Labels, (b, d), and what the decoder reads them from, z, (b, d, embedding)."""
+        program = self.counts(self.encoder(batch))  # (b, embedding)
+        device = self.device(batch.devices)  # (d, embedding)
+        latents = program[:, None] * device
+        return self.decoder(latents).squeeze(-1), latents
+
+    def log_seconds(self, batch: ProgramBatch) -> Tensor:
+        """Logarithms of the predicted latencies in seconds, (b, d) float64."""
+        return self.labels.log_seconds(self(batch))

@@ -1,0 +1,176 @@
+"""CDMPP+: what predicts the latency of unseen programs best, of what was tried.
+
+Programs differ by orders of magnitude because they do more or less work, which can be counted. So
+a network predicts the logarithm of latency over work, leaf by leaf, and adds the leaves up. Next
+to it stands a sum of decision trees on pooled features of all leaves. The two are blended by the
+mean of logarithms, with a weight and a factor that are fitted on validation programs: relative
+errors punish what is too large more than what is too small.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lib.models.inputs import Standardize
+from lib.programs.models.cdmpp import (
+    DEVICE_FEATURES,
+    LEAF_FEATURES,
+    LOOP_FEATURES,
+    LeafEncoder,
+    ProgramBatch,
+    perceptron,
+)
+from lib.programs.models.trees import Trees
+from lib.programs.settings import ProgramPlusSettings
+
+# Sum, maximum, last and dominant leaf, the loops of the latter two; size of the tree, leaves, work.
+POOLED = 4 * LEAF_FEATURES + 2 * LOOP_FEATURES + 3
+ROWS = 4096  # that the trees take at a time
+SHIFTS = np.linspace(-0.5, 0.3, 81)  # logarithms of the factor that are tried
+WEIGHTS = np.linspace(0, 1, 11)  # of the network in the blend
+
+
+class LogLatency(nn.Module):
+    """Latencies as their logarithms; as :class:`lib.programs.models.labels.LabelTransform`."""
+
+    def forward(self, seconds: Tensor) -> Tensor:
+        """Logarithms, float64."""
+        return seconds.double().log()
+
+    def log_seconds(self, labels: Tensor) -> Tensor:
+        """The labels themselves, float64."""
+        return labels.double()
+
+
+def log_work(features: Tensor, operations: Tensor, loops: int) -> Tensor:
+    """Logarithm of what each leaf does: floating-point operations, and half an iteration each.
+
+    Args:
+        features: (..., 164) float32, log2(1 + x).
+        operations: (164,) how much each feature's x counts.
+        loops: the column of the iterations of all loops around the leaf.
+    """
+    numbers = torch.exp2(features) - 1
+    return torch.log1p((numbers * operations).sum(-1) + 0.5 * numbers[..., loops])
+
+
+def pooled(batch: ProgramBatch, features: Tensor, work: Tensor) -> Tensor:
+    """Features of programs as one row each, (b, ``POOLED``).
+
+    Args:
+        batch: b programs of l leaves.
+        features: its (b, l, 164) float32, log2(1 + x).
+        work: (b, l) of the leaves, see :func:`log_work`; the dominant one has most.
+    """
+    programs, leaves, _ = features.shape
+    first, dominant = torch.arange(programs, device=features.device), work.argmax(1)
+    loops = batch.loops.float()
+    parts = (
+        torch.log2(1 + (torch.exp2(features) - 1).sum(1)),
+        features.amax(1),
+        features[:, -1],
+        features[first, dominant],
+        loops[:, -1],
+        loops[first, dominant],
+        batch.position.amax(1, keepdim=True).float(),
+        torch.full_like(work[:, :1], leaves),
+        torch.logsumexp(work, 1, keepdim=True),
+    )
+    return torch.cat(parts, 1)
+
+
+class CdmppPlus(nn.Module):
+    """The blend; see this module's head."""
+
+    weight: Tensor
+    shift: Tensor
+    operations: Tensor
+
+    def __init__(self, settings: ProgramPlusSettings, operations: Tensor, loops: int):
+        super().__init__()
+        c, dropout = settings.channels, settings.dropout
+        self.loops = loops
+        self.register_buffer("operations", operations, persistent=False)
+        self.labels = LogLatency()
+        self.encoder = LeafEncoder(c, settings.layers, settings.heads, 2 * c, dropout, True)
+        self.loops_scale = Standardize(LOOP_FEATURES)
+        self.loops_in = perceptron(LOOP_FEATURES, c, 1, c, 0.0)
+        self.standardize = Standardize(POOLED)
+        self.context = perceptron(POOLED, 2 * c, 1, c, dropout)
+        self.device = perceptron(DEVICE_FEATURES, c, 1, c, 0.0)
+        self.decoder = perceptron(c, 2 * c, 2, 1, dropout)
+        self.level = nn.Parameter(torch.zeros(()))
+        self.trees = Trees(settings.trees, settings.tree_depth)
+        self.register_buffer("weight", torch.tensor(0.5))
+        self.register_buffer("shift", torch.zeros(()))
+
+    @classmethod
+    def from_settings(
+        cls, settings: ProgramPlusSettings, operations: tuple[float, ...], loops: int
+    ) -> CdmppPlus:
+        """The network with the sizes that the settings name; of features, see :func:`log_work`."""
+        return cls(settings, torch.tensor(operations), loops)
+
+    def forward(self, batch: ProgramBatch) -> Tensor:
+        """Logarithms of latencies by the network alone, (b, d)."""
+        return self._decoded(batch)[0]
+
+    def with_latents(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
+        """The same, and the mean of what the decoder reads of each leaf, (b, d, c)."""
+        labels, latents = self._decoded(batch)
+        return labels, latents.mean(1)
+
+    def _decoded(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
+        """Logarithms of latencies, (b, d), and what is read of the leaves, (b, l, d, c)."""
+        features, work = self._read(batch)
+        context = self.context(self.standardize(pooled(batch, features, work)))  # (b, c)
+        loops = self.loops_in(self.loops_scale(batch.loops.float()))  # (b, l, c)
+        leaves = self.encoder(batch, loops) + context[:, None]  # (b, l, c)
+        device = self.device(batch.devices)  # (d, c)
+        latents = leaves[:, :, None] * device
+        each = self.decoder(latents).squeeze(-1)  # (b, l, d)
+        return torch.logsumexp(each + work[..., None], 1) + self.level, latents
+
+    def by_trees(self, batch: ProgramBatch) -> Tensor:
+        """Logarithms of latencies by the trees alone, (b, d)."""
+        rows, work = self.rows(batch)
+        found = [self.trees(part) for part in rows.split(ROWS)]
+        return torch.cat(found).reshape(len(work), -1) + work[:, None]
+
+    def rows(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
+        """What trees read, (b * d, ``POOLED`` + 8), device by device of each program; (b,) work."""
+        features, work = self._read(batch)
+        programs = pooled(batch, features, work)
+        count, devices = len(programs), len(batch.devices)
+        both = [programs.repeat_interleave(devices, 0), batch.devices.repeat(count, 1)]
+        return torch.cat(both, 1), programs[:, -1]
+
+    def log_seconds(self, batch: ProgramBatch) -> Tensor:
+        """Logarithms of the predicted latencies in seconds, (b, d) float64."""
+        return self.blended(self(batch).double(), self.by_trees(batch).double())
+
+    def blended(self, network: Tensor, trees: Tensor) -> Tensor:
+        """Both predictions as one."""
+        return self.weight * network + (1 - self.weight) * trees + self.shift
+
+    def calibrate(self, network: np.ndarray, trees: np.ndarray, seconds: np.ndarray) -> None:
+        """Set weight and factor to those of least mean relative error.
+
+        Args:
+            network, trees: (n,) predicted logarithms of programs that nothing was fitted on.
+            seconds: (n,) measured.
+        """
+        wanted, best = np.log(seconds), np.inf
+        for weight in WEIGHTS:
+            gap = weight * network + (1 - weight) * trees - wanted
+            costs = [np.abs(np.expm1(gap + shift)).mean() for shift in SHIFTS]
+            if min(costs) < best:
+                best = min(costs)
+                self.weight.fill_(weight)
+                self.shift.fill_(SHIFTS[int(np.argmin(costs))])
+
+    def _read(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
+        features = batch.features.float()
+        return features, log_work(features, self.operations, self.loops)

@@ -1,0 +1,160 @@
+"""From a dataset of measured tensor programs to cached tasks, and the account of what that saved.
+
+The features are half precision in the source, and stay so: log2(1 + x) below 32 is off by 1/128 at
+most, so that no number x is off by more than 0.6 percent. Nothing else is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from lib.files.errors import DataError
+from lib.programs.task import CachedTask
+from lib.programs.tensorir.nests import nests
+from lib.programs.tensorir.records import TABLES, Programs, read_programs, table_path
+
+SPLITS = ("train", "test")  # those of `search` are for trying out searches, and nothing else
+LEAF_BYTES_RAW = 165 * 4  # float32 features and the position of a leaf
+
+
+def source_files(path: Path) -> list[Path]:
+    """All files of a dataset.
+
+    Args:
+        path: its ``dataset.json``.
+    """
+    return [path, *(table_path(path.parent, name) for name in sorted(TABLES))]
+
+
+def about(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
+    """What the manifest says of a dataset: the devices that measured some program of it.
+
+    Args:
+        path: its ``dataset.json``.
+        wanted: the splits whose programs count.
+    """
+    data = read_programs(path.parent)
+    return {"devices": [data.about["devices"][k] for k in measuring(data, wanted)]}
+
+
+def measuring(data: Programs, wanted: Sequence[str]) -> list[int]:
+    """Numbers of the devices on which programs of some splits were measured, ascending.
+
+    Others, such as one that measured nothing but unscheduled programs, are nothing to learn from.
+    """
+    splits = data.tasks["split"].gather(data.programs["task"]).gather(data.latencies["program"])
+    return sorted(data.latencies["device"].filter(splits.is_in(wanted)).unique().to_list())
+
+
+def read_graphs(
+    path: Path, split: str, settings: Mapping[str, Any]
+) -> Iterator[tuple[CachedTask, dict[str, int]]]:
+    """The tasks of a dataset that have measured programs, and what they were before.
+
+    Args:
+        path: its ``dataset.json``; the tables lie beside it.
+        split, settings: nothing of them matters here.
+
+    Raises:
+        DataError: anything about the dataset that cannot be believed, or that it has no program.
+    """
+    yield from tasks_of(path, SPLITS)
+
+
+def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, dict[str, int]]]:
+    """The measured tasks of some splits of a dataset; otherwise as :func:`read_graphs`."""
+    data = read_programs(path.parent)
+    measured = data.latencies["program"].unique()
+    rows = data.programs.with_row_index("program").filter(
+        pl.col("program").is_in(measured.implode())
+    )
+    splits = data.tasks["split"].to_list()
+    by_task = {task: own for (task,), own in rows.partition_by("task", as_dict=True).items()}
+    known = sorted(task for task in by_task if splits[task] in wanted)
+    if not known:
+        raise DataError(path, "programs", "none that was measured", "at least one")
+    called = dict(data.networks.group_by("task").agg("network").iter_rows())
+    numbers = {device: k for k, device in enumerate(measuring(data, wanted))}
+    number = pl.col("device").replace_strict(numbers, default=None, return_dtype=pl.Int8)
+    pairs = data.latencies.sort("program", "device").with_columns(number)
+    first = np.searchsorted(pairs["program"].to_numpy(), np.arange(len(data.programs) + 1)).tolist()
+    loops = nests(data.forest)
+    for task in known:
+        programs = by_task[task]["program"].to_numpy().astype(np.int64)
+        own = pl.concat([pairs[first[one] : first[one + 1]] for one in programs])
+        networks = tuple(sorted(called.get(task, ())))
+        yield _task(data, loops, task, programs, own, networks), _sizes(data, programs, own)
+
+
+def _task(
+    data: Programs,
+    loops: np.ndarray,
+    task: int,
+    programs: np.ndarray,
+    pairs: pl.DataFrame,
+    networks: tuple[str, ...],
+) -> CachedTask:
+    leaves = [np.arange(data.starts[one], data.starts[one + 1]) for one in programs]
+    original, firsts = merged((data.features, data.position, loops), leaves)
+    kept = np.concatenate([leaves[one] for one in firsts])
+    row = data.tasks.row(task, named=True)
+    return CachedTask(
+        name=f"{row['operators']}.{row['task']}",
+        split=row["split"],
+        operators=row["operators"],
+        networks=networks,
+        features=data.features[kept],
+        position=data.position[kept],
+        loops=loops[kept],
+        counts=np.array([len(leaves[one]) for one in firsts]),
+        original=original,
+        program=programs,
+        owner=np.searchsorted(programs, pairs["program"].to_numpy()),
+        device=pairs["device"].to_numpy(),
+        seconds=pairs["seconds"].to_numpy(),
+        again=pairs["again"].cast(pl.Float32).fill_null(np.nan).to_numpy(),
+        flags=pairs["flags"].to_numpy(),
+    )
+
+
+def merged(
+    seen_by_networks: Sequence[np.ndarray], leaves: list[np.ndarray]
+) -> tuple[np.ndarray, list[int]]:
+    """Which programs are the same to a network: equal features, places and loops, leaf by leaf.
+
+    Args:
+        seen_by_networks: arrays with a row a leaf.
+        leaves: rows of each program's leaves.
+
+    Returns:
+        ``(original, firsts)``: (p,) the number of each one's distinct program, and the first
+        program that is each of those.
+    """
+    seen: dict[bytes, int] = {}
+    firsts: list[int] = []
+    original = np.empty(len(leaves), np.int64)
+    for number, own in enumerate(leaves):
+        key = b"".join(array[own].tobytes() for array in seen_by_networks)
+        if key not in seen:
+            seen[key] = len(firsts)
+            firsts.append(number)
+        original[number] = seen[key]
+    return original, firsts
+
+
+def _sizes(data: Programs, programs: np.ndarray, pairs: pl.DataFrame) -> dict[str, int]:
+    counts = data.programs[programs]
+    leaves, nodes = int(counts["leaves"].sum()), int(counts["nodes"].sum())
+    return {
+        "nodes": nodes,
+        "source_nodes": nodes,
+        "source_leaves": leaves,
+        "source_programs": len(programs),
+        "source_configurations": len(pairs),
+        "source_bytes": leaves * LEAF_BYTES_RAW + len(pairs) * 8,
+    }

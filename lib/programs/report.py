@@ -1,0 +1,119 @@
+"""What a report shows of predicted latencies: against measured ones, and errors by group."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from lib.files.parquet import read_parquet
+from lib.files.results import SPLIT_OF
+from lib.programs.metrics import LATENCY_METRICS, NOISE
+from lib.programs.predictions import ADVICE, COLUMNS
+from lib.report.experiment import Experiment
+from lib.report.figures import PANEL, POINTS
+from lib.report.svg import Figure, Scale, number, scale_over
+from lib.report.tables import Table
+
+BINS = 10  # of latencies, equally many in each
+MILLISECONDS = 1e3
+FACTOR_TWO = 2.0
+
+
+def shown(experiment: Experiment) -> list[dict[str, Any]]:
+    """Figures and tables of each section: ``section, figures, table``; none of other kinds."""
+    found = []
+    for section in ("test", "validation"):
+        groups = (experiment.metrics.get(section) or {}).get("groups")
+        if not groups:
+            continue
+        predicted, measured = _pairs(experiment, section)
+        drawn = []
+        if len(measured):
+            drawn = [against(predicted, measured).render(), errors(predicted, measured).render()]
+        found.append({"section": section, "figures": drawn, "table": group_table(groups)})
+    return found
+
+
+def group_table(groups: dict[str, dict[str, dict[str, float]]]) -> Table:
+    """Errors over pairs: all of them, each device's, each operator's."""
+    columns = (*LATENCY_METRICS, NOISE)
+    rows = [
+        [name, f"{int(own['pairs']):,}", *(one.text(own.get(one.key)) for one in columns)]
+        for by in ("all", "device", "operator")
+        for name, own in groups.get(by, {}).items()
+    ]
+    return Table(["", "latencies", *(one.name for one in columns)], rows)
+
+
+def against(predicted: np.ndarray, measured: np.ndarray) -> Figure:
+    """Predicted latency against the measured one, both in milliseconds, with lines of a factor 2.
+
+    Args:
+        predicted, measured: (n,) seconds.
+    """
+    figure = Figure(*PANEL, "Predicted against measured latency")
+    x, y, left = _axes(figure, measured * MILLISECONDS, predicted * MILLISECONDS)
+    figure.y_axis(y, left, x.end, "predicted, ms (log)")
+    figure.x_axis(x, y.end, y.start, "measured, ms (log)")
+    for factor in (1.0, FACTOR_TWO, 1 / FACTOR_TWO):
+        look = "ideal" if factor == 1 else "grid"
+        ends = [max(x.low, y.low / factor), min(x.high, y.high / factor)]
+        figure.path(look, [(x(one), y(one * factor)) for one in ends])
+    for one in _evenly(len(measured)):
+        figure.dot("cloud", x(measured[one] * MILLISECONDS), y(predicted[one] * MILLISECONDS), 1.6)
+    return figure
+
+
+def errors(predicted: np.ndarray, measured: np.ndarray) -> Figure:
+    """Relative error over latency: median and quartiles of tenths of the programs.
+
+    Args:
+        predicted, measured: (n,) seconds.
+    """
+    figure = Figure(*PANEL, "Relative error by measured latency: median and quartiles")
+    error = np.abs(predicted / measured - 1)
+    parts = [one for one in np.array_split(np.argsort(measured, kind="stable"), BINS) if len(one)]
+    centres = [float(np.median(measured[one])) * MILLISECONDS for one in parts]
+    quartiles = [np.quantile(error[one], (0.25, 0.5, 0.75)) for one in parts]
+    right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
+    y = scale_over([0.0, *(float(one[2]) for one in quartiles)], bottom, top)
+    x, left = scale_over(centres, 58.0, right, log=True), 58.0
+    figure.y_axis(y, left, right, "|predicted − measured| / measured")
+    figure.x_axis(x, top, bottom, "measured, ms" + (" (log)" if x.log else ""))
+    for centre, (low, middle, high) in zip(centres, quartiles, strict=True):
+        figure.line("whisker model", x(centre), y(low), x(centre), y(high))
+        title = f"about {number(float(f'{centre:.3g}'))} ms: median {middle:.1%}"
+        figure.dot("mark model", x(centre), y(middle), 4, title)
+    figure.path("mean", [(x(c), y(float(q[1]))) for c, q in zip(centres, quartiles, strict=True)])
+    return figure
+
+
+def _axes(figure: Figure, x: np.ndarray, y: np.ndarray) -> tuple[Scale, Scale, float]:
+    left, right, top, bottom = 58.0, figure.width - 6, 28.0, figure.height - 38
+    low, high = float(min(x.min(), y.min())) / 1.15, float(max(x.max(), y.max())) * 1.15
+    return Scale(low, high, left, right, True), Scale(low, high, bottom, top, True), left
+
+
+def _evenly(count: int) -> Sequence[int]:
+    return np.unique(np.linspace(0, count - 1, min(POINTS, count)).round().astype(int)).tolist()
+
+
+def _pairs(experiment: Experiment, section: str) -> tuple[np.ndarray, np.ndarray]:
+    """(n,) predicted and measured seconds of a section, blended as stage 4 does."""
+    folds = experiment.measured if section == "validation" else experiment.blended
+    paths = [experiment.folder / "scores" / f"fold_{fold}.parquet" for fold in folds]
+    own = pl.col("split") == SPLIT_OF[section]
+    frames = [read_parquet(path, COLUMNS, ADVICE, own) for path in paths if path.exists()]
+    if not frames:
+        return np.empty(0), np.empty(0)
+    keys = ("task", "program", "device")
+    blended = (
+        pl.concat(frames)
+        .group_by(*keys)
+        .agg(pl.col("prediction").log().mean().exp(), pl.col("latency").first())
+    )
+    rows = blended.sort(*keys)
+    return rows["prediction"].to_numpy(), rows["latency"].to_numpy().astype(np.float64)

@@ -1,0 +1,248 @@
+"""Find fast schedules of a network's programs for a device, with few measurements.
+
+Reads   <outputs>/<collection>[@<model>]/fold_<k>/, and the collection's data
+Writes  <outputs>/<collection>[@<model>]/search/<network>.<device>/
+            database_workload.json, database_tuning_record.json   TVM's own tuning database
+            search.json, search.svg                               what was found, and when
+
+    python -m lib.programs.search --network resnet18 --device avx2 --budget 64
+    python -m lib.programs.search --task 0a1b2c3d4e5f6071 --device avx512 --cost-model xgboost
+
+The predictor says which of the schedules that TVM's evolutionary search makes up are measured here;
+what was measured corrects it. Kill it at any time: the same command goes on. TVM loads the database
+with `relax.transform.MetaScheduleApplyDatabase`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm import tqdm
+
+from lib import settings
+from lib.files.artifacts import write_json
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
+from lib.files.locks import only_writer
+from lib.files.processor import processor
+from lib.programs.described import described_programs
+from lib.programs.inputs import Programs, device_named, devices_of
+from lib.programs.latency.__main__ import TVM, file_name
+from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
+from lib.programs.messages import COST_MODELS, PREDICTOR, Message, last_words, receive, send
+from lib.programs.search.plot import plot_search
+from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
+from lib.programs.search.scorer import Scorer
+from lib.programs.tensorir.records import read_programs
+from lib.runs.sources import ROOT
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Search what the command line asks for."""
+    args = parser().parse_args(arguments)
+    check(args)
+    root, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
+    torch.set_num_threads(1)
+    network = args.network or network_of(root.path, args.task)
+    predict = predictor(args, chosen) if args.cost_model == PREDICTOR else None
+    kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
+    name = file_name(args.task or network)
+    folder = args.outputs / chosen.results / "search" / f"{name}.{args.device}{kind}"
+    folder.mkdir(parents=True, exist_ok=True)
+    record = SearchRecord(network, args.device, args.cost_model, args.budget)
+    with only_writer(args.outputs, folder), started(args, network, folder) as (child, talk):
+        follow(child, talk, record, predict, args, folder)
+    write(folder, record)
+    print(as_table(record.tasks))
+    if lost := warning(record.tasks):
+        print(lost, file=sys.stderr)
+    print(f"{summary(record)}; wrote {folder}/")
+
+
+def follow(
+    child: subprocess.Popen,
+    answer: Callable[[dict[str, np.ndarray]], None],
+    record: SearchRecord,
+    predict: Callable[[Programs], np.ndarray] | None,
+    args: argparse.Namespace,
+    folder: Path,
+) -> None:
+    """Answer the search's messages until it ends, and note what it finds."""
+    scorer = None
+    with tqdm(unit="program", disable=None) as bar:
+        while message := receive(child.stdout):
+            about, arrays = message
+            kind = about["kind"]
+            reply: dict[str, np.ndarray] = {}
+            if kind == "begin" and predict:
+                scorer = Scorer(predict, args.update)
+            if kind == "predict":
+                reply["logs"] = scores(scorer, message)
+            elif kind == "measured" and scorer:
+                learn(scorer, message)
+            else:
+                note(record, about, arrays, bar)
+            if kind in ("end", "whole"):
+                write(folder, record)
+            answer(reply)
+
+
+def note(
+    record: SearchRecord, about: dict[str, Any], arrays: dict[str, np.ndarray], bar: tqdm
+) -> None:
+    """Keep what a message says of the search, and show it."""
+    kind = about["kind"]
+    if kind == "plan":
+        record.tasks = [TaskSearch(one["task"], one["calls"]) for one in about["tasks"]]
+        bar.reset(len(record.tasks) * record.budget)
+    elif kind == "whole":
+        record.whole = about["unscheduled"], about["seconds"]
+    else:
+        own = next(one for one in record.tasks if one.task == about["task"])
+        if kind == "begin":
+            own.operators, own.unscheduled = about["operators"], about["unscheduled"]
+            record.began = time.monotonic()
+        if kind in ("begin", "round"):
+            taken = time.monotonic() - record.began if kind == "round" else 0.0
+            own.seconds += arrays["seconds"].tolist()
+            own.known_at += [round(taken, 3)] * len(arrays["seconds"])
+            bar.update(len(arrays["seconds"]))
+            bar.set_postfix_str(f"{own.operators[:30]} {1e3 * own.fastest:.3g} ms")
+
+
+def scores(scorer: Scorer, message: Message) -> np.ndarray:
+    """(n,) logarithms of seconds of a message's programs, NaN of those that cannot be read."""
+    about, arrays = message
+    joined = arrays["joined"].astype(bool)
+    found = np.full(len(joined), np.nan)
+    if joined.any():
+        found[joined] = scorer(programs_of(about, arrays))
+    return found
+
+
+def learn(scorer: Scorer, message: Message) -> None:
+    """Give a scorer what was measured of a message's programs."""
+    about, arrays = message
+    joined = arrays["joined"].astype(bool)
+    if joined.any():
+        scorer.learn(programs_of(about, arrays), arrays["seconds"][joined])
+
+
+def programs_of(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Programs:
+    """The programs of a message."""
+    owner = np.zeros(len(arrays["joined"]), np.int64)
+    return described_programs(Path("message"), arrays, [about["task"]], owner)
+
+
+def write(folder: Path, record: SearchRecord) -> None:
+    """The record and its picture."""
+    write_json(folder / "search.json", record.as_json())
+    plot_search(folder / "search.svg", record)
+
+
+def predictor(
+    args: argparse.Namespace, chosen: settings.Settings
+) -> Callable[[Programs], np.ndarray]:
+    """What predicts logarithms of seconds on the device."""
+    ensemble, cache = load_predictor(args.outputs, chosen)
+    device = device_named(args.device, devices_of(cache), processor())
+    return lambda programs: np.log(predicted_seconds(ensemble, programs, cache, device))
+
+
+def network_of(root: Path, task: str) -> str:
+    """A network of the dataset that calls a task.
+
+    Raises:
+        UserError: none does.
+    """
+    data = read_programs(root)
+    names = data.tasks["task"].to_list()
+    if task not in names:
+        raise UserError(f"--task {task}: no task of {root}; its tasks.parquet has their hashes")
+    calls = data.networks.filter(data.networks["task"] == names.index(task))
+    return calls["network"].sort()[0]
+
+
+@contextmanager
+def started(
+    args: argparse.Namespace, network: str, folder: Path
+) -> Iterator[tuple[subprocess.Popen, Callable[[dict[str, np.ndarray]], None]]]:
+    """The half with TVM, and what answers its messages; ended with the block.
+
+    Raises:
+        UserError: with what it says, if it fails.
+    """
+    command = [str(args.tvm), "-m", "lib.collect.tvm.search", str(folder.resolve()), network]
+    for name in ("batch", "task", "budget", "device", "core", "seed", "cost_model", "limit"):
+        if getattr(args, name) is not None:
+            command += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
+    one = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said}
+        with subprocess.Popen(command, cwd=ROOT, env=one, **pipes) as child:
+            try:
+                yield child, lambda arrays: send(child.stdin, {}, arrays)
+            except BaseException:
+                child.kill()
+                raise
+        if child.returncode:
+            said.seek(0)
+            raise UserError(last_words(child.returncode, said.read()))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = Parser(prog="python -m lib.programs.search", description=__doc__.splitlines()[0])
+    which = made.add_mutually_exclusive_group(required=True)
+    which.add_argument("--network", help="a name, file.py:function, or file.onnx")
+    which.add_argument("--task", help="a task of the dataset, by its hash")
+    made.add_argument("--batch", type=int, help="examples at a time")
+    made.add_argument("--device", default="avx2", help="instruction set")
+    made.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
+    made.add_argument(
+        "--cost-model", default=PREDICTOR, choices=COST_MODELS, help="says what is measured"
+    )
+    made.add_argument(
+        "--update",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="correct the predictor by what was measured",
+    )
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
+    made.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
+    made.add_argument("--collection", default="programs-cpu", help="whose predictor")
+    made.add_argument("--model", help="which predictor, if not the collection's own")
+    made.add_argument("--experiment", default="", help="of which experiment, if it has a name")
+    made.add_argument("--data", type=Path, help="data root that it learned from")
+    made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
+    made.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
+    return made
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raise a :class:`UserError` for a value out of range."""
+    for name, least in (("batch", 1), ("budget", 1), ("seed", 0)):
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise UserError(f"--{name} {value}: must be at least {least}")
+    if args.core not in range(os.cpu_count() or 1):
+        raise UserError(f"--core {args.core}: not a core of this machine")
+    if not args.tvm.exists():
+        raise UserError(f"--tvm {args.tvm}: no such file; make search installs TVM")
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

@@ -1,0 +1,80 @@
+"""What a predictor says of a task's schedules, corrected by those that were measured.
+
+A predictor is off by about the same on schedules that are alike. So what it misses is taken as a
+smooth function of a program's pooled features, and fitted to the measured ones by a Gaussian
+process: near a measured program the correction is what was missed there, far from all of them
+their mean.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from lib.programs.adapt.case import pooled_rows
+from lib.programs.inputs import Programs
+
+FEWEST = 4  # measured programs that are corrected by
+Predict = Callable[[Programs], np.ndarray]
+
+
+class Scorer:
+    """Predictions for the schedules of one task.
+
+    Args:
+        predict: (n,) logarithms of seconds, of n programs.
+        update: whether what was measured corrects what is predicted.
+    """
+
+    def __init__(self, predict: Predict, update: bool = True):
+        self.predict, self.update = predict, update
+        self.rows: list[np.ndarray] = []
+        self.missed: list[np.ndarray] = []
+        self.correction: Callable[[np.ndarray], np.ndarray] | None = None
+
+    def __call__(self, programs: Programs) -> np.ndarray:
+        """(n,) logarithms of the seconds that programs take."""
+        logs = self.predict(programs)
+        if self.correction is None:
+            return logs
+        return logs + self.correction(pooled_rows(programs))
+
+    def learn(self, programs: Programs, seconds: np.ndarray) -> None:
+        """Take in (n,) measured seconds, NaN of programs that do not run."""
+        known = np.isfinite(seconds)
+        if not self.update or not known.any():
+            return
+        logs = self.predict(programs)
+        self.rows.append(pooled_rows(programs)[known])
+        self.missed.append(np.log(seconds[known]) - logs[known])
+        rows, missed = np.concatenate(self.rows), np.concatenate(self.missed)
+        if len(rows) >= FEWEST:
+            self.correction = fitted(rows, missed)
+
+
+def fitted(rows: np.ndarray, missed: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """A Gaussian process through (n,) values of (n, features) rows, and noise about them."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    middle, scale = rows.mean(0), rows.std(0)
+    varying = scale > 1e-6
+
+    def place(asked: np.ndarray) -> np.ndarray:
+        """Rows in units of how the measured ones vary, all features together one unit."""
+        own = (asked[:, varying] - middle[varying]) / scale[varying]
+        return own.astype(np.float64) / np.sqrt(max(1, varying.sum()))
+
+    if not varying.any():
+        level = float(missed.mean())
+        return lambda asked: np.full(len(asked), level)
+    kernel = ConstantKernel(0.1, (1e-3, 10)) * RBF(1.0, (0.2, 10)) + WhiteKernel(0.01, (1e-4, 1))
+    level = float(missed.mean())
+    process = GaussianProcessRegressor(kernel, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # a bound is as good an answer
+        process.fit(place(rows), missed - level)
+    return lambda asked: process.predict(place(asked)) + level

@@ -1,0 +1,160 @@
+"""The settings of predictors of tensor programs' latencies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lib.files.errors import UserError
+from lib.settings.base import Settings, check_words, setting
+from lib.settings.search import among, between
+
+TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
+LATENCY_LOSSES = ("mse+mape", "mse", "mape", "mspe")  # lib/train/loss.py
+SIDES = ("networks", "random")
+WIDTHS, HEADS = among(48, 96, 192, 384), among(2, 4, 8)  # of a search; each divides each
+PARTS = 10  # of the programs, in a random split: 8 to train on, 1 for validation, 1 for the test
+
+
+def check_heads(channels: int, heads: int) -> None:
+    """Raise a :class:`UserError` unless each head gets equally many channels."""
+    if channels % heads:
+        raise UserError(f"--channels {channels}: must be a multiple of {heads}, the heads")
+
+
+@dataclass(frozen=True)
+class ProgramCollection(Settings):
+    """A collection of tensor programs: what is predicted is seconds, not an order."""
+
+    kind: ClassVar[str] = "programs"
+    first_model: ClassVar[str] = "cdmpp-plus"
+    input: ClassVar[str] = "programs"
+    metric: ClassVar[str] = "mape"
+    higher_is_better: ClassVar[bool] = False
+    graphs: ClassVar[str] = "tasks"
+    table: ClassVar[str] = "predictions.csv"
+    how_to_get: ClassVar[str] = "`make collect KIND=programs` measures some"
+    weights_depend_on: ClassVar[tuple[str, ...]] = (*Settings.weights_depend_on, "split")
+
+    folds_total: int = setting(5, "K: parts that the networks are dealt to", 2)
+    best_folds: int = setting(5, "trained folds that are blended, best validation first", first=4)
+    split: str = setting(
+        "networks", "folds and the test are of whole `networks`, or of programs at `random`"
+    )
+    # stage 2
+    batch: int = setting(
+        256,
+        "programs a step, all of them with equally many leaves",
+        search=among(64, 128, 256, 512),
+    )
+    alpha: float = setting(
+        0.0,
+        "what the discrepancy between the devices of a step counts (5.3, equation 7)",
+        least=0,
+        most=1e6,
+        search=among(0.0, 0.01, 0.1, 1.0),
+    )
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        check_words(self, split=SIDES)
+        if self.split == "random" and self.folds_total >= PARTS:
+            raise UserError(
+                f"--folds-total {self.folds_total}: must be below {PARTS} with --split random"
+            )
+
+
+@dataclass(frozen=True)
+class ProgramSettings(ProgramCollection):
+    """CDMPP as the paper has it, with sizes that suit a CPU."""
+
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *ProgramCollection.weights_depend_on,
+        *("paper", "channels", "layers", "heads", "most_leaves", "positional", "label_transform"),
+    )
+
+    network: ClassVar[str] = "lib.programs.models.cdmpp:Cdmpp"
+
+    model: str = setting("cdmpp", "network: a Transformer over the leaves of a program's tree")
+    epochs: int = setting(30, "passes over the training programs")
+    # network (5.1)
+    paper: bool = setting(False, "the sizes that the paper's search found (appendix B)")
+    channels: int = setting(96, "width of a leaf's vector", search=WIDTHS)
+    layers: int = setting(2, "layers of the Transformer", search=between(1, 6))
+    heads: int = setting(4, "heads of its attention", search=HEADS)
+    dropout: float = setting(
+        0.0, "share of the channels left out in training", 0, 0.99, search=between(0, 0.5)
+    )
+    most_leaves: int = setting(12, "numbers of leaves that have a layer of their own", most=256)
+    positional: bool = setting(True, "encode where a leaf stands in the tree (4.2)")
+    # training (5.2, 5.4)
+    label_transform: str = setting(
+        "box-cox", f"of latencies: {', '.join(TRANSFORMS)} (5.4)", search=among(*TRANSFORMS)
+    )
+    loss: str = setting(
+        "mse+mape",
+        f"what training minimizes: {', '.join(LATENCY_LOSSES)} (5.2)",
+        search=among(*LATENCY_LOSSES),
+    )
+    mape_weight: float = setting(
+        1e-3, "lambda of the loss (equation 3)", 0, 1e6, search=between(1e-4, 1, logarithmic=True)
+    )
+    least_label: float = setting(0.1, "of a label that an error is divided by", 1e-6, 10)
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        check_heads(self.channels, self.heads)
+        check_words(self, label_transform=TRANSFORMS, loss=LATENCY_LOSSES)
+
+
+@dataclass(frozen=True)
+class ProgramPlusSettings(ProgramCollection):
+    """CDMPP+: a network that adds leaves up, blended with boosted trees."""
+
+    weights_depend_on: ClassVar[tuple[str, ...]] = (
+        *ProgramCollection.weights_depend_on,
+        *("channels", "layers", "heads", "trees", "tree_depth"),
+    )
+    network: ClassVar[str] = "lib.programs.models.cdmpp_plus:CdmppPlus"
+    prepared: ClassVar[str] = "trees.safetensors"
+    prepared_depends_on: ClassVar[tuple[str, ...]] = (
+        *("collection", "seed", "folds_total", "keep_together", "split", "device"),
+        *("trees", "tree_depth", "tree_rate"),
+    )
+
+    loss: ClassVar[str] = "mse"  # of logarithms
+    mape_weight: ClassVar[float] = 0.0
+    least_label: ClassVar[float] = 1.0
+
+    model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf, beside trees")
+    epochs: int = setting(10, "passes over the training programs")
+    batch: int = setting(128, "programs a step, all of them with equally many leaves")
+    learning_rate: float = setting(1.5e-3, "its peak", 0, 1)
+    weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
+    validate_every: int = setting(4, "epochs between validations")
+    channels: int = setting(96, "width of a leaf's vector", search=WIDTHS)
+    layers: int = setting(2, "layers of the Transformer", search=between(1, 4))
+    heads: int = setting(4, "heads of its attention", search=HEADS)
+    dropout: float = setting(
+        0.1, "share of the channels left out in training", 0, 0.99, search=between(0, 0.5)
+    )
+    trees: int = setting(
+        200, "trees of gradient boosting", most=100_000, search=among(100, 200, 300, 500, 800)
+    )
+    tree_depth: int = setting(
+        8, "decisions on a path through a tree", most=12, search=between(4, 10)
+    )
+    tree_rate: float = setting(
+        0.08,
+        "share of what a tree finds that counts",
+        least=1e-4,
+        most=1,
+        search=between(0.01, 0.3, logarithmic=True),
+    )
+
+    def check(self) -> None:
+        """See :meth:`Settings.check`."""
+        super().check()
+        check_heads(self.channels, self.heads)

@@ -1,0 +1,77 @@
+"""One task of a collection of tensor programs as the stages after preprocessing see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+JOINED = " "  # between names of networks, which have no blanks
+
+
+@dataclass(frozen=True, eq=False)
+class CachedTask:
+    """A task, its measured programs, and their latencies.
+
+    Programs that look the same to a network, leaf by leaf, are one *distinct* program; the source's
+    keep their own latencies. A *pair* is one of the source's programs on one device.
+
+    Attributes:
+        name: the task's operators and its hash.
+        split: ``train`` or ``test`` of the source.
+        operators: what it computes.
+        networks: that call it.
+        features: (leaves, 164) float16, log2(1 + x), of the distinct programs one after the other.
+        position: (leaves,) int32, the ordering vectors of their trees.
+        loops: (leaves, 20) float16, of the loops around, see :mod:`lib.programs.tensorir.nests`.
+        counts: (d,) int32, leaves of each distinct program.
+        original: (p,) int32, which distinct program each of the source's is.
+        program: (p,) int32, the row of each in the source's table of programs.
+        owner: (pairs,) int32, which of the p programs, ascending.
+        device: (pairs,) uint8, on which device; ascending for each program.
+        seconds: (pairs,) float32.
+        again: (pairs,) float32, what a second process measured; NaN if there was none.
+        flags: (pairs,) uint8, see :mod:`lib.programs.tensorir.records`.
+    """
+
+    name: str
+    split: str
+    operators: str
+    networks: tuple[str, ...]
+    features: np.ndarray
+    position: np.ndarray
+    loops: np.ndarray
+    counts: np.ndarray
+    original: np.ndarray
+    program: np.ndarray
+    owner: np.ndarray
+    device: np.ndarray
+    seconds: np.ndarray
+    again: np.ndarray
+    flags: np.ndarray
+
+    nothing_to_rank = ""  # folds are dealt of networks, whatever their tasks are
+
+    def restricted(self, programs: np.ndarray) -> CachedTask:
+        """The task with the pairs of some of its p programs only, (p,) bool."""
+        kept = programs[self.owner]
+        pairs = ("owner", "device", "seconds", "again", "flags")
+        return replace(self, **{name: getattr(self, name)[kept] for name in pairs})
+
+    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The task's arrays, and further columns of its row."""
+        columns = {"operators": self.operators, "networks": JOINED.join(self.networks)}
+        return dict(vars(self)), columns
+
+    @classmethod
+    def unpacked(cls, row: Mapping[str, Any], arrays: dict[str, np.ndarray]) -> CachedTask:
+        """The task of a row of the table and its slices of the flat arrays."""
+        networks = networks_of(row)
+        return cls(row["graph"], row["split"], row["operators"], networks, **arrays)
+
+
+def networks_of(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The networks that call the task of a row of the cache's table."""
+    return tuple(row["networks"].split(JOINED)) if row["networks"] else ()

@@ -1,0 +1,239 @@
+"""A dataset of measured tensor programs: reading it, and believing nothing of it unchecked.
+
+A root has ``dataset.json`` and seven tables. ``tasks``, ``networks`` (a row for each task that a
+network calls) and ``programs`` say what was measured; ``nodes`` and ``leaves`` hold the trees and
+features of the programs, one after the other; ``latencies`` has a row for each program on a
+device, ``unscheduled`` for each task on one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from lib.files.artifacts import read_json
+from lib.files.errors import DataError
+from lib.files.parquet import read_parquet
+from lib.files.schema import expect
+from lib.programs.tensorir.features import FEATURES
+from lib.programs.tensorir.tree import COLUMNS, NO_ROW, Forest, fault, positions
+
+KIND = "programs"
+SPLITS = ("train", "test", "search")
+DISAGREE, SLOW = 1, 2  # bits of a latency's flags
+TABLES = {
+    "tasks": {
+        **dict.fromkeys(("task", "operators", "arguments", "split"), "text"),
+        "flops": "number",
+        "distinct": "integer",
+        "sampled": "integer",
+    },
+    "networks": {"network": "text", "family": "text", "task": "integer", "calls": "integer"},
+    "programs": {
+        "task": "integer",
+        "schedule": "text",
+        "round": "integer",
+        "leaves": "integer",
+        "nodes": "integer",
+    },
+    "nodes": dict.fromkeys(COLUMNS, "integer"),
+    "leaves": {**dict.fromkeys(FEATURES, "number"), "position": "integer"},
+    "latencies": {
+        "program": "integer",
+        "device": "integer",
+        "seconds": "number",
+        "again": "number?",
+        "flags": "integer",
+    },
+    "unscheduled": {"task": "integer", "device": "integer", "seconds": "number"},
+}
+ADVICE = "restore it, or make collect KIND=programs writes another"
+DEVICE = {"name": str, "instructions": str, "processor": str, "threads": int}
+INSTRUCTIONS = ("sse2", "avx2", "avx512")
+MOST_DEVICES, MOST_THREADS = 127, 1 << 16
+LONGEST_NAME = 200  # characters; some names stand in every row of the results
+NAME = f"1 to {LONGEST_NAME} characters that can be seen"
+TIME = (pl.Float32, 1e-9, 86_400.0)  # seconds, from about a cycle to a day
+# What numbers are kept as, and their least and most as such.
+RANGES: dict[str, dict[str, tuple[Any, float, float]]] = {
+    "tasks": {
+        "flops": (pl.Float64, 0.0, 1e18),
+        **dict.fromkeys(("distinct", "sampled"), (pl.Int64, 0, 10**9)),
+    },
+    "networks": {"calls": (pl.Int32, 1, 10**6)},
+    "programs": {"round": (pl.Int16, 0, 32_767)},
+    "nodes": {
+        "depth": (pl.Int16, 0, 64),  # of those that were measured, 16 at most
+        "kind": (pl.Int8, 0, 127),
+        "extent": (pl.Int32, 1, 2**31 - 1),
+        "unroll": (pl.Int16, 0, 32_767),
+        "row": (pl.Int16, NO_ROW, 32_767),
+    },
+    "leaves": dict.fromkeys(FEATURES, (pl.Float16, 0.0, 64.0)),
+    "latencies": {"seconds": TIME, "again": TIME, "flags": (pl.Int8, 0, DISAGREE | SLOW)},
+    "unscheduled": {"seconds": TIME},
+}
+KEYS = {  # what tells the rows of a table apart
+    "tasks": ("task",),
+    "networks": ("network", "task"),
+    "programs": ("task", "schedule"),
+    "latencies": ("program", "device"),
+    "unscheduled": ("task", "device"),
+}
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What a root holds.
+
+    Attributes:
+        about: ``dataset.json``; ``about["devices"]`` is a list of what each device is.
+        tasks, networks, programs, latencies, unscheduled: the tables, see :data:`TABLES`.
+        features: (leaves, 164) float16, log2(1 + x), of all programs one after the other.
+        position: (leaves,) int64, the ordering vectors.
+        starts: (programs + 1,) int64, where each program's leaves begin.
+        forest: the trees.
+    """
+
+    about: dict[str, Any]
+    tasks: pl.DataFrame
+    networks: pl.DataFrame
+    programs: pl.DataFrame
+    latencies: pl.DataFrame
+    unscheduled: pl.DataFrame
+    features: np.ndarray
+    position: np.ndarray
+    starts: np.ndarray
+    forest: Forest
+
+
+def read_programs(root: Path) -> Programs:
+    """Read and check a dataset.
+
+    Raises:
+        DataError: a file is missing or damaged, or says what cannot be.
+    """
+    about = read_json(root / "dataset.json")
+    if not isinstance(about, dict) or about.get("kind") != KIND:
+        raise DataError(root / "dataset.json", "kind", "another", f"{KIND!r}")
+    devices = _checked_devices(root / "dataset.json", about)
+    tables = {
+        name: read_parquet(table_path(root, name), columns, ADVICE)
+        for name, columns in TABLES.items()
+    }
+    _check_values(root, tables, devices)
+    nodes = {name: tables["nodes"][name].to_numpy().astype(t) for name, t in COLUMNS.items()}
+    forest = Forest(**nodes, starts=_starts(tables["programs"]["nodes"])[:-1])
+    if wrong := fault(forest):
+        raise DataError(table_path(root, "nodes"), *wrong, "trees of loops in pre-order")
+    starts = _starts(tables["programs"]["leaves"])
+    position = tables["leaves"]["position"].to_numpy().astype(np.int64)
+    _check_leaves(root, forest, starts, position)
+    features = tables["leaves"].select(FEATURES).to_numpy().astype(np.float16)
+    kept = {name: tables[name] for name in TABLES if name not in ("nodes", "leaves")}
+    return Programs(
+        about=about,
+        **kept,
+        features=features,
+        position=position,
+        starts=starts,
+        forest=forest,
+    )
+
+
+def table_path(root: Path, name: str) -> Path:
+    """Where a table is."""
+    return root / f"{name}.parquet"
+
+
+def _starts(counts: pl.Series) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts.to_numpy().astype(np.int64))])
+
+
+def _checked_devices(path: Path, about: dict[str, Any]) -> int:
+    """How many devices there are, of which each is one that is known."""
+    devices = expect(about, {"devices": [DEVICE]}, path)["devices"]
+    if not 0 < len(devices) <= MOST_DEVICES:
+        raise DataError(path, "devices", len(devices), f"1 to {MOST_DEVICES} of them")
+    names = [one["name"] for one in devices]
+    for number, one in enumerate(devices):
+        wanted = {
+            "name": (names.index(one["name"]) == number and _is_name(one["name"]), "its own"),
+            "instructions": (one["instructions"] in INSTRUCTIONS, f"one of {INSTRUCTIONS}"),
+            "threads": (1 <= one["threads"] <= MOST_THREADS, f"1 to {MOST_THREADS}"),
+        }
+        for key, (right, expected) in wanted.items():
+            if not right:
+                raise DataError(path, f"devices[{number}].{key}", str(one[key])[:60], expected)
+    return len(devices)
+
+
+def _check_values(root: Path, tables: Mapping[str, pl.DataFrame], devices: int) -> None:
+    """Numbers are in their ranges, as they are kept; names can be written into tables of results;
+    rows have keys of their own."""
+    ranges = _ranges(tables, devices)
+    for name, table in tables.items():
+        path = table_path(root, name)
+        for column, (kind, least, most) in ranges[name].items():
+            kept = table[column].cast(kind, strict=False)
+            right = kept.is_between(least, most).fill_null(False) | table[column].is_null()
+            _check_all(path, table, [column], right, f"{least:,} to {most:,}")
+        for column in table.select(pl.col(pl.String).exclude("arguments")).columns:
+            right = table[column].map_elements(_is_name, pl.Boolean)
+            _check_all(path, table, [column], right, NAME)
+        if key := KEYS.get(name):
+            right = table.select(pl.struct(key).is_first_distinct()).to_series()
+            _check_all(path, table, key, right, "each once")
+    split, path = tables["tasks"]["split"], table_path(root, "tasks")
+    _check_all(path, tables["tasks"], ["split"], split.is_in(SPLITS), f"one of {SPLITS}")
+    for column in ("leaves", "nodes"):
+        told, there = tables["programs"][column].sum(), len(tables[column])
+        if told != there:
+            raise DataError(table_path(root, "programs"), column, told, f"{there} in all")
+
+
+def _ranges(tables: Mapping[str, pl.DataFrame], devices: int) -> dict[str, dict[str, tuple]]:
+    """``RANGES``, and those of numbers that point at the rows of other tables or count them."""
+    rows = {name: len(table) for name, table in tables.items()}
+    task, device = (pl.Int64, 0, rows["tasks"] - 1), (pl.Int64, 0, devices - 1)
+    links = {
+        "networks": {"task": task},
+        "programs": {"task": task, **{n: (pl.Int64, 1, rows[n]) for n in ("leaves", "nodes")}},
+        "latencies": {"program": (pl.Int64, 0, rows["programs"] - 1), "device": device},
+        "unscheduled": {"task": task, "device": device},
+    }
+    return {name: RANGES[name] | links.get(name, {}) for name in tables}
+
+
+def _check_all(
+    path: Path, table: pl.DataFrame, columns: Sequence[str], right: pl.Series, expected: str
+) -> None:
+    """Raise a DataError about the first row that is not right."""
+    if not right.all():
+        row = right.not_().arg_max()
+        found = ", ".join(repr(value)[:60] for value in table.select(columns).row(row))
+        raise DataError(path, ", ".join(columns), f"{found} in row {row}", expected)
+
+
+def _is_name(text: str) -> bool:
+    """Whether a text can stand in tables of results, with others in one cell."""
+    return 0 < len(text) <= LONGEST_NAME and text.isprintable() and " " not in text
+
+
+def _check_leaves(root: Path, forest: Forest, starts: np.ndarray, position: np.ndarray) -> None:
+    """The trees have as many leaves as there are rows of features, at those positions."""
+    counts = np.bincount(forest.tree_of_node[forest.leaves], minlength=len(forest))
+    if not np.array_equal(counts, np.diff(starts)):
+        k = int(np.flatnonzero(counts != np.diff(starts))[0])
+        found = f"{np.diff(starts)[k]} of program {k}"
+        raise DataError(table_path(root, "programs"), "leaves", found, f"{counts[k]}, as its tree")
+    places = positions(forest)
+    if len(wrong := np.flatnonzero(places != position)):
+        found = f"{position[wrong[0]]} in row {wrong[0]}"
+        expected = f"{places[wrong[0]]}, the leaf's place in its tree"
+        raise DataError(table_path(root, "leaves"), "position", found, expected)

@@ -1,0 +1,192 @@
+"""Training on tensor programs: batches of one number of leaves, of all tasks together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lib.cache.reader import Cache
+from lib.files.errors import UserError
+from lib.files.named import named
+from lib.programs.folds import sides_of_fold
+from lib.programs.inputs import (
+    Programs,
+    batches_of,
+    device_features,
+    devices_of,
+    load_programs,
+    predict,
+)
+from lib.programs.metrics import MAPE, MEDIAN
+from lib.programs.models.cdmpp import ProgramBatch
+from lib.programs.models.discrepancy import central_moment_discrepancy
+from lib.programs.settings import ProgramCollection, ProgramSettings
+from lib.train.fold import Fold
+from lib.train.loss import LATENCY_LOSSES
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPrograms:
+    """What a step trains on; as :class:`lib.train.fold.Sample`, of latencies.
+
+    Attributes:
+        inputs: of the network, b programs on d devices.
+        labels: (b, d), NaN where nothing was measured.
+        settings: which loss, and its numbers.
+        apart: the device whose programs are compared with those on all others; -1 for none.
+    """
+
+    inputs: ProgramBatch
+    labels: Tensor
+    settings: ProgramSettings
+    apart: int = -1
+
+    @property
+    def size(self) -> int:
+        """Number of latencies, counting those that were not measured."""
+        return self.labels.numel()
+
+    def to(self, device: torch.device) -> LabelledPrograms:
+        """The same on another device."""
+        return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
+
+    def loss(self, predicted: Tensor) -> Tensor:
+        """What (b, d) predicted labels cost."""
+        s = self.settings
+        return LATENCY_LOSSES[s.loss](predicted, self.labels, s.mape_weight, s.least_label)
+
+
+@dataclass(eq=False)
+class ProgramsFold(Fold):
+    """The programs of one fold.
+
+    Attributes:
+        programs, held: to train on, and to validate on.
+        devices: (d, 8) features of the devices.
+        settings: of the model.
+        train, valid: names of the tasks.
+        labels: (n, d) of ``programs``, once a network's transform was fitted.
+    """
+
+    programs: Programs
+    held: Programs
+    devices: Tensor
+    settings: ProgramCollection
+    train: list[str] = field(init=False)
+    valid: list[str] = field(init=False)
+    labels: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        self.train, self.valid = list(self.programs.tasks), list(self.held.tasks)
+
+    def standardize(self, network: nn.Module) -> None:
+        """See :meth:`Fold.standardize`; the transform of labels as well."""
+        known = self.programs.seconds
+        network.fit(
+            torch.from_numpy(self.programs.features),
+            torch.from_numpy(self.programs.counts),
+            known[np.isfinite(known)],
+        )
+        where = next(network.buffers()).device
+        self.labels = network.labels(torch.from_numpy(known).to(where)).float().cpu()
+
+    def steps(self, settings: ProgramSettings) -> int:
+        """See :meth:`Fold.steps`."""
+        return sum(1 for _ in batches_of(self._alike(), settings.batch))
+
+    def groups(self, settings: ProgramSettings, generator: np.random.Generator) -> list[np.ndarray]:
+        """See :meth:`Fold.groups`: batches of one number of leaves and one set of devices."""
+        order = generator.permutation(len(self.programs))
+        batches = list(batches_of(self._alike()[order], settings.batch))
+        return [order[batches[number]] for number in generator.permutation(len(batches))]
+
+    def _alike(self) -> np.ndarray:
+        """(n,) a number for each number of leaves and each set of devices."""
+        known = np.isfinite(self.programs.seconds)
+        _, sets = np.unique(known, axis=0, return_inverse=True)
+        return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
+
+    def take(
+        self, group: np.ndarray, settings: ProgramSettings, generator: np.random.Generator
+    ) -> Iterator[LabelledPrograms]:
+        """See :meth:`Fold.take`."""
+        known = np.isfinite(self.programs.seconds[group]).any(0)
+        inputs = self.programs.batch(group, self.devices[known])
+        labels = self.labels[torch.from_numpy(group)][:, known]
+        compared = settings.alpha and known.sum() > 1
+        apart = int(generator.integers(known.sum())) if compared else -1
+        yield LabelledPrograms(inputs, labels, settings, apart)
+
+    def loss(self, network: nn.Module, sample: LabelledPrograms) -> Tensor:
+        """See :meth:`Fold.loss`; and the discrepancy between devices, if it counts.
+
+        The paper keeps latent representations of all domains alike while it trains (section 3),
+        and prints the discrepancy of two (equation 7). Here a step compares one of its
+        devices, drawn at random, with all others; a batch mixes networks already.
+        """
+        if sample.apart < 0:
+            return super().loss(network, sample)
+        predicted, latents = network.with_latents(sample.inputs)
+        others = [place for place in range(latents.shape[1]) if place != sample.apart]
+        own, rest = latents[:, sample.apart], latents[:, others].flatten(0, 1)
+        far = central_moment_discrepancy(own, rest)
+        return sample.loss(predicted) + sample.settings.alpha * far
+
+    def validate(
+        self, network: nn.Module, settings: ProgramSettings, whole: bool = False
+    ) -> Mapping[str, dict[str, float]]:
+        """See :meth:`Fold.validate`; errors of each task."""
+        predicted = predict(network, self.held, self.devices, settings.batch)
+        return self.errors(predicted) if np.isfinite(predicted).all() else {}
+
+    def samples_validation(self, settings: ProgramSettings) -> bool:
+        """See :meth:`Fold.samples_validation`: programs have no configurations."""
+        return False
+
+    def errors(self, predicted: np.ndarray) -> dict[str, dict[str, float]]:
+        """Errors of each validation task, of (n, d) predicted logarithms of seconds."""
+        found = {}
+        for number, name in enumerate(self.valid):
+            own = slice(self.held.first[number], self.held.first[number + 1])
+            known = np.isfinite(self.held.seconds[own])
+            pair = np.exp(predicted[own][known]), self.held.seconds[own][known]
+            found[name] = {one.key: one.compute(*pair) for one in (MAPE, MEDIAN)}
+        return found
+
+
+def load_sides(cache: Cache, fold: int, settings: ProgramCollection) -> tuple[Programs, Programs]:
+    """The programs that one fold learns from, and those that it is validated on.
+
+    Raises:
+        UserError: if there is no such fold, or a side of it is empty.
+    """
+    sides = sides_of_fold(cache, fold, settings)
+    if not sides["train"] or not sides["valid"]:
+        raise UserError(f"{cache.folder}: fold {fold} has no programs to train or validate")
+    return load_programs(cache, sides["train"]), load_programs(cache, sides["valid"])
+
+
+# A model's fold.
+FOLDS: dict[str, str] = {
+    "cdmpp": "lib.programs.train:ProgramsFold",
+    "cdmpp-plus": "lib.programs.boosted:BoostedFold",
+}
+
+
+def fold_class(settings: ProgramCollection) -> type[ProgramsFold]:
+    """What a fold is for the model that settings name."""
+    return named(FOLDS[settings.model])
+
+
+def load_fold(cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
+    """The programs of one fold, for the model that settings name.
+
+    Raises:
+        UserError: if there is no such fold, or a side of it is empty.
+    """
+    sides = load_sides(cache, fold, settings)
+    return fold_class(settings)(*sides, device_features(devices_of(cache)), settings)

@@ -1,0 +1,97 @@
+"""What a machine is like, read from its own files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lib.files.processor import processor
+from lib.programs.adapt.case import starting_features
+from lib.programs.adapt.machine import (
+    FIELDS,
+    bandwidth,
+    cache_sizes,
+    clock,
+    machine,
+    main,
+    nearest,
+    vector_bits,
+)
+from lib.programs.inputs import PROCESSOR, device_features
+from tests.commands import call
+
+SMALL = {"clock_ghz": 2.0, "cores": 4, "l2_kib": 512}
+LARGE = {"clock_ghz": 4.0, "cores": 64, "l2_kib": 2048, "bandwidth_gbs": 40.0}
+
+
+def write_cache(folder: Path, number: int, **about: str) -> None:
+    (folder / f"index{number}").mkdir(parents=True)
+    for name, text in about.items():
+        (folder / f"index{number}" / name).write_text(text + "\n")
+
+
+def test_caches_that_hold_data_by_level(tmp_path):
+    write_cache(tmp_path, 0, level="1", type="Data", size="32K")
+    write_cache(tmp_path, 1, level="1", type="Instruction", size="64K")
+    write_cache(tmp_path, 2, level="2", type="Unified", size="1M")
+    write_cache(tmp_path, 3, level="3", type="Unified", size="32768K")
+    assert cache_sizes(tmp_path) == {1: 32, 2: 1024, 3: 32768}
+    assert cache_sizes(tmp_path / "nowhere") == {}
+
+
+def test_clock_and_vectors_of_a_processor(tmp_path):
+    info = tmp_path / "cpuinfo"
+    info.write_text("cpu MHz\t\t: 2596.150\nflags\t\t: sse sse2 avx2\ncpu MHz\t\t: 3100.5\n")
+    assert clock(info, tmp_path / "none") == pytest.approx(3.1005)
+    assert vector_bits(info) == 256
+    (tmp_path / "fastest").write_text("4200000\n")
+    assert clock(info, tmp_path / "fastest") == pytest.approx(4.2)
+    assert (clock(tmp_path / "none", tmp_path / "none"), vector_bits(tmp_path / "none")) == (0, 0)
+
+
+def test_this_machine_says_something_of_every_field():
+    found = machine()
+    assert tuple(found) == FIELDS
+    assert found["cores"] >= 1 and found["memory_gib"] > 0 and found["bandwidth_gbs"] > 0.1
+
+
+def test_a_copy_is_neither_free_nor_endless():
+    assert 0.1 < bandwidth() < 2000
+
+
+def test_the_command_prints_it_or_writes_it_to_a_dataset(tmp_path):
+    assert set(json.loads(call(main).stdout)) == set(FIELDS)
+    devices = [{"processor": processor(), "name": "a"}, {"processor": "another", "name": "b"}]
+    path = tmp_path / "dataset.json"
+    path.write_text(json.dumps({"devices": devices, "kind": "programs"}))
+    said = call(main, "--into", tmp_path)
+    assert said.stdout == f"machine: described 1 devices in {path}\n", said.stderr
+    found = json.loads(path.read_text())
+    assert found["kind"] == "programs" and found["devices"][1] == devices[1]
+    assert found["devices"][0]["machine"]["cores"] >= 1
+    path.write_text(json.dumps({"devices": devices[1:]}))
+    said = call(main, "--into", tmp_path)
+    assert said.returncode == 2 and "devices: found none of this processor" in said.stderr
+
+
+def test_a_new_processor_begins_as_the_source_that_is_most_like_it():
+    sources = [
+        {"processor": name, "instructions": "avx2", "threads": 1, "machine": about}
+        for name, about in (("a", SMALL), ("b", LARGE))
+    ]
+    target = {"processor": "c", "instructions": "avx512", "threads": 1, "machine": LARGE}
+    features = device_features([*sources, target])
+    found = starting_features([*sources, target], features)
+    assert found[-1, PROCESSOR] == features[1, PROCESSOR] != features[2, PROCESSOR]
+    assert found[-1, :PROCESSOR].equal(features[2, :PROCESSOR])  # its instructions are its own
+    known = {**target, "processor": "a"}
+    assert starting_features([*sources, known], features).equal(features)
+
+
+def test_the_most_similar_machine():
+    assert nearest({"clock_ghz": 2.2, "cores": 8}, [LARGE, SMALL]) == 1
+    assert nearest({"bandwidth_gbs": 35.0}, [SMALL, LARGE]) == 1  # nothing in common with the first
+    assert nearest(None, [LARGE, SMALL]) == 0
+    assert nearest(SMALL, [None, LARGE, dict(SMALL)]) == 2

@@ -1,0 +1,157 @@
+"""From predictions of programs to what is said of a network."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.files.errors import DataError, UserError
+from lib.programs.latency.error import DRAWS, Error, calls_of, error_of, held_out
+from lib.programs.latency.estimate import as_json, as_text, costs, estimate
+from lib.programs.latency.memory import CACHES
+from lib.programs.latency.network import read_network
+from lib.programs.latency.plot import plot_timeline
+from lib.programs.latency.predict import fastest
+from tests.programs.builders import write_root
+from tests.programs.latency.networks import write_network
+
+PREDICTED = np.array([3.0, 2, 4, 9, 8, 7, 1, 1, 5]) * 1e-3  # of three programs a task
+ERROR = Error(0.8, 1.1, 1.5, 12)
+
+
+@pytest.fixture
+def found(tmp_path):
+    network = read_network(write_network(tmp_path / "a.npz"))
+    return estimate(network, "cpu.avx2.1t", PREDICTED, ERROR, {f"{1:016x}"})
+
+
+def test_a_network_runs_the_program_of_each_task_that_is_predicted_fastest(found):
+    assert found.chosen.tolist() == [1, 5, 6]
+    assert found.timeline.seconds == pytest.approx(2 * 2e-3 + 7e-3 + 1e-3)
+    assert [run.node for run in found.timeline.runs] == [0, 1, 2, 3]
+    assert found.latency == pytest.approx((9.6e-3, 13.2e-3, 18e-3))
+
+
+def test_a_gap_counts_for_every_call(tmp_path):
+    network = read_network(write_network(tmp_path / "a.npz"))
+    with_gap = estimate(network, "cpu", PREDICTED, ERROR, (), gap=1e-3)
+    assert with_gap.timeline.seconds == pytest.approx(12e-3 + 4e-3)
+    assert with_gap.latency == pytest.approx([one * 12e-3 + 4e-3 for one in (0.8, 1.1, 1.5)])
+
+
+def test_weights_that_the_cache_has_lost_are_waited_for(tmp_path):
+    path = write_network(tmp_path / "a.npz")
+    calls = [{"task": k, "after": [], "reads": [[k, 1 << 19]], "writes": 0} for k in range(3)]
+    network = read_network(write_network(path, about={"calls": calls}))
+    took = estimate(network, "cpu", PREDICTED, ERROR, ()).timeline.seconds
+    assert took == pytest.approx(10e-3 + 3 * (1 << 19) / CACHES[0].rate)
+
+
+def test_what_costs_most_comes_first(found):
+    rows = costs(found)
+    assert [one["operators"] for one in rows] == ["op1", "op0", "op2"]
+    assert [one["calls"] for one in rows] == [1, 2, 1]
+    assert [one["learned"] for one in rows] == [True, False, False]
+    assert rows[1]["schedule"] == f"{1:016x}"
+    assert sum(one["share"] for one in rows) == pytest.approx(1, abs=1e-3)
+    text = as_text(found).splitlines()
+    assert text[-1].startswith("latency: diamond.b1 on cpu.avx2.1t: 13.2 ms (two networks in three")
+    assert "9.6 to 18)" in text[-1]
+    assert "4 calls of 3 programs, 1 of them of tasks that the predictor has learned" in text[-1]
+    told = json.loads(json.dumps(as_json(found)))
+    assert (told["seconds"], told["low"], told["high"]) == (0.0132, 0.0096, 0.018)
+    assert told["replayed_seconds"] == 0.012
+    assert len(told["tasks"]) == 3
+
+
+def test_a_timeline_is_drawn_the_same_each_time(found, tmp_path):
+    for name in ("a.svg", "b.svg"):
+        plot_timeline(tmp_path / name, found)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert b"op1" in (tmp_path / "a.svg").read_bytes() or (tmp_path / "a.svg").stat().st_size > 5000
+    plot_timeline(tmp_path / "a.png", found)
+    with pytest.raises(UserError, match=r"--plot .*a.txt: must end in one of .svg .png .pdf"):
+        plot_timeline(tmp_path / "a.txt", found)
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), min_size=1, max_size=5))
+def test_the_fastest_of_each_task(seconds):
+    owner = np.repeat(np.arange(len(seconds)), [len(own) for own in seconds])
+    flat = np.array([one for own in seconds for one in own], float)
+    chosen = fastest(flat, owner)
+    assert owner[chosen].tolist() == list(range(len(seconds)))
+    for task, own in enumerate(seconds):
+        first = np.flatnonzero(owner == task)[0]
+        assert chosen[task] == first + own.index(min(own))
+
+
+def networks(count: int) -> dict[str, dict[str, int]]:
+    return {f"net{k}": {"a": 1, "b": 2} for k in range(count)}
+
+
+def test_the_error_is_measured_over_predicted_of_whole_networks():
+    tasks = {"a": (np.ones(3), np.full(3, 2.0)), "b": (np.ones(2), np.full(2, 0.5))}
+    found = error_of(tasks, networks(6), 2)
+    assert found == Error(1.0, 1.0, 1.0, 6)  # 2 + 2 x 0.5 measured, 1 + 2 predicted
+    tasks["b"] = (np.ones(2), np.full(2, 2.0))
+    assert error_of(tasks, networks(6), 2) == Error(2.0, 2.0, 2.0, 6)
+
+
+def test_choosing_by_predictions_is_part_of_the_error():
+    """What is predicted to be fastest is often what was predicted to be too fast."""
+    rng = np.random.default_rng(0)
+    tasks = {}
+    for name in "ab":
+        measured = rng.lognormal(0, 0.3, 200)
+        tasks[name] = (measured * rng.lognormal(0, 0.5, 200), measured)
+    one, many = (error_of(tasks, networks(8), count).middle for count in (1, 30))
+    assert one == pytest.approx(1, abs=0.25)
+    assert many > 1.5
+
+
+def test_networks_that_are_hardly_measured_do_not_count():
+    tasks = {"a": (np.ones(3), np.ones(3))}
+    assert error_of(tasks, networks(6), 2) == Error(1.0, 1.0, 1.0, 0)  # a third of the calls
+    tasks["b"] = tasks["a"]
+    assert error_of(tasks, networks(4), 2).networks == 0  # too few
+    assert DRAWS > 1
+
+
+def test_predictions_of_a_device_are_read_by_task(tmp_path):
+    path = tmp_path / "predictions.csv"
+    table = {
+        "split": ["test", "valid", "valid"],
+        "task": ["b", "a", "a"],
+        "program": [3, 2, 1],
+        "device": ["x", "x", "y"],
+        "prediction": [1.0, 2.0, 3.0],
+        "latency": [2.0, 3.0, 4.0],
+    }
+    pl.DataFrame(table).write_csv(path)
+    found = held_out(path, "x")
+    assert {task: (p.tolist(), m.tolist()) for task, (p, m) in found.items()} == {
+        "a": ([2.0], [3.0]),
+        "b": ([1.0], [2.0]),
+    }
+    pl.DataFrame({**table, "latency": [2.0, 0.0, 4.0]}).write_csv(path)
+    with pytest.raises(DataError, match="prediction: found a value that is no time"):
+        held_out(path, "x")
+    for text in ("", "a,b\n1,2\n", "split,task\n\0"):
+        path.write_text(text)
+        with pytest.raises(DataError, match=f"{path}: "):
+            held_out(path, "x")
+    with pytest.raises(DataError, match=r"missing\.csv: csv: found"):
+        held_out(tmp_path / "missing.csv", "x")
+
+
+def test_calls_have_the_names_of_a_caches_tasks(tmp_path):
+    found = calls_of(write_root(tmp_path / "root"))
+    assert found["net0.w8.b1"] == {
+        f"{name}.{k:016x}": 1
+        for k, name in enumerate(("conv2d_add_relu", "matmul3_add", "softmax"))
+    }

@@ -1,0 +1,137 @@
+"""CDMPP's predictor: what a prediction depends on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.programs.models.cdmpp import (
+    LEAF_FEATURES,
+    LOOP_FEATURES,
+    PAPER,
+    Cdmpp,
+    LeafCountLayers,
+    LeafEncoder,
+    ProgramBatch,
+    sizes_of,
+)
+from lib.programs.settings import ProgramSettings
+from lib.programs.tensorir.tree import positional_encoding
+
+TINY = ProgramSettings("programs-cpu", channels=16, layers=1, heads=2, most_leaves=4)
+
+
+def batch(seed: int, programs: int = 5, leaves: int = 3) -> ProgramBatch:
+    random = torch.Generator().manual_seed(seed)
+    return ProgramBatch(
+        features=torch.rand(programs, leaves, LEAF_FEATURES, generator=random) * 20,
+        position=torch.randint(0, 60, (programs, leaves), generator=random).sort(1).values,
+        loops=torch.rand(programs, leaves, LOOP_FEATURES, generator=random) * 5,
+        devices=torch.rand(2, 8, generator=random),
+    )
+
+
+def rows_of(one: ProgramBatch, rows: torch.Tensor) -> ProgramBatch:
+    """Some programs of a batch."""
+    parts = {name: getattr(one, name)[rows] for name in ("features", "position", "loops")}
+    return dataclasses.replace(one, **parts)
+
+
+@pytest.fixture(scope="module")
+def network() -> Cdmpp:
+    return build(TINY)
+
+
+def build(settings: ProgramSettings) -> Cdmpp:
+    torch.manual_seed(0)
+    made = Cdmpp(settings).eval()
+    made.labels.fit(np.geomspace(1e-5, 1e-2, 50))
+    made.encoder.standardize.fit(torch.rand(99, LEAF_FEATURES) * 20)
+    return made
+
+
+@settings(max_examples=15)
+@given(order=st.permutations(range(5)), leaves=st.integers(1, 6))
+def test_a_batchs_order_changes_nothing(network, order, leaves):
+    one, order = batch(1, leaves=leaves), torch.tensor(order)
+    moved = rows_of(one, order)
+    with torch.inference_mode():
+        torch.testing.assert_close(network(moved), network(one)[order], rtol=1e-4, atol=1e-5)
+
+
+def test_a_prediction_does_not_depend_on_its_batch(network):
+    one = batch(2)
+    alone = rows_of(one, torch.tensor([0]))
+    with torch.inference_mode():
+        torch.testing.assert_close(network(alone), network(one)[:1], rtol=1e-4, atol=1e-5)
+
+
+def test_devices_are_told_apart(network):
+    with torch.inference_mode():
+        found = network(batch(3))
+    assert found.shape == (5, 2) and not torch.allclose(found[:, 0], found[:, 1])
+
+
+def test_the_tree_counts_only_with_its_encoding(network):
+    one = batch(4)
+    moved = dataclasses.replace(one, position=one.position + 7)
+    plain = build(dataclasses.replace(TINY, positional=False))
+    with torch.inference_mode():
+        assert not torch.allclose(network(one), network(moved), atol=1e-6)
+        assert torch.equal(plain(one), plain(moved))
+
+
+@settings(max_examples=15)
+@given(first=st.lists(st.integers(0, 500), min_size=2, max_size=6, unique=True))
+def test_the_order_of_a_tree_survives(first):
+    encoder = LeafEncoder(8, 1, 2, 8, 0.0, True)
+    found = encoder.encoding(torch.tensor([first]))[0]
+    expected = positional_encoding(np.array(first), LEAF_FEATURES)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+    distance = torch.cdist(found, found) + 9 * torch.eye(len(first))
+    assert distance.min() > 1e-2  # places that differ never look the same
+
+
+def test_numbers_of_leaves_that_were_not_seen_get_the_nearest():
+    layers = LeafCountLayers(4, 3, most=5)
+    layers.fit(torch.tensor([2, 2, 4, 9]))
+    assert [layers.nearest(k) for k in range(1, 8)] == [2, 2, 2, 4, 4, 4, 4]
+    x = torch.rand(2, 7, 4)
+    assert layers(x).shape == (2, 3)
+    assert torch.equal(layers(x[:, :2]), layers.layers[1](x[:, :2].flatten(1)))
+
+
+def test_leaves_of_an_unseen_number_are_averaged_in_runs():
+    layers = LeafCountLayers(4, 3, most=2)
+    x = torch.rand(1, 4, 4)
+    halves = torch.stack([x[:, :2].mean(1), x[:, 2:].mean(1)], 1)
+    torch.testing.assert_close(layers(x), layers.layers[1](halves.flatten(1)))
+
+
+def test_more_leaves_than_any_layer_has_still_leave_one():
+    layers = LeafCountLayers(4, 3, most=2)
+    layers.fit(torch.tensor([5, 6]))
+    assert layers(torch.rand(1, 5, 4)).shape == (1, 3)
+
+
+def test_only_the_layer_of_the_batchs_number_learns():
+    network = build(TINY)
+    network(batch(5, leaves=2)).sum().backward()
+    learns = [layer.weight.grad is not None for layer in network.counts.layers]
+    assert learns == [False, True, False, False]
+
+
+def test_the_papers_sizes_are_taken():
+    settings = ProgramSettings("programs-cpu", paper=True)
+    assert sizes_of(settings) is PAPER and sizes_of(TINY).channels == 16
+
+
+def test_predictions_are_times(network):
+    with torch.inference_mode():
+        seconds = network.log_seconds(batch(6)).exp()
+    assert ((seconds > 1e-9) & (seconds < 1e3)).all()

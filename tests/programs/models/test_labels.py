@@ -1,0 +1,88 @@
+"""Latencies to labels and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from sklearn.preprocessing import PowerTransformer
+
+from lib.programs.models.labels import BEYOND, MILLISECONDS, LabelTransform
+from lib.programs.settings import TRANSFORMS
+
+
+def latencies(seed: int, count: int = 500) -> np.ndarray:
+    """Seconds with the long tail that measured ones have."""
+    return np.exp(np.random.default_rng(seed).normal(-8.5, 1.5, count))
+
+
+def fitted(name: str, seconds: np.ndarray) -> LabelTransform:
+    made = LabelTransform(name)
+    made.fit(seconds)
+    return made
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1000), count=st.integers(2, 300))
+def test_the_way_back_leads_back(name, seed, count):
+    seconds = latencies(seed, count)
+    made = fitted(name, seconds)
+    low, high = np.quantile(seconds, [0.01, 0.99])
+    inside = torch.from_numpy(seconds[(seconds >= low) & (seconds <= high)])
+    torch.testing.assert_close(made.log_seconds(made(inside)), inside.log(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@settings(max_examples=5)
+@given(seed=st.integers(0, 1000))
+def test_a_longer_time_is_a_larger_label(name, seed):
+    seconds = latencies(seed)
+    labels = fitted(name, seconds)(torch.from_numpy(np.sort(seconds)))
+    assert (labels.diff() >= 0).all() and labels[-1] > labels[0]
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_labels_are_standardized(name):
+    seconds = latencies(0)
+    labels = fitted(name, seconds)(torch.from_numpy(seconds))
+    assert abs(labels.mean()) < 1e-9 and abs(labels.std(correction=0) - 1) < 1e-9
+
+
+@pytest.mark.parametrize("name", ["box-cox", "yeo-johnson"])
+def test_power_transforms_are_those_of_scikit_learn(name):
+    seconds = latencies(3)
+    theirs = PowerTransformer(name).fit_transform(seconds[:, None] * MILLISECONDS)[:, 0]
+    ours = fitted(name, seconds)(torch.from_numpy(seconds)).numpy()
+    np.testing.assert_allclose(ours, theirs, atol=1e-3)
+
+
+def test_box_cox_makes_a_long_tail_normal():
+    seconds = latencies(1)
+    labels = {name: fitted(name, seconds)(torch.from_numpy(seconds)).numpy() for name in TRANSFORMS}
+    assert abs(stats.skew(labels["box-cox"])) < 0.1 < 3 < stats.skew(labels["none"])
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_any_label_means_some_time(name):
+    made = fitted(name, latencies(2))
+    seconds = made.log_seconds(torch.tensor([-1e3, -30.0, 0.0, 30.0, 1e3])).exp()
+    assert (seconds.diff() >= 0).all()
+    low, high = latencies(2).min() / BEYOND, latencies(2).max() * BEYOND
+    assert low * 0.999 <= seconds[0] and seconds[-1] <= high * 1.001
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_one_latency_is_label_zero(name):
+    made = fitted(name, np.full(5, 1e-3))
+    assert torch.isfinite(made(torch.tensor([1e-3]))).all()
+
+
+def test_what_was_fitted_is_saved_with_the_weights():
+    made, other = fitted("quantile", latencies(1)), LabelTransform("quantile")
+    other.load_state_dict(made.state_dict())
+    some = torch.tensor([1e-4, 1e-3])
+    assert torch.equal(made(some), other(some))

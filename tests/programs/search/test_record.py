@@ -1,0 +1,48 @@
+"""What a search has found, and how it is told."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from lib.programs.search.plot import plot_search
+from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
+
+NAN = float("nan")
+TASK = TaskSearch("0a" * 8, 3, "conv2d", 1e-3, [NAN, 4e-4, 5e-4, NAN, 2e-4])
+
+
+def test_the_best_so_far():
+    np.testing.assert_array_equal(TASK.best(), [np.inf, 4e-4, 4e-4, 4e-4, 2e-4])
+    assert TASK.fastest == 2e-4
+    assert TaskSearch("0a", 1, "x", 1e-3, []).fastest == 1e-3
+    assert TaskSearch("0a", 1, "x", 1e-3, [2e-3, NAN]).fastest == 1e-3
+
+
+def test_the_table_and_the_line():
+    record = SearchRecord("net", "avx2", "predictor", 5, [TASK], (5e-3, 2e-3))
+    assert "5.0x" in as_table(record.tasks)
+    said = summary(record)
+    assert "programs 3 ms -> 0.6 ms" in said and "end to end 5 ms -> 2 ms, 2.50x" in said
+
+
+def test_discarded_programs_are_counted_and_tasks_that_lost_all_are_named():
+    lost = TaskSearch("0b" * 8, 1, "conv2d_sqrt", 1e-3, [NAN, NAN])
+    unmeasured = TaskSearch("0c" * 8, 1, "relu", 1e-3, [])
+    head, *rows = as_table([TASK, lost, unmeasured]).splitlines()
+    assert head.split()[2:4] == ["measured", "discarded"]
+    assert [row.split()[3:5] for row in rows] == [["5", "2"], ["2", "2"], ["0", "0"]]
+    assert "discarded" not in as_table([unmeasured])
+    said = "all measured programs of conv2d_sqrt 0b0b0b0b were discarded: they do not run in time"
+    assert said in warning([TASK, lost, unmeasured]) and warning([TASK, unmeasured]) == ""
+
+
+def test_what_is_kept_is_json_and_the_picture_the_same_each_time(tmp_path):
+    record = SearchRecord("net", "avx2", "predictor", 5, [TASK, TaskSearch("0b" * 8, 1)])
+    text = json.dumps(record.as_json(), allow_nan=True)
+    assert json.loads(text)["tasks"][0]["seconds"] == [None, 4e-4, 5e-4, None, 2e-4]
+    for name in ("a.svg", "b.svg"):
+        plot_search(tmp_path / name, record)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "a.svg").stat().st_size > 5000

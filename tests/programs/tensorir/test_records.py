@@ -1,0 +1,222 @@
+"""Reading a dataset of tensor programs: whatever is wrong with it is told in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lib.collect.tvm.export import export
+from lib.files.errors import DataError
+from lib.files.parquet import write_parquet
+from lib.programs.tensorir.features import FEATURES, WIDTH
+from lib.programs.tensorir.records import KEYS, TABLES, read_programs, table_path
+from tests.collect.tvm.builders import write_work
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("records")
+    write_work(folder / "work", tasks=5, rounds=1)
+    export(folder / "work", folder / "root")
+    return folder / "root"
+
+
+@pytest.fixture
+def root(good, tmp_path):
+    shutil.copytree(good, tmp_path / "root")
+    return tmp_path / "root"
+
+
+def change(root, table: str, **columns) -> None:
+    """Give a table other columns, and the checksum that goes with them."""
+    frame = pl.read_parquet(table_path(root, table))
+    write_parquet(frame.with_columns(**columns), table_path(root, table))
+
+
+def told(root, *words: str) -> None:
+    with pytest.raises(DataError) as error:
+        read_programs(root)
+    assert "\n" not in str(error.value)
+    for word in words:
+        assert word in str(error.value)
+
+
+def first(value, column: str) -> pl.Expr:
+    """A column with another value in its first row."""
+    return pl.when(pl.int_range(pl.len()) == 0).then(pl.lit(value)).otherwise(pl.col(column))
+
+
+def test_a_good_dataset_is_read(good):
+    data = read_programs(good)
+    assert data.features.shape == (data.starts[-1], WIDTH) and data.features.dtype == np.float16
+    assert len(data.forest) == len(data.programs) == len(data.starts) - 1
+
+
+def test_features_have_distinct_names():
+    assert len(set(FEATURES)) == WIDTH == 164
+
+
+BROKEN = {
+    ("networks", "task"): 99,
+    ("networks", "calls"): "x",
+    ("programs", "task"): -1,
+    ("programs", "leaves"): 0,
+    ("programs", "nodes"): 99,
+    ("latencies", "program"): 10_000,
+    ("latencies", "device"): 3,
+    ("latencies", "seconds"): 0.0,
+    ("latencies", "again"): -1.0,
+    ("latencies", "flags"): None,
+    ("tasks", "split"): "valid",
+    ("nodes", "depth"): 5,
+    ("nodes", "kind"): 17,
+    ("nodes", "extent"): -4,
+    ("nodes", "row"): 5,
+    ("leaves", "position"): 77,
+    ("leaves", "loops"): float("nan"),
+    ("unscheduled", "seconds"): float("inf"),
+}
+
+
+@pytest.mark.parametrize("place", BROKEN, ids=".".join)
+def test_a_value_that_cannot_be_names_its_table(root, place):
+    table, column = place
+    if table == "unscheduled":
+        row = {"task": [0], "device": [0], "seconds": [1.0]}
+        write_parquet(pl.DataFrame(row), table_path(root, table))
+    change(root, table, **{column: first(BROKEN[place], column)})
+    told(root, f"{table}.parquet")
+
+
+BORDERS = {
+    "seconds": [1e300, 1e39, 3e38, 1e5, 1e-12, 1e-45, 1e-60, -0.0, float("-inf")],
+    "again": [3e38, 1e39, 1e-60, float("nan")],
+    "loops": [65504.0, 70000.0, 64.5, 1e300, float("inf"), -1.0],
+    "calls": [-5, 0, 2**31, 2**62],
+    "flops": [float("nan"), -1.0, float("inf"), 1e300],
+    "distinct": [-1, 2**62],
+    "flags": [255, 256, -1, 4, -(2**63)],
+    "round": [-1, 2**15, 2**62],
+    "depth": [65, 2**16, 2**62],  # 65536 and 256 are 0 to who cuts them
+    "kind": [256, -(2**63)],
+    "extent": [2**32 + 1, 0],
+    "unroll": [2**16, -1],
+    "row": [2**16 - 1],
+    "position": [2**62],
+    "program": [-1, 2**62, 2**63, 2**64 - 1],
+    "operators": ["x" * 201, "", "a b", "a\n", "\u202e"],
+    "network": ["a b"],
+}
+
+
+@pytest.mark.parametrize("column", BORDERS)
+def test_values_at_the_borders_of_types_name_table_column_and_row(root, column):
+    table = next(name for name, columns in TABLES.items() if column in columns)
+    before = pl.read_parquet(table_path(root, table))
+    for value in BORDERS[column]:
+        kind = pl.Series([value]).dtype
+        wide = before.with_columns(pl.col(column).cast(kind, strict=False))
+        write_parquet(
+            wide.with_columns(first(value, column).alias(column)), table_path(root, table)
+        )
+        told(root, f"{table}.parquet: {column}: found {value!r}"[:60], "in row 0, expected ")
+
+
+@pytest.mark.parametrize("table", KEYS)
+def test_rows_that_stand_twice_are_told(root, table):
+    path = table_path(root, table)
+    frame = pl.read_parquet(path)
+    if table == "unscheduled":
+        frame = pl.DataFrame({"task": [0], "device": [0], "seconds": [1.0]})
+    write_parquet(pl.concat([frame, frame[:1]]), path)
+    told(root, f"{table}.parquet: {', '.join(KEYS[table])}: found", f"in row {len(frame)}", "once")
+
+
+DEVICE = {"name": "a", "instructions": "sse2", "processor": "CPU", "threads": 1}
+DEVICES = {
+    "devices[0]:": [3],
+    "devices[0].name": [DEVICE | {"name": None}],
+    "devices[1].name": [DEVICE, DEVICE],
+    "devices[0].instructions": [DEVICE | {"instructions": "mmx"}],
+    "devices[0].threads": [DEVICE | {"threads": 0}],
+    "devices[0].processor": [DEVICE | {"processor": 1.5}],
+    "devices: found 128": [DEVICE | {"name": str(number)} for number in range(128)],
+}
+
+
+@pytest.mark.parametrize("field", DEVICES)
+def test_devices_of_another_kind_are_told(root, field):
+    path = root / "dataset.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"devices": DEVICES[field]}))
+    told(root, f"dataset.json: {field}")
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_that_is_missing_cut_or_changed_is_told(root, table):
+    path = table_path(root, table)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9])
+    told(root, path.name)
+    path.write_bytes(whole[:40] + bytes([whole[40] ^ 1]) + whole[41:])
+    told(root, path.name, "damaged")
+    path.unlink()
+    told(root, path.name)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_column_that_is_missing_is_told(root, table):
+    column = next(iter(TABLES[table]))
+    frame = pl.read_parquet(table_path(root, table)).drop(column)
+    write_parquet(frame, table_path(root, table))
+    told(root, f"{table}.parquet", column)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"kind": "layouts"}', '{"kind": "programs", "devices": []}', "\xff"]
+)
+def test_another_dataset_json_is_told(root, text):
+    (root / "dataset.json").write_text(text, encoding="latin-1")
+    told(root, "dataset.json")
+
+
+def test_fewer_rows_of_leaves_than_programs_need_are_told(root):
+    frame = pl.read_parquet(table_path(root, "leaves"))
+    write_parquet(frame.head(len(frame) - 1), table_path(root, "leaves"))
+    told(root, "programs.parquet", "leaves")
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["nodes", "programs"]), st.data())
+def test_random_numbers_never_bring_the_reader_down(good, tmp_path_factory, table, data):
+    root = tmp_path_factory.mktemp("random") / "root"
+    shutil.copytree(good, root)
+    column = data.draw(
+        st.sampled_from([c for c, kind in TABLES[table].items() if kind == "integer"])
+    )
+    value = data.draw(st.integers(-(2**15), 2**15 - 1))
+    before = pl.read_parquet(table_path(root, table))
+    change(root, table, **{column: first(value, column)})
+    try:
+        read_programs(root)
+    except DataError as error:
+        assert json.dumps(str(error))
+        return
+    assert (table, column) in {("programs", "round"), ("nodes", "unroll"), ("nodes", "extent")} or (
+        pl.read_parquet(table_path(root, table)).equals(before)
+        or column in ("task", "kind", "row", "depth")
+    )
+
+
+def test_more_leaves_than_the_columns_type_holds_are_counted(tmp_path):
+    write_work(tmp_path / "work", tasks=25, rounds=1)
+    export(tmp_path / "work", tmp_path / "root")
+    data = read_programs(tmp_path / "root")
+    assert data.starts[-1] > 127  # of a signed byte, which each program's number fits
+    change(tmp_path / "root", "programs", leaves=pl.col("leaves").cast(pl.Int8))
+    np.testing.assert_array_equal(read_programs(tmp_path / "root").starts, data.starts)

@@ -1,0 +1,127 @@
+"""Compact syntax trees against ones that were written out by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.programs.tensorir.tree import (
+    LEAF,
+    MARK,
+    NO_ROW,
+    Forest,
+    fault,
+    loop_nests,
+    positional_encoding,
+    positions,
+    serialized,
+)
+from tests.programs.tensorir.trees import bodies, joined, tree
+
+# A convolution with its initial store, and a ReLU in the same outer loop; then a copy.
+#   for (0): for (1): 0 (2)     the initial store, a constant
+#            for (3): for (4): x (5)
+#            x (6)
+#   for (7): x (8)
+FUSED = [[["0"], [["x"]], "x"], ["x"]]
+
+
+def test_the_sequence_has_a_mark_after_each_leaf():
+    assert serialized(tree(FUSED)).tolist() == [0, 1, 2, -1, 3, 4, 5, -1, 6, -1, 7, 8, -1]
+
+
+def test_positions_are_where_leaves_with_features_stand():
+    assert positions(tree(FUSED)).tolist() == [6, 8, 11]
+
+
+def test_the_published_variant_marks_every_node():
+    assert serialized(tree([["x"]]), every_node=True).tolist() == [0, -1, 1, -1]
+    assert positions(tree(FUSED), every_node=True).tolist() == [10, 12, 16]
+
+
+def test_loop_nests_go_from_the_outside_in():
+    assert list(loop_nests(tree(FUSED))) == [[0, 3, 4], [0], [7]]
+
+
+def test_rows_need_not_be_in_the_order_of_leaves():
+    swapped = tree(FUSED)
+    swapped.row[[5, 6]] = swapped.row[[6, 5]]
+    assert positions(swapped).tolist() == [8, 6, 11]
+    assert list(loop_nests(swapped)) == [[0], [0, 3, 4], [7]]
+
+
+def test_positional_encoding_is_sine_and_cosine_of_the_position():
+    found = positional_encoding(np.array([0, 3]), 4, theta=100.0)
+    assert found.dtype == np.float32
+    assert found[0].tolist() == [0, 1, 0, 1]
+    expected = [np.sin(3), np.cos(3), np.sin(3 / 10), np.cos(3 / 10)]
+    np.testing.assert_allclose(found[1], expected, rtol=1e-6)
+    doubled = positional_encoding(np.array([3]), 4, theta=100.0, exponent=2.0)
+    np.testing.assert_allclose(doubled[0, 2:], [np.sin(0.03), np.cos(0.03)], rtol=1e-6)
+    assert positional_encoding(np.array([3]), 5).shape == (1, 5)
+
+
+@given(st.lists(bodies, min_size=1, max_size=4))
+def test_every_tree_of_a_forest_keeps_its_order(forest_bodies):
+    trees = [tree(one) for one in forest_bodies]
+    forest = joined(trees)
+    assert fault(forest) is None
+    assert positions(forest).tolist() == [p for t in trees for p in positions(t).tolist()]
+    for k, one in enumerate(trees):
+        sequence = serialized(forest.tree(k))
+        np.testing.assert_array_equal(sequence, serialized(one))
+        assert sequence[sequence != MARK].tolist() == list(range(one.nodes))
+        np.testing.assert_array_equal(sequence[positions(one)], one.leaves)
+
+
+@given(bodies)
+def test_nests_and_depths_agree(one):
+    found = tree(one)
+    for leaf, nest in zip(found.leaves, loop_nests(found), strict=True):
+        assert len(nest) == found.depth[leaf]
+        assert found.depth[nest].tolist() == list(range(len(nest)))
+        assert LEAF not in found.kind[nest]
+
+
+BROKEN = {
+    "a node below a leaf": ("depth", 3, 3, "depth", "no loop"),
+    "a node two levels deeper": ("depth", 1, 2, "depth", "no loop"),
+    "a negative depth": ("depth", 4, -1, "depth", "depth 0"),
+    "a first node that is deep": ("depth", 0, 1, "depth", "depth 0"),
+    "an unknown kind": ("kind", 3, 9, "kind", "number"),
+    "a loop at the end": ("kind", 8, 0, "kind", "without a body"),
+    "a loop of no iteration": ("extent", 0, 0, "extent", "below 1"),
+    "a leaf of two iterations": ("extent", 2, 2, "extent", "several"),
+    "two leaves of one row": ("row", 5, 1, "row", "once each"),
+    "a row that is left out": ("row", 8, 3, "row", "once each"),
+    "a loop with features": ("row", 0, 3, "row", "loop with features"),
+    "a row below none": ("row", 5, -2, "row", "loop with features"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_arrays_that_are_no_trees_are_told(name):
+    column, node, value, at, what = BROKEN[name]
+    one = tree(FUSED)
+    getattr(one, column)[node] = value
+    found = fault(one)
+    assert found is not None and found[0] == at and what in found[1]
+
+
+def test_a_program_without_nodes_is_told():
+    one = tree(FUSED)
+    assert fault(dataclasses.replace(one, starts=np.array([0, 9])))[0] == "nodes"
+    assert fault(dataclasses.replace(one, starts=np.array([], np.int64)))[0] == "nodes"
+    assert fault(dataclasses.replace(one, starts=np.array([0, 3])))[0] == "depth"
+    assert fault(dataclasses.replace(one, kind=one.kind[:-1])) is not None
+
+
+def test_a_forest_knows_its_trees():
+    forest = joined([tree(FUSED), tree(["x"])])
+    assert isinstance(forest, Forest) and len(forest) == 2 and forest.nodes == 10
+    assert forest.tree_of_node.tolist() == [0] * 9 + [1]
+    assert forest.tree(1).row.tolist() == [0] and NO_ROW not in forest.row[forest.leaves]

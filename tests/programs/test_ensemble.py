@@ -1,0 +1,134 @@
+"""Folds of predictions to one table: complete, blended by logarithms, measured over pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lib.ensemble.kinds import ENDINGS
+from lib.files.artifacts import write_json
+from lib.files.errors import DataError
+from lib.files.parquet import write_parquet
+from lib.files.results import SPLIT_OF
+from lib.inputs.kinds import network_for
+from lib.programs.ensemble import pairs_of, prediction_table, summary_table, wanted_of
+from lib.programs.folds import sides_of_fold
+from lib.programs.infer import predict_programs, programs_to_predict
+from lib.programs.predictions import SCHEMA, read_predictions
+from lib.train.kinds import load_fold
+from lib.train.loop import new_network
+from tests.programs.builders import tiny_settings, write_programs
+
+ENDING = ENDINGS["programs"]
+
+
+@pytest.fixture(scope="module", params=["networks", "random"])
+def settings(request):
+    return tiny_settings(split=request.param)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return write_programs(tmp_path_factory.mktemp("ensemble"), tasks=15, programs=20)
+
+
+@pytest.fixture
+def folder(cache, settings, tmp_path):
+    """What stages 2 and 3 leave, with networks that learned nothing."""
+    (tmp_path / "scores").mkdir()
+    for fold in range(2):
+        data = load_fold(cache, fold, settings)
+        network = new_network(lambda: network_for(settings), data, 0, fold)
+        frames = predict_programs(
+            network, cache, programs_to_predict(cache, fold, settings), settings
+        )
+        write_parquet(pl.concat(frames), tmp_path / "scores" / f"fold_{fold}.parquet")
+        metrics = {"data": cache.fingerprint, "validation": {"mape": 0.3 - 0.1 * fold}}
+        write_json(tmp_path / f"fold_{fold}" / "metrics.json", metrics)
+    return tmp_path
+
+
+def blended(folder, cache, settings):
+    folds = ENDING.read(folder, cache, settings, None)
+    return folds, {section: folds.blended(split) for section, split in SPLIT_OF.items()}
+
+
+def test_predictions_cover_every_program_that_is_held_out(folder, cache, settings):
+    folds, frames = blended(folder, cache, settings)
+    assert folds.best == [1, 0]  # the lower error first
+    rows = prediction_table(frames, cache)
+    keys = rows.select("split", "task", "program", "device")
+    assert keys.is_unique().all()
+    for fold in range(2):
+        wanted = wanted_of(pairs_of(cache), sides_of_fold(cache, fold, settings))
+        due = wanted.filter(pl.col("split") != "train").select(keys.columns)
+        assert len(due.join(keys, on=keys.columns)) == len(due)
+
+
+def test_folds_are_blended_by_the_mean_of_logarithms(folder, cache, settings):
+    _, frames = blended(folder, cache, settings)
+    rows = prediction_table(frames, cache).filter(split="test")
+    both = [
+        pl.read_parquet(folder / "scores" / f"fold_{fold}.parquet").filter(split="test")
+        for fold in range(2)
+    ]
+    keys = ["task", "program", "device"]
+    joined = both[0].join(both[1], on=keys).join(rows, on=keys, suffix="_mean").sort(keys)
+    expected = (joined["prediction"] * joined["prediction_right"]).sqrt()
+    np.testing.assert_allclose(joined["prediction_mean"], expected, rtol=1e-5)
+    assert (joined["latency"] == joined["latency_mean"]).all()
+
+
+def test_errors_are_over_all_pairs(folder, cache, settings):
+    _, frames = blended(folder, cache, settings)
+    sections = ENDING.evaluate(frames, cache, None, settings)
+    rows = prediction_table(frames, cache)
+    for section in ("validation", "test"):
+        own = rows.filter(split=SPLIT_OF[section])
+        error = (own["prediction"] / own["latency"] - 1).abs()
+        found = sections[section]["groups"]["all"]["all"]
+        assert found["pairs"] == len(own)
+        assert found["mape"] == pytest.approx(error.mean(), rel=1e-4)
+        assert found["median_error"] == pytest.approx(error.median(), rel=1e-4)
+        assert set(sections[section]["graphs"]) == set(own["task"])
+    assert sections["training"] == {}
+    told = summary_table(sections)
+    assert "conv2d" in told and "cpu.avx512.1t" in told
+
+
+def test_the_table_is_written_as_csv(folder, cache, settings, tmp_path):
+    _, frames = blended(folder, cache, settings)
+    write, told = ENDING.table(frames, cache, settings)
+    write(tmp_path / "predictions.csv")
+    rows = pl.read_csv(tmp_path / "predictions.csv")
+    assert rows.columns == ["split", "task", "program", "device", "prediction", "latency"]
+    assert told.startswith(f"{len(rows):,} latencies of ")
+
+
+BROKEN = {
+    "one is missing": lambda rows: rows[1:],
+    "one is there twice": lambda rows: pl.concat([rows, rows[:1]]),
+    "one is no time": lambda rows: rows.with_columns(prediction=-pl.col("prediction")),
+    "one is not finite": lambda rows: rows.with_columns(prediction=pl.col("prediction") * 1e400),
+    "another program": lambda rows: rows.with_columns(program=pl.col("program") + 1),
+    "another split": lambda rows: rows.with_columns(split=pl.lit("test")),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_damaged_fold_is_told(folder, cache, settings, name):
+    path = folder / "scores" / "fold_0.parquet"
+    write_parquet(BROKEN[name](pl.read_parquet(path)).cast(SCHEMA), path)
+    with pytest.raises(DataError) as error:
+        ENDING.read(folder, cache, settings, None)
+    assert str(path) in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_whole_fold_is_read_in_order(folder, cache, settings):
+    wanted = wanted_of(pairs_of(cache), sides_of_fold(cache, 0, settings))
+    path = folder / "scores" / "fold_0.parquet"
+    found = read_predictions(path, wanted, ["train"])
+    assert found.equals(found.sort("split", "task", "program", "device"))
+    with pytest.raises(DataError, match="train: found 0 predictions"):
+        read_predictions(path, wanted, [])

@@ -1,0 +1,93 @@
+"""Which programs a fold learns from: nothing that is held out is learned."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.files.errors import UserError
+from lib.programs.folds import held_out_by, sides_of_fold, tenths
+from lib.ranking.folds import folds_of
+from tests.programs.builders import tiny_settings, write_programs
+
+NETWORKS = st.sets(st.sampled_from([f"net{k}.w8" for k in range(6)]), max_size=3)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return write_programs(tmp_path_factory.mktemp("sides"), tasks=15, programs=30)
+
+
+@given(called=st.lists(NETWORKS, min_size=8, max_size=20), seed=st.integers(0, 99))
+@settings(max_examples=50)
+def test_a_task_of_a_network_that_is_held_out_is_not_learned(called, seed):
+    called = {f"t{k}": sorted(own) for k, own in enumerate(called)}
+    called |= {"alone": ["a"], "other": ["b"]}
+    chosen = tiny_settings(folds_total=2, seed=seed)
+    networks = {network for own in called.values() for network in own or ["none"]}
+    folds = folds_of(networks - {"none"} | {t for t, own in called.items() if not own}, chosen)
+    for fold in range(2):
+        held = held_out_by(called, fold, chosen)
+        learned = {network for task, own in called.items() if task not in held for network in own}
+        assert held and all(folds[network] != fold for network in learned)
+        for task in held:
+            assert any(folds[network] == fold for network in called[task] or [task])
+
+
+def test_variants_of_a_network_go_together_if_that_is_asked_for():
+    called = {f"t{k}": [f"net{k // 3}.w{k % 3}"] for k in range(12)}
+    held = held_out_by(called, 0, tiny_settings(keep_together="family"))
+    assert {
+        task for task in called if int(task[1:]) // 3 in {int(t[1:]) // 3 for t in held}
+    } == held
+
+
+def test_networks_of_the_test_are_the_sources(cache):
+    for fold in range(2):
+        sides = sides_of_fold(cache, fold, tiny_settings())
+        assert list(sides["test"]) == cache.names("test")
+        assert set(sides["train"]) | set(sides["valid"]) == set(cache.names("train"))
+        assert not set(sides["train"]) & set(sides["valid"])
+        assert all(own.all() for chosen in sides.values() for own in chosen.values())
+
+
+def test_random_sides_are_eight_to_one_to_one(cache):
+    sides = sides_of_fold(cache, 1, tiny_settings(split="random"))
+    counts = {side: sum(own.sum() for own in chosen.values()) for side, chosen in sides.items()}
+    total = sum(counts.values())
+    assert total == 30 * len(cache.names("train"))
+    assert counts["valid"] / total == pytest.approx(0.1, abs=0.02)
+    assert counts["test"] / total == pytest.approx(0.1, abs=0.02)
+    for name in cache.names("train"):
+        together = sum(sides[side].get(name, np.zeros(30, bool)).astype(int) for side in sides)
+        assert (together == 1).all()
+
+
+def test_random_sides_never_part_equal_programs(cache):
+    for fold in range(2):
+        sides = sides_of_fold(cache, fold, tiny_settings(split="random"))
+        for chosen in sides.values():
+            assert all(own[0] == own[-1] for own in chosen.values())
+
+
+def test_the_test_of_a_random_split_is_the_same_for_all_folds(cache):
+    one, other = (sides_of_fold(cache, k, tiny_settings(split="random")) for k in range(2))
+    assert one["test"].keys() == other["test"].keys()
+    for name, own in one["test"].items():
+        np.testing.assert_array_equal(own, other["test"][name])
+    assert one["valid"].keys() != other["valid"].keys() or any(
+        (one["valid"][name] != other["valid"][name]).any() for name in one["valid"]
+    )
+
+
+@given(distinct=st.integers(1, 50), seed=st.integers(0, 9), name=st.text("abc", max_size=3))
+def test_tenths_of_a_task_are_of_one_size(distinct, seed, name):
+    found = np.bincount(tenths(name, np.arange(distinct), seed), minlength=10)
+    assert found.max() - found.min() <= 1 and len(found) == 10
+
+
+def test_a_fold_that_there_is_not_is_told(cache):
+    with pytest.raises(UserError, match="--fold 2: must be from 0 to 1"):
+        sides_of_fold(cache, 2, tiny_settings())

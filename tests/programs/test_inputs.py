@@ -1,0 +1,142 @@
+"""Programs side by side: batches of one number of leaves, and their predictions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lib.cache.format import PROGRAMS
+from lib.files.errors import DataError, UserError
+from lib.programs.inputs import (
+    batches_of,
+    device_features,
+    device_named,
+    devices_of,
+    load_programs,
+    pair_predictions,
+    predict,
+)
+from lib.programs.models.cdmpp import LEAF_FEATURES, LOOP_FEATURES, Cdmpp
+from lib.programs.tensorir import nests
+from lib.programs.tensorir.features import FEATURES
+from tests.programs.builders import SPEED, device, tiny_settings, write_programs
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return write_programs(tmp_path_factory.mktemp("inputs"))
+
+
+@pytest.fixture(scope="module")
+def chosen(cache):
+    return {name: np.ones(10, bool) for name in cache.names("train")}
+
+
+def network_of(programs) -> Cdmpp:
+    torch.manual_seed(0)
+    made = Cdmpp(tiny_settings()).eval()
+    made.fit(
+        torch.from_numpy(programs.features),
+        torch.from_numpy(programs.counts),
+        programs.seconds[np.isfinite(programs.seconds)],
+    )
+    return made
+
+
+@given(counts=st.lists(st.integers(1, 5), min_size=1, max_size=60), size=st.integers(1, 9))
+def test_batches_have_every_program_once_and_one_number_of_leaves(counts, size):
+    counts = np.array(counts)
+    found = list(batches_of(counts, size))
+    assert sorted(np.concatenate(found)) == list(range(len(counts)))
+    assert all(len(set(counts[own])) == 1 and len(own) <= size for own in found)
+
+
+def test_a_batch_has_the_leaves_of_its_programs(cache, chosen):
+    programs = load_programs(cache, chosen)
+    own = np.flatnonzero(programs.counts == 2)[[3, 0]]
+    batch = programs.batch(own, torch.zeros(1, 8))
+    for row, number in zip(batch.features, own, strict=True):
+        leaves = slice(programs.starts[number], programs.starts[number + 1])
+        np.testing.assert_array_equal(row.numpy(), programs.features[leaves])
+
+
+def test_labels_are_the_geometric_mean_of_equal_programs(cache, chosen):
+    programs = load_programs(cache, chosen)
+    assert programs.seconds.shape == (9 * len(chosen), len(SPEED))
+    task = cache.graph(next(iter(chosen)))
+    first = task.seconds[(task.original[task.owner] == 0) & (task.device == 0)].astype(float)
+    assert len(first) == 2
+    assert programs.seconds[0, 0] == pytest.approx(np.exp(np.log(first).mean()))
+
+
+def test_what_was_not_measured_is_not_known(cache):
+    name = cache.names("train")[0]
+    task = cache.graph(name)
+    alone = load_programs(cache, {name: np.arange(10) == 9})  # on one device
+    assert np.isnan(alone.seconds).tolist() == [[False, True]]
+    assert len(alone) == 1 and alone.counts[0] == task.counts[0]
+
+
+def test_predictions_do_not_depend_on_batches(cache, chosen):
+    programs = load_programs(cache, chosen)
+    devices = device_features(devices_of(cache))
+    network = network_of(programs)
+    one, other = (predict(network, programs, devices, size) for size in (7, 1000))
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert one.shape == programs.seconds.shape
+
+
+def test_each_pair_gets_its_own_programs_prediction(cache):
+    task = cache.graph(cache.names("train")[0])
+    found = np.arange(9 * 2).reshape(9, 2)
+    pairs = pair_predictions(task, np.arange(9), found)
+    np.testing.assert_array_equal(pairs, found[task.original[task.owner], task.device])
+    part = task.restricted(np.isin(np.arange(10), [2, 9]))
+    np.testing.assert_array_equal(
+        pair_predictions(part, np.array([0, 2]), found[[0, 2]]),
+        found[part.original[part.owner], part.device],
+    )
+
+
+def test_devices_are_all_different():
+    names = ("sse2", "avx2", "avx512")
+    one = [device(name) for name in names]
+    other = [{**device(name), "processor": "another"} for name in names]
+    two = [{**device(name), "threads": 2} for name in names]
+    found = device_features([*one, *other, *two])
+    assert found.shape == (9, 8) and len(torch.unique(found, dim=0)) == 9
+    assert torch.isfinite(found).all()
+
+
+def test_an_unknown_instruction_set_is_told():
+    with pytest.raises(DataError, match="instructions: found neon"):
+        device_features([{**device("sse2"), "instructions": "neon"}])
+
+
+def test_networks_know_the_widths_of_features_and_loops():
+    assert len(FEATURES) == LEAF_FEATURES and LOOP_FEATURES == nests.WIDTH
+    assert PROGRAMS["features"][1] == (LEAF_FEATURES,) and PROGRAMS["loops"][1] == (LOOP_FEATURES,)
+
+
+def test_a_device_by_its_name_or_its_instruction_set():
+    def one(name: str, threads: int) -> dict:
+        processor, instructions, _ = name.split(".")
+        return {
+            "name": name,
+            "instructions": instructions,
+            "processor": processor,
+            "threads": threads,
+        }
+
+    devices = [one("a.avx2.2t", 2), one("a.avx2.1t", 1), one("b.avx2.1t", 1), one("b.sse2.1t", 1)]
+    assert device_named("a.avx2.2t", devices) == 0
+    assert device_named("avx2", devices) == 1
+    assert device_named("avx2", devices, "b") == 2
+    assert device_named("sse2", devices, "a") == 3
+    with pytest.raises(
+        UserError, match=r"device 'neon': neither an instruction set \(avx2, sse2\)"
+    ):
+        device_named("neon", devices)

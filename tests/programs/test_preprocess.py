@@ -1,0 +1,148 @@
+"""Datasets of tensor programs to caches: nothing is lost, and equal programs merge."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lib.cache.manifest import read_manifest
+from lib.cache.reader import Cache
+from lib.files.errors import DataError
+from lib.files.parquet import write_parquet
+from lib.preprocess.collection import RawFile, write_cache
+from lib.programs.tensorir.nests import nests
+from lib.programs.tensorir.records import read_programs, table_path
+from tests.programs.builders import COLLECTION, SPEED, write_programs, write_root
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("programs")
+    return write_programs(folder), read_programs(folder / "root")
+
+
+def test_every_latency_of_the_source_is_there_once(made):
+    cache, data = made
+    rows = []
+    for name in cache.names("train", "test"):
+        task = cache.graph(name)
+        pairs = task.program[task.owner], task.device, task.seconds
+        rows += zip(*(one.tolist() for one in pairs), strict=True)
+    expected = data.latencies.select("program", "device", "seconds").rows()
+    assert sorted(rows) == sorted(expected)
+
+
+def test_devices_that_measured_nothing_to_learn_from_are_left_out(made, tmp_path):
+    """One that only measured unscheduled programs, and is not the last of the dataset."""
+    root = write_root(tmp_path / "root")
+    about = json.loads((root / "dataset.json").read_text())
+    about["devices"].insert(0, {**about["devices"][0], "name": "other.sse2.1t"})
+    (root / "dataset.json").write_text(json.dumps(about))
+    path = table_path(root, "latencies")
+    write_parquet(pl.read_parquet(path).with_columns(pl.col("device") + 1), path)
+    write_cache(
+        tmp_path / "cache",
+        [RawFile(root / "dataset.json", "train")],
+        {"collection": COLLECTION},
+        kind="programs",
+    )
+    cache, wanted = Cache(tmp_path / "cache"), made[0]
+    assert cache.manifest["devices"] == wanted.manifest["devices"]
+    for name in wanted.names("train", "test"):
+        np.testing.assert_array_equal(cache.graph(name).device, wanted.graph(name).device)
+        np.testing.assert_array_equal(cache.graph(name).seconds, wanted.graph(name).seconds)
+
+
+def test_features_places_and_loops_are_the_sources_to_the_bit(made):
+    cache, data = made
+    loops = nests(data.forest)
+    for name in cache.names("train", "test"):
+        task = cache.graph(name)
+        starts = np.concatenate([[0], np.cumsum(task.counts)])
+        for number, program in zip(task.original, task.program, strict=True):
+            own, source = (
+                slice(starts[number], starts[number + 1]),
+                slice(data.starts[program], data.starts[program + 1]),
+            )
+            assert task.features[own].tobytes() == data.features[source].tobytes()
+            np.testing.assert_array_equal(task.position[own], data.position[source])
+            np.testing.assert_array_equal(task.loops[own], loops[source])
+
+
+def test_half_precision_is_lossless_enough():
+    numbers = np.geomspace(1, 2.0**31, 2000)
+    stored = np.log2(1 + numbers).astype(np.float16).astype(np.float64)
+    assert np.abs(np.exp2(stored) - 1 - numbers).max() > 0  # it does round
+    assert (np.abs((np.exp2(stored) - 1) / numbers - 1) < 0.006).all()
+
+
+def test_equal_programs_are_one_and_keep_their_latencies(made):
+    cache, _ = made
+    for name in cache.names("train", "test"):
+        task = cache.graph(name)
+        assert len(task.counts) == 9 and len(task.original) == 10
+        assert task.original[9] == task.original[0]
+        assert (task.owner == 0).sum() == len(SPEED) and (task.owner == 9).sum() == 1
+
+
+def test_tasks_know_their_networks(made):
+    cache, data = made
+    called = {}
+    for network, task in data.networks.select("network", "task").iter_rows():
+        called.setdefault(data.tasks["task"][task], set()).add(network)
+    for name in cache.names("train", "test"):
+        assert set(cache.graph(name).networks) == called[name.partition(".")[2]]
+
+
+def test_what_was_measured_twice_stands_beside(made):
+    cache, _ = made
+    task = cache.graph(cache.names("train")[0])
+    twice = np.isfinite(task.again)
+    assert set(task.owner[twice]) == {1}
+    np.testing.assert_allclose(task.again[twice] / task.seconds[twice], 1.02, rtol=1e-5)
+
+
+def test_the_manifest_knows_the_devices_and_every_file(made, tmp_path):
+    cache, data = made
+    assert cache.manifest["devices"] == data.about["devices"]
+    again = write_programs(tmp_path / "same")
+    assert again.fingerprint == cache.fingerprint
+    root = tmp_path / "same" / "root"
+    frame = pl.read_parquet(table_path(root, "unscheduled"))
+    row = pl.DataFrame({"task": [0], "device": [0], "seconds": [1.0]}, schema=frame.schema)
+    write_parquet(pl.concat([frame, row]), table_path(root, "unscheduled"))
+    write_cache(tmp_path / "c", [RawFile(root / "dataset.json", "train")], {}, kind="programs")
+    assert read_manifest(tmp_path / "c")["fingerprint"] != cache.fingerprint
+
+
+def test_tasks_that_are_kept_for_searching_stay_out(tmp_path):
+    root = write_root(tmp_path / "root")
+    frame = pl.read_parquet(table_path(root, "tasks"))
+    first = pl.int_range(pl.len()) == 4
+    split = pl.when(first).then(pl.lit("search")).otherwise(pl.col("split"))
+    write_parquet(frame.with_columns(split=split), table_path(root, "tasks"))
+    files = [RawFile(root / "dataset.json", "train")]
+    table, _ = write_cache(tmp_path / "cache", files, {}, kind="programs")
+    assert len(table) == 11 and not [n for n in table["graph"] if n.endswith(f"{4:016x}")]
+
+
+def test_a_dataset_without_a_measured_program_is_told(tmp_path):
+    root = write_root(tmp_path / "root")
+    frame = pl.read_parquet(table_path(root, "latencies"))
+    write_parquet(frame.clear(), table_path(root, "latencies"))
+    with pytest.raises(DataError, match="none that was measured"):
+        write_cache(tmp_path / "c", [RawFile(root / "dataset.json", "train")], {}, kind="programs")
+
+
+def test_devices_are_part_of_the_fingerprint(tmp_path):
+    one = write_programs(tmp_path / "a")
+    root = write_root(tmp_path / "b")
+    about = json.loads((root / "dataset.json").read_text())
+    about["devices"][0]["threads"] = 2
+    (root / "dataset.json").write_text(json.dumps(about))
+    files = [RawFile(root / "dataset.json", "train")]
+    write_cache(tmp_path / "c", files, {"collection": "programs-cpu"}, kind="programs")
+    assert read_manifest(tmp_path / "c")["fingerprint"] != one.fingerprint

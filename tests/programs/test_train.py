@@ -1,0 +1,181 @@
+"""Training on programs: what a pass sees, and that something is learned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from lib.files.errors import UserError
+from lib.inputs.kinds import network_for
+from lib.programs import boosted
+from lib.programs.inputs import predict
+from lib.programs.models.discrepancy import central_moment_discrepancy
+from lib.train.kinds import load_fold
+from lib.train.loop import FoldTraining, new_network
+from tests.programs.builders import tiny_plus, tiny_settings, write_programs
+
+SETTINGS, PLUS = tiny_settings(), tiny_plus()
+BOTH = pytest.mark.parametrize("settings", [SETTINGS, PLUS], ids=["cdmpp", "cdmpp-plus"])
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return write_programs(tmp_path_factory.mktemp("train"), tasks=15, programs=16)
+
+
+def trained(cache, settings, folder, epochs: int | None = None) -> FoldTraining:
+    """A training of fold 0; with ``epochs``, one that was killed after so many."""
+    data = load_fold(cache, 0, settings)
+    network = new_network(lambda: network_for(settings), data, settings.seed, 0)
+    training = FoldTraining(network, data, settings, 0)
+    for row in training.run(folder / "state.safetensors", "identity"):
+        if row["epoch"] == epochs:
+            break
+    return training
+
+
+def latencies(labels) -> torch.Tensor:
+    """The labels that are there, in order."""
+    flat = torch.cat([one.flatten() for one in labels])
+    return flat[torch.isfinite(flat)]
+
+
+def test_a_pass_has_every_program_once_in_batches_of_one_number_of_leaves(cache):
+    data = load_fold(cache, 0, SETTINGS)
+    new_network(lambda: network_for(SETTINGS), data, 0, 0)
+    samples = list(data.samples(SETTINGS, np.random.default_rng(0)))
+    assert len(samples) == data.steps(SETTINGS)
+    assert sum(len(one.labels) for one in samples) == len(data.programs)
+    found, expected = latencies(one.labels for one in samples), latencies([data.labels])
+    torch.testing.assert_close(found.sort().values, expected.sort().values)
+
+
+def test_a_batch_reads_the_devices_that_its_programs_were_measured_on(cache):
+    data = load_fold(cache, 0, SETTINGS)
+    data.programs.seconds[::3, 0] = np.nan
+    data.programs.seconds[1::3, 1:] = np.nan
+    new_network(lambda: network_for(SETTINGS), data, 0, 0)
+    widths = set()
+    for one in data.samples(SETTINGS, np.random.default_rng(0)):
+        assert torch.isfinite(one.labels).any(0).all()
+        known = one.inputs.devices.tolist()
+        assert len(known) == one.labels.shape[1]
+        assert all(device in data.devices.tolist() for device in known)
+        widths.add(len(known))
+    assert widths >= {1, len(data.devices)}
+
+
+def test_passes_are_in_other_orders(cache):
+    data = load_fold(cache, 0, SETTINGS)
+    new_network(lambda: network_for(SETTINGS), data, 0, 0)
+    one, other, same = (
+        latencies(s.labels for s in data.samples(SETTINGS, np.random.default_rng(seed)))
+        for seed in (0, 1, 0)
+    )
+    assert torch.equal(one, same) and not torch.equal(one, other)
+
+
+@BOTH
+@pytest.mark.parametrize(("split", "most"), [("networks", 1.0), ("random", 0.5)])
+def test_something_is_learned(cache, tmp_path, split, most, settings):
+    settings = replace(settings, split=split, epochs=25)
+    training = trained(cache, settings, tmp_path)
+    assert training.validations["last"]["mape"] < most  # 1.7 and more of fresh weights
+
+
+def test_lower_errors_are_better(cache, tmp_path):
+    training = trained(cache, replace(SETTINGS, epochs=6), tmp_path)
+    history = training.history()["validation_mape"]
+    assert training.validations["best"]["mape"] == history.min() < history.max()
+
+
+@BOTH
+def test_a_killed_training_ends_with_the_same_bits(cache, tmp_path, settings):
+    settings = replace(settings, save_seconds=0.0)
+    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
+    whole = trained(cache, settings, tmp_path / "a")
+    trained(cache, settings, tmp_path / "b", epochs=2)
+    resumed = trained(cache, settings, tmp_path / "b")
+    assert resumed.resumed_at > 0
+    for name, tensor in whole.network.state_dict().items():
+        assert torch.equal(tensor, resumed.network.state_dict()[name]), name
+
+
+@BOTH
+def test_devices_are_drawn_together_if_their_discrepancy_counts(cache, tmp_path, settings):
+    """Equation 7: with a weight, latents of one device come nearer to those of the others."""
+    apart = []
+    for alpha in (0.0, 1.0):
+        training = trained(cache, replace(settings, alpha=alpha, epochs=8), tmp_path)
+        data, network = training.data, training.network.eval()
+        alike = np.flatnonzero(data.programs.counts == np.bincount(data.programs.counts).argmax())
+        with torch.no_grad():
+            _, latents = network.with_latents(data.programs.batch(alike, data.devices))
+        apart.append(central_moment_discrepancy(latents[:, 0], latents[:, 1]).item())
+        (tmp_path / "state.safetensors").unlink(missing_ok=True)
+    assert apart[1] < 0.9 * apart[0]
+
+
+def test_one_device_is_compared_with_none(cache, tmp_path):
+    data = load_fold(cache, 0, SETTINGS)
+    data.programs.seconds[:, 1:] = np.nan
+    settings = replace(SETTINGS, alpha=1.0)
+    network = new_network(lambda: network_for(settings), data, 0, 0)
+    sample = next(data.samples(settings, np.random.default_rng(0)))
+    plain = sample.loss(network(sample.inputs))
+    torch.testing.assert_close(data.loss(network, sample), plain)
+
+
+@pytest.mark.parametrize("loss", ["mse+mape", "mse", "mape", "mspe"])
+@pytest.mark.parametrize("transform", ["box-cox", "none"])
+def test_every_loss_and_transform_trains(cache, tmp_path, loss, transform):
+    settings = replace(SETTINGS, loss=loss, label_transform=transform, epochs=1)
+    training = trained(cache, settings, tmp_path)
+    assert training.history()["loss"].is_finite().all()
+    assert training.validations["last"]["graphs"]
+
+
+def test_a_fold_without_programs_is_told(cache):
+    with pytest.raises(UserError, match="--fold 7"):
+        load_fold(cache, 7, SETTINGS)
+
+
+def test_the_blend_is_fitted_to_the_network_that_is_kept(cache, tmp_path):
+    training = trained(cache, PLUS, tmp_path)
+    data, network = training.data, training.network.eval()
+    predicted = predict(network, data.held, data.devices, 100)
+    found = np.mean([one["mape"] for one in data.errors(predicted).values()])
+    assert found == pytest.approx(training.validations["last"]["mape"], rel=1e-4)
+
+
+def test_trees_do_not_see_what_is_held_out(cache):
+    data, other = load_fold(cache, 0, PLUS), load_fold(cache, 0, PLUS)
+    other.held = replace(other.held, seconds=other.held.seconds * 7)
+    one, two = (new_network(lambda: network_for(PLUS), each, 0, 0) for each in (data, other))
+    assert torch.equal(one.trees.value, two.trees.value)
+    assert one.trees.value.abs().sum() > 0
+
+
+def test_trees_that_were_kept_are_read_and_others_are_fitted_anew(cache, tmp_path, monkeypatch):
+    fitted, path = [], tmp_path / "trees.safetensors"
+    boost = boosted.boost
+    monkeypatch.setattr(boosted, "boost", lambda *given: fitted.append(boost(*given)))
+
+    def network(identity: str):
+        data = load_fold(cache, 0, PLUS)
+        data.keep(path, identity)
+        made = new_network(lambda: network_for(PLUS), data, 0, 0)
+        return made.state_dict(), data.by_trees
+
+    one, by_trees = network("a")
+    two, again = network("a")
+    assert len(fitted) == 1 and np.array_equal(by_trees, again)
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    network("b")
+    assert len(fitted) == 2
+    path.write_bytes(path.read_bytes()[:-1])
+    three, _ = network("b")
+    assert len(fitted) == 3 and torch.equal(one["trees.value"], three["trees.value"])
