@@ -30,7 +30,7 @@ from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.files.sealed import sealed
 from lib.files.terminal import counted
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.models.precision import resolve_device
 from lib.runs.asked import making_of, parser_of, tell_as_it_was
 from lib.runs.identity import Making
@@ -38,8 +38,7 @@ from lib.runs.provenance import run_identity, versions
 from lib.runs.stage import Stage
 from lib.runs.tracking import Tracker, epoch_point
 from lib.runs.turns import turn_on
-from lib.train.fold import Fold
-from lib.train.kinds import load_fold
+from lib.train.fold import Fold, load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.processes import Processes, processes_on
 from lib.train.schedule import shared

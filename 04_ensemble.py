@@ -16,7 +16,7 @@ if __name__ == "__main__":  # before all other imports, which take seconds
 # isort: split
 from lib import settings
 from lib.cache.reader import Cache
-from lib.ensemble.kinds import ENDINGS
+from lib.ensemble.ending import ending_of
 from lib.files.artifacts import write_json
 from lib.files.results import SPLIT_OF
 from lib.report.experiment import read_experiment
@@ -34,7 +34,7 @@ def main(stage: Stage) -> None:
     chosen, root = settings.resolve(args)
     making = making_of(args, chosen)
     folder, cache = making.folder, Cache(making.cache)
-    ending = ENDINGS[chosen.kind]
+    ending = ending_of(chosen)
     results = making.files("ensemble")
     if stage.alone(args.outputs, results[0], *results) and making.as_it_was("ensemble"):
         tell_as_it_was(making, "ensemble")

@@ -1,7 +1,8 @@
 """All systems: what each stage needs of a kind of collections, named here and nowhere else.
 
-A name is ``module:object``, imported when it is asked for (:mod:`lib.files.named`), so that nobody
-pays for what another system runs.
+A name is ``module:object`` and imported when it is asked for (:mod:`lib.files.named`). So nobody
+pays for what another system runs, and results are made from the code of their own system alone
+(:mod:`lib.runs.ingredients`).
 """
 
 from __future__ import annotations
@@ -15,10 +16,23 @@ class System:
     """A kind of collections.
 
     Attributes:
-        models: the settings of each model; the first one is taken if none is named.
+        models: the settings of each model, which name its network, its input and what it trains
+            on; the first one is taken if none is named.
+        cache: a :class:`lib.cache.format.Form`: how a graph lies in the cache.
+        preprocess: a :class:`lib.preprocess.reading.Reading`: from raw files to the cache.
+        infer: a :class:`lib.infer.scoring.Scoring`: what a fold scores.
+        ensemble: a :class:`lib.ensemble.ending.Ending`: what comes of the folds' scores.
+        ranking: a :class:`lib.ranking.kinds.Kind`: which numbers count.
+        report: what a report has beside that: experiment -> content of the page, by name.
     """
 
     models: Mapping[str, str]
+    cache: str
+    preprocess: str
+    infer: str
+    ensemble: str
+    ranking: str
+    report: str = ""
 
 
 SYSTEMS: dict[str, System] = {
@@ -31,6 +45,11 @@ SYSTEMS: dict[str, System] = {
             "partitioning": "lib.settings.thesis:LayoutPartitioning",
             "gat": "lib.settings.thesis:LayoutAttention",
         },
+        cache="lib.cache.format:LAYOUT",
+        preprocess="lib.preprocess.graphs:READING",
+        infer="lib.infer.scores:SCORING",
+        ensemble="lib.ensemble.evaluation:ENDING",
+        ranking="lib.ranking.kinds:LAYOUTS",
     ),
     "tile": System(
         models={
@@ -40,11 +59,22 @@ SYSTEMS: dict[str, System] = {
             "partitioning": "lib.settings.thesis:TilePartitioning",
             "gat": "lib.settings.thesis:TileAttention",
         },
+        cache="lib.cache.format:TILE",
+        preprocess="lib.preprocess.kernels:READING",
+        infer="lib.infer.scores:SCORING",
+        ensemble="lib.ensemble.evaluation:ENDING",
+        ranking="lib.ranking.kinds:TILES",
     ),
     "programs": System(
         models={
             "cdmpp-plus": "lib.programs.settings:ProgramPlusSettings",
             "cdmpp": "lib.programs.settings:ProgramSettings",
         },
+        cache="lib.programs.task:FORM",
+        preprocess="lib.programs.preprocess:READING",
+        infer="lib.programs.infer:SCORING",
+        ensemble="lib.programs.ensemble:ENDING",
+        ranking="lib.programs.metrics:KIND",
+        report="lib.programs.report:content",
     ),
 }

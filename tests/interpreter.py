@@ -86,9 +86,13 @@ def serve(address: str) -> None:
     import tqdm  # noqa: F401
 
     from lib import native
+    from lib.runs.ingredients import STAGES, code_for
     from lib.runs.sources import code_of
+    from lib.settings import MODELS
 
-    for path in code_of(*PROGRAMS):
+    every = [model("") for models in MODELS.values() for model in models.values()]
+    looked_up = (code_for(stage, settings) for settings in every for stage in STAGES)
+    for path in sorted({*code_of(*PROGRAMS)}.union(*looked_up)):
         name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         if path.endswith(".py") and path not in PROGRAMS and name not in FRESH:
             __import__(name)

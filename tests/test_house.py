@@ -1,8 +1,9 @@
 """The house: which room may import which, read from the imports of the tree.
 
 Rooms are the folders of ``lib/``; they stand on floors, and imports go down. A wing, which is a
-room of one stage, never imports another wing: wings meet in files. Functions and files are short
-enough to be read at once, and say what their settings are.
+room of one stage, never imports another wing: wings meet in files. Whoever measures, above all, is
+imported by nobody. What there is of a kind of collections stands in one table. Functions and files
+are short enough to be read at once, and say what their settings are.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lib.runs.sources import ROOT, imports_of
+from lib.systems import SYSTEMS
 
 FLOORS = (  # from the ground up
     {"files"},
@@ -33,15 +35,14 @@ FLOORS = (  # from the ground up
     {"programs"},
     {"collect"},
 )
-WINGS = {"preprocess", "train", "infer", "ensemble", "collect"}
+WINGS = {"preprocess", "train", "infer", "ensemble"}
 NETWORKS = ("lib/models/", "lib/programs/models/")
 NETWORKS_MAY_IMPORT = (  # of settings, types
     *("lib/models/", "lib/native/", "lib/files/", "lib/settings/"),
     *("lib/programs/models/", "lib/programs/settings.py", "lib/programs/__init__.py"),
 )
-NAME_SYSTEMS = {f"lib/{one}.py" for one in ("cache/format", "ranking/kinds", "ensemble/kinds")}
-NAME_SYSTEMS |= {"lib/report/page.py"}  # until lib/systems.py does
-LOOSE = {"__init__.py", "systems.py"}
+TABLE = "lib/systems.py"
+LOOSE = {"lib/__init__.py", TABLE}
 MOST_LINES = 40  # of a function, from `def` to its end
 MOST_LINES_OF_FILE = 300
 REASON = "# longer: "  # on the line of a function's `def`: why it is longer
@@ -66,7 +67,7 @@ def floor(name: str) -> int:
 
 def loose(imports: Imports) -> list[str]:
     """Modules of ``lib/`` in no room."""
-    return [path for path in imports if len(Path(path).parts) == 2 and room(path) not in LOOSE]
+    return [path for path in imports if len(Path(path).parts) == 2 and path not in LOOSE]
 
 
 def arrows_up(imports: Imports) -> list[str]:
@@ -75,7 +76,6 @@ def arrows_up(imports: Imports) -> list[str]:
         f"{path} imports {other}"
         for path, others in imports.items()
         for other in others
-        if not (path in NAME_SYSTEMS and other.startswith("lib/programs/"))
         if len(Path(path).parts) > 2 < len(Path(other).parts)
         and room(path) != room(other)
         and floor(room(other)) >= floor(room(path))
@@ -89,6 +89,26 @@ def wings_that_meet(imports: Imports) -> list[str]:
         for path, others in imports.items()
         for other in others
         if {room(path), room(other)} <= WINGS and room(path) != room(other)
+    ]
+
+
+def measuring(imports: Imports) -> list[str]:
+    """Imports of ``collect/`` by another room, or of anything by the table of systems."""
+    return [
+        f"{path} imports {other}"
+        for path, others in imports.items()
+        for other in others
+        if (room(other) == "collect" != room(path)) or path == TABLE
+    ]
+
+
+def tables_by_kind(path: str, text: str) -> list[str]:
+    """Tables that have something for each of several kinds of collections."""
+    return [
+        f"{path}:{node.lineno}"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Dict) and len(node.keys) > 1 and path != TABLE
+        if {getattr(key, "value", None) for key in node.keys} <= SYSTEMS.keys()
     ]
 
 
@@ -196,6 +216,17 @@ def test_wings_meet_in_files() -> None:
     assert wings_that_meet(imports_of_tree()) == []
 
 
+def test_nothing_imports_who_measures_and_systems_import_nothing() -> None:
+    assert measuring(imports_of_tree()) == []
+
+
+def test_kinds_of_collections_have_one_table() -> None:
+    found = {name for path, text in files_of_tree() for name in tables_by_kind(path, text)}
+    assert found == set()
+    table = 'A = {"layout": 1, "tile": 2}'
+    assert tables_by_kind("a.py", table) == ["a.py:1"] and tables_by_kind(TABLE, table) == []
+
+
 def test_no_rings() -> None:
     assert rings(imports_of_tree()) == []
 
@@ -218,7 +249,9 @@ def test_networks_know_tensors_only() -> None:
         ("lib/files/errors.py", "lib/cache/reader.py", arrows_up),
         ("lib/cache/reader.py", "lib/train/loop.py", arrows_up),
         ("lib/train/loop.py", "lib/infer/scores.py", wings_that_meet),
-        ("lib/ensemble/evaluation.py", "lib/collect/quiet.py", wings_that_meet),
+        ("lib/programs/search/scorer.py", "lib/collect/quiet.py", measuring),
+        ("lib/train/loop.py", "lib/programs/train.py", arrows_up),
+        ("lib/systems.py", "lib/train/loop.py", measuring),
         ("lib/cache/format.py", "lib/cache/reader.py", rings),
         ("lib/stray.py", "lib/files/errors.py", loose),
     ],

@@ -10,7 +10,7 @@ from lib.cache.reader import Cache
 from lib.inputs.kernels import kernel_scores
 from lib.models import build_network
 from lib.preprocess.collection import RawFile, write_cache
-from lib.ranking.kinds import KINDS
+from lib.ranking.kinds import TILES
 from lib.ranking.metrics import mean_metrics
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
@@ -54,7 +54,7 @@ def held_out(cache, tmp_path_factory) -> list[dict[str, float]]:
         assert len(list(training.run(state / name, name))) == 150
         network.eval()
         scores = kernel_scores(network, kernel, settings.inference_configurations)
-        rows.append(KINDS["tile"].measure(scores, kernel.target, kernel))
+        rows.append(TILES.measure(scores, kernel.target, kernel))
     return rows
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
-from lib.programs.task import CachedTask
+from lib.files.named import named
+from lib.systems import SYSTEMS
 
 TABLE, MANIFEST = "graphs.parquet", "manifest.json"
 FORMAT = 3  # of the cache: 1 had no checksums, 2 no repeats
@@ -28,7 +29,7 @@ NODES_AND_EDGES: Arrays = {
     "edges": (np.int32, (2,), "edges"),
 }
 # ``cells`` is bytes, its offset a multiple of 8.
-LAYOUT: Arrays = {
+LAYOUT_ARRAYS: Arrays = {
     **NODES_AND_EDGES,
     "node_splits": (np.int32, (), "splits"),
     "config_nodes": (np.int32, (), "config_nodes"),
@@ -38,24 +39,11 @@ LAYOUT: Arrays = {
     "original": (np.int32, (), "original_configurations"),
     "repeats": (np.int64, (2,), "repeats"),
 }
-TILE: Arrays = {
+TILE_ARRAYS: Arrays = {
     **NODES_AND_EDGES,
     "config_feat": (np.float32, (24,), "configurations"),
     "runtime": (np.int64, (), "configurations"),
     "normalizer": (np.int64, (), "configurations"),
-}
-PROGRAMS: Arrays = {
-    "features": (np.float16, (164,), "leaves"),
-    "position": (np.int32, (), "leaves"),
-    "loops": (np.float16, (20,), "leaves"),
-    "counts": (np.int32, (), "distinct"),
-    "original": (np.int32, (), "programs"),
-    "program": (np.int32, (), "programs"),
-    "owner": (np.int32, (), "configurations"),
-    "device": (np.uint8, (), "configurations"),
-    "seconds": (np.float32, (), "configurations"),
-    "again": (np.float32, (), "configurations"),
-    "flags": (np.uint8, (), "configurations"),
 }
 
 
@@ -71,14 +59,15 @@ class Form:
     graph: Any
 
 
-FORMS: dict[str, Form] = {
-    "layout": Form(LAYOUT, CachedGraph),
-    "tile": Form(TILE, CachedKernel),
-    "programs": Form(PROGRAMS, CachedTask),
-}
+LAYOUT, TILE = Form(LAYOUT_ARRAYS, CachedGraph), Form(TILE_ARRAYS, CachedKernel)
 
 
-def form_of(entries: Any) -> Form:
+def form_of(kind: str) -> Form:
+    """How graphs of a kind of collections are kept."""
+    return named(SYSTEMS[kind].cache)
+
+
+def form_with(entries: Any) -> Form:
     """The form whose arrays a manifest lists; the first one if it lists those of none."""
-    fitting = (form for form in FORMS.values() if form.arrays.keys() == set(entries))
-    return next(fitting, FORMS["layout"])
+    fitting = (form for form in map(form_of, SYSTEMS) if form.arrays.keys() == set(entries))
+    return next(fitting, LAYOUT)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.cache.format import TABLE, form_of
+from lib.cache.format import TABLE, form_with
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import advice, check_file, read_manifest
 from lib.files.errors import DataError
@@ -37,7 +37,7 @@ class Cache:
     def __init__(self, folder: Path):
         self.folder = folder
         self.manifest = read_manifest(folder)
-        self.form = form_of(self.manifest["entries"])
+        self.form = form_with(self.manifest["entries"])
         checksums = self.manifest["checksums"]
         self.table = _read_table(folder, checksums)
         for array in self.form.arrays:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.cache.format import FORMS, TABLE
+from lib.cache.format import TABLE, form_of
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import write_manifest
 from lib.files.checksum import Checksum, checksum_of
@@ -27,13 +27,13 @@ class CacheWriter:
 
     Args:
         folder: an empty folder.
-        kind: of the graphs, one of :data:`lib.cache.format.FORMS`.
+        kind: of the graphs, one of :data:`lib.systems.SYSTEMS`.
         prefix: of the arrays' files, so that others fit into the folder.
     """
 
     def __init__(self, folder: Path, kind: str = "layout", prefix: str = ""):
         self.folder = folder
-        self.arrays = FORMS[kind].arrays
+        self.arrays = form_of(kind).arrays
         self.files = {name: open(folder / f"{prefix}{name}.bin", "wb") for name in self.arrays}
         self.rows: list[dict[str, Any]] = []
         self.offsets = dict.fromkeys(self.arrays, 0)

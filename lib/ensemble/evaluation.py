@@ -9,11 +9,15 @@ import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
-from lib.ranking.kinds import Kind
+from lib.ensemble.ending import Blended, Ending, Write
+from lib.ranking.kinds import Kind, kind_of
 from lib.ranking.metrics import Metric, mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
 from lib.ranking.rounds import repeated_ceiling
 from lib.ranking.truth import ALIKE, CachedLabels, Truth, column_by_graph
+from lib.runs.folds import read_folds
+from lib.runs.submission import submission_lines, write_submission
+from lib.settings import Settings
 
 
 def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
@@ -89,3 +93,21 @@ def summary_table(sections: Mapping[str, Mapping[str, Any]], columns: Sequence[M
     if left_out := {name for section in sections.values() for name in section.get("left_out", ())}:
         lines.append(f"left out, {ALIKE}: {', '.join(sorted(left_out))}")
     return "\n".join(lines)
+
+
+def submission(blended: Blended, cache: Cache, settings: Settings) -> tuple[Write, str]:
+    """What writes the submission of blended scores, and what it has, in words."""
+    counts = {name: cache.counts[name] for name in cache.names("test")}
+    listed = kind_of(settings.collection).listed
+    lines = submission_lines(blended["test"], settings.identifier, counts, listed)
+    return lambda path: write_submission(path, lines), f"{len(lines)} test graphs"
+
+
+ENDING = Ending(
+    read=read_folds,
+    table=submission,
+    evaluate=lambda blended, cache, apart, settings: evaluate_all(
+        blended, cache, apart, kind_of(settings.collection, getattr(settings, "hardware", "cpu"))
+    ),
+    summary=lambda sections, name: summary_table(sections, kind_of(name).columns),
+)

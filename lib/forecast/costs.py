@@ -28,7 +28,7 @@ from lib.forecast.formulae import (
     of_a_step,
 )
 from lib.forecast.measure import Unit
-from lib.inputs.kinds import input_of
+from lib.inputs.input import input_of
 from lib.settings import Settings
 from lib.tpugraphs.sizes import GraphSize
 from lib.train.schedule import passes_of
@@ -62,7 +62,8 @@ class Forecast:
     device_memory: float = 0.0
 
 
-HELD = ("pruned", "copies")  # inputs whose graphs are all in memory while training
+# Inputs whose graphs are all in memory while training.
+HELD = ("lib.inputs.pruned:INPUT", "lib.inputs.copies:INPUT")
 
 
 class Costs:

@@ -24,14 +24,14 @@ from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.forecast.samples import copy_twice, sample_files
 from lib.infer.scores import stand_for_themselves
-from lib.inputs.kinds import input_of, network_for
+from lib.inputs.input import input_of, network_for
 from lib.runs.stage import peak_memory, process_seconds
 from lib.settings import NONE, Settings, described, settings_for
 from lib.tpugraphs.dataset import Dataset
 from lib.tpugraphs.roots import DataRoot
 from lib.tpugraphs.sizes import GraphSize
 from lib.train.dealing import Dealt
-from lib.train.kinds import load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 
 LEAST_SECONDS = 2.0  # that steps are timed for, ...

@@ -21,7 +21,7 @@ def summary_table(scores: pl.DataFrame, seconds: float, counts: Mapping[str, pl.
     Args:
         scores: stage 3's.
         seconds: that scoring took.
-        counts: see :class:`lib.infer.kinds.Scoring`.
+        counts: see :class:`lib.infer.scoring.Scoring`.
     """
     rows = [
         [row["split"], *(f"{row[name]:,}" for name in counts)]

@@ -20,7 +20,7 @@ from lib.files import checkpoint
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.infer.scores import scores_of
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.settings import Settings

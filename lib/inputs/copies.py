@@ -19,7 +19,7 @@ from lib.compiler.tables import ProgramTables
 from lib.compiler.tpu import PRODUCT_FEATURES, ROLE_OF_FEATURE
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.context import ContextRows, Happening
-from lib.inputs.kinds import Input
+from lib.inputs.input import Input
 from lib.inputs.products import ProductsGraph
 from lib.inputs.shared import SharedProgram
 from lib.models.plus import CostBatch

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from lib.cache.kernel import CachedKernel
+from lib.inputs.input import Input
 from lib.inputs.kernels import kernel_batch
-from lib.inputs.kinds import Input
 from lib.inputs.segments import Segmented, boundaries, segments_scores
 from lib.models.kernel_segments import TiledBatch
 from lib.models.segments import Segment

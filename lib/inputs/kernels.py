@@ -9,7 +9,7 @@ import torch
 
 from lib.cache.kernel import CachedKernel
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
-from lib.inputs.kinds import Input
+from lib.inputs.input import Input
 from lib.inputs.tensors import LARGEST_DIGIT, neighbours
 from lib.models.inputs import NUMERIC
 from lib.models.tile import KernelBatch, TileBatch, TileNetwork

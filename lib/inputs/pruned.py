@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from lib.inputs.chunks import chunk_scores, device_of, even, scores_of_rows
-from lib.inputs.kinds import Input
+from lib.inputs.input import Input
 from lib.inputs.tensors import GraphShape, GraphTensors, graph_tensors
 from lib.models.inputs import GraphBatch
 from lib.runs.memory import Estimate

@@ -14,7 +14,7 @@ from torch import nn
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
-from lib.inputs.kinds import Input
+from lib.inputs.input import Input
 from lib.inputs.tensors import GraphTensors, graph_tensors
 from lib.models.segments import Segment, SegmentsBatch
 from lib.runs.memory import Estimate, free_memory, out_of_memory_told

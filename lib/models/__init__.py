@@ -21,7 +21,7 @@ def build_network(settings: Settings, **widths: Any) -> nn.Module:
     Args:
         settings: of the model.
         widths: what it must know of what it reads, as far as its ``from_settings`` asks for any
-            (:mod:`lib.inputs.kinds` knows them).
+            (:mod:`lib.inputs.input` knows them).
 
     Raises:
         UserError: for a device that is not there.

@@ -23,7 +23,7 @@ from lib.cache.writer import CacheWriter
 from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_value
 from lib.files.errors import DataError, UserError
 from lib.files.regular import UnreadableError
-from lib.preprocess.kinds import about_files, reader_of, source_files
+from lib.preprocess.reading import reading_of
 from lib.preprocess.workers import uninterrupted_children
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
@@ -101,7 +101,7 @@ def write_cache(
         settings: what the cache depends on beside the files.
         jobs, keep_going: worker processes; whether to leave bad files out instead of raising.
         progress: wraps the iterator over finished files, to show how far it is.
-        kind: of the graphs, one of :data:`lib.preprocess.kinds.READERS`.
+        kind: of the graphs, one of :data:`lib.systems.SYSTEMS`.
 
     Returns:
         The cache's table, and the files that were left out.
@@ -133,7 +133,7 @@ def new_cache(
         yield writer, skipped
         if skipped and not writer.rows:
             raise skipped[0].error
-        about = about_files(kind, files[0].path)
+        about = reading_of(kind).about(files[0].path)
         writer.finish({**about, **_manifest(writer, skipped, settings)})
 
 
@@ -258,12 +258,12 @@ def _process(
 def _process_file(
     writer: CacheWriter, file: RawFile, kind: str, settings: dict[str, Any], keep_going: bool
 ) -> Result:
-    first = len(writer.rows)
+    first, reading = len(writer.rows), reading_of(kind)
     try:
         with writer.whole():
-            for graph, before in reader_of(kind)(file.path, file.split, settings):
+            for graph, before in reading.graphs(file.path, file.split, settings):
                 writer.add(graph, {"source": file.path.name, **before})
-            fingerprint = fingerprint_files(source_files(kind, file.path), file.path.parent)
+            fingerprint = fingerprint_files(reading.files(file.path), file.path.parent)
     except MemoryError:
         raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
     except UnreadableError:

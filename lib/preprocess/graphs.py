@@ -13,6 +13,7 @@ import numpy as np
 from lib.cache.compress import check_measured, compress
 from lib.cache.graph import CachedGraph
 from lib.files.errors import DataError
+from lib.preprocess.reading import Reading
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import LayoutGraph, open_layout, stem
 from lib.tpugraphs.protobuf import read_layout_pb
@@ -68,3 +69,6 @@ def source_sizes(raw: LayoutGraph) -> dict[str, int]:
         "source_configurations": configurations,
         "source_bytes": arrays + configurations * nodes * CELL_BYTES_RAW,
     }
+
+
+READING = Reading(read_graphs)

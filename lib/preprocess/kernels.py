@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.cache.kernel import CachedKernel
+from lib.preprocess.reading import Reading
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.tiles import read_kernels
 
@@ -36,3 +37,6 @@ def source_sizes(raw: TileKernel) -> dict[str, int]:
         "source_configurations": len(raw.config_runtime),
         "source_bytes": sum(array.nbytes for array in arrays),
     }
+
+
+READING = Reading(read_graphs)

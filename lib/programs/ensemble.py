@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
+from lib.ensemble.ending import Blended, Ending, Write
+from lib.files.artifacts import atomic_file
 from lib.files.results import SPLIT_OF
 from lib.files.terminal import table
 from lib.programs.folds import Chosen, sides_of_fold
@@ -20,6 +22,7 @@ from lib.ranking.blending import choose_folds
 from lib.ranking.kinds import kind_of
 from lib.ranking.metrics import mean_metrics
 from lib.runs.folds import Folds, fold_files, validation_score
+from lib.settings import Settings
 
 WRITTEN = ("validation", "test")  # sections that the table has
 DIGITS = 6  # of a prediction in the table
@@ -153,3 +156,24 @@ def summary_table(sections: Mapping[str, Mapping[str, Any]]) -> str:
                 cells = [one.plain(own.get(one.key)) for one in SHOWN]
                 rows.append([title, f"{int(own['pairs']):,}", *cells])
     return table(rows, ["", "latencies", *(one.heading for one in SHOWN)])
+
+
+def predictions(blended: Blended, cache: Cache, settings: Settings) -> tuple[Write, str]:
+    """What writes the table of predictions, and what it has, in words."""
+    rows = prediction_table(blended, cache)
+
+    def write(path: Path) -> None:
+        with atomic_file(path) as temporary:
+            rows.write_csv(temporary)
+
+    return write, f"{len(rows):,} latencies of {rows['task'].n_unique()} tasks"
+
+
+ENDING = Ending(
+    read=read_folds,
+    table=predictions,
+    evaluate=lambda blended, cache, apart, settings: evaluate_all(
+        blended, cache, settings.collection
+    ),
+    summary=lambda sections, name: summary_table(sections),
+)

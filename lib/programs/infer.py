@@ -9,7 +9,7 @@ import polars as pl
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.infer.kinds import Scoring
+from lib.infer.scoring import Scoring
 from lib.programs.folds import Chosen, sides_of_fold
 from lib.programs.inputs import (
     device_features,

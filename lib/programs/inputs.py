@@ -17,7 +17,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
-from lib.inputs.kinds import Input
+from lib.inputs.input import Input
 from lib.programs.folds import Chosen
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings

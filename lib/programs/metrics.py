@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lib.programs.task import CachedTask
+from lib.ranking.kinds import Kind
 from lib.ranking.metrics import SLOWDOWNS, TAU, Metric
 
 LEAST_PROGRAMS = 8  # of a task on a device, for their order to count
@@ -181,3 +182,30 @@ def _group(parts: Sequence[tuple[Predicted, np.ndarray]]) -> dict[str, float]:
     if twice.any():
         found[NOISE.key] = mape(again[twice], seconds[twice])
     return found
+
+
+@dataclass(frozen=True)
+class LatencyKind(Kind):
+    """A kind whose scores are logarithms of predicted seconds, and whose graphs are tasks."""
+
+    def measure(
+        self, scores: np.ndarray, runtimes: np.ndarray, graph: CachedTask
+    ) -> dict[str, float]:
+        """See :meth:`Kind.measure`; of the (pairs,) predictions of a task."""
+        return measure_task(np.exp(scores), runtimes, graph)
+
+
+KIND = LatencyKind(
+    name="programs",
+    metrics=LATENCY_METRICS,
+    baseline=TASK_MEAN,
+    ceiling=NOISE,
+    chance=None,
+    references=task_references,
+    columns=(MAPE, MEDIAN, NOISE, TASK_MEAN, TAU, *SLOWDOWNS[:2]),
+    listed=None,
+    entry="",
+    ordered=False,
+    item="task",
+    gains=(),
+)

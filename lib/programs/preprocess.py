@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from lib.files.errors import DataError
+from lib.preprocess.reading import Reading
 from lib.programs.task import CachedTask
 from lib.programs.tensorir.nests import nests
 from lib.programs.tensorir.records import TABLES, Programs, read_programs, table_path
@@ -158,3 +159,6 @@ def _sizes(data: Programs, programs: np.ndarray, pairs: pl.DataFrame) -> dict[st
         "source_configurations": len(pairs),
         "source_bytes": leaves * LEAF_BYTES_RAW + len(pairs) * 8,
     }
+
+
+READING = Reading(read_graphs, source_files, about)

@@ -12,6 +12,7 @@ from lib.files.parquet import read_parquet
 from lib.files.results import SPLIT_OF
 from lib.programs.metrics import LATENCY_METRICS, NOISE
 from lib.programs.predictions import ADVICE, COLUMNS
+from lib.programs.uses import searches, timelines
 from lib.report.experiment import Experiment
 from lib.report.figures import PANEL, POINTS
 from lib.report.svg import Figure, Scale, number, scale_over
@@ -20,6 +21,15 @@ from lib.report.tables import Table
 BINS = 10  # of latencies, equally many in each
 MILLISECONDS = 1e3
 FACTOR_TWO = 2.0
+
+
+def content(experiment: Experiment) -> dict[str, Any]:
+    """What a report has beside that of other kinds: see ``report`` of :mod:`lib.systems`."""
+    return {
+        "latencies": shown(experiment),
+        "searches": searches(experiment.folder),
+        "timelines": timelines(experiment.folder),
+    }
 
 
 def shown(experiment: Experiment) -> list[dict[str, Any]]:

@@ -28,7 +28,8 @@ class ProgramCollection(Settings):
 
     kind: ClassVar[str] = "programs"
     first_model: ClassVar[str] = "cdmpp-plus"
-    input: ClassVar[str] = "programs"
+    input: ClassVar[str] = "lib.programs.inputs:INPUT"
+    fold: ClassVar[str] = "lib.programs.train:load_fold"
     metric: ClassVar[str] = "mape"
     higher_is_better: ClassVar[bool] = False
     graphs: ClassVar[str] = "tasks"
@@ -75,6 +76,7 @@ class ProgramSettings(ProgramCollection):
     )
 
     network: ClassVar[str] = "lib.programs.models.cdmpp:Cdmpp"
+    fold_class: ClassVar[str] = "lib.programs.train:ProgramsFold"
 
     model: str = setting("cdmpp", "network: a Transformer over the leaves of a program's tree")
     epochs: int = setting(30, "passes over the training programs")
@@ -118,6 +120,7 @@ class ProgramPlusSettings(ProgramCollection):
         *("channels", "layers", "heads", "trees", "tree_depth"),
     )
     network: ClassVar[str] = "lib.programs.models.cdmpp_plus:CdmppPlus"
+    fold_class: ClassVar[str] = "lib.programs.boosted:BoostedFold"
     prepared: ClassVar[str] = "trees.safetensors"
     prepared_depends_on: ClassVar[tuple[str, ...]] = (
         *("collection", "seed", "folds_total", "keep_together", "split", "device"),

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lib.cache.format import Arrays, Form
+
 JOINED = " "  # between names of networks, which have no blanks
 
 
@@ -75,3 +77,19 @@ class CachedTask:
 def networks_of(row: Mapping[str, Any]) -> tuple[str, ...]:
     """The networks that call the task of a row of the cache's table."""
     return tuple(row["networks"].split(JOINED)) if row["networks"] else ()
+
+
+ARRAYS: Arrays = {
+    "features": (np.float16, (164,), "leaves"),
+    "position": (np.int32, (), "leaves"),
+    "loops": (np.float16, (20,), "leaves"),
+    "counts": (np.int32, (), "distinct"),
+    "original": (np.int32, (), "programs"),
+    "program": (np.int32, (), "programs"),
+    "owner": (np.int32, (), "configurations"),
+    "device": (np.uint8, (), "configurations"),
+    "seconds": (np.float32, (), "configurations"),
+    "again": (np.float32, (), "configurations"),
+    "flags": (np.uint8, (), "configurations"),
+}
+FORM = Form(ARRAYS, CachedTask)

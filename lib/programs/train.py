@@ -170,16 +170,9 @@ def load_sides(cache: Cache, fold: int, settings: ProgramCollection) -> tuple[Pr
     return load_programs(cache, sides["train"]), load_programs(cache, sides["valid"])
 
 
-# A model's fold.
-FOLDS: dict[str, str] = {
-    "cdmpp": "lib.programs.train:ProgramsFold",
-    "cdmpp-plus": "lib.programs.boosted:BoostedFold",
-}
-
-
 def fold_class(settings: ProgramCollection) -> type[ProgramsFold]:
     """What a fold is for the model that settings name."""
-    return named(FOLDS[settings.model])
+    return named(settings.fold_class)
 
 
 def load_fold(cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:

@@ -16,16 +16,7 @@ import numpy as np
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
-from lib.programs.metrics import (
-    LATENCY_METRICS,
-    MAPE,
-    MEDIAN,
-    NOISE,
-    TASK_MEAN,
-    measure_task,
-    task_references,
-)
-from lib.programs.task import CachedTask
+from lib.files.named import named
 from lib.ranking.baseline import LAYOUT_BASELINES, output_tile
 from lib.ranking.metrics import (
     BEST_SPEEDUP,
@@ -45,6 +36,7 @@ from lib.ranking.metrics import (
     random_best,
     tile_metrics,
 )
+from lib.systems import SYSTEMS
 
 
 @dataclass(frozen=True)
@@ -118,17 +110,6 @@ class Kind:
         return count if self.listed is None else min(self.listed, count)
 
 
-@dataclass(frozen=True)
-class LatencyKind(Kind):
-    """A kind whose scores are logarithms of predicted seconds, and whose graphs are tasks."""
-
-    def measure(
-        self, scores: np.ndarray, runtimes: np.ndarray, graph: CachedTask
-    ) -> dict[str, float]:
-        """See :meth:`Kind.measure`; of the (pairs,) predictions of a task."""
-        return measure_task(np.exp(scores), runtimes, graph)
-
-
 def kind_of(name: str, hardware: str = "cpu") -> Kind:
     """The kind of a collection, its identifier or an ID of a submission; layout's if unknown.
 
@@ -136,8 +117,9 @@ def kind_of(name: str, hardware: str = "cpu") -> Kind:
         name: see above.
         hardware: that layouts are of, which their baseline depends on.
     """
-    kind = KINDS.get(re.split("[-:]", name)[0], KINDS["layout"])
-    return LAYOUTS_ON_TPU if kind is KINDS["layout"] and hardware == "tpu" else kind
+    system = SYSTEMS.get(re.split("[-:]", name)[0], SYSTEMS["layout"])
+    kind = named(system.ranking)
+    return LAYOUTS_ON_TPU if kind is LAYOUTS and hardware == "tpu" else kind
 
 
 def layout_references(
@@ -210,46 +192,30 @@ TILE_CHANCE = _beside(
     heading="random",
     explained="what five configurations drawn at random get on average",
 )
-KINDS: dict[str, Kind] = {
-    "layout": Kind(
-        name="layout",
-        metrics=LAYOUT_METRICS,
-        baseline=BASELINE,
-        ceiling=CEILING,
-        chance=None,
-        references=layout_references,
-        columns=(TAU, BASELINE, CEILING, PAIRS, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),
-        listed=None,
-        entry="each of 0..{last} once",
-    ),
-    "tile": Kind(
-        name="tile",
-        metrics=TILE_METRICS,
-        baseline=TILE_BASELINE,
-        ceiling=TILE_CEILING,
-        chance=TILE_CHANCE,
-        references=tile_references,
-        columns=(TILE_SCORE, TILE_CHANCE, TILE_BASELINE, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),
-        listed=TILE_TOP,
-        entry="{length} distinct indices of 0..{last}",
-    ),
-    "programs": LatencyKind(
-        name="programs",
-        metrics=LATENCY_METRICS,
-        baseline=TASK_MEAN,
-        ceiling=NOISE,
-        chance=None,
-        references=task_references,
-        columns=(MAPE, MEDIAN, NOISE, TASK_MEAN, TAU, *SLOWDOWNS[:2]),
-        listed=None,
-        entry="",
-        ordered=False,
-        item="task",
-        gains=(),
-    ),
-}
+LAYOUTS = Kind(
+    name="layout",
+    metrics=LAYOUT_METRICS,
+    baseline=BASELINE,
+    ceiling=CEILING,
+    chance=None,
+    references=layout_references,
+    columns=(TAU, BASELINE, CEILING, PAIRS, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),
+    listed=None,
+    entry="each of 0..{last} once",
+)
+TILES = Kind(
+    name="tile",
+    metrics=TILE_METRICS,
+    baseline=TILE_BASELINE,
+    ceiling=TILE_CEILING,
+    chance=TILE_CHANCE,
+    references=tile_references,
+    columns=(TILE_SCORE, TILE_CHANCE, TILE_BASELINE, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),
+    listed=TILE_TOP,
+    entry="{length} distinct indices of 0..{last}",
+)
 LAYOUTS_ON_TPU = replace(
-    KINDS["layout"],
+    LAYOUTS,
     baseline=BASELINE_ON_TPU,
     references=partial(layout_references, hardware="tpu"),
     columns=(TAU, BASELINE_ON_TPU, CEILING, PAIRS, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),

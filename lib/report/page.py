@@ -14,14 +14,15 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from lib.files.artifacts import atomic_file
-from lib.programs import report as latency
+from lib.files.named import named
 from lib.ranking.truth import ALIKE
-from lib.report import figures, tables, uses, words
+from lib.report import figures, tables, words
 from lib.report.evidence import examples
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import mean
 from lib.report.study import questions
 from lib.report.svg import Figure
+from lib.systems import SYSTEMS
 
 HERE = Path(__file__).resolve().parent
 MOST_GRAPHS = 60  # of a section in its figure; the table has them all
@@ -118,6 +119,12 @@ def _hash(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
+def _of_system(experiment: Experiment) -> dict[str, Any]:
+    """What the page shows of this kind of collections alone."""
+    place = SYSTEMS[experiment.kind.name].report
+    return named(place)(experiment) if place else {"latencies": ()}
+
+
 def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[str, Any]:
     kind, section = experiment.kind, experiment.headline
     shown = [s for s in ("test", "validation") if experiment.metrics_of(s)]
@@ -136,9 +143,7 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "by_graph": [(s, _by_graph(experiment, s), len(experiment.metrics_of(s))) for s in shown],
         "most": MOST_GRAPHS,
         "graphs": tables.graphs(experiment),
-        "latencies": latency.shown(experiment),
-        "searches": uses.searches(experiment.folder),
-        "timelines": uses.timelines(experiment.folder),
+        **_of_system(experiment),
         "examples": _examples(experiment, section, measurements),
         "studies": questions(experiment.study, kind.main),
         "savings": tables.savings(experiment),

@@ -12,16 +12,21 @@ from lib.files.artifacts import read_json
 from lib.files.errors import DataError
 from lib.runs.sources import code_of
 from lib.settings import Settings, described
+from lib.systems import SYSTEMS
 
 SCRIPTS = {
     **{"preprocess": "01_preprocess.py", "train": "02_train.py"},
     **{"infer": "03_infer.py", "ensemble": "04_ensemble.py"},
 }
 STAGES = tuple(SCRIPTS)
+# What counts by value, or names what is run.
+NO_CODE = ("lib/settings/", "lib/programs/settings.py", "lib/systems.py")
 ASIDE = (  # no code of stages 1 to 3
-    *("lib/__init__.py", "lib/files/", "lib/runs/", "lib/settings/", "lib/report/"),
-    *("lib/ranking/metrics.py", "lib/programs/metrics.py", "lib/programs/settings.py"),
+    *NO_CODE,
+    *("lib/__init__.py", "lib/files/", "lib/runs/", "lib/report/"),
+    *("lib/ranking/metrics.py", "lib/programs/metrics.py"),
 )
+PLACE = re.compile(r"lib(\.\w+)+:\w+")
 WORDS = {"how_to_get", "graphs", "table", "first_model"}  # constants of settings that are only told
 RECORDS, MANIFEST = "stages", "manifest.json"
 TAIL = 1 << 16  # bytes at the end of a parquet that its metadata are among
@@ -36,12 +41,15 @@ def code_for(stage: str, settings: Settings, *programs: str) -> dict[str, str]:
         stage, settings: which stage, and the model's settings.
         programs: that run beside it.
     """
-    network = settings.network.partition(":")[0].replace(".", "/") + ".py"
-    of_model = [network] if stage in ("train", "infer") else []
-    chosen = (settings.kind, settings.input, settings.model)
-    settings_only = ("lib/settings/", "lib/programs/settings.py")
-    aside = settings_only if stage == "ensemble" else ASIDE
-    return code_of(SCRIPTS[stage], *of_model, *programs, chosen=chosen, aside=aside)
+    system = SYSTEMS[settings.kind]
+    looked_up = {
+        "preprocess": (system.preprocess,),
+        "train": tuple(filter(PLACE.fullmatch, map(str, constants(settings).values()))),
+        "infer": (system.infer, settings.input, settings.network),
+        "ensemble": (system.ensemble, system.ranking, *filter(None, [system.report])),
+    }[stage]
+    aside = NO_CODE if stage == "ensemble" else ASIDE
+    return code_of(SCRIPTS[stage], system.cache, *looked_up, *programs, aside=aside)
 
 
 def constants(settings: Settings) -> dict[str, Any]:

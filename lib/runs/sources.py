@@ -3,10 +3,8 @@
 Nothing is imported, and nothing but the standard library is needed, so that Make can ask before
 there is an environment. Code counts without its comments and docstrings. A module counts with the
 packages that hold it, and a package of files that are no modules (C++, HTML, style sheets) with
-these.
-
-A registry, a table of ``"name": "module:object"``, is no code: of its entries those count that are
-chosen, and what they name is run. So another model, input or kind in it changes nothing.
+these. What a program looks up by name (:mod:`lib.systems`) is not among its imports, and
+has to be named to be counted.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import ast
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -27,7 +25,6 @@ from lib.files.errors import DataError
 ROOT = Path(__file__).resolve().parents[2]  # the repository
 BESIDE = (".cpp", ".h", ".html", ".css", ".js")  # read by the modules of their folder
 C_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-PLACE = re.compile(r"(lib(?:\.\w+)+):\w+")  # what a registry has for a name
 DIGITS = 16  # of a fingerprint
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -38,40 +35,29 @@ class Source(NamedTuple):
     Attributes:
         digest: fingerprint of its code.
         imports: dotted names that it imports, those within functions too.
-        tables: its registries.
     """
 
     digest: str
     imports: list[str]
-    tables: list[dict[str, str]]
 
 
-def code_of(
-    *programs: str, chosen: Collection[str] | None = None, aside: tuple[str, ...] = ()
-) -> dict[str, str]:
+def code_of(*programs: str, aside: tuple[str, ...] = ()) -> dict[str, str]:
     """Fingerprints of the code that some programs run, by file.
 
     Args:
-        programs: paths relative to the repository, such as ``02_train.py``; the answers are, too.
-        chosen: names whose entries of registries are run; ``None`` for all.
+        programs: paths relative to the repository, such as ``02_train.py``, as the answers are; or
+            names, such as ``lib.models.plus:TGraphPlus``.
         aside: what paths begin with that do not count, nor what is imported through them alone.
     """
     found: dict[str, str] = {}
-    waiting = list(programs)
+    waiting = [file for one in programs for file in _named(one)]
     while waiting:
         path = waiting.pop()
         if path in found or path.startswith(aside):
             continue
         source = source_of(path)
-        places = sorted(
-            place
-            for table in source.tables
-            for name, place in table.items()
-            if chosen is None or name in chosen
-        )
-        found[path] = _digits(source.digest, *places)
-        for name in (*source.imports, *(place.partition(":")[0] for place in places)):
-            waiting += _files_of(name.split("."))
+        found[path] = source.digest
+        waiting += [file for name in source.imports for file in _files_of(name.split("."))]
     for folder in {path.rpartition("/")[0] for path in found} - {""}:
         for name in _files(folder):
             if name.endswith(BESIDE):
@@ -117,25 +103,22 @@ def read_source(path: str, text: str) -> Source:
     """What counts of a file's text."""
     if not path.endswith(".py"):
         words = C_COMMENT.sub(" ", text).split() if path.endswith((".cpp", ".h")) else [text]
-        return Source(_digits(*words), [], [])
+        return Source(_digits(*words), [])
     imports: list[str] = []
-    tables: list[dict[str, str]] = []
-    words = list(_words(ast.parse(text), imports, tables))
+    words = list(_words(ast.parse(text), imports))
     own = sorted({name for name in imports if name.partition(".")[0] == "lib"})
-    return Source(_digits(*words), own, tables)
+    return Source(_digits(*words), own)
 
 
-def _words(node: object, imports: list[str], tables: list[dict[str, str]]) -> Iterator[str]:
-    """A syntax tree in words; what it imports and its registries are put into the lists."""
+def _words(node: object, imports: list[str]) -> Iterator[str]:
+    """A syntax tree in words; what it imports is put into the list."""
     if isinstance(node, list):
         yield "["
         for one in node:
-            yield from _words(one, imports, tables)
+            yield from _words(one, imports)
         yield "]"
     elif not isinstance(node, ast.AST):
         yield repr(node)
-    elif table := _table(node):
-        tables.append(table)
     else:
         imports += _imported(node)
         yield type(node).__name__
@@ -144,7 +127,7 @@ def _words(node: object, imports: list[str], tables: list[dict[str, str]]) -> It
                 value = value[1:]
             if value is not None and value != []:  # what versions of Python have in different ways
                 yield name
-                yield from _words(value, imports, tables)
+                yield from _words(value, imports)
 
 
 def _imported(node: ast.AST) -> list[str]:
@@ -155,20 +138,14 @@ def _imported(node: ast.AST) -> list[str]:
     return []
 
 
-def _table(node: ast.AST) -> Mapping[str, str] | None:
-    """A registry's names and what it has for them; ``None`` for all else."""
-    if not isinstance(node, ast.Dict) or not node.keys:
-        return None
-    pairs = {
-        getattr(key, "value", None): getattr(value, "value", None)
-        for key, value in zip(node.keys, node.values, strict=True)
-    }
-    whole = all(isinstance(one, str) for pair in pairs.items() for one in pair)
-    return pairs if whole and all(map(PLACE.fullmatch, pairs.values())) else None
-
-
 def _digits(*words: str) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:DIGITS]
+
+
+def _named(program: str) -> list[str]:
+    """The files of a path, or of a name."""
+    module, colon, _ = program.partition(":")
+    return _files_of(module.split(".")) if colon else [program]
 
 
 def _files_of(parts: list[str]) -> list[str]:

@@ -107,17 +107,17 @@ def check_words(settings: DataclassInstance, **known: tuple[str, ...]) -> None:
 class Settings:
     """What every kind of collection has; defaults are the paper's for official data.
 
-    Section numbers are those of the TGraph paper. The wings look up what they need for a
-    collection by its ``kind``.
+    Section numbers are those of the TGraph paper. Stages look up what they need for a
+    collection by its ``kind`` (:mod:`lib.systems`).
     """
 
     kind: ClassVar[str]
     first_model: ClassVar[str]  # of the kind: its results have the collection's plain name
-    # How the model sees a cached graph, one of lib/inputs/kinds.py: `pruned`, as the layout
-    # `copies` that configurations cause, in `segments`, as `kernels` with tile sizes, or as
-    # `kernel-segments`.
+    # Code that the model runs, as lib/files/named.py reads it: its network's class, how it sees a
+    # cached graph (lib/inputs/input.py), and what a fold trains on.
+    network: ClassVar[str]
     input: ClassVar[str]
-    network: ClassVar[str]  # its class, as lib/files/named.py reads it
+    fold: ClassVar[str]
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)

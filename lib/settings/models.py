@@ -100,7 +100,8 @@ class LayoutCollection(Settings):
 class LayoutSettings(LayoutCollection, SageSettings):
     """TGraph, on the part of a graph that a configuration can touch."""
 
-    input: ClassVar[str] = "pruned"
+    input: ClassVar[str] = "lib.inputs.pruned:INPUT"
+    fold: ClassVar[str] = "lib.train.pruned:load_fold"
     network: ClassVar[str] = "lib.models.tgraph:TGraph"
     scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
@@ -150,7 +151,8 @@ class LayoutSettings(LayoutCollection, SageSettings):
 class PlusSettings(LayoutCollection):
     """TGraph+: learned costs of what layouts make a compiler do (lib/models/plus.py)."""
 
-    input: ClassVar[str] = "copies"
+    input: ClassVar[str] = "lib.inputs.copies:INPUT"
+    fold: ClassVar[str] = "lib.train.copies:load_fold"
     network: ClassVar[str] = "lib.models.plus:TGraphPlus"
     scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
@@ -257,7 +259,8 @@ class TileCollection(Settings):
 class TileSettings(TileCollection, SageSettings):
     """A network of its own for tiles: late fusion."""
 
-    input: ClassVar[str] = "kernels"
+    input: ClassVar[str] = "lib.inputs.kernels:INPUT"
+    fold: ClassVar[str] = "lib.train.kernels:load_fold"
     network: ClassVar[str] = "lib.models.tile:TileNetwork"
     scatter: ClassVar[str] = "any"
 

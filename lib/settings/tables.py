@@ -58,7 +58,6 @@ SMALL_BY_MODEL: dict[str, dict[str, dict[str, Any]]] = {
         "gst": {"segment_nodes": 64, "trained_segments": 2},
         "partitioning": {"trained_nodes": 128},
     },
-    "tile": {},
 }
 
 

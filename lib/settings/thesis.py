@@ -21,6 +21,7 @@ GST = "network: graph attention on segments"
 class PoolingSettings(Settings):
     """The thesis' *Pooling Model* (section 4): a linear layer over means over the nodes."""
 
+    steps: ClassVar[str] = "lib.train.steps:PoolingSteps"
     # Whole graphs are one segment, but for GST's.
     segment_nodes: ClassVar[int] = 0
     cut: ClassVar[str] = "length"
@@ -30,6 +31,7 @@ class PoolingSettings(Settings):
 class AttentionSettings(PoolingSettings):
     """Graph attention over the whole graph with gradients everywhere: the thesis' *GAT*."""
 
+    steps: ClassVar[str] = "lib.train.steps:FullSteps"
     scatter: ClassVar[str] = "any"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *PoolingSettings.weights_depend_on,
@@ -60,6 +62,7 @@ class AttentionSettings(PoolingSettings):
 class PartitioningSettings(AttentionSettings):
     """The thesis' *Partitioning*: gradients in a random contiguous run of nodes only."""
 
+    steps: ClassVar[str] = "lib.train.steps:RunSteps"
     trained_nodes: int = setting(1024, "nodes of the run that gradients flow through")
 
 
@@ -67,6 +70,7 @@ class PartitioningSettings(AttentionSettings):
 class SegmentSettings(AttentionSettings):
     """Graph segment training (algorithm 1 of the GST thesis)."""
 
+    steps: ClassVar[str] = "lib.train.steps:SegmentSteps"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *AttentionSettings.weights_depend_on,
         "segment_nodes",
@@ -98,7 +102,8 @@ class WholeGraphs(LayoutCollection):
     GST, GAT and Partitioning are one network, trained otherwise (lib/train/segments.py).
     """
 
-    input: ClassVar[str] = "segments"
+    input: ClassVar[str] = "lib.inputs.segments:INPUT"
+    fold: ClassVar[str] = "lib.train.segments:load_fold"
     network: ClassVar[str] = "lib.models.whole:AttentionModel"
     hops: int | str = setting(
         WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,), first=1
@@ -151,7 +156,8 @@ class WholeKernels(TileCollection):
     has GST and Partitioning apart from GAT, so that segments must have been shorter than kernels.
     """
 
-    input: ClassVar[str] = "kernel-segments"
+    input: ClassVar[str] = "lib.inputs.kernel_segments:INPUT"
+    fold: ClassVar[str] = "lib.train.kernel_segments:load_fold"
     network: ClassVar[str] = "lib.models.kernel_segments:TiledAttentionModel"
 
 

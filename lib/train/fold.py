@@ -17,10 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lib.inputs.kinds import input_of
+from lib.cache.reader import Cache
+from lib.files.named import named
+from lib.inputs.input import input_of
 from lib.ranking.metrics import ranking_metrics
 from lib.runs.memory import Estimate
-from lib.settings import LayoutCollection, TileCollection
+from lib.settings import LayoutCollection, Settings, TileCollection
 from lib.train.loss import LOSSES, pairwise_hinge
 from lib.train.processes import Processes
 
@@ -34,7 +36,7 @@ class LabelledGraph:
 
     Attributes:
         name: the graph's.
-        prepared: the graph as its input prepares it (:mod:`lib.inputs.kinds`).
+        prepared: the graph as its input prepares it (:mod:`lib.inputs.input`).
         runtime: (c,) of its configurations, in units that are the same within the graph.
     """
 
@@ -279,3 +281,12 @@ def _drawn(graph: LabelledGraph, most: int, generator: np.random.Generator) -> n
     """Up to ``most`` of a graph's configurations, ascending."""
     count = len(graph.runtime)
     return np.sort(generator.choice(count, min(count, most), replace=False))
+
+
+def load_fold(cache: Cache, fold: int, settings: Settings) -> Fold:
+    """The graphs of one fold of a collection, for the model that settings name.
+
+    Raises:
+        UserError: if there is no such fold, or a side of it is empty.
+    """
+    return named(settings.fold)(cache, fold, settings)

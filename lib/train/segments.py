@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
+from lib.files.named import named
 from lib.inputs.segments import Segmented, segmented
 from lib.models.inputs import NUMERIC
 from lib.runs.memory import Estimate
@@ -20,7 +21,6 @@ from lib.settings import PoolingSettings
 from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.processes import Processes
 from lib.train.split import sides_of
-from lib.train.steps import STEPS
 
 KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
 
@@ -36,7 +36,7 @@ class SegmentsFold(GraphsFold):
     def __init__(self, cache: Cache, train: list[str], valid: list[str], settings: PoolingSettings):
         self.cache, self.train, self.valid, self.settings = cache, train, valid, settings
         self.kept: dict[str, Segmented] = {}
-        self.step = STEPS[settings.model](cache, train, settings)
+        self.step = named(settings.steps)(cache, train, settings)
 
     def standardize(self, network: nn.Module) -> None:
         """See :meth:`Fold.standardize`: one graph in memory at a time."""

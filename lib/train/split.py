@@ -8,7 +8,7 @@ from dataclasses import replace
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.inputs.kinds import input_of
+from lib.inputs.input import input_of
 from lib.ranking.folds import PARTS, folds_of
 from lib.runs.ingredients import outputs_of
 from lib.settings import PlusSettings, Settings

@@ -1,4 +1,4 @@
-"""What a step on a whole graph is, by model: ``STEPS``.
+"""What a step on a whole graph is: a class for each model, which its settings name.
 
 Everything with gradients (GAT, Pooling), a run of nodes with gradients (Partitioning), or a few
 segments with gradients and the others from the historical table (GST).
@@ -252,12 +252,3 @@ class SegmentSteps(FullSteps):
         count = self._configurations(name)
         step = attention_bytes(nodes, edges, count, s.channels, s.layers, s.heads)
         return step * s.trained_segments
-
-
-# A model's steps.
-STEPS: dict[str, type[FullSteps]] = {
-    "gst": SegmentSteps,
-    "pooling": PoolingSteps,
-    "partitioning": RunSteps,
-    "gat": FullSteps,
-}

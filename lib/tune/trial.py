@@ -19,11 +19,11 @@ import torch
 from lib.cache.reader import Cache
 from lib.files.artifacts import fingerprint_value
 from lib.files.errors import UserError
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.runs.identity import Making
 from lib.runs.ingredients import outputs_of
 from lib.settings import Settings, described
-from lib.train.kinds import load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 
 Report = Callable[[int, float | None], bool]

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from lib import native
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.settings import BUNDLED, LAYOUT_COLLECTIONS, settings_for
 from lib.tpugraphs.dataset import read_dataset
 from lib.train.copies import load_fold

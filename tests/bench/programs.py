@@ -34,7 +34,7 @@ from tqdm import tqdm
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
 from lib.files.terminal import table
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.folds import Chosen, sides_of_fold
 from lib.programs.inputs import (

@@ -37,11 +37,11 @@ from torch import nn
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.ranking.folds import folds_of
 from lib.settings import BUNDLED, LAYOUT_COLLECTIONS, settings_for
 from lib.tpugraphs.dataset import read_dataset
-from lib.train.kinds import load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.split import learned_beside
 from tests.bench.quality_tables import differences, draw_curve, tables

@@ -40,7 +40,7 @@ from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
 from lib.files.artifacts import atomic_file
 from lib.files.terminal import table
-from lib.inputs.kinds import input_of, network_for
+from lib.inputs.input import input_of, network_for
 from lib.ranking.baseline import moved_bytes, padded_work
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import noise_of, repeated_ceiling
@@ -86,7 +86,7 @@ def fold_of(train: list[CachedGraph], valid: list[CachedGraph], settings: Settin
         [LabelledGraph(own.name, prepare(own, settings), own.runtime) for own in side]
         for side in (train, valid)
     ]
-    of_copies = settings.input == "copies"
+    of_copies = settings.input == "lib.inputs.copies:INPUT"
     return copies.fold_of(*sides, settings) if of_copies else PrunedFold(*sides)
 
 

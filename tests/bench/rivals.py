@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.programs.inputs import Programs, batches_of, predict
 from lib.programs.models.cdmpp import LEAF_FEATURES
 from lib.programs.models.cdmpp_plus import SHIFTS

@@ -28,7 +28,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.collect.xla.search import random_configuration
 from lib.files.terminal import table
-from lib.inputs.kinds import input_of, network_for
+from lib.inputs.input import input_of, network_for
 from lib.settings import BUNDLED, LayoutCollection, settings_for
 from lib.tpugraphs.dataset import read_dataset
 from tests.bench.quality import cache_of

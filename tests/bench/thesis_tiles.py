@@ -25,10 +25,10 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
-from lib.inputs.kinds import input_of, network_for
+from lib.inputs.input import input_of, network_for
 from lib.preprocess.collection import RawFile, write_cache
 from lib.ranking.baseline import output_tile
-from lib.ranking.kinds import KINDS
+from lib.ranking.kinds import TILES
 from lib.ranking.metrics import kendall_tau
 from lib.settings import MODELS
 from lib.tpugraphs.npz import write_tile
@@ -96,7 +96,7 @@ def measure(cache: Cache, model: str, seed: int, name: str) -> dict[str, float]:
         data.end()
     kernel, seen = cache.graph(name), input_of(chosen)
     scores = seen.scores(network.eval(), seen.prepare(kernel, chosen), len(kernel.runtime))
-    found = KINDS["tile"].measure(scores, kernel.target, kernel)
+    found = TILES.measure(scores, kernel.target, kernel)
     return {"tau": kendall_tau(scores, kernel.target), **found}
 
 
@@ -128,7 +128,7 @@ def _references(cache: Cache) -> list[str]:
     kernels = [cache.graph(name) for name in left_out(cache)]
     rows = [
         {
-            **KINDS["tile"].references(kernel.target, kernel),
+            **TILES.references(kernel.target, kernel),
             "baseline_tau": kendall_tau(output_tile(kernel), kernel.target),
         }
         for kernel in kernels

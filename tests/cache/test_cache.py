@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.cache.compress import compress
-from lib.cache.format import FORMS, TABLE
+from lib.cache.format import LAYOUT, TABLE
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import read_manifest, write_manifest
 from lib.cache.reader import Cache, read_table
@@ -60,7 +60,7 @@ def test_round_trip_of_mixed_graphs(tmp_path):
         found = cache.graph(graph.name)
         assert (found.name, found.split) == (graph.name, graph.split)
         assert found.labelled == (graph.name != "wide")
-        for name in FORMS["layout"].arrays:
+        for name in LAYOUT.arrays:
             expected, actual = getattr(graph, name), getattr(found, name)
             assert actual.dtype == expected.dtype, name
             assert np.array_equal(actual, expected), name
@@ -108,7 +108,7 @@ def test_a_few_rows_of_a_graph(tmp_path):
     assert np.array_equal(cache.graph("words").cells[rows], graphs[1].cells[rows])
 
 
-@pytest.mark.parametrize("name", FORMS["layout"].arrays)
+@pytest.mark.parametrize("name", LAYOUT.arrays)
 @pytest.mark.parametrize("change", ["shorter", "longer", "gone"])
 def test_an_array_of_another_size_is_not_believed(tmp_path, name, change):
     write(tmp_path / "cache", mixed_graphs())
@@ -157,7 +157,7 @@ def test_a_table_with_a_hole_of_gigabytes_is_not_read_through(tmp_path):
         Cache(tmp_path / "cache")
 
 
-FILES = ("graphs.parquet", *(f"{name}.bin" for name in FORMS["layout"].arrays))
+FILES = ("graphs.parquet", *(f"{name}.bin" for name in LAYOUT.arrays))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -13,12 +13,10 @@ from lib.ensemble.evaluation import ceilings, evaluate, summary_table
 from lib.preprocess.graphs import compress
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.blending import blend_frames, choose_folds
-from lib.ranking.kinds import KINDS
+from lib.ranking.kinds import LAYOUTS
 from lib.ranking.metrics import kendall_tau, ranking_metrics
 from lib.ranking.truth import CachedLabels, Truth
 from tests.synthetic import layout_graph
-
-LAYOUT = KINDS["layout"]
 
 
 def frame(scores: dict[str, list[float]], split: str = "test") -> pl.DataFrame:
@@ -81,7 +79,7 @@ def test_evaluate(cache, graphs):
     rng = np.random.default_rng(0)
     columns = {name: rng.normal(size=20).tolist() for name in ("train", "valid", "test")}
     truth = Truth(CachedLabels(cache))
-    found = evaluate(frame(columns), cache, truth, {}, LAYOUT)
+    found = evaluate(frame(columns), cache, truth, {}, LAYOUTS)
     assert set(found["graphs"]) == {"train", "valid"}
     for name, row in found["graphs"].items():
         baseline = moved_bytes(graphs[name])[graphs[name].original]
@@ -92,8 +90,8 @@ def test_evaluate(cache, graphs):
         assert row["baseline_tau"] > 0.9
     for key, value in found["mean"].items():
         assert value == pytest.approx(np.mean([row[key] for row in found["graphs"].values()]))
-    assert evaluate(frame({"test": columns["test"]}), cache, truth, {}, LAYOUT) == {}
-    assert evaluate(frame({}), cache, truth, {}, LAYOUT) == {}
+    assert evaluate(frame({"test": columns["test"]}), cache, truth, {}, LAYOUTS) == {}
+    assert evaluate(frame({}), cache, truth, {}, LAYOUTS) == {}
 
 
 @pytest.mark.parametrize("labelled", [True, False])
@@ -112,19 +110,19 @@ def test_what_has_no_order_is_left_out_and_named_once(tmp_path, labelled):
     apart = [measured(name, [[r] for r in own.tolist()]) for name, own in runtimes.items()]
     truth = Truth(CachedLabels(cache), None if labelled else pl.concat(apart))
     scores = frame({name: list(range(20)) for name in runtimes})
-    found = evaluate(scores, cache, truth, {}, LAYOUT)
+    found = evaluate(scores, cache, truth, {}, LAYOUTS)
     assert (set(found["graphs"]), found["left_out"]) == ({"other"}, ["same"])
-    text = summary_table({"validation": found, "test": found}, LAYOUT.columns)
+    text = summary_table({"validation": found, "test": found}, LAYOUTS.columns)
     assert text.count("same") - text.count("are all the same") == 1
-    alone = evaluate(scores.filter(pl.col("graph") == "same"), cache, truth, {}, LAYOUT)
+    alone = evaluate(scores.filter(pl.col("graph") == "same"), cache, truth, {}, LAYOUTS)
     assert alone == {"left_out": ["same"]}
-    assert summary_table({"test": alone}, LAYOUT.columns).endswith(": same")
+    assert summary_table({"test": alone}, LAYOUTS.columns).endswith(": same")
 
 
 @pytest.mark.parametrize("known", [{"train": 0.5}, {"valid": 0.5}])
 def test_a_ceiling_that_only_some_graphs_have(cache, known):
     columns = {name: list(range(20)) for name in ("train", "valid")}
-    found = evaluate(frame(columns), cache, Truth(CachedLabels(cache)), known, LAYOUT)
+    found = evaluate(frame(columns), cache, Truth(CachedLabels(cache)), known, LAYOUTS)
     assert found["mean"]["ceiling"] == 0.5
     assert {n: row["ceiling"] for n, row in found["graphs"].items() if "ceiling" in row} == known
 
@@ -140,7 +138,7 @@ def test_summary_table():
         "log_speedup": np.log(1.05),
     }
     sections = {"validation": {"mean": mean, "graphs": {"a": {}}}, "test": {}}
-    text = summary_table(sections, LAYOUT.columns)
+    text = summary_table(sections, LAYOUTS.columns)
     header, line = text.splitlines()
     assert header.split() == [
         "graphs",

@@ -15,13 +15,11 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.ensemble.evaluation import evaluate, summary_table
 from lib.files.errors import DataError
-from lib.ranking.kinds import KINDS
+from lib.ranking.kinds import TILES
 from lib.ranking.metrics import random_best, tile_metrics, tile_score, top_k_slowdown
 from lib.ranking.truth import CachedLabels, Truth
 from lib.runs.submission import submission_lines
 from tests.kernels import cached_kernel
-
-TILE = KINDS["tile"]
 
 
 def frame(scores: dict[str, list[float]]) -> pl.DataFrame:
@@ -60,14 +58,14 @@ def test_tile_metrics():
     ],
 )
 def test_a_row_lists_the_best_five(scores, row):
-    found = submission_lines(frame({"k.1": scores}), "tile:xla", {"k.1": len(scores)}, TILE.listed)
+    found = submission_lines(frame({"k.1": scores}), "tile:xla", {"k.1": len(scores)}, TILES.listed)
     assert found == [("tile:xla:k.1", row)]
 
 
 @pytest.mark.parametrize("counts", [{"k": 4}, {"k": 2}, {"k": 3, "missing": 1}])
 def test_scores_must_cover_the_kernel(counts):
     with pytest.raises(DataError, match="scores"):
-        submission_lines(frame({"k": [1, 2, 3]}), "tile:xla", counts, TILE.listed)
+        submission_lines(frame({"k": [1, 2, 3]}), "tile:xla", counts, TILES.listed)
 
 
 @pytest.fixture
@@ -85,7 +83,7 @@ def test_evaluate(cache):
     truth = Truth(CachedLabels(cache))
     rng = np.random.default_rng(0)
     columns = {"a": rng.random(40), "bare": rng.random(9), "test": rng.random(9)}
-    found = evaluate(frame(columns), cache, truth, {}, TILE)
+    found = evaluate(frame(columns), cache, truth, {}, TILES)
     assert set(found["graphs"]) == {"a", "bare"}
     for name, row in found["graphs"].items():
         area = cache.graph(name).config_feat[:, 15]
@@ -95,7 +93,7 @@ def test_evaluate(cache):
         assert row["random_top_1_slowdown"] == random_best(truth.runtimes(name), 1) - 1
     mean = np.mean([row["tile_score"] for row in found["graphs"].values()])
     assert found["mean"]["tile_score"] == pytest.approx(mean)
-    text = summary_table({"validation": found}, TILE.columns)
+    text = summary_table({"validation": found}, TILES.columns)
     header, line = text.splitlines()
     heads = "graphs M_tile random baseline top-1 top-5 top-10 speed-up possible"
     assert header.split() == heads.split()

@@ -9,7 +9,7 @@ import torch
 from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
 from lib.compiler.repeated import REPEATED_FEATURES
 from lib.files.named import named
-from lib.inputs.kinds import input_of, network_for
+from lib.inputs.input import input_of, network_for
 from lib.settings import LAYOUT_COLLECTIONS, MODELS, settings_for
 from tests.builders import CPU_LAYOUTS, cached_graph
 from tests.kernels import cached_kernel

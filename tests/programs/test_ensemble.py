@@ -6,21 +6,18 @@ import numpy as np
 import polars as pl
 import pytest
 
-from lib.ensemble.kinds import ENDINGS
 from lib.files.artifacts import write_json
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.results import SPLIT_OF
-from lib.inputs.kinds import network_for
-from lib.programs.ensemble import pairs_of, prediction_table, summary_table, wanted_of
+from lib.inputs.input import network_for
+from lib.programs.ensemble import ENDING, pairs_of, prediction_table, summary_table, wanted_of
 from lib.programs.folds import sides_of_fold
 from lib.programs.infer import predict_programs, programs_to_predict
 from lib.programs.predictions import SCHEMA, read_predictions
-from lib.train.kinds import load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import new_network
 from tests.programs.builders import tiny_settings, write_programs
-
-ENDING = ENDINGS["programs"]
 
 
 @pytest.fixture(scope="module", params=["networks", "random"])

@@ -8,7 +8,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.cache.format import PROGRAMS
 from lib.files.errors import DataError, UserError
 from lib.programs.inputs import (
     batches_of,
@@ -20,6 +19,7 @@ from lib.programs.inputs import (
     predict,
 )
 from lib.programs.models.cdmpp import LEAF_FEATURES, LOOP_FEATURES, Cdmpp
+from lib.programs.task import ARRAYS
 from lib.programs.tensorir import nests
 from lib.programs.tensorir.features import FEATURES
 from tests.programs.builders import SPEED, device, tiny_settings, write_programs
@@ -118,7 +118,7 @@ def test_an_unknown_instruction_set_is_told():
 
 def test_networks_know_the_widths_of_features_and_loops():
     assert len(FEATURES) == LEAF_FEATURES and LOOP_FEATURES == nests.WIDTH
-    assert PROGRAMS["features"][1] == (LEAF_FEATURES,) and PROGRAMS["loops"][1] == (LOOP_FEATURES,)
+    assert ARRAYS["features"][1] == (LEAF_FEATURES,) and ARRAYS["loops"][1] == (LOOP_FEATURES,)
 
 
 def test_a_device_by_its_name_or_its_instruction_set():

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from lib.files.errors import UserError
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.programs import boosted
 from lib.programs.inputs import predict
 from lib.programs.models.discrepancy import central_moment_discrepancy
-from lib.train.kinds import load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from tests.programs.builders import tiny_plus, tiny_settings, write_programs
 

@@ -8,14 +8,16 @@ import pytest
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.files.results import METRICS, VALIDATION
-from lib.ranking.kinds import KINDS, Kind, kind_of
+from lib.ranking.kinds import LAYOUTS, TILES, Kind, kind_of
 from lib.ranking.metrics import GLUE, PAIRS, SLOWDOWNS, TAU, ranking_metrics, tile_metrics
 from lib.settings import MODELS
+from lib.systems import SYSTEMS
 from tests.builders import cached_graph
 from tests.kernels import cached_kernel
 
+KINDS = {name: kind_of(name) for name in SYSTEMS}
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-ORDERS = {name: kind for name, kind in KINDS.items() if kind.ordered}  # test_latency.py: the others
+ORDERS = {name: kind for name, kind in KINDS.items() if kind.ordered}  # tests/programs: others
 
 
 def one_of(kind: Kind) -> CachedGraph | CachedKernel:
@@ -96,7 +98,7 @@ def test_a_kind_is_the_first_word_of_a_name(name, kind):
 
 @pytest.mark.parametrize(("count", "layout", "tile"), [(3, 3, 3), (5, 5, 5), (9, 9, 5)])
 def test_how_many_configurations_a_submission_names(count, layout, tile):
-    assert (KINDS["layout"].length(count), KINDS["tile"].length(count)) == (layout, tile)
+    assert (LAYOUTS.length(count), TILES.length(count)) == (layout, tile)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from lib.ranking.kinds import KINDS
+from lib.ranking.kinds import LAYOUTS, TILES
 from lib.report import figures
 from lib.report.svg import Figure, Scale, number, scale_over, shortened
 from tests.report.builders import graph_row
@@ -74,7 +74,7 @@ def test_shortened_names_keep_their_ends(name, most):
 
 def test_graphs_stand_best_first_beside_baseline_and_ceiling():
     rows = {"low": graph_row(0.1), "high": graph_row(0.9), "middle": graph_row(0.5)}
-    figure = figures.by_graph(rows, KINDS["layout"], figures.WIDE, most=60)
+    figure = figures.by_graph(rows, LAYOUTS, figures.WIDE, most=60)
     root = ElementTree.fromstring(figure.render())
     labels = [one.text for one in root.iter("text") if one.get("class") == "label"]
     assert labels == ["high", "middle", "low"]
@@ -87,7 +87,7 @@ def test_graphs_stand_best_first_beside_baseline_and_ceiling():
 
 def test_many_graphs_are_sampled_from_best_to_worst():
     rows = {f"g{i:03}": graph_row(i / 300) for i in range(300)}
-    figure = figures.by_graph(rows, KINDS["layout"], figures.NARROW, most=5)
+    figure = figures.by_graph(rows, LAYOUTS, figures.NARROW, most=5)
     root = ElementTree.fromstring(figure.render())
     labels = [one.text for one in root.iter("text") if one.get("class") == "label"]
     assert (labels[0], labels[-1], len(labels)) == ("g299", "g000", 5)
@@ -100,7 +100,7 @@ def test_a_large_cloud_is_thinned():
 
 
 def test_lower_can_be_better():
-    slowdown = next(one for one in KINDS["tile"].metrics if one.key == "top_1_slowdown")
+    slowdown = next(one for one in TILES.metrics if one.key == "top_1_slowdown")
     rows = {"a": {"top_1_slowdown": 0.5}, "b": {"top_1_slowdown": 0.1}}
     assert figures.ranked(rows, slowdown) == ["b", "a"]
     assert slowdown.text(-0.123).replace("\N{NO-BREAK SPACE}", " ") == "−12.3 %"

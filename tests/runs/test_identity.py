@@ -11,12 +11,10 @@ from pathlib import Path
 import pytest
 
 from lib.files.named import named
-from lib.inputs.kinds import INPUTS
 from lib.runs import ingredients, sources
 from lib.runs.due import parts_of
 from lib.runs.identity import Making
 from lib.settings import COLLECTIONS, MODELS, dataset_for, settings_for
-from lib.train.kinds import LOADERS
 from tests.builders import COLLECTION, CPU_LAYOUTS
 from tests.pretended import pretend
 from tests.stages import REPOSITORY
@@ -248,7 +246,7 @@ def test_what_is_missing_or_damaged_is_made_again(made, tmp_path, how):
 def test_what_a_model_runs_counts(collection, model):
     settings = settings_for(collection, CPU_LAYOUTS, {"model": model})
     run = [named(settings.network), *named(settings.network).__mro__]
-    run += [named(LOADERS[settings.input]), *vars(named(INPUTS[settings.input])).values()]
+    run += [named(settings.fold), *vars(named(settings.input)).values()]
     modules = {getattr(one, "__module__", "") for one in run}
     wanted = {f"{name.replace('.', '/')}.py" for name in modules if name.startswith("lib.")}
     assert len(wanted) >= 3

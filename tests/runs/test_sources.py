@@ -47,37 +47,19 @@ def test_a_program_runs_what_it_imports_at_any_distance() -> None:
         "lib/train/loss.py",
         "lib/tpugraphs/opcodes.py",
         "lib/native/local.cpp",
-        "lib/train/segments.py",  # by a registry
     }
     assert wanted <= found.keys()
     assert "lib/report/page.py" not in found
+    assert "lib/train/segments.py" not in found  # which is looked up by name
     assert "lib/report/page.css" in sources.code_of("04_ensemble.py")
 
 
-REGISTRY = 'A = {"one": "lib.train.loop:x", "two": "lib.train.loss:x"}\n'
-
-
-def test_of_a_registry_what_is_chosen_counts(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(sources, "ROOT", tmp_path)
-    sources._files.cache_clear()
-    (tmp_path / "lib" / "train").mkdir(parents=True)
-    for name in ("loop", "loss", "more"):
-        (tmp_path / "lib" / "train" / f"{name}.py").write_text(f"x = {name!r}\n")
-
-    def code(text: str, *chosen: str) -> dict[str, str]:
-        (tmp_path / "a.py").write_text(text)
-        return sources.code_of("a.py", chosen=chosen)
-
-    first = code(REGISTRY, "one")
-    sources._files.cache_clear()
-    assert list(first) == ["a.py", "lib/train/loop.py"]
-    assert list(code(REGISTRY, "two")) == ["a.py", "lib/train/loss.py"]
-    assert code(REGISTRY.replace("loss", "more"), "one") == first
-    assert code(REGISTRY.replace("}", ', "new": "lib.train.more:x"}'), "one") == first
-    assert code(REGISTRY.replace("loop:x", "loop:y"), "one") != first
-    assert code(REGISTRY + "b = 1\n", "one") != first
-    monkeypatch.undo()
-    sources._files.cache_clear()
+def test_what_is_named_counts_with_the_packages_that_hold_it() -> None:
+    both = {"lib/train/__init__.py", "lib/train/loss.py"}
+    assert both <= sources.code_of("lib.train.loss:LOSSES").keys()
+    assert both - sources.code_of("lib.train.loss:LOSSES", aside=("lib/train/__",)).keys() == {
+        "lib/train/__init__.py"
+    }
 
 
 @pytest.mark.parametrize(

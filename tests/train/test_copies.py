@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.runs.identity import Making
 from lib.runs.ingredients import outputs_of
 from lib.settings import PlusSettings

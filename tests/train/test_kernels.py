@@ -15,7 +15,7 @@ from lib.inputs.kernels import kernel_batch, kernel_scores
 from lib.models import build_network
 from lib.ranking.folds import assign_folds
 from lib.ranking.metrics import tile_metrics
-from lib.train.kinds import load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.loss import HINGES
 from tests.kernels import cached_kernel, tiny_settings

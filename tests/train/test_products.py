@@ -12,7 +12,7 @@ from lib.cache import compress as compress_module
 from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
 from lib.inputs.copies import copies_graph, copies_scores
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.models.prices import RESOLUTION, Prices
 from lib.ranking.baseline import padded_work
 from lib.ranking.metrics import kendall_tau

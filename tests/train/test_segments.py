@@ -18,7 +18,7 @@ from lib.models import build_network
 from lib.runs.memory import Estimate, out_of_memory_told
 from lib.settings import MODELS
 from lib.train import history, loop
-from lib.train.kinds import load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.steps import SegmentSteps
 from tests.builders import COLLECTION, cached_graph

@@ -17,12 +17,12 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.files import checkpoint
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.preprocess.collection import RawFile, write_cache
 from lib.settings import LayoutSettings, PlusSettings, Settings
 from lib.settings.thesis import LayoutSegments
 from lib.tpugraphs.npz import write_layout
-from lib.train.kinds import load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.processes import ALONE, Processes, processes_on
 from tests import kernels

@@ -6,9 +6,9 @@ import pytest
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.study.runs import cache_view
-from lib.train.kinds import load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.tune.trial import run_trial
 from tests.builders import tiny_settings

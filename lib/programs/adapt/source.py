@@ -12,7 +12,7 @@ from torch import nn
 from lib.cache.reader import Cache
 from lib.files import checkpoint
 from lib.files.errors import DataError
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.programs.adapt.case import Case
 from lib.programs.inputs import Programs
 from lib.programs.settings import ProgramCollection

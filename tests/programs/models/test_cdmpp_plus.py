@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.inputs.kinds import network_for
+from lib.inputs.input import network_for
 from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.cdmpp_plus import POOLED, CdmppPlus, log_work, pooled
 from lib.programs.settings import ProgramPlusSettings

@@ -1,4 +1,4 @@
-"""The inputs: each way of seeing a cached graph, by the name that settings have for it."""
+"""What an input is: a way of seeing a cached graph, which a model's settings name."""
 
 from __future__ import annotations
 
@@ -40,19 +40,9 @@ class Input:
     widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}
 
 
-INPUTS: dict[str, str] = {
-    "pruned": "lib.inputs.pruned:INPUT",
-    "copies": "lib.inputs.copies:INPUT",
-    "segments": "lib.inputs.segments:INPUT",
-    "kernel-segments": "lib.inputs.kernel_segments:INPUT",
-    "kernels": "lib.inputs.kernels:INPUT",
-    "programs": "lib.programs.inputs:INPUT",
-}
-
-
 def input_of(settings: Settings | type[Settings]) -> Input:
     """How the model that settings name sees a cached graph."""
-    return named(INPUTS[settings.input])
+    return named(settings.input)
 
 
 def network_for(settings: Settings) -> nn.Module:

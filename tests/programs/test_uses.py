@@ -7,7 +7,7 @@ import json
 import pytest
 
 from lib.files.errors import DataError
-from lib.report.uses import searches, timeline, timelines
+from lib.programs.uses import searches, timeline, timelines
 
 SEARCH = {
     "network": "net",

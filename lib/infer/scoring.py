@@ -1,4 +1,4 @@
-"""What stage 3 scores, by kind of collection."""
+"""What stage 3 scores of a kind of collections."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from lib.cache.reader import Cache
 from lib.files.named import named
 from lib.runs.memory import Estimate
 from lib.settings import Settings
+from lib.systems import SYSTEMS
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,6 @@ class Scoring:
     counts: dict[str, pl.Expr]
 
 
-SCORING: dict[str, str] = {
-    "layout": "lib.infer.scores:SCORING",
-    "tile": "lib.infer.scores:SCORING",
-    "programs": "lib.programs.infer:SCORING",
-}
-
-
 def scoring_of(settings: Settings) -> Scoring:
     """How the collection that settings are of is scored."""
-    return named(SCORING[settings.kind])
+    return named(SYSTEMS[settings.kind].infer)
