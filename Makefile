@@ -17,7 +17,7 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # second are quoted there. The third are for the programs, and make hands them on.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
 	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
-	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES BUDGET TASK TOP PYTHON SUBMAKE EXPERIMENT
+	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT
 QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_TASKS TGRAPH_MAKE
 HANDED_ON := RAY_ADDRESS NO_COLOR TGRAPH_NATIVE WANDB_%
 quoted = '$(subst ','\'',$(1))'
@@ -155,11 +155,11 @@ $(RESULTS) &: $(SCORES) | $(READY)
 	$(call on)$(RUN) 04_ensemble.py $(TO) $(STAGE_FLAGS) --folds $(FOLD_COUNT)
 
 ifneq (,$(filter rank,$(MAKECMDGOALS)))
-$(if $(value PROGRAM),,$(error usage: make rank PROGRAM=file [CANDIDATES=file] [TOP=10]))
+$(if $(value PROGRAM),,$(error usage: make rank PROGRAM=file [CANDIDATES=file|random:N|search:N] [TOP=10] [MEASURE=8]))
 endif
-rank: | $(LOOPS)  ## rank the configurations of PROGRAM=file: [CANDIDATES=file] [TOP=10]
-	@$(RUN) -m lib.infer.rank $(TO) $(FLAGS) $(call text,CANDIDATES,candidates) \
-		$(call flag,TOP,top) -- $(call quoted,$(value PROGRAM))
+rank: | $(LOOPS) $(if $(value MEASURE),$(VENV)-collect/.ready)  ## rank the configurations of PROGRAM=file: [CANDIDATES=file|random:N|search:2000] [TOP=10] [MEASURE=8]
+	@$(RUN) -m lib.infer.rank $(TO) $(FLAGS) $(call text,CANDIDATES,candidates) $(call flag,TOP,top) \
+		$(if $(MEASURE),--measure $(MEASURE) --jax $(VENV)-collect/bin/python) -- $(call quoted,$(value PROGRAM))
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.submit.merge $(TO) $(call flag,DATA,data) \

@@ -71,7 +71,17 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
         *(("JOBS", value) for value in ("", "0", "many", "$(shell touch a)")),
         *(
             (name, "x")
-            for name in ("TOP", "PARTS", "CORES", "ROUNDS", "KIND", "HOPS", "TRIALS", "BATCH")
+            for name in (
+                "TOP",
+                "MEASURE",
+                "PARTS",
+                "CORES",
+                "ROUNDS",
+                "KIND",
+                "HOPS",
+                "TRIALS",
+                "BATCH",
+            )
         ),
         *(("HOPS", value) for value in ("0", "-1", "1.5", "ALL")),
         *(

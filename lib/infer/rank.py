@@ -4,6 +4,7 @@ Reads   a program or kernels, and <outputs>/<collection>[@<model>]/fold_<k>/{las
 Prints  its best configurations, fastest first, for people or as JSON
 
     python -m lib.infer.rank --collection layout-xla-random program.npz
+    python -m lib.infer.rank --candidates search:2000 --measure 8 program.hlo.pb
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ import torch
 
 from lib import settings
 from lib.files.errors import UserError, one_line_errors
+from lib.infer.candidates import Wanted, candidates_in, with_drawn
 from lib.infer.possible import check_layouts
+from lib.infer.timing import Timings, time_best
 from lib.infer.trained import Ensemble, load_ensemble, score_program
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.opcodes import NAME_OF_ID
@@ -27,6 +31,13 @@ from lib.tpugraphs.program import Program, layouts, read_program, with_candidate
 from lib.tpugraphs.tiles import bounds_of, read_kernels, with_bounds
 
 CHOICE = "-"  # of the compiler, in the printed form
+DIGITS = 4  # of a printed score
+UNITS = {  # of blended scores, by the setting `blending`
+    "mean": "in the networks' own unit",
+    "standardized": "in standard deviations among them",
+    "min-max": "from 0, the fastest, to 1",
+    "rank": "their mean ranks",
+}
 
 
 @dataclass(frozen=True)
@@ -47,18 +58,39 @@ class Ranking:
         """The ``count`` configurations of lowest score; ties by position."""
         return np.argsort(self.scores, kind="stable")[:count].tolist()
 
+    @property
+    def ranks(self) -> np.ndarray:
+        """(c,) from 1 on; scores that are printed alike share a rank."""
+        rounded = np.round(self.scores, DIGITS)
+        _, place, counts = np.unique(rounded, return_inverse=True, return_counts=True)
+        return (np.cumsum(counts) - counts + 1)[place]
+
+    @property
+    def own(self) -> int | None:
+        """The configuration that leaves every layout to the compiler, if there is one."""
+        if isinstance(self.program.graph, TileKernel):
+            return None
+        features = self.program.graph.node_config_feat
+        (found,) = np.nonzero((features.reshape(len(features), -1) < 0).all(axis=1))
+        return int(found[0]) if len(found) else None
+
 
 def rank_programs(
-    path: Path, candidates: Path | None, folder: Path, collection: str, overrides: dict[str, Any]
+    path: Path,
+    candidates: Path | Wanted | None,
+    folder: Path,
+    collection: str,
+    overrides: dict[str, Any],
 ) -> list[Ranking]:
     """Score every configuration of the program, or of each kernel, of a file.
 
     Args:
         path: of layouts an npz, a tuning protobuf, or an HLO module; of tiles an npz, or a tuning
             protobuf of any number of kernels.
-        candidates: configurations to rank instead of the file's own, see
+        candidates: configurations to rank instead of the file's own: in a file, see
             :func:`lib.tpugraphs.program.with_candidates` and
-            :func:`lib.tpugraphs.tiles.with_bounds`.
+            :func:`lib.tpugraphs.tiles.with_bounds`; or layouts that are drawn, see
+            :func:`lib.infer.candidates.with_drawn`.
         folder: the collection's outputs, with trained folds.
         collection: its name.
         overrides: settings that take precedence over those that the networks were trained with.
@@ -68,20 +100,29 @@ def rank_programs(
     """
     settings.check_collection(collection)
     tiles = settings.COLLECTIONS[collection] == "tile"
+    if tiles and isinstance(candidates, Wanted):
+        raise UserError(f"--candidates {candidates.how}: draws layouts, and {collection} has tiles")
     programs = (kernels_in if tiles else program_in)(path, candidates)
     ensemble = load_ensemble(folder, collection, overrides)
+    if isinstance(candidates, Wanted):
+        scores = partial(score_program, ensemble)
+        programs = [with_drawn(programs[0], candidates, ensemble.settings.hardware, scores)]
     if not tiles:
-        check_layouts(candidates or path, programs[0], ensemble.settings.hardware)
+        given = candidates if isinstance(candidates, Path) else path
+        check_layouts(given, programs[0], ensemble.settings.hardware)
     return [Ranking(one, ensemble, score_program(ensemble, one)) for one in programs]
 
 
-def program_in(path: Path, candidates: Path | None) -> list[Program]:
+def program_in(path: Path, candidates: Path | Wanted | None) -> list[Program]:
     """The program of a file with its layouts; see :func:`rank_programs`."""
     program = read_program(path)
-    if candidates is not None:
+    if isinstance(candidates, Path):
         program = with_candidates(program, candidates)
-    if not len(program.graph.config_runtime):
-        raise UserError(f"{path}: no configurations in it; name some with --candidates FILE")
+    if not len(program.graph.config_runtime) and not isinstance(candidates, Wanted):
+        raise UserError(
+            f"{path}: no configurations in it; name some with --candidates FILE, or have them "
+            f"searched for with --candidates search:2000"
+        )
     return [program]
 
 
@@ -110,24 +151,29 @@ def sites(program: Program, config: int) -> list[dict[str, Any]]:
     return found
 
 
-def as_json(ranking: Ranking, count: int) -> dict[str, Any]:
+def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dict[str, Any]:
     """The best configurations for machines, as values of JSON."""
-    runtimes = ranking.program.graph.config_runtime
+    runtimes, ranks = ranking.program.graph.config_runtime, ranking.ranks
     top = [
         {
-            "rank": rank,
+            "rank": int(ranks[config]),
             "config": config,
             "score": float(ranking.scores[config]),
             "runtime_ns": int(runtimes[config]) or None,
+            **({"timed_ns": timings.of.get(config)} if timings else {}),
             **_details(ranking.program, config),
         }
-        for rank, config in enumerate(ranking.best(count), start=1)
+        for config in ranking.best(count)
     ]
+    chosen, own = ranking.ensemble.settings, ranking.own
     return {
         "program": ranking.program.graph.name,
-        "collection": ranking.ensemble.settings.collection,
+        "collection": chosen.collection,
         "folds": list(ranking.ensemble.networks),
         "configurations": len(ranking.scores),
+        "unit": UNITS[chosen.blending],
+        "compilers_own_rank": None if own is None else int(ranks[own]),
+        **({"compilers_own_timed_ns": timings.own, "noise": timings.noise} if timings else {}),
         "top": top,
     }
 
@@ -138,22 +184,24 @@ def _details(program: Program, config: int) -> dict[str, Any]:
     return {"sites": sites(program, config)}
 
 
-def as_text(ranking: Ranking, count: int) -> str:
+def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str:
     """The best configurations for people: a line a site that they constrain, or of tile bounds."""
-    lines = []
-    for rank, config in enumerate(ranking.best(count), start=1):
+    lines, ranks, own = [], ranking.ranks, ranking.own
+    for config in ranking.best(count):
         runtime = int(ranking.program.graph.config_runtime[config])
-        measured = f", measured {runtime / 1e6:.3f} ms" if runtime else ""
-        lines.append(
-            f"#{rank}  configuration {config}  score {ranking.scores[config]:.4f}{measured}"
-        )
+        said = f"score {ranking.scores[config]:.{DIGITS}f}"
+        said += f", measured {runtime / 1e6:.3f} ms" if runtime else ""
+        said += f", {timings.words(config)}" if timings and config in timings.of else ""
+        lines.append(f"#{ranks[config]}  configuration {config}  {said}")
         lines += _lines(ranking.program, config)
-    folds = ", ".join(map(str, ranking.ensemble.networks))
+    folds, chosen = ", ".join(map(str, ranking.ensemble.networks)), ranking.ensemble.settings
+    place = "" if own is None else f"; the compiler's own choice is #{ranks[own]}"
     lines.append(
         f"rank: {ranking.program.graph.name}: {len(ranking.scores):,} configurations scored by "
-        f"folds {folds} of {ranking.ensemble.settings.collection}; a lower score is faster"
+        f"folds {folds} of {chosen.collection}, {UNITS[chosen.blending]}; a lower score is faster"
+        f"{place}"
     )
-    return "\n".join(lines)
+    return "\n".join([*lines, *([timings.summary(ranks)] if timings else [])])
 
 
 def _lines(program: Program, config: int) -> list[str]:
@@ -180,11 +228,26 @@ def _layout(dimensions: list[int] | None) -> str:
     return "{" + ",".join(map(str, dimensions)) + "}" if dimensions else CHOICE
 
 
+def timed(ranking: Ranking, count: int, python: Path) -> Timings:
+    """The clock's word on the best ``count``, one of each rank, beside the compiler's own."""
+    first: dict[int, int] = {}
+    for config in ranking.best(len(ranking.scores)):
+        if config != ranking.own:
+            first.setdefault(int(ranking.ranks[config]), config)
+    chosen = [*first.values()][:count]
+    return time_best(ranking.program, chosen, ranking.ensemble.settings.hardware, python)
+
+
 def main() -> None:
     """Print the ranking that the command line asks for."""
     parser = settings.parser(__doc__)
     parser.add_argument("program", type=Path, help="an npz, tuning protobuf or HLO module")
-    parser.add_argument("--candidates", type=Path, help="to rank instead of the program's own")
+    drawn = "to rank instead of the program's own: a file, random:N, or search:N"
+    parser.add_argument("--candidates", help=drawn)
+    parser.add_argument("--draw-seed", type=int, default=0, help="of candidates that are drawn")
+    parser.add_argument("--measure", type=int, default=0, help="of the best, to time on this CPU")
+    jax = "Python that has JAX, to time them"
+    parser.add_argument("--jax", type=Path, default=Path(".venv-collect/bin/python"), help=jax)
     parser.add_argument("--top", type=int, default=10, help="best configurations to print")
     parser.add_argument("--json", action="store_true", help="print them for machines")
     args = parser.parse_args()
@@ -192,18 +255,24 @@ def main() -> None:
         settings.resolve(args)  # prints them, and ends
     if args.top < 1:
         raise UserError(f"--top {args.top}: must be at least 1")
+    for name in ("measure", "draw_seed"):
+        if getattr(args, name) < 0:
+            flag = f"--{name.replace('_', '-')}"
+            raise UserError(f"{flag} {getattr(args, name)}: must be at least 0")
+    candidates = candidates_in(args.candidates, args.draw_seed)
     torch.set_num_threads(1)  # of each fold; the folds run side by side
     overrides = settings.overrides_in(args)
     dataset = settings.dataset_for(args.collection, args.data)
     chosen = settings.chosen_by(args, dataset)
     overrides["model"] = chosen.model
     folder = args.outputs / chosen.results
-    ranked = rank_programs(args.program, args.candidates, folder, args.collection, overrides)
+    ranked = rank_programs(args.program, candidates, folder, args.collection, overrides)
+    timings = timed(ranked[0], args.measure, args.jax) if args.measure else None
     if args.json:
-        found = [as_json(one, args.top) for one in ranked]
+        found = [as_json(one, args.top, timings) for one in ranked]
         print(json.dumps(found if found[1:] else found[0], indent=2))
     else:
-        print("\n\n".join(as_text(one, args.top) for one in ranked))
+        print("\n\n".join(as_text(one, args.top, timings) for one in ranked))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from lib.tpugraphs.arrays import read_arrays
 from lib.tpugraphs.messages import MAX_BYTES, detect_kind, read_module
 from lib.tpugraphs.npz import LayoutGraph, TileKernel, read_layout, stem
 from lib.tpugraphs.protobuf import TENSOR_DIMS, read_protobuf
+from lib.tpugraphs.schema_pb2 import HloModuleProto
 
 TENSORS = ("output", "input", "kernel")  # of a site, in the order of the 18 features
 FEATURES, SITES = "node_config_feat", "node_config_ids"
@@ -34,11 +35,13 @@ class Program:
         path: its file.
         graph: with the configurations to rank, or a kernel; runtimes are zero where not known.
         names: of its n instructions, ``None`` if the file has none.
+        module: that it was read from, ``None`` of an npz.
     """
 
     path: Path
     graph: LayoutGraph | TileKernel
     names: list[str] | None
+    module: HloModuleProto | None = None
 
 
 def read_program(path: Path) -> Program:
@@ -56,9 +59,9 @@ def read_program(path: Path) -> Program:
     if kind == "tile":
         expected = "ModuleTuningData or HloModuleProto; COLLECTION=tile-xla ranks kernels"
         raise DataError(path, "message", "tile sizes", expected)
-    computations = read_module(path, kind).computations
-    names = [inst.name for comp in computations for inst in comp.instructions]
-    return Program(path, replace(read_protobuf(path, kind), name=stem(path)), names)
+    module = read_module(path, kind)
+    names = [inst.name for comp in module.computations for inst in comp.instructions]
+    return Program(path, replace(read_protobuf(path, kind), name=stem(path)), names, module)
 
 
 def with_candidates(program: Program, path: Path) -> Program:

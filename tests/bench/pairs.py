@@ -14,13 +14,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lib.collect.xla import search
+from lib.tpugraphs import drawing
 from tests.bench.xla import ROUNDS, arguments, program_bench
 
 Slot = tuple[int, int, tuple[int, ...]]  # site, tensor, minor to major
 
 
-def drawn_slots(ranks: search.Ranks, count: int, rng: np.random.Generator) -> list[Slot]:
+def drawn_slots(ranks: drawing.Ranks, count: int, rng: np.random.Generator) -> list[Slot]:
     """Layouts other than row-major, each of one tensor of a site."""
     every = [
         (site, k, rank) for site, own in enumerate(ranks) for k, rank in enumerate(own) if rank
@@ -34,9 +34,9 @@ def drawn_slots(ranks: search.Ranks, count: int, rng: np.random.Generator) -> li
     return found
 
 
-def configuration(ranks: search.Ranks, slots: Sequence[Slot]) -> np.ndarray:
+def configuration(ranks: drawing.Ranks, slots: Sequence[Slot]) -> np.ndarray:
     """With the layouts of some slots, all others left to the compiler."""
-    made = search.unconstrained(ranks)
+    made = drawing.unconstrained(ranks)
     for site, tensor, order in slots:
         made[site, tensor, : len(order)] = order
     return made

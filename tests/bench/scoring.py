@@ -26,11 +26,11 @@ import torch
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts, encode_layouts, smallest_type
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
-from lib.collect.xla.search import random_configuration
 from lib.files.terminal import table
 from lib.inputs.input import input_of, network_for
 from lib.settings import BUNDLED, LayoutCollection, settings_for
 from lib.tpugraphs.dataset import read_dataset
+from lib.tpugraphs.drawing import random_configuration
 from tests.bench.quality import cache_of
 
 COLLECTION, NODES, TOGETHER = "layout-xla-random", (250, 350), 11

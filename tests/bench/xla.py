@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lib.collect.quiet import TimingCore
-from lib.collect.xla import search
 from lib.collect.xla.__main__ import time_here
+from lib.tpugraphs import drawing
 
 if TYPE_CHECKING:
     from lib.collect.xla.bench import Compiled, ProgramBench
@@ -44,5 +44,5 @@ def compiled_at_random(
     bench: ProgramBench, count: int, generator: np.random.Generator
 ) -> list[Compiled]:
     """Random configurations of a program, but for those that XLA refuses."""
-    wanted = [search.random_configuration(bench.ranks, generator) for _ in range(count)]
+    wanted = [drawing.random_configuration(bench.ranks, generator) for _ in range(count)]
     return [one for each in wanted if (one := bench.compile(each, 0)) is not None]

@@ -14,8 +14,11 @@ from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
 from lib.files import checkpoint
 from lib.files.errors import DataError, UserError
+from lib.infer import rank
+from lib.infer.candidates import Wanted
 from lib.infer.rank import as_json, as_text, rank_programs
 from lib.infer.scores import scores_of
+from lib.infer.timing import Timings
 from lib.infer.trained import load_ensemble
 from lib.models import build_network
 from lib.tpugraphs.npz import write_layout, write_tile
@@ -92,6 +95,56 @@ def test_the_best_in_words_and_for_machines(folds, program):
     constrained = (raw.node_config_feat[best, :, 0] >= 0).sum()
     assert len(written) == constrained
     assert all("output {1,0}" in line or "output {0,1}" in line for line in written)
+
+
+def test_equal_scores_share_a_rank_and_are_said_in_their_unit(folds, program):
+    folder, _ = folds
+    path, raw = program
+    features = raw.node_config_feat.copy()
+    features[7] = -1
+    write_layout(path, dataclasses.replace(raw, node_config_feat=features))
+    ranking = rank_program(path, None, folder, COLLECTION, {**MODEL, "blending": "rank"})
+    scores = np.arange(20.0)
+    scores[[3, 4]] = 2.0, 2.00004  # printed alike
+    ranking = dataclasses.replace(ranking, scores=scores)
+    assert ranking.ranks.tolist() == [1, 2, 3, 3, 3, *range(6, 21)]
+    timings = Timings({0: 2_000_000, 2: None}, 2_100_000, 0.01)
+    lines = as_text(ranking, 6, timings).splitlines()
+    found = [line.split()[0] for line in lines if line[0] == "#"]
+    assert found == ["#1", "#2", "#3", "#3", "#3", "#6"]
+    assert (
+        ", their mean ranks; a lower score is faster; the compiler's own choice is #8" in lines[-2]
+    )
+    assert "timed 2.000 ms, 5.0% faster than the compiler's own" in lines[0]
+    said = json.loads(json.dumps(as_json(ranking, 4, timings)))
+    assert [one["rank"] for one in said["top"]] == [1, 2, 3, 3]
+    assert [one["timed_ns"] for one in said["top"]] == [2_000_000, None, None, None]
+    assert (said["unit"], said["compilers_own_rank"]) == ("their mean ranks", 8)
+    assert said["compilers_own_timed_ns"] == 2_100_000
+
+
+@pytest.mark.parametrize("how", ["random", "search"])
+def test_configurations_are_drawn_for_a_program(folds, program, how):
+    path, _ = program
+    given = path, Wanted(how, 30), folds[0], COLLECTION, {**MODEL, "hardware": "cpu"}
+    ranking = rank_program(*given)
+    assert (len(ranking.scores), ranking.own) == (30, 0)
+    again = rank_program(*given)
+    assert np.array_equal(
+        again.program.graph.node_config_feat, ranking.program.graph.node_config_feat
+    )
+    with pytest.raises(UserError, match="draws layouts, and tile-xla has tiles"):
+        rank_programs(path, Wanted(how, 30), folds[0], "tile-xla", {})
+
+
+def test_the_best_of_each_rank_are_timed(folds, program, tmp_path, monkeypatch):
+    path, _ = program
+    ranking = rank_program(path, Wanted("random", 8), folds[0], COLLECTION, MODEL)
+    ranking = dataclasses.replace(ranking, scores=np.array([1.0, 2, 1, 0, 0, 3, 4, 5]))
+    asked = []
+    monkeypatch.setattr(rank, "time_best", lambda *given: asked.append(given[1:]))
+    rank.timed(ranking, 3, tmp_path)
+    assert asked == [([3, 2, 1], "tpu", tmp_path)]
 
 
 def test_a_layout_that_no_tensor_can_have_is_refused(folds, program, tmp_path):

@@ -17,7 +17,7 @@ import numpy as np
 from jax.experimental.layout import Layout, with_layout_constraint
 from jax.extend import core
 
-from lib.collect.xla.search import MAX_RANK, SLOTS
+from lib.tpugraphs.drawing import MAX_RANK, SLOTS
 
 SITE_OPCODES = {"conv_general_dilated": "convolution", "dot_general": "dot", "reshape": "reshape"}
 INLINED = (

@@ -21,12 +21,13 @@ import jax
 import numpy as np
 
 from lib.collect.quiet import TimingCore
-from lib.collect.xla import search, size
+from lib.collect.xla import size
 from lib.collect.xla.bench import Compiled, ProgramBench
 from lib.collect.xla.enough import KERNELS, RUNS, UNTOLD, missing_rounds
 from lib.collect.xla.operations import COLUMN
 from lib.files.artifacts import atomic_file
 from lib.files.processor import processor
+from lib.tpugraphs import drawing
 
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
 BIRTH_ROUNDS = {RUNS: 4, KERNELS: 1}  # that choose parents; labels come from later ones
@@ -41,7 +42,7 @@ def configurations(bench: ProgramBench, settings: argparse.Namespace, seed: int)
     Each has the unconstrained configuration first.
     """
     generator = np.random.default_rng(seed)
-    if (base := bench.compile(search.unconstrained(bench.ranks), RANDOM)) is None:
+    if (base := bench.compile(drawing.unconstrained(bench.ranks), RANDOM)) is None:
         raise SystemExit("the unconstrained program does not reproduce its own outputs")
     drawn = [base, *_random_set(bench, settings.random - 1, generator)]
     bred: list[Compiled] = []
@@ -57,9 +58,9 @@ def configurations(bench: ProgramBench, settings: argparse.Namespace, seed: int)
 
 def _random_set(bench: ProgramBench, size: int, generator: np.random.Generator) -> list[Compiled]:
     found: list[Compiled] = []
-    seen = {search.unconstrained(bench.ranks).tobytes()}
+    seen = {drawing.unconstrained(bench.ranks).tobytes()}
     while len(found) < size and bench.rejected <= REFUSALS:
-        configuration = search.random_configuration(bench.ranks, generator)
+        configuration = drawing.random_configuration(bench.ranks, generator)
         if configuration.tobytes() in seen:
             continue
         seen.add(configuration.tobytes())
@@ -74,8 +75,8 @@ def _breed(
     """The next generation; the first one has the unconstrained configuration in it."""
     history = [one.configuration for one in bred]
     runtimes = [min(one.rounds) for one in bred]
-    first = [] if bred else [search.unconstrained(bench.ranks)]
-    proposed = first + search.next_generation(
+    first = [] if bred else [drawing.unconstrained(bench.ranks)]
+    proposed = first + drawing.next_generation(
         history, runtimes, size - len(first), bench.ranks, generator
     )
     children = [bench.compile(c, DEFAULT) for c in proposed]
@@ -88,7 +89,7 @@ def check_worth(bench: ProgramBench, settings: argparse.Namespace, seed: int) ->
     A program of many sites takes long to compile, again for each configuration. One that its
     layouts hardly change has an order that the clock cannot tell.
     """
-    base = bench.compile(search.unconstrained(bench.ranks), RANDOM)
+    base = bench.compile(drawing.unconstrained(bench.ranks), RANDOM)
     if base is None:
         return  # which has a message of its own
     bench.time([base], 1)

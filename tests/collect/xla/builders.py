@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.collect.xla.search import random_configuration, unconstrained
+from lib.tpugraphs.drawing import random_configuration, unconstrained
 from lib.tpugraphs.schema_pb2 import HloComputationProto, HloInstructionProto, HloModuleProto
 
 # The order of the nodes is not that of the sites: the dot is site 0, the first reshape site 2.

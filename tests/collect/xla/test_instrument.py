@@ -16,8 +16,9 @@ pytest.importorskip("jax", reason="needs JAX, see lib/collect/xla/requirements.t
 import jax
 import jax.numpy as jnp
 
-from lib.collect.xla import instrument, search
+from lib.collect.xla import instrument
 from lib.collect.xla.hlo import read_module, site_positions
+from lib.tpugraphs import drawing
 
 
 def network(weights, x):
@@ -81,7 +82,7 @@ def test_the_plain_program_computes_what_the_function_does(traced, leaves):
 def test_a_configured_program_computes_the_same(traced, leaves, seed):
     ranks = [site.ranks for site in traced.sites]
     rng = np.random.default_rng(seed)
-    configuration = search.mutated(search.unconstrained(ranks), ranks, 1.0, 0.8, rng)
+    configuration = drawing.mutated(drawing.unconstrained(ranks), ranks, 1.0, 0.8, rng)
     got = jax.jit(traced.configured(configuration))(*leaves)
     for one, want in zip(got, jax.jit(traced.configured(None))(*leaves), strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(want), rtol=1e-4, atol=1e-4)
@@ -103,7 +104,7 @@ def test_a_reshape_of_a_reshape_is_two_sites_with_two_instructions():
 
 def test_a_forced_layout_is_in_the_compiled_program(traced, leaves):
     ranks = [site.ranks for site in traced.sites]
-    configuration = search.unconstrained(ranks)
+    configuration = drawing.unconstrained(ranks)
 
     def layouts(configuration):
         text = jax.jit(traced.configured(configuration)).lower(*leaves).compile().as_text()
@@ -115,7 +116,7 @@ def test_a_forced_layout_is_in_the_compiled_program(traced, leaves):
 
 
 def test_outputs_are_held_to_row_major(traced, leaves):
-    configuration = search.unconstrained([site.ranks for site in traced.sites])
+    configuration = drawing.unconstrained([site.ranks for site in traced.sites])
     configuration[3, 0, :3] = (0, 1, 2)
     compiled = jax.jit(traced.configured(configuration)).lower(*leaves).compile()
     entry = re.search(r"entry_computation_layout=\{.*->\((.*?)\)\}", compiled.as_text())

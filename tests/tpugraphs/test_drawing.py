@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.collect.xla import search
+from lib.tpugraphs import drawing
 
 RANK = st.sampled_from([0, 2, 3, 4, 5, 6])
 RANKS = st.lists(st.tuples(RANK, RANK, RANK).filter(any), min_size=1, max_size=8)
@@ -29,33 +29,33 @@ def assert_valid(configuration: np.ndarray, ranks) -> None:
 def test_random_configurations_are_valid(ranks, seed):
     rng = np.random.default_rng(seed)
     for _ in range(4):
-        assert_valid(search.random_configuration(ranks, rng), ranks)
+        assert_valid(drawing.random_configuration(ranks, rng), ranks)
 
 
 @given(RANKS, SEED, st.floats(0, 1), st.floats(0, 1))
 def test_mutants_are_valid_and_the_parent_is_untouched(ranks, seed, rate, constrain):
     rng = np.random.default_rng(seed)
-    parent = search.random_configuration(ranks, rng)
+    parent = drawing.random_configuration(ranks, rng)
     before = parent.copy()
-    assert_valid(search.mutated(parent, ranks, rate, constrain, rng), ranks)
+    assert_valid(drawing.mutated(parent, ranks, rate, constrain, rng), ranks)
     assert np.array_equal(parent, before)
 
 
 @given(RANKS, SEED)
 def test_mutation_rates_of_nothing_and_everything(ranks, seed):
     rng = np.random.default_rng(seed)
-    parent = search.random_configuration(ranks, rng)
-    assert np.array_equal(search.mutated(parent, ranks, 0.0, 1.0, rng), parent)
-    full = search.mutated(parent, ranks, 1.0, 1.0, rng)
+    parent = drawing.random_configuration(ranks, rng)
+    assert np.array_equal(drawing.mutated(parent, ranks, 0.0, 1.0, rng), parent)
+    full = drawing.mutated(parent, ranks, 1.0, 1.0, rng)
     assert np.array_equal(full[:, :, 0] >= 0, np.array(ranks) > 0)
-    assert (search.mutated(full, ranks, 1.0, 0.0, rng) == -1).all()
+    assert (drawing.mutated(full, ranks, 1.0, 0.0, rng) == -1).all()
 
 
 @given(RANKS, SEED)
 def test_crossover_takes_whole_sites_from_the_parents(ranks, seed):
     rng = np.random.default_rng(seed)
-    a, b = (search.random_configuration(ranks, rng) for _ in range(2))
-    child = search.crossover(a, b, rng)
+    a, b = (drawing.random_configuration(ranks, rng) for _ in range(2))
+    child = drawing.crossover(a, b, rng)
     assert_valid(child, ranks)
     for site in range(len(ranks)):
         assert any(np.array_equal(child[site], parent[site]) for parent in (a, b))
@@ -64,9 +64,9 @@ def test_crossover_takes_whole_sites_from_the_parents(ranks, seed):
 @given(RANKS, SEED, st.integers(0, 12), st.integers(1, 8))
 def test_children_are_valid_new_and_distinct(ranks, seed, parents, size):
     rng = np.random.default_rng(seed)
-    population = [search.random_configuration(ranks, rng) for _ in range(parents)]
+    population = [drawing.random_configuration(ranks, rng) for _ in range(parents)]
     runtimes = rng.random(parents).tolist()
-    children = search.next_generation(population, runtimes, size, ranks, rng)
+    children = drawing.next_generation(population, runtimes, size, ranks, rng)
     assert len(children) <= size
     for child in children:
         assert_valid(child, ranks)
@@ -78,24 +78,24 @@ def test_children_are_valid_new_and_distinct(ranks, seed, parents, size):
 def test_an_exhausted_space_ends_the_search():
     ranks = [(2, 0, 0)]  # three configurations in all
     rng = np.random.default_rng(0)
-    population = [search.unconstrained(ranks)]
-    children = search.next_generation(population, [1.0], 8, ranks, rng)
+    population = [drawing.unconstrained(ranks)]
+    children = drawing.next_generation(population, [1.0], 8, ranks, rng)
     assert len(children) == 2
 
 
 def test_the_same_seed_gives_the_same_children():
     ranks = [(4, 4, 4), (2, 2, 2)]
-    both = [search.next_generation([], [], 8, ranks, np.random.default_rng(7)) for _ in range(2)]
+    both = [drawing.next_generation([], [], 8, ranks, np.random.default_rng(7)) for _ in range(2)]
     assert np.array_equal(*map(np.stack, both))
 
 
 def test_fast_parents_are_preferred():
     ranks = [(4, 4, 4)] * 6
     rng = np.random.default_rng(0)
-    slow = search.unconstrained(ranks)
-    fast = search.mutated(slow, ranks, 1.0, 1.0, rng)
+    slow = drawing.unconstrained(ranks)
+    fast = drawing.mutated(slow, ranks, 1.0, 1.0, rng)
     population, runtimes = [slow] * 5 + [fast] * 5, [2.0] * 5 + [1.0] * 5
-    children = search.next_generation(population, runtimes, 40, ranks, rng)
+    children = drawing.next_generation(population, runtimes, 40, ranks, rng)
     from_fast = np.mean([(child == fast).all((1, 2)).mean() for child in children])
     from_slow = np.mean([(child == slow).all((1, 2)).mean() for child in children])
     assert from_fast > 1.5 * from_slow

@@ -1,0 +1,134 @@
+"""A module in which layouts are set, as XLA takes it: what a configuration is when it is compiled.
+
+XLA has an instruction for it, the custom call ``LayoutConstraint``, which passes a tensor on in a
+layout. (It is what ``with_layout_constraint`` of JAX becomes.)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from lib.files.errors import DataError
+from lib.tpugraphs.schema_pb2 import (
+    HloComputationProto,
+    HloInstructionProto,
+    HloModuleProto,
+    ShapeProto,
+)
+
+TARGET, TENSOR_DIMS = "LayoutConstraint", 6
+ROLES = ("output", "input", "kernel")
+
+
+def constrained(
+    path: Path, module: HloModuleProto, ids: np.ndarray, features: np.ndarray
+) -> HloModuleProto:
+    """The module under a configuration.
+
+    What the program gives back keeps the layouts that it has there: a constraint that reaches an
+    output would become the output's. Its inputs are not written over, for it runs many times.
+
+    Args:
+        path: of the module, for messages.
+        module: as it was before any optimization.
+        ids: (k,) positions of the sites among all instructions, in file order.
+        features: (k, 18) digits of output, input and kernel, minor to major, -1 padded.
+
+    Raises:
+        DataError: a layout is not one that its tensor can have.
+    """
+    made = HloModuleProto()
+    made.CopyFrom(module)
+    for name in ("input_output_alias", "buffer_donor"):
+        made.ClearField(name)
+    instructions = [one for computation in made.computations for one in computation.instructions]
+    taken = {one.id for one in instructions}
+    digits = features.reshape(-1, len(ROLES), TENSOR_DIMS).tolist()
+    wanted = {
+        instructions[place].id: [[d for d in layout if d >= 0] for layout in site]
+        for place, site in zip(ids.tolist(), digits, strict=True)
+    }
+    for computation in made.computations:
+        _Rewriting(path, computation, wanted, taken).run(
+            computation.id == made.entry_computation_id
+        )
+    return made
+
+
+class _Rewriting:
+    """One computation, whose instructions are written again with constraints between them."""
+
+    def __init__(
+        self,
+        path: Path,
+        computation: HloComputationProto,
+        wanted: dict[int, list[list[int]]],
+        taken: set[int],
+    ):
+        self.path, self.computation, self.wanted, self.taken = path, computation, wanted, taken
+        self.shapes = {one.id: one.shape for one in computation.instructions}
+        self.written: list[HloInstructionProto] = []
+        self.next = max(self.shapes, default=0) + 1  # XLA has ids of a computation lie together
+
+    def run(self, entry: bool) -> None:
+        """Write it; of the entry, outputs are held to their own layouts."""
+        stands_for: dict[int, int] = {}  # of a constrained output: what its readers read
+        for one in list(self.computation.instructions):
+            output, *operands = self.wanted.get(one.id, [[], [], []])
+            read = [stands_for.get(number, number) for number in one.operand_ids]
+            root = entry and one.id == self.computation.root_id
+            if root and one.opcode == "tuple":
+                operands = [_own(self.shapes[number]) for number in one.operand_ids]
+            for place, layout in enumerate(operands[: len(read)]):
+                if layout:
+                    role = ROLES[min(place, 1) + 1]
+                    read[place] = self._constraint(read[place], layout, one.name, role)
+            one.operand_ids[:] = read
+            self.written.append(one)
+            for layout in (output, _own(one.shape) if root else []):
+                if layout:
+                    last = stands_for.get(one.id, one.id)
+                    stands_for[one.id] = self._constraint(last, layout, one.name, ROLES[0])
+        self.computation.root_id = stands_for.get(
+            self.computation.root_id, self.computation.root_id
+        )
+        kept = HloComputationProto(instructions=self.written)
+        self.computation.ClearField("instructions")
+        self.computation.instructions.extend(kept.instructions)
+
+    def _constraint(self, source: int, layout: list[int], name: str, role: str) -> int:
+        """The id of a new instruction that passes a tensor on in a layout."""
+        shape = ShapeProto()
+        shape.CopyFrom(self.shapes[source])
+        rank = len(shape.dimensions)
+        if sorted(layout) != list(range(rank)):
+            found = "{" + ",".join(map(str, layout)) + "}"
+            raise DataError(self.path, f"{name}, {role}", found, f"all of 0..{rank - 1}, each once")
+        shape.layout.minor_to_major[:] = layout
+        while self.next in self.taken:
+            self.next += 1
+        number = self.next
+        self.taken.add(number)
+        self.shapes[number] = shape
+        self.written.append(
+            HloInstructionProto(
+                name=f"layout.{number}",
+                opcode="custom-call",
+                shape=shape,
+                id=number,
+                operand_ids=[source],
+                custom_call_target=TARGET,
+                constrain_layout=True,
+                operand_shapes_with_layout=[shape],
+            )
+        )
+        return number
+
+
+def _own(shape: ShapeProto) -> list[int]:
+    """The layout that a tensor has in the module; none of a tuple or a number."""
+    if shape.tuple_shapes or len(shape.dimensions) < 2:
+        return []
+    return list(shape.layout.minor_to_major) or [*range(len(shape.dimensions))][::-1]
