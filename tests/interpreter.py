@@ -48,7 +48,9 @@ sys.exit(code)
 """
 PROGRAMS = (
     *("01_preprocess.py", "02_train.py", "03_infer.py", "04_ensemble.py"),
-    *("lib/infer/rank.py", "lib/report/status.py", "lib/report/compare.py", "lib/submit/merge.py"),
+    *("lib/infer/rank.py", "lib/report/__main__.py", "lib/report/status.py"),
+    *("lib/report/compare.py", "lib/study/__main__.py", "lib/submit/merge.py"),
+    *("lib/submit/leaderboard.py", "lib/tpugraphs/convert.py"),
 )
 FRESH = ("lib.runs.begin",)  # of what is imported: does something when it is
 
@@ -80,10 +82,35 @@ def python() -> Path:
 
 def serve(address: str) -> None:
     """Fork a program for each connection, until this process is killed."""
+    import_all()
+    sys.executable = str(Path(address).with_name("bin") / "python")  # what programs start, too
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address)
+        listener.listen(64)
+        print("ready", flush=True)
+        while True:
+            connection, _ = listener.accept()
+            if not os.fork():
+                listener.close()
+                follow(connection)
+            connection.close()
+
+
+def import_all() -> None:
+    """Import what programs import, some of it when they first need it, before the first fork.
+
+    What a program's code is made from is read, too. No thread is started: none survives a fork.
+    """
     import gc
 
-    import torch._dynamo  # noqa: F401 (AdamW does when it is first made)
+    import matplotlib.figure  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+    import scipy.stats  # noqa: F401
+    import torch._dynamo  # AdamW does when it is first made
+    import torch.profiler  # noqa: F401
     import tqdm  # noqa: F401
+    import xgboost  # noqa: F401
 
     from lib import native
     from lib.runs.ingredients import STAGES, code_for
@@ -97,19 +124,8 @@ def serve(address: str) -> None:
         if path.endswith(".py") and path not in PROGRAMS and name not in FRESH:
             __import__(name)
     native.available()
-    sys.executable = str(Path(address).with_name("bin") / "python")  # what programs start, too
-    gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(address)
-        listener.listen(64)
-        print("ready", flush=True)
-        while True:
-            connection, _ = listener.accept()
-            if not os.fork():
-                listener.close()
-                follow(connection)
-            connection.close()
+    gc.collect()
+    gc.freeze()  # pages that programs need not copy
 
 
 def follow(connection: socket.socket) -> None:

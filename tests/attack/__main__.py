@@ -21,6 +21,7 @@ from tests.attack import runner
 from tests.attack.cases import Attacked, Report, attack, build
 from tests.attack.commands import TARGETS
 from tests.attack.judging import OUTCOMES, WORSE
+from tests.interpreter import import_all
 
 
 def main() -> int:
@@ -38,7 +39,7 @@ def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != runner.ENVIRONMENT["PYTHONHASHSEED"]:
         runner.restart_with(runner.ENVIRONMENT, "tests.attack", sys.argv[1:])
 
-    runner.prepare()
+    import_all()
     with tempfile.TemporaryDirectory(prefix="attack-") as name:
         attacked = build(args.world or Path(name))
         if args.case is None:

@@ -7,7 +7,6 @@ imported: no thread pool is started before a fork, since threads do not survive 
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import resource
@@ -57,31 +56,6 @@ class Outcome:
     seconds: float
     peak: int
     timed_out: bool
-
-
-def prepare() -> None:
-    """Import what the commands import; call it once, before the first fork."""
-    import matplotlib.figure  # noqa: F401
-    import torch
-
-    import lib.infer.rank
-    import lib.preprocess.collection
-    import lib.ranking.baseline
-    import lib.report.compare
-    import lib.report.publish
-    import lib.report.status
-    import lib.runs.stage
-    import lib.study.results
-    import lib.submit.leaderboard
-    import lib.submit.merge
-    import lib.tpugraphs.convert
-    import lib.train.loop  # noqa: F401
-    from lib import native
-
-    native.available()
-    torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])  # imports much when it is first made
-    gc.collect()
-    gc.freeze()  # pages that the children need not copy
 
 
 def run(words: Sequence[str], folder: Path, largest: int = LARGEST_FILE) -> Outcome:
