@@ -18,6 +18,7 @@ from pathlib import Path
 
 from lib import settings
 from lib.files.errors import one_line_errors
+from lib.runs import sources
 from lib.runs.claims import claim
 from lib.runs.identity import Making
 from lib.runs.ingredients import SCRIPTS, STAGES
@@ -33,7 +34,7 @@ def main() -> None:
     words = list(due(making))
     if args.maker is not None:
         claim(making, args.maker)
-        making.keep_sources()
+        sources.keep()
     print("due:", *words)
 
 

@@ -35,12 +35,10 @@ from lib.runs.ingredients import (
     read_by,
     record_path,
 )
-from lib.runs.sources import keep, remember
 from lib.settings import ROOTS, Settings
 from lib.tpugraphs.dataset import MEASUREMENTS, npz_folder, sizes_and_times
 
 TRAINED = ("model.safetensors", "last.safetensors", "metrics.json", "history.parquet")
-SOURCES = Path(".make", "sources.json")  # below the outputs
 
 
 @dataclass(frozen=True)
@@ -60,13 +58,6 @@ class Making:
     data: Path | None = None
     folds: int | None = None
     keep_going: bool = False
-
-    def __post_init__(self) -> None:
-        remember(self.outputs / SOURCES)
-
-    def keep_sources(self) -> None:
-        """Write what was found of code, for the next process."""
-        keep(self.outputs / SOURCES)
 
     @property
     def folder(self) -> Path:

@@ -23,6 +23,7 @@ from lib.files.artifacts import read_json, write_json
 from lib.files.errors import DataError
 
 ROOT = Path(__file__).resolve().parents[2]  # the repository
+MEMORY = Path(__file__).with_name("__pycache__") / "sources.json"  # where Python keeps its own
 BESIDE = (".cpp", ".h", ".html", ".css", ".js")  # read by the modules of their folder
 C_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 DIGITS = 16  # of a fingerprint
@@ -49,6 +50,7 @@ def code_of(*programs: str, aside: tuple[str, ...] = ()) -> dict[str, str]:
             names, such as ``lib.models.plus:TGraphPlus``.
         aside: what paths begin with that do not count, nor what is imported through them alone.
     """
+    remember()
     found: dict[str, str] = {}
     waiting = [file for one in programs for file in _named(one)]
     while waiting:
@@ -85,18 +87,19 @@ _remembered: dict[str, Source] = {}  # by what a file holds
 
 
 @cache
-def remember(file: Path) -> None:
-    """Read what an earlier process has found of files, for parsing takes most of a second."""
+def remember() -> None:
+    """Read what earlier processes have found of files, for parsing takes most of a second."""
     with suppress(DataError, TypeError, AttributeError):  # whose loss is a second
-        _remembered.update({key: Source(*found) for key, found in read_json(file).items()})
+        _remembered.update({key: Source(*found) for key, found in read_json(MEMORY).items()})
 
 
-def keep(file: Path) -> None:
+def keep() -> None:
     """Write it for later ones, if that can be."""
     with suppress(OSError):
         text = json.dumps(_remembered)
-        if not file.exists() or len(text) != file.stat().st_size:
-            write_json(file, _remembered)
+        if not MEMORY.exists() or len(text) != MEMORY.stat().st_size:
+            MEMORY.parent.mkdir(exist_ok=True)
+            write_json(MEMORY, _remembered)
 
 
 def read_source(path: str, text: str) -> Source:

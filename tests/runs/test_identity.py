@@ -36,7 +36,6 @@ def made(tmp_path_factory):
         making = making_in(folder)
         for stage, fold in parts_of(making):
             pretend(making, stage, fold)
-        making.keep_sources()
         yield folder
     forget()
 

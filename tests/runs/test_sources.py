@@ -79,11 +79,14 @@ def test_code_counts_by_its_syntax_tree(text: str, same: bool) -> None:
     assert (sources.read_source("a.py", text) == first) is same
 
 
-def test_what_is_remembered_is_what_would_be_read(tmp_path) -> None:
+def test_what_is_remembered_is_what_would_be_read(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sources, "MEMORY", tmp_path / "new" / "sources.json")
     found = sources.code_of("02_train.py")
-    sources.keep(tmp_path / "sources.json")
+    sources.keep()
     sources._remembered.clear()
-    sources.remember(tmp_path / "sources.json")
+    sources.remember.cache_clear()
+    sources.remember()
     assert sources._remembered and sources.code_of("02_train.py") == found
-    (tmp_path / "damaged.json").write_text("[1]")
-    sources.remember(tmp_path / "damaged.json")
+    sources.MEMORY.write_text("[1]")
+    sources.remember.cache_clear()
+    sources.remember()
