@@ -39,7 +39,8 @@ def main() -> int:
     if os.environ.get("PYTHONHASHSEED") != runner.ENVIRONMENT["PYTHONHASHSEED"]:
         runner.restart_with(runner.ENVIRONMENT, "tests.attack", sys.argv[1:])
 
-    import_all()
+    if args.case is None or not (args.world and args.world.exists()):  # else it is one command
+        import_all()
     with tempfile.TemporaryDirectory(prefix="attack-") as name:
         attacked = build(args.world or Path(name))
         if args.case is None:
