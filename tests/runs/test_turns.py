@@ -7,7 +7,9 @@ import threading
 import pytest
 import torch
 
+from lib.files import locks
 from lib.runs import turns
+from tests.stages import LONGEST
 
 GPU = torch.device("cuda")
 
@@ -22,8 +24,10 @@ def machine(monkeypatch) -> list[int]:
     return chosen
 
 
-def test_a_fold_waits_for_the_one_that_has_its_gpu(tmp_path, machine, capsys):
+def test_a_fold_waits_for_the_one_that_has_its_gpu(tmp_path, machine, monkeypatch):
     order: list[str] = []
+    told, said = threading.Event(), []
+    monkeypatch.setattr(locks, "print", lambda text, **_: (said.append(text), told.set()), False)
 
     def third() -> None:
         with turns.turn_on(GPU, tmp_path, 2):
@@ -32,11 +36,11 @@ def test_a_fold_waits_for_the_one_that_has_its_gpu(tmp_path, machine, capsys):
     with turns.turn_on(GPU, tmp_path, 0), turns.turn_on(GPU, tmp_path, 1):
         waiting = threading.Thread(target=third)
         waiting.start()
-        while "GPU 0" not in capsys.readouterr().err:
-            assert waiting.is_alive()
+        assert told.wait(LONGEST)
         order.append("first")
     waiting.join()
     assert order == ["first", "third"]
+    assert "GPU 0: process" in said[0]
     assert machine == [0, 1, 0]
 
 
