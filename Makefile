@@ -96,7 +96,7 @@ RUN := $(VENV)/bin/python
 GPU := $(or $(filter-out 0,$(GPUS)),$(wildcard /dev/nvidia[0-9]*))
 LOOPS := $(READY) $(READY)-native $(if $(filter $(call planned,scatter),any $(if $(GPU),gpu)),$(READY)-scatter)
 
-.PHONY: help all everything preprocess train infer ensemble rank submission score status report \
+.PHONY: help all everything preprocess train infer ensemble rank weights submission score status report \
 	compare wandb-sync setup test lint clean
 
 # `## text` after a target is its line in `make help`; `##@ title` begins a group.
@@ -160,6 +160,9 @@ endif
 rank: | $(LOOPS) $(if $(value MEASURE),$(VENV)-collect/.ready)  ## rank the configurations of PROGRAM=file: [CANDIDATES=file|random:N|search:2000] [TOP=10] [MEASURE=8]
 	@$(RUN) -m lib.infer.rank $(TO) $(FLAGS) $(call text,CANDIDATES,candidates) $(call flag,TOP,top) \
 		$(if $(MEASURE),--measure $(MEASURE) --jax $(VENV)-collect/bin/python) -- $(call quoted,$(value PROGRAM))
+
+weights: $(MODELS)  ## keep the weights of COLLECTION in data/weights, for make rank where nothing is trained
+	$(RUN) -m lib.infer.weights $(TO) $(FLAGS)
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.submit.merge $(TO) $(call flag,DATA,data) \

@@ -7,6 +7,7 @@ commands `make test` is not run in itself, and those in its table are planned by
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -19,6 +20,7 @@ from tests.interpreter import quick
 from tests.stages import LONGEST, REPOSITORY, environment, make_command
 from tests.synthetic import write_collection
 
+USING, BUNDLED_WEIGHTS = "docs/using.md", "data/weights/layout-xla-default"
 MODEL, COLLECTION = "docs/adding-a-model.md", "docs/adding-a-collection.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`(lib/[\w/]+\.py)`")
@@ -91,7 +93,8 @@ def typed(line: str, tree: Path, *more: str) -> str:
     words = shlex.split(line, comments=True)
     if words[0] == "make":
         given = dict(word.split("=", 1) for word in words[2:])
-        tiny = {"ARGS": TINY[given.get("MODEL", "")], **SMALL} if words[1] == "all" else {}
+        trains = words[1] in ("all", "weights")
+        tiny = {"ARGS": TINY[given.get("MODEL", "")], **SMALL} if trains else {}
         if "MODEL" in given:
             tiny.pop("ALSO", None)  # these learn from one collection
         words = make_command(*more, words[1], venv=quick(tree), **{**tiny, **given})
@@ -139,6 +142,25 @@ def test_the_commands_that_the_readme_begins_with(tree):
     trained, tested = lines_of("README.md")
     assert "ensemble: layout-xla-default: folds " in typed(trained, tree)
     assert "-m pytest " in typed(tested, tree, "-n")
+
+
+def test_a_program_is_ranked_before_anything_is_trained(tree):
+    """By the real weights, of the real program; by new ones, it is ranked otherwise."""
+    assert f"wrote {tree / BUNDLED_WEIGHTS}/" in typed("make weights", tree)
+    line, *_ = [one for one in lines_of(USING) if one.startswith("make rank ")]
+    program = Path(line.rpartition("PROGRAM=")[2])
+    (tree / program).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(REPOSITORY / program, tree / program)
+    shown = next(text for _, language, text in blocks(USING) if text.startswith("rank: with"))
+    new = typed(f"{line} OUTPUTS=none", tree)
+    assert new.splitlines()[0] == shown.splitlines()[0]
+    assert re.search("folds [01], [01] of layout-xla-default", new)
+    shutil.rmtree(tree / "data" / "weights")
+    shutil.copytree(REPOSITORY / "data" / "weights", tree / "data" / "weights")
+    assert typed(f"{line} OUTPUTS=none", tree) == shown
+    found = json.loads(typed(f"{line} OUTPUTS=none CANDIDATES=search:40 ARGS=--json", tree))
+    assert (found["weights"], found["configurations"]) == (BUNDLED_WEIGHTS, 40)
+    (tree / program).unlink()
 
 
 TABLE = re.findall(

@@ -1,6 +1,7 @@
 """Rank the configurations of one program, or of a file's kernels, with all trained folds.
 
 Reads   a program or kernels, and <outputs>/<collection>[@<model>]/fold_<k>/{last,model}.safetensors
+        or, where nothing is trained, bundled ones (lib/infer/weights.py)
 Prints  its best configurations, fastest first, for people or as JSON
 
     python -m lib.infer.rank --collection layout-xla-random program.npz
@@ -10,6 +11,7 @@ Prints  its best configurations, fastest first, for people or as JSON
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +27,7 @@ from lib.infer.candidates import Wanted, candidates_in, with_drawn
 from lib.infer.possible import check_layouts
 from lib.infer.timing import Timings, time_best
 from lib.infer.trained import Ensemble, load_ensemble, score_program
+from lib.infer.weights import BUNDLED, weights_in
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.opcodes import NAME_OF_ID
 from lib.tpugraphs.program import Program, layouts, read_program, with_candidates
@@ -265,13 +268,18 @@ def main() -> None:
     dataset = settings.dataset_for(args.collection, args.data)
     chosen = settings.chosen_by(args, dataset)
     overrides["model"] = chosen.model
-    folder = args.outputs / chosen.results
+    folder = weights_in(args.outputs / chosen.results, chosen)
     ranked = rank_programs(args.program, candidates, folder, args.collection, overrides)
     timings = timed(ranked[0], args.measure, args.jax) if args.measure else None
     if args.json:
-        found = [as_json(one, args.top, timings) for one in ranked]
+        found = [
+            {"weights": os.path.relpath(folder), **as_json(one, args.top, timings)}
+            for one in ranked
+        ]
         print(json.dumps(found if found[1:] else found[0], indent=2))
     else:
+        bundled = ", which are bundled; `make all` trains your own" * (folder.parent == BUNDLED)
+        print(f"rank: with the weights in {os.path.relpath(folder)}{bundled}")
         print("\n\n".join(as_text(one, args.top, timings) for one in ranked))
 
 

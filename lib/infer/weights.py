@@ -1,0 +1,70 @@
+"""Weights that come with the repository: a program is ranked before anything was trained.
+
+    python -m lib.infer.weights --collection layout-xla-default
+
+copies those of the folds that stage 4 would blend into ``data/weights/``. Each file says what it
+was made from: every setting, fingerprints of data and code, versions of packages, and how well the
+fold ranks. Code may have changed since: weights that do not fit a network's shapes or settings any
+more are refused, and a test compares how they rank bundled programs with how they did.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from lib import settings
+from lib.files import checkpoint
+from lib.files.artifacts import atomic_folder
+from lib.files.errors import one_line_errors
+from lib.infer.trained import load_ensemble
+from lib.settings import Settings
+
+BUNDLED = Path(__file__).parents[2] / "data" / "weights"
+
+
+def weights_in(own: Path, chosen: Settings) -> Path:
+    """The folder to take networks from: one's own results, or if there are none bundled ones.
+
+    Args:
+        own: results of a collection and model.
+        chosen: its settings. Bundled weights of other hardware are not taken.
+    """
+    bundled = sorted((BUNDLED / own.name).glob("fold_*/*.safetensors"))
+    if not bundled or any(own.glob("fold_*/*.safetensors")):
+        return own
+    hardware = checkpoint.read_about(bundled[0]).get("hardware")
+    return BUNDLED / own.name if hardware == getattr(chosen, "hardware", None) else own
+
+
+def keep(own: Path, chosen: Settings, target: Path) -> list[int]:
+    """Copy the weights of the folds that stage 4 would blend, in place of those there; returns
+    their numbers.
+
+    Raises:
+        UserError, DataError: as :func:`lib.infer.trained.load_networks`.
+    """
+    ensemble = load_ensemble(own, chosen.collection, {"model": chosen.model})
+    name = settings.WEIGHTS_FILES[ensemble.settings.weights]
+    with atomic_folder(target / own.name) as folder:
+        for fold in ensemble.networks:
+            part = f"fold_{fold}"
+            (folder / part).mkdir()
+            shutil.copyfile(own / part / name, folder / part / name)
+    return list(ensemble.networks)
+
+
+def main() -> None:
+    """Keep the weights that the command line names."""
+    parser = settings.parser(__doc__)
+    parser.add_argument("--to", type=Path, default=BUNDLED, help="where they are kept")
+    args = parser.parse_args()
+    chosen, _ = settings.resolve(args)
+    folds = keep(args.outputs / chosen.results, chosen, args.to)
+    told = ", ".join(map(str, folds))
+    print(f"weights: {args.collection}: folds {told}; wrote {args.to / chosen.results}/")
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

@@ -1,0 +1,64 @@
+"""Weights that come with the repository, and where a ranking takes its networks from."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from lib.files import checkpoint
+from lib.infer import weights
+from lib.infer.rank import rank_programs
+from lib.settings import BUNDLED
+from tests.builders import COLLECTION
+from tests.infer.test_rank import MODEL, SETTINGS, folds, program  # noqa: F401
+
+KEPT = weights.BUNDLED / "layout-xla-default"
+TESTS = BUNDLED / "npz/layout/xla/default/test"
+
+
+def test_the_folds_that_are_blended_are_kept(folds, program, tmp_path):  # noqa: F811
+    own, _ = folds
+    (tmp_path / "kept" / own.name / "fold_7").mkdir(parents=True)
+    assert weights.keep(own, SETTINGS, tmp_path / "kept") == [2, 0]
+    kept = tmp_path / "kept" / own.name
+    assert sorted(path.name for path in kept.iterdir()) == ["fold_0", "fold_2"]
+    (one,), (other,) = (
+        rank_programs(program[0], None, at, COLLECTION, MODEL) for at in (own, kept)
+    )
+    assert np.array_equal(one.scores, other.scores)
+
+
+def test_ones_own_come_first_and_those_of_other_hardware_never(folds, tmp_path, monkeypatch):  # noqa: F811
+    own, _ = folds
+    monkeypatch.setattr(weights, "BUNDLED", tmp_path / "kept")
+    weights.keep(own, SETTINGS, tmp_path / "kept")
+    bare = tmp_path / "outputs" / own.name
+    assert weights.weights_in(own, SETTINGS) == own
+    assert weights.weights_in(bare, SETTINGS) == tmp_path / "kept" / own.name
+    others = dataclasses.replace(SETTINGS, hardware="cpu")
+    assert weights.weights_in(bare, others) == bare
+    assert weights.weights_in(bare.with_name("other"), SETTINGS) == bare.with_name("other")
+
+
+def test_bundled_weights_are_small_and_say_what_they_were_made_from():
+    files = sorted(KEPT.glob("fold_*/*"))
+    assert sum(path.stat().st_size for path in files) < 4 << 20
+    for path in files:
+        about = checkpoint.read_about(path)
+        assert {"data", "identity", "versions", "tau", "seed", "other_data"} <= about.keys()
+
+
+SCORES = {  # of the first configurations, when the weights were made
+    "wavenet.w64_d3_4x4096.forward": [-1.173, -0.449, -0.723, -0.938, -1.173, -0.673],
+    "graph_net.w128_d3_16x64x32.forward": [-0.912, 0.071, -0.912, -0.238, 0.721, 1.562],
+    "mobilenet.v2_w16_d3_b2_r64.forward": [-1.496, 0.233, -0.266, -1.496, -0.879, -1.432],
+}
+
+
+@pytest.mark.parametrize(("name", "scores"), SCORES.items())
+def test_bundled_weights_score_as_they_did(name, scores):
+    """Code may change what a network reads, and leave its shapes as they are: `make weights`."""
+    (ranking,) = rank_programs(TESTS / f"{name}.npz", None, KEPT, "layout-xla-default", {})
+    assert ranking.scores[: len(scores)] == pytest.approx(scores, abs=0.01)
