@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from itertools import product
 
 import polars as pl
 import pytest
 
+from lib.files.artifacts import write_json
 from lib.settings import LAYOUT_COLLECTIONS
+from tests.bench import results as of_readme
 from tests.bench.quality import SCHEMA
 from tests.bench.quality_tables import draw_curve
 
@@ -36,3 +40,41 @@ def test_no_curve_without_two_shares(tmp_path):
     with pytest.raises(ValueError, match="two shares"):
         draw_curve(results([WHOLE, "context"]), tmp_path / "curve.svg")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_table_of_the_readme(tmp_path, monkeypatch, capsys):
+    """A row has what its metrics have: tau, and what is gained over the compiler's own choice."""
+    mean = {"tau": 0.75219, "baseline_tau": 0.65, "ceiling": 0.884}
+    gained = {
+        "log_speedup": math.log(1.006),
+        "best_log_speedup": math.log(1.018),
+        "faster": 0.25,
+        "slower": 0.025,
+    }
+    for name, of_test in (
+        ("layout-xla-default", mean | gained),
+        ("layout-xla-default@tgraph", {"tau": 0.553}),
+    ):
+        (tmp_path / name).mkdir()
+        sections = {"training": {"mean": mean}, "validation": {}, "test": {"mean": of_test}}
+        write_json(tmp_path / name / "metrics.json", sections)
+    monkeypatch.setattr(sys, "argv", ["results", str(tmp_path)])
+    of_readme.main()
+    head, _, *rows = (
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in capsys.readouterr().out.splitlines()
+    )
+    assert head[6:] == ["test", "baseline", "ceiling", "speed-up", "possible", "faster", "slower"]
+    ours, papers = rows
+    assert ours[:6] == ["`layout-xla-default`", "`tgraph-plus`", "0.752", "", "", ""]
+    assert ours[6:] == ["0.752", "0.650", "0.884", "0.6%", "1.8%", "25.0%", "2.5%"]
+    assert papers == [
+        "`layout-xla-default`",
+        "`tgraph`",
+        "0.752",
+        *[""] * 3,
+        "0.553",
+        "",
+        "",
+        *["-"] * 4,
+    ]
