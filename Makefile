@@ -194,5 +194,4 @@ clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)
 	rm -rf $(OUT)
 
 # Questions beside the pipeline, and where data come from, which has environments of its own.
-include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/programs/latency/latency.mk \
-	lib/programs/adapt/adapt.mk lib/programs/search/search.mk
+include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/programs/programs.mk

@@ -10,7 +10,7 @@ from lib.settings.base import Settings, check_words, setting
 from lib.settings.search import among, between
 
 TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
-LATENCY_LOSSES = ("mse+mape", "mse", "mape", "mspe")  # lib/train/loss.py
+LATENCY_LOSSES = ("mse+mape", "mse", "mape", "mspe")  # lib/programs/losses.py
 SIDES = ("networks", "random")
 WIDTHS, HEADS = among(48, 96, 192, 384), among(2, 4, 8)  # of a search; each divides each
 PARTS = 10  # of the programs, in a random split: 8 to train on, 1 for validation, 1 for the test

@@ -21,12 +21,12 @@ from lib.programs.inputs import (
     load_programs,
     predict,
 )
+from lib.programs.losses import LOSSES
 from lib.programs.metrics import MAPE, MEDIAN
 from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.programs.settings import ProgramCollection, ProgramSettings
 from lib.train.fold import Fold
-from lib.train.loss import LATENCY_LOSSES
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class LabelledPrograms:
     def loss(self, predicted: Tensor) -> Tensor:
         """What (b, d) predicted labels cost."""
         s = self.settings
-        return LATENCY_LOSSES[s.loss](predicted, self.labels, s.mape_weight, s.least_label)
+        return LOSSES[s.loss](predicted, self.labels, s.mape_weight, s.least_label)
 
 
 @dataclass(eq=False)

@@ -120,16 +120,6 @@ class _Queues:
         return Run(number, engine, start, end)
 
 
-def critical_path(nodes: Sequence[Node]) -> float:
-    """Seconds of the longest chain: what a replay takes with as many engines as one can wish."""
-    ends: list[float] = [0.0] * len(nodes)
-    for number in topological(nodes):
-        node = nodes[number]
-        start = max((ends[one] for one in node.after), default=0.0)
-        ends[number] = start + node.seconds / len(node.engines) + node.gap
-    return max(ends, default=0.0)
-
-
 def topological(nodes: Sequence[Node]) -> list[int]:
     """Numbers of the nodes, each after those that it waits for.
 

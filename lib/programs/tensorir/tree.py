@@ -154,25 +154,3 @@ def loop_nests(tree: Forest) -> Iterator[list[int]]:
         path.append(node)
     for leaf in tree.leaves:
         yield around[leaf]
-
-
-def positional_encoding(
-    ordering: np.ndarray, width: int, theta: float = 10000.0, exponent: float = 1.0
-) -> np.ndarray:
-    """Section 4.2: sine in even and cosine in odd columns of the position over powers of theta.
-
-    Args:
-        ordering: (leaves,) what :func:`positions` returns.
-        width: columns, the length of a computation vector (N_entry).
-        theta: the base of the frequencies.
-        exponent: 1 is the paper's theta^(2d / width); the published code doubles it.
-
-    Returns:
-        (leaves, width) float32.
-    """
-    half = np.arange(0, width, 2) / width * exponent
-    angle = np.asarray(ordering, np.float64)[:, None] / theta**half
-    encoded = np.empty((len(angle), width), np.float32)
-    encoded[:, 0::2] = np.sin(angle)
-    encoded[:, 1::2] = np.cos(angle)[:, : width // 2]
-    return encoded

@@ -16,7 +16,6 @@ from lib.programs.tensorir.tree import (
     Forest,
     fault,
     loop_nests,
-    positional_encoding,
     positions,
     serialized,
 )
@@ -52,17 +51,6 @@ def test_rows_need_not_be_in_the_order_of_leaves():
     swapped.row[[5, 6]] = swapped.row[[6, 5]]
     assert positions(swapped).tolist() == [8, 6, 11]
     assert list(loop_nests(swapped)) == [[0], [0, 3, 4], [7]]
-
-
-def test_positional_encoding_is_sine_and_cosine_of_the_position():
-    found = positional_encoding(np.array([0, 3]), 4, theta=100.0)
-    assert found.dtype == np.float32
-    assert found[0].tolist() == [0, 1, 0, 1]
-    expected = [np.sin(3), np.cos(3), np.sin(3 / 10), np.cos(3 / 10)]
-    np.testing.assert_allclose(found[1], expected, rtol=1e-6)
-    doubled = positional_encoding(np.array([3]), 4, theta=100.0, exponent=2.0)
-    np.testing.assert_allclose(doubled[0, 2:], [np.sin(0.03), np.cos(0.03)], rtol=1e-6)
-    assert positional_encoding(np.array([3]), 5).shape == (1, 5)
 
 
 @given(st.lists(bodies, min_size=1, max_size=4))

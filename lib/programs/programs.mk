@@ -1,0 +1,32 @@
+# Tensor programs, a part of the Makefile: latencies of whole networks, predictors for other devices and
+# networks, and fast schedules. TVM's environment makes, draws and measures programs, the other one
+# predicts them. Predictors for devices and searches need a package of their own.
+
+.PHONY: latency adapt search
+
+ifneq (,$(filter latency,$(MAKECMDGOALS)))
+$(if $(value NETWORK),,$(error usage: make latency NETWORK=resnet18 BATCH=1 DEVICE=avx2))
+endif
+LATENCY_OF := $(if $(filter programs-%,$(COLLECTION)),$(COLLECTION),programs-cpu)
+latency: | $(READY) $(READY)-native $(PROGRAMS_VENV)/.ready  ## how long NETWORK=resnet18 takes: [BATCH=1] [DEVICE=avx2] [ARGS="--json --plot a.svg"], after make all COLLECTION=programs-cpu
+	@$(RUN) -m lib.programs.latency $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
+		--tvm $(PROGRAMS_VENV)/bin/python $(ARGS) -- $(call quoted,$(value NETWORK)) $(or $(BATCH),1) $(or $(DEVICE),avx2)
+
+ifneq (,$(filter adapt,$(MAKECMDGOALS)))
+$(if $(value DEVICE)$(value NETWORK),,$(error usage: make adapt COLLECTION=programs-cpu DEVICE=avx512 TASKS=30, or NETWORK='bert.*'))
+endif
+$(READY)-adapt: lib/programs/adapt/requirements.txt $(READY)
+	$(INSTALL) -r $<
+	touch $@
+
+adapt: $(MANIFEST) | $(READY) $(READY)-native $(READY)-adapt  ## latencies on a DEVICE from few tasks: [TASKS=30] [SOURCES=sse2,avx2]; or of networks: NETWORK='bert.*'
+	$(RUN) -m lib.programs.adapt $(TO) $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,TASKS,tasks) $(call flag,SOURCES,sources) \
+		$(if $(value NETWORK),$(call text,NETWORK,network),$(call flag,DEVICE,target))
+
+ifneq (,$(filter search,$(MAKECMDGOALS)))
+$(if $(value NETWORK)$(value TASK),,$(error usage: make search NETWORK=resnet18 BUDGET=64 DEVICE=avx2, or TASK=hash))
+endif
+search: | $(READY) $(READY)-native $(READY)-adapt $(PROGRAMS_VENV)/.ready  ## fast schedules of NETWORK=resnet18 or TASK=hash: [BUDGET=64] [DEVICE=avx2], after make all COLLECTION=programs-cpu
+	$(RUN) -m lib.programs.search $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
+		--tvm $(PROGRAMS_VENV)/bin/python $(call text,NETWORK,network) $(call flag,TASK,task) \
+		$(call flag,BUDGET,budget) $(call flag,BATCH,batch) $(call flag,DEVICE,device) $(call flag,SEED,seed) $(ARGS)
