@@ -17,7 +17,7 @@ class System:
 
     Attributes:
         models: the settings of each model, which name its network, its input and what it trains
-            on; the first one is taken if none is named.
+            on.
         cache: a :class:`lib.cache.format.Form`: how a graph lies in the cache.
         preprocess: a :class:`lib.preprocess.reading.Reading`: from raw files to the cache.
         infer: a :class:`lib.infer.scoring.Scoring`: what a fold scores.
@@ -33,6 +33,11 @@ class System:
     ensemble: str
     ranking: str
     report: str = ""
+
+    @property
+    def plain(self) -> str:
+        """The model that is taken if none is named; its results have the collection's name."""
+        return next(iter(self.models))
 
 
 SYSTEMS: dict[str, System] = {

@@ -1,4 +1,4 @@
-"""What a registry names: ``module:object``, imported when it is asked for.
+"""What systems and settings name: ``module:object``, imported when it is asked for.
 
 A table of such names imports none of what it lists. So a program runs only what it uses, and what
 it was made from (:mod:`lib.runs.sources`) can be told apart from what it was not.
@@ -18,7 +18,7 @@ def named(place: str) -> Any:
 
 
 class Named(Mapping[str, Any]):
-    """Objects of a registry, each imported when it is asked for."""
+    """Objects of such a table, by their keys."""
 
     def __init__(self, places: Mapping[str, str]):
         self.places = places

@@ -27,7 +27,6 @@ class ProgramCollection(Settings):
     """A collection of tensor programs: what is predicted is seconds, not an order."""
 
     kind: ClassVar[str] = "programs"
-    first_model: ClassVar[str] = "cdmpp-plus"
     input: ClassVar[str] = "lib.programs.inputs:INPUT"
     fold: ClassVar[str] = "lib.programs.train:load_fold"
     metric: ClassVar[str] = "mape"

@@ -27,7 +27,7 @@ ASIDE = (  # no code of stages 1 to 3
     *("lib/ranking/metrics.py", "lib/programs/metrics.py"),
 )
 PLACE = re.compile(r"lib(\.\w+)+:\w+")
-WORDS = {"how_to_get", "graphs", "table", "first_model"}  # constants of settings that are only told
+WORDS = {"how_to_get", "graphs", "table"}  # constants of settings that are only told
 RECORDS, MANIFEST = "stages", "manifest.json"
 TAIL = 1 << 16  # bytes at the end of a parquet that its metadata are among
 IDENTITY = re.compile(rb"identity\x18\x40([0-9a-f]{64})")  # as Thrift has it there

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from lib.files.errors import UserError
 from lib.ranking.folds import TOGETHER
 from lib.settings.search import Search, among, between
+from lib.systems import SYSTEMS
 from lib.tpugraphs.dataset import folder_of
 
 if TYPE_CHECKING:
@@ -112,7 +113,6 @@ class Settings:
     """
 
     kind: ClassVar[str]
-    first_model: ClassVar[str]  # of the kind: its results have the collection's plain name
     # Code that the model runs, as lib/files/named.py reads it: its network's class, how it sees a
     # cached graph (lib/inputs/input.py), and what a fold trains on.
     network: ClassVar[str]
@@ -213,7 +213,7 @@ class Settings:
     def results(self) -> str:
         """The folder of the results, below the outputs: models of a collection lie side by side,
         and experiments of a model do."""
-        plain = self.model == self.first_model
+        plain = self.model == SYSTEMS[self.kind].plain
         model = self.collection if plain else f"{self.collection}@{self.model}"
         return f"{model}+{self.experiment}" if self.experiment else model
 

@@ -65,7 +65,6 @@ class LayoutCollection(Settings):
     """A layout collection: configurations set the layouts of convolutions, dots and reshapes."""
 
     kind: ClassVar[str] = "layout"
-    first_model: ClassVar[str] = "tgraph-plus"
     metric: ClassVar[str] = "tau"
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection", "hops")
 
@@ -238,7 +237,6 @@ class TileCollection(Settings):
     """
 
     kind: ClassVar[str] = "tile"
-    first_model: ClassVar[str] = "tile"
     metric: ClassVar[str] = "tile_score"
     how_to_get: ClassVar[str] = (
         "`make download COLLECTION={collection}` fetches it, and `.venv/bin/python -m "

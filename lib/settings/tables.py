@@ -95,10 +95,9 @@ def settings_class(collection: str, dataset: Dataset, model: str | None = None) 
         UserError: for an unknown collection, or a model that is not one of its kind's.
     """
     check_collection(collection)
-    kind = COLLECTIONS[collection]
-    models = MODELS[kind]
+    models = MODELS[COLLECTIONS[collection]]
     if model is None:
-        return next(iter(models.values()))
+        return plain_model(collection)
     if model not in models:
         raise UserError(f"--model {model!r}: not one of {', '.join(models)}")
     return models[model]
@@ -256,8 +255,8 @@ def cache_of(results: Path, about: dict[str, Any]) -> Path:
 
 def plain_model(collection: str) -> type[Settings]:
     """The settings of the model whose results have the collection's plain name."""
-    models = MODELS[COLLECTIONS[collection]]
-    return next(one for name, one in models.items() if name == one.first_model)
+    kind = COLLECTIONS[collection]
+    return MODELS[kind][SYSTEMS[kind].plain]
 
 
 def check_collection(name: str) -> None:
