@@ -15,6 +15,7 @@ from lib.runs import ingredients, sources
 from lib.runs.due import parts_of
 from lib.runs.identity import Making
 from lib.settings import COLLECTIONS, MODELS, dataset_for, settings_for
+from lib.systems import SYSTEMS
 from tests.builders import COLLECTION, CPU_LAYOUTS
 from tests.pretended import pretend
 from tests.stages import REPOSITORY
@@ -238,10 +239,13 @@ def test_what_is_missing_or_damaged_is_made_again(made, tmp_path, how):
     assert due(making_in(folder)) == expected
 
 
-@pytest.mark.parametrize(
+EVERY_MODEL = pytest.mark.parametrize(
     ("collection", "model"),
     [(name, model) for name, kind in COLLECTIONS.items() for model in MODELS[kind]],
 )
+
+
+@EVERY_MODEL
 def test_what_a_model_runs_counts(collection, model):
     settings = settings_for(collection, CPU_LAYOUTS, {"model": model})
     run = [named(settings.network), *named(settings.network).__mro__]
@@ -253,3 +257,16 @@ def test_what_a_model_runs_counts(collection, model):
         training = ("lib/train/", "lib/programs/train.py")
         own = {path for path in wanted if stage == "train" or not path.startswith(training)}
         assert own <= ingredients.code_for(stage, settings).keys()
+
+
+@EVERY_MODEL
+def test_a_model_is_made_from_its_own_system(collection, model):
+    settings = settings_for(collection, CPU_LAYOUTS, {"model": model})
+    code = {stage: ingredients.code_for(stage, settings).keys() for stage in ingredients.STAGES}
+    for stage in ("preprocess", "infer", "ensemble"):
+        module = getattr(SYSTEMS[settings.kind], stage).partition(":")[0]
+        assert f"{module.replace('.', '/')}.py" in code[stage]
+    every = set().union(*code.values())
+    of_programs = any(path.startswith("lib/programs/") for path in every)
+    assert of_programs == (settings.kind == "programs")
+    assert not {"lib/systems.py", "lib/programs/settings.py"} & every
