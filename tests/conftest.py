@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 TOGETHER = HERE / "report"  # tests of a folder that share what takes longest
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     """What runs whole stages comes first: it takes longest, and no core is to wait for it.
 

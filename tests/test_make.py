@@ -53,7 +53,8 @@ def told(repository: Path, *arguments: str, **variables: object) -> CompletedPro
 
 
 def everything_below(folder: Path) -> list[tuple[Path, int]]:
-    return sorted((path, path.lstat().st_mtime_ns) for path in folder.parent.rglob("*"))
+    below = (path for path in folder.parent.rglob("*") if "__pycache__" not in path.parts)
+    return sorted((path, path.lstat().st_mtime_ns) for path in below)
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,8 @@ def write(page: str, tree: Path) -> None:
 def tree(tmp_path_factory) -> Path:
     """A copy of the tree with what both pages have one write, and small data."""
     tree = tmp_path_factory.mktemp("pages") / "tree"
-    hidden = shutil.ignore_patterns("__pycache__")
     for name in ("lib", "docs"):
-        shutil.copytree(REPOSITORY / name, tree / name, ignore=hidden)
+        shutil.copytree(REPOSITORY / name, tree / name)
     for path in (
         "Makefile",
         "requirements.txt",

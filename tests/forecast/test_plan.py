@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 from dataclasses import asdict
 
 import numpy as np
@@ -32,6 +33,7 @@ from lib.tpugraphs.sizes import GraphSize, official_graphs
 from lib.train.schedule import passes_of
 from tests.builders import COLLECTION
 from tests.commands import call
+from tests.interpreter import python
 from tests.kernels import tile_kernel, write_kernels
 from tests.synthetic import write_collection
 from tests.tpu import KERNELS
@@ -53,6 +55,7 @@ def data(tmp_path_factory):
 def test_layouts_are_measured_and_reckoned_with(data, model, tmp_path):
     """In this process, which is quicker; a plan of kernels has processes of its own, below."""
     given = {"model": model, "channels": 16, "folds_total": 2, "keep_together": "graph"}
+    given |= {"lessons": 20} if model == "tgraph-plus" else {}
     root = root_of(COLLECTION, data)
     settings = settings_for(COLLECTION, root.dataset, given)
     graphs = graphs_of(settings, root)
@@ -74,7 +77,8 @@ def test_layouts_are_measured_and_reckoned_with(data, model, tmp_path):
     assert said["train"].each > passes_of(settings, 2) * unit.step_seconds
 
 
-def test_a_plan_of_kernels(data):
+def test_a_plan_of_kernels(data, monkeypatch):
+    monkeypatch.setattr(sys, "executable", str(python()))  # its processes start at once
     said = call(main, "--data", data, "--collection", "tile-xla", "--channels", 16, "--jobs", 1)
     assert said.returncode == 0, said.stderr
     rows = said.stdout.splitlines()

@@ -36,6 +36,7 @@ OWN = {
     **{"epochs": EPOCHS, "folds_total": 2, "configurations": 6, "channels": 8},
     **{"threads": 1, "save_seconds": 0.0, "learning_rate": 1e-3},
 }
+TAUGHT = {"hardware": "cpu", "dropout": 0.5, "lessons": 20}
 TILES = ("kernels", "tiles")
 LATENCIES = {"epochs": EPOCHS, "save_seconds": 0.0}
 
@@ -59,7 +60,7 @@ def cases() -> dict[str, tuple[str, Settings]]:
     segments = {"heads": 2, "segment_nodes": 6, "trained_segments": 1, "segment_dropout": 0.5}
     return {
         "tgraph": ("pruned", LayoutSettings(COLLECTION, **OWN)),
-        "tgraph-plus": ("whole", PlusSettings(COLLECTION, **OWN, hardware="cpu", dropout=0.5)),
+        "tgraph-plus": ("whole", PlusSettings(COLLECTION, **OWN, **TAUGHT)),
         "tgraph-plus of TPUs": ("pruned", PlusSettings(COLLECTION, **OWN)),
         "gst": ("whole", LayoutSegments(COLLECTION, **OWN, **segments)),
         "tile": ("kernels", kernels.tiny_settings(**OWN, kernels=1)),
