@@ -77,6 +77,9 @@ class _Rewriting:
         stands_for: dict[int, int] = {}  # of a constrained output: what its readers read
         for one in list(self.computation.instructions):
             output, *operands = self.wanted.get(one.id, [[], [], []])
+            for number in one.operand_ids:
+                if number not in self.shapes:
+                    raise DataError(self.path, one.name, f"operand {number}", "one of its own part")
             read = [stands_for.get(number, number) for number in one.operand_ids]
             root = entry and one.id == self.computation.root_id
             if root and one.opcode == "tuple":

@@ -212,17 +212,17 @@ def _report(at: Place) -> Command:
 
 
 def _rank(at: Place) -> Command:
-    """Ranking the configurations of one program, its own or those of a file."""
+    """Ranking the configurations of one program: its own, those of a file, or drawn ones."""
     program, candidates = {
         "tgraph": ("program.npz", "candidates.npz"),
         "tgraph-plus": ("module.pb", "candidates.jsonl"),
-        "gst": ("tuning.pb", None),
+        "gst": ("tuning.pb", ""),
     }[at.model]
     words = ("-m", "lib.infer.rank", "--collection", at.collection, "--outputs", OUTPUTS)
     words += ("--model", at.model, f"{PROGRAMS}/{program}", "--json")
     reads = {"program": (f"{PROGRAMS}/{program}",)}
+    words += ("--candidates", f"{PROGRAMS}/{candidates}" if candidates else "search:20")
     if candidates:
-        words += ("--candidates", f"{PROGRAMS}/{candidates}")
         reads |= {"candidates": (f"{PROGRAMS}/{candidates}",)}
     weights = f"{at.results}/fold_*/last.safetensors"
     return Command(f"rank {at.model}", words, {**reads, "fold": (weights,)}, says=True)

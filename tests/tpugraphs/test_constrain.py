@@ -88,3 +88,10 @@ def test_a_layout_of_another_rank_is_told():
     expected = r"a\.pb: dot\.\d+, input: found \{2,1,0\}, expected all of 0\.\.1, each once"
     with pytest.raises(DataError, match=expected):
         constrained(Path("a.pb"), program(), np.array([2]), layouts(input=[2, 1, 0]))
+
+
+def test_an_operand_of_another_computation_is_told():
+    made = program()
+    made.computations[1].instructions[1].operand_ids[1] = HIGH + 4
+    with pytest.raises(DataError, match=rf"a\.pb: dot\.\d+: found operand {HIGH + 4}"):
+        constrained(Path("a.pb"), made, np.array([2]), layouts(kernel=[1, 0]))
