@@ -16,7 +16,7 @@ from pathlib import Path
 from lib import settings
 from lib.files import checkpoint
 from lib.files.artifacts import atomic_folder
-from lib.files.errors import one_line_errors
+from lib.files.errors import UserError, one_line_errors
 from lib.infer.trained import load_ensemble
 from lib.settings import Settings
 
@@ -29,12 +29,22 @@ def weights_in(own: Path, chosen: Settings) -> Path:
     Args:
         own: results of a collection and model.
         chosen: its settings. Bundled weights of other hardware are not taken.
+
+    Raises:
+        UserError: there is neither, but there are bundled ones of other collections.
     """
-    bundled = sorted((BUNDLED / own.name).glob("fold_*/*.safetensors"))
-    if not bundled or any(own.glob("fold_*/*.safetensors")):
+    if any(own.glob("fold_*/*.safetensors")):
         return own
-    hardware = checkpoint.read_about(bundled[0]).get("hardware")
-    return BUNDLED / own.name if hardware == getattr(chosen, "hardware", None) else own
+    hardware = getattr(chosen, "hardware", None)
+    there = {
+        path.parts[-3]: path.parents[1]
+        for path in sorted(BUNDLED.glob("*/fold_*/*.safetensors"))
+        if checkpoint.read_about(path).get("hardware") == hardware
+    }
+    if there and own.name not in there:
+        others = f"; bundled weights are of {', '.join(there)} alone"
+        raise UserError(f"{own}: nothing is trained there; run make all, or 02_train.py{others}")
+    return there.get(own.name, own)
 
 
 def keep(own: Path, chosen: Settings, target: Path) -> list[int]:

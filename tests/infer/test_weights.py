@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from lib.files import checkpoint
+from lib.files.errors import UserError
 from lib.infer import weights
 from lib.infer.rank import rank_programs
 from lib.settings import BUNDLED
@@ -39,7 +40,8 @@ def test_ones_own_come_first_and_those_of_other_hardware_never(folds, tmp_path, 
     assert weights.weights_in(bare, SETTINGS) == tmp_path / "kept" / own.name
     others = dataclasses.replace(SETTINGS, hardware="cpu")
     assert weights.weights_in(bare, others) == bare
-    assert weights.weights_in(bare.with_name("other"), SETTINGS) == bare.with_name("other")
+    with pytest.raises(UserError, match=f"other: nothing .* weights are of {own.name} alone"):
+        weights.weights_in(bare.with_name("other"), SETTINGS)
 
 
 def test_bundled_weights_are_small_and_say_what_they_were_made_from():
