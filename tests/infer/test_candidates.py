@@ -24,14 +24,14 @@ def shape(*sizes: int, layout=None) -> dict:
 
 
 def hlo(folder: Path) -> Program:
-    """A dot whose second operand has the lower id and the features of an input, and a reshape."""
+    """A dot whose second operand has the lower id, and sizes of a first one; and a reshape."""
     made = module(
         computation(
             "main",
             1,
-            instruction(1, "parameter", shape=shape(4, 4)),
-            instruction(2, "parameter", shape=shape(3, 4, 4), parameter_number=1),
-            instruction(3, "dot", shape=shape(3, 4, 4), operand_ids=[2, 1]),
+            instruction(1, "parameter", shape=shape(4, 3, 4)),
+            instruction(2, "parameter", shape=shape(4, 4), parameter_number=1),
+            instruction(3, "dot", shape=shape(4, 3, 4), operand_ids=[2, 1]),
             instruction(4, "reshape", shape=shape(48), operand_ids=[3]),
         )
     )
@@ -97,7 +97,7 @@ def test_a_program_with_few_layouts_has_no_more(tmp_path):
 
 def test_operands_of_a_module_are_in_their_order(tmp_path):
     """Edges of the features are not."""
-    assert slot_ranks(hlo(tmp_path)) == [(3, 3, 2), (0, 3, 0)]
+    assert slot_ranks(hlo(tmp_path)) == [(3, 2, 3), (0, 3, 0)]
 
 
 def test_a_program_without_a_choice_is_one_line(tmp_path):
