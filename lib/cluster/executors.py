@@ -82,12 +82,10 @@ class RayExecutor:
         return options.remote(task)
 
     def finished(self, handle: Any) -> bool:
-        """See :class:`Executor`."""
         done, _ = self.ray.wait([handle], timeout=0)
         return bool(done)
 
     def result(self, handle: Any) -> int:
-        """See :class:`Executor`."""
         try:
             return self.ray.get(handle)
         except self.ray.exceptions.RayTaskError:
@@ -131,7 +129,6 @@ class SubmititExecutor:
             _keep_standard_error()
 
     def submit(self, task: Task) -> Any:
-        """See :class:`Executor`."""
         if task.gpus != int(task.gpus):
             raise UserError(f"GPUS={task.gpus}: must be a whole number; only Ray shares one")
         again = {"slurm_max_num_timeout": JOBS} if self.cluster == "slurm" else {}
@@ -148,11 +145,9 @@ class SubmititExecutor:
         return job
 
     def finished(self, handle: Any) -> bool:
-        """See :class:`Executor`."""
         return handle.done()
 
     def result(self, handle: Any) -> int:
-        """See :class:`Executor`."""
         try:
             return handle.result()
         except self.submitit.core.utils.FailedJobError:
@@ -161,7 +156,6 @@ class SubmititExecutor:
             raise Lost(f"{handle.state.lower()}: {_first(error)}") from None
 
     def cancel(self, handle: Any) -> None:
-        """See :class:`Executor`."""
         handle.cancel(check=False)
 
     def close(self) -> None:

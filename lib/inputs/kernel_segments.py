@@ -34,7 +34,6 @@ class SegmentedKernel(Segmented):
         return np.array(self.graph.config_feat[configurations])
 
     def segment(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Segment:
-        """See :meth:`Segmented.segment`."""
         places = np.arange(len(cells)) if places is None else places
         nodes = self.tensors(number)
         graph = TiledBatch(
@@ -53,7 +52,6 @@ class SegmentedKernel(Segmented):
         return np.arange(start, stop)
 
     def prepared(self, number: int) -> KernelBatch:
-        """See :meth:`Segmented.prepared`."""
         start, stop = self.starts[number], self.starts[number + 1]
         cut_out = replace(
             self.graph,

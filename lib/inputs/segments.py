@@ -135,7 +135,6 @@ class SegmentedGraph(Segmented):
         return np.flatnonzero((order >= start) & (order < stop))
 
     def prepared(self, number: int) -> GraphTensors:
-        """See :meth:`Segmented.prepared`."""
         start, stop = self.starts[number], self.starts[number + 1]
         own = self.configurable == number
         cut_out = replace(

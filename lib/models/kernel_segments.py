@@ -72,7 +72,6 @@ class TiledAttentionModel(AttentionModel):
 
     @staticmethod
     def make_inputs() -> TiledInputs:
-        """See :meth:`AttentionModel.make_inputs`."""
         return TiledInputs()
 
     def table(self, graph: TiledBatch, rows: Tensor | slice = slice(None)) -> Tensor:
@@ -84,12 +83,10 @@ class TiledAttentionModel(AttentionModel):
         return self.table(graph), self.configs(self.inputs.configs(graph))
 
     def expand(self, distinct: Sequence[Tensor], graph: TiledBatch) -> Tensor:
-        """See :meth:`AttentionModel.expand`."""
         nodes, tiles = distinct
         return nodes[:, None] + tiles  # (n, d, channels)
 
     def first_of(self, graph: TiledBatch, nodes: Tensor) -> Tensor:
-        """See :meth:`AttentionModel.first_of`."""
         tiles = self.configs(self.inputs.configs(graph))
         return self.expand((self.table(graph, nodes), tiles), graph)
 
@@ -124,9 +121,7 @@ class TiledPoolingModel(GraphSum):
         return nodes + graph.node_count * tiles
 
     def forward_bytes(self, nodes: int, edges: int) -> int:
-        """See :meth:`GraphSum.forward_bytes`."""
         return FLOAT * 4 * self.inputs.config_width
 
     def score(self, total: Tensor, nodes: int) -> Tensor:
-        """See :meth:`GraphSum.score`."""
         return (total / nodes + self.linear.bias).squeeze(-1)

@@ -99,7 +99,6 @@ class PoolingModel(GraphSum):
         return cls()
 
     def embed(self, segment: Segment) -> Tensor:
-        """See :meth:`GraphSum.embed`."""
         graph = segment.graph
         features = torch.cat([self.inputs.nodes(graph), self.inputs.configs(graph)], 1)
         numbers = nn.functional.linear(features, self.linear.weight)  # (r, 1)
@@ -110,7 +109,6 @@ class PoolingModel(GraphSum):
         return FLOAT * nodes * (self.inputs.node_width + self.inputs.config_width)
 
     def score(self, total: Tensor, nodes: int) -> Tensor:
-        """See :meth:`GraphSum.score`."""
         return (total / nodes + self.linear.bias).squeeze(-1)
 
 
@@ -142,17 +140,14 @@ class AttentionModel(GraphSum):
         return cls(settings.channels, settings.layers, settings.heads)
 
     def embed(self, segment: Segment) -> Tensor:
-        """See :meth:`GraphSum.embed`."""
         if segment.nodes is None or not torch.is_grad_enabled():
             return self._embed(segment.graph)[0]
         return self._embed_run(segment.graph, segment.nodes)
 
     def forward_bytes(self, nodes: int, edges: int) -> int:
-        """See :meth:`GraphSum.forward_bytes`."""
         return forward_bytes(nodes, edges, 1, self.width, self.heads)
 
     def score(self, total: Tensor, nodes: int) -> Tensor:
-        """See :meth:`GraphSum.score`."""
         hidden = nn.functional.gelu(self.first(total / nodes**0.5))
         return self.out(hidden).squeeze(-1)
 

@@ -56,7 +56,6 @@ class ProgramCollection(Settings):
     )
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         check_words(self, split=SIDES)
         if self.split == "random" and self.folds_total >= PARTS:
@@ -104,7 +103,6 @@ class ProgramSettings(ProgramCollection):
     least_label: float = setting(0.1, "of a label that an error is divided by", 1e-6, 10)
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         check_heads(self.channels, self.heads)
         check_words(self, label_transform=TRANSFORMS, loss=LATENCY_LOSSES)
@@ -157,6 +155,5 @@ class ProgramPlusSettings(ProgramCollection):
     )
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         check_heads(self.channels, self.heads)

@@ -95,7 +95,6 @@ class ProgramsFold(Fold):
         self.labels = network.labels(torch.from_numpy(known).to(where)).float().cpu()
 
     def steps(self, settings: ProgramSettings) -> int:
-        """See :meth:`Fold.steps`."""
         return sum(1 for _ in batches_of(self._alike(), settings.batch))
 
     def groups(self, settings: ProgramSettings, generator: np.random.Generator) -> list[np.ndarray]:
@@ -113,7 +112,6 @@ class ProgramsFold(Fold):
     def take(
         self, group: np.ndarray, settings: ProgramSettings, generator: np.random.Generator
     ) -> Iterator[LabelledPrograms]:
-        """See :meth:`Fold.take`."""
         known = np.isfinite(self.programs.seconds[group]).any(0)
         inputs = self.programs.batch(group, self.devices[known])
         labels = self.labels[torch.from_numpy(group)][:, known]

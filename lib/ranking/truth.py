@@ -51,18 +51,15 @@ class CachedLabels:
     cache: Cache
 
     def runtimes(self, graph: str) -> np.ndarray | None:
-        """See :meth:`Labels.runtimes`."""
         if graph not in self.cache.rows:
             return None
         found = self.cache.graph(graph)
         return found.source_runtimes if found.labelled else None
 
     def count(self, graph: str) -> int | None:
-        """See :meth:`Labels.count`."""
         return self.cache.counts.get(graph)
 
     def alike(self, graph: str) -> bool:
-        """See :meth:`Labels.alike`."""
         return graph in self.cache.rows and self.cache.rows[graph]["configurations"] < 2
 
 

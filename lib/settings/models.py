@@ -55,7 +55,6 @@ class SageSettings(Settings):
     )
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         check_words(self, loss_reduction=REDUCTIONS)
 
@@ -90,7 +89,6 @@ class LayoutCollection(Settings):
         return Path(self.collection, "cache" if self.hops == 1 else f"cache-{self.hops}")
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         check_words(self, hardware=HARDWARE)
 
@@ -137,7 +135,6 @@ class LayoutSettings(LayoutCollection, SageSettings):
     )
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         if self.channels % (2 * self.squeeze):
             raise UserError(
@@ -222,7 +219,6 @@ class PlusSettings(LayoutCollection):
         return COPIES.get(self.hardware) if self.lessons else None
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         if not self.members + self.context_members:
             raise UserError("--members 0 and --context-members 0: there must be some network")
@@ -267,7 +263,6 @@ class TileSettings(TileCollection, SageSettings):
     kernels: int = setting(8, "kernels a step", search=among(2, 4, 8, 16))
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         if self.channels % self.squeeze:
             raise UserError(

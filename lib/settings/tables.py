@@ -59,22 +59,6 @@ SMALL_BY_MODEL: dict[str, dict[str, dict[str, Any]]] = {
         "partitioning": {"trained_nodes": 128},
     },
 }
-
-
-def check_values(values: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
-    """Raise a KeyError for a kind, a model or a setting that there is not: nothing would read it.
-
-    Args:
-        values: of settings, by kind of collection and model.
-    """
-    for kind, models in values.items():
-        for model, own in models.items():
-            fields = {one.name for one in dataclasses.fields(MODELS[kind][model])}
-            for name in own.keys() - fields:
-                raise KeyError(f"{name}: no setting of {model} of {kind} collections")
-
-
-check_values(SMALL_BY_MODEL)
 # A dozen kernels: two or three of them held out at a time, and some hundred steps.
 SMALL_TILES: dict[str, Any] = {"folds_total": 5, "score_training": True, "epochs": 60.0}
 SMALL_BY_COLLECTION: dict[str, dict[str, Any]] = {

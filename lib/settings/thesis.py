@@ -50,7 +50,6 @@ class AttentionSettings(PoolingSettings):
     )
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         if self.channels % self.heads:
             raise UserError(
@@ -89,7 +88,6 @@ class SegmentSettings(AttentionSettings):
     )
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         if self.segment_dropout and not self.history:
             raise UserError("--segment-dropout: drops what the table remembers; use --history")
@@ -143,7 +141,6 @@ class LayoutSegments(WholeGraphs, SegmentSettings):
     cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}")
 
     def check(self) -> None:
-        """See :meth:`Settings.check`."""
         super().check()
         check_words(self, cut=CUTS)
 

@@ -24,7 +24,7 @@ from lib.settings import (
     TileSettings,
     settings_for,
 )
-from lib.settings.tables import check_values
+from lib.settings.tables import SMALL_BY_MODEL
 from lib.tpugraphs.dataset import TPUGRAPHS, read_dataset
 from lib.train.schedule import MOST_PASSES, STEPS, passes_of
 from tests.builders import CPU_LAYOUTS
@@ -449,14 +449,7 @@ def _holds_settings(node: ast.expr, path: Path) -> bool:
     return isinstance(node, ast.Name) and node.id in names
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"linear": {"score_gain": 16.0}},
-        {"layout": {"linear": {"score_gain": 16.0}}},
-        {"layout": {"tgraph": {"score_gian": 16.0}}},
-    ],
-)
-def test_values_that_nothing_would_read_are_refused(values):
-    with pytest.raises(KeyError):
-        check_values(values)
+def test_values_are_of_models_and_settings_that_there_are():
+    for kind, models in SMALL_BY_MODEL.items():
+        for model, values in models.items():
+            assert values.keys() <= {one.name for one in dataclasses.fields(MODELS[kind][model])}

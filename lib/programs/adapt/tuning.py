@@ -124,7 +124,6 @@ class AdaptFold(Fold):
             ]
 
     def steps(self, settings: ProgramCollection) -> int:
-        """See :meth:`Fold.steps`."""
         return EPOCH
 
     def groups(
@@ -141,7 +140,6 @@ class AdaptFold(Fold):
         settings: ProgramCollection,
         generator: np.random.Generator,
     ) -> Iterator[AdaptSample]:
-        """See :meth:`Fold.take`."""
         parts = [*self.labelled, self.target]
         inputs = [
             part.programs.batch(own, part.devices)
@@ -153,7 +151,6 @@ class AdaptFold(Fold):
         yield AdaptSample(inputs, labels, weights, self.alpha, settings)
 
     def loss(self, network: nn.Module, sample: AdaptSample) -> Tensor:
-        """See :meth:`Fold.loss`."""
         return sample.loss([network.with_latents(one) for one in sample.inputs])
 
     def validate(
@@ -163,7 +160,6 @@ class AdaptFold(Fold):
         return {}
 
     def samples_validation(self, settings: ProgramCollection) -> bool:
-        """See :meth:`Fold.samples_validation`."""
         return False
 
 
