@@ -25,15 +25,14 @@ from lib.cache.reader import Cache
 from lib.files import checkpoint
 from lib.files.parquet import write_parquet
 from lib.files.schema import expect
-from lib.infer.scores import stand_for_themselves
-from lib.infer.scoring import scoring_of
-from lib.infer.summary import log_splits, summary_table
 from lib.inputs.chunks import device_of
 from lib.inputs.input import network_for
 from lib.runs.asked import making_of, parser_of, tell_as_it_was
 from lib.runs.descent import check_trained
 from lib.runs.memory import out_of_memory_told
 from lib.runs.stage import Stage
+from lib.scoring.scores import stand_for_themselves
+from lib.scoring.scoring import log_splits, scoring_of, summary_table
 
 
 def main(stage: Stage) -> None:

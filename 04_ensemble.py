@@ -16,7 +16,6 @@ if __name__ == "__main__":  # before all other imports, which take seconds
 # isort: split
 from lib import settings
 from lib.cache.reader import Cache
-from lib.ensemble.ending import ending_of
 from lib.files.artifacts import write_json
 from lib.files.results import SPLIT_OF
 from lib.report.experiment import read_experiment
@@ -26,6 +25,7 @@ from lib.runs.asked import making_of, parser_of, tell_as_it_was
 from lib.runs.descent import check_scored
 from lib.runs.provenance import versions
 from lib.runs.stage import Stage
+from lib.scoring.ending import ending_of
 
 
 def main(stage: Stage) -> None:

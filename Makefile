@@ -158,11 +158,11 @@ ifneq (,$(filter rank,$(MAKECMDGOALS)))
 $(if $(value PROGRAM),,$(error usage: make rank PROGRAM=file [CANDIDATES=file|random:N|search:N] [TOP=10] [MEASURE=8]))
 endif
 rank: | $(LOOPS) $(if $(value MEASURE),$(VENV)-collect/.ready)  ## rank the configurations of PROGRAM=file: [CANDIDATES=file|random:N|search:2000] [TOP=10] [MEASURE=8]
-	@$(RUN) -m lib.infer.rank $(TO) $(FLAGS) $(call text,CANDIDATES,candidates) $(call flag,TOP,top) \
+	@$(RUN) -m lib.scoring.rank $(TO) $(FLAGS) $(call text,CANDIDATES,candidates) $(call flag,TOP,top) \
 		$(if $(MEASURE),--measure $(MEASURE) --jax $(VENV)-collect/bin/python) -- $(call quoted,$(value PROGRAM))
 
 weights: $(MODELS)  ## keep the weights of COLLECTION in data/weights, for make rank where nothing is trained
-	$(RUN) -m lib.infer.weights $(TO) $(FLAGS)
+	$(RUN) -m lib.scoring.weights $(TO) $(FLAGS)
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.submit.merge $(TO) $(call flag,DATA,data) \

@@ -20,8 +20,8 @@ class System:
             on.
         cache: a :class:`lib.cache.format.Form`: how a graph lies in the cache.
         preprocess: a :class:`lib.preprocess.reading.Reading`: from raw files to the cache.
-        infer: a :class:`lib.infer.scoring.Scoring`: what a fold scores.
-        ensemble: a :class:`lib.ensemble.ending.Ending`: what comes of the folds' scores.
+        infer: a :class:`lib.scoring.scoring.Scoring`: what a fold scores.
+        ensemble: a :class:`lib.scoring.ending.Ending`: what comes of the folds' scores.
         ranking: a :class:`lib.ranking.kinds.Kind`: which numbers count.
         report: what a report has beside that: experiment -> content of the page, by name.
     """
@@ -52,8 +52,8 @@ SYSTEMS: dict[str, System] = {
         },
         cache="lib.cache.format:LAYOUT",
         preprocess="lib.preprocess.graphs:READING",
-        infer="lib.infer.scores:SCORING",
-        ensemble="lib.ensemble.evaluation:ENDING",
+        infer="lib.scoring.scores:SCORING",
+        ensemble="lib.scoring.evaluation:ENDING",
         ranking="lib.ranking.kinds:LAYOUTS",
     ),
     "tile": System(
@@ -66,8 +66,8 @@ SYSTEMS: dict[str, System] = {
         },
         cache="lib.cache.format:TILE",
         preprocess="lib.preprocess.kernels:READING",
-        infer="lib.infer.scores:SCORING",
-        ensemble="lib.ensemble.evaluation:ENDING",
+        infer="lib.scoring.scores:SCORING",
+        ensemble="lib.scoring.evaluation:ENDING",
         ranking="lib.ranking.kinds:TILES",
     ),
     "programs": System(

@@ -28,14 +28,14 @@ FLOORS = (  # from the ground up
     {"download"},
     {"models"},
     {"inputs"},
-    {"preprocess", "train", "infer", "ensemble"},
+    {"preprocess", "train", "scoring"},
     {"submit", "report"},
     {"study", "forecast", "tune"},
     {"cluster"},
     {"programs"},
     {"collect"},
 )
-WINGS = {"preprocess", "train", "infer", "ensemble"}
+WINGS = {"preprocess", "train", "scoring"}
 NETWORKS = ("lib/models/", "lib/programs/models/")
 NETWORKS_MAY_IMPORT = (  # of settings, types
     *("lib/models/", "lib/native/", "lib/files/", "lib/settings/"),
@@ -248,7 +248,7 @@ def test_networks_know_tensors_only() -> None:
     [
         ("lib/files/errors.py", "lib/cache/reader.py", arrows_up),
         ("lib/cache/reader.py", "lib/train/loop.py", arrows_up),
-        ("lib/train/loop.py", "lib/infer/scores.py", wings_that_meet),
+        ("lib/train/loop.py", "lib/scoring/scores.py", wings_that_meet),
         ("lib/programs/search/scorer.py", "lib/collect/quiet.py", measuring),
         ("lib/train/loop.py", "lib/programs/train.py", arrows_up),
         ("lib/systems.py", "lib/train/loop.py", measuring),

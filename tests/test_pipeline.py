@@ -227,7 +227,7 @@ def ranked(run: Run, *flags: object) -> subprocess.CompletedProcess:
     path = run.data / "npz/layout/xla/default/test/test_0.v1.0.npz"
     given = [path, "--outputs", run.folder.parent]
     given += ["--model", "tgraph", "--permutations", 2]
-    return run_stage("lib.infer.rank", *given, *flags)
+    return run_stage("lib.scoring.rank", *given, *flags)
 
 
 def test_one_program_is_ranked_as_in_the_submission(run):

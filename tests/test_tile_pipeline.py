@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from lib.cache.reader import Cache
-from lib.infer.scores import SCHEMA
+from lib.scoring.scores import SCHEMA
 from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from tests.kernels import COLLECTION, tile_kernel, write_kernels
 from tests.stages import LONGEST, REPOSITORY, SCRIPTS, environment, make, stages_in

@@ -124,7 +124,7 @@ def test_one_program_is_ranked_by_a_model(outputs, model):
         20,
         "--json",
     ]
-    done = run_stage("lib.infer.rank", *flags)
+    done = run_stage("lib.scoring.rank", *flags)
     assert done.returncode == 0, done.stderr
     order = ";".join(str(one["config"]) for one in json.loads(done.stdout)["top"])
     rows = (outputs.folder / results(model) / "submission.csv").read_text().splitlines()

@@ -23,9 +23,9 @@ import torch
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.forecast.samples import copy_twice, sample_files
-from lib.infer.scores import stand_for_themselves
 from lib.inputs.input import input_of, network_for
 from lib.runs.stage import peak_memory, process_seconds
+from lib.scoring.scores import stand_for_themselves
 from lib.settings import NONE, Settings, described, settings_for
 from lib.tpugraphs.dataset import Dataset
 from lib.tpugraphs.roots import DataRoot

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
-from lib.ensemble.ending import Blended, Ending, Write
 from lib.files.artifacts import atomic_file
 from lib.files.results import SPLIT_OF
 from lib.files.terminal import table
@@ -21,7 +20,8 @@ from lib.programs.settings import ProgramCollection
 from lib.ranking.blending import choose_folds
 from lib.ranking.kinds import kind_of
 from lib.ranking.metrics import mean_metrics
-from lib.runs.folds import Folds, fold_files, validation_score
+from lib.scoring.ending import Blended, Ending, Write
+from lib.scoring.folds import Folds, fold_files, validation_score
 from lib.settings import Settings
 
 WRITTEN = ("validation", "test")  # sections that the table has
@@ -63,7 +63,7 @@ def wanted_of(pairs: pl.DataFrame, sides: Mapping[str, Chosen]) -> pl.DataFrame:
 
 
 def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: int | None) -> Folds:
-    """Read what the folds left, and choose the best; as :func:`lib.runs.folds.read_folds`.
+    """Read what the folds left, and choose the best; as :func:`lib.scoring.folds.read_folds`.
 
     Scores are logarithms of seconds, whose mean is that of the blend.
     """

@@ -9,7 +9,6 @@ import polars as pl
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.infer.scoring import Scoring
 from lib.programs.folds import Chosen, sides_of_fold
 from lib.programs.inputs import (
     device_features,
@@ -21,6 +20,7 @@ from lib.programs.inputs import (
 from lib.programs.predictions import SCHEMA
 from lib.programs.settings import ProgramCollection
 from lib.programs.task import CachedTask
+from lib.scoring.scoring import Scoring
 
 Wanted = tuple[str, str, np.ndarray]  # split, task, which of its programs
 

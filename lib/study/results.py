@@ -44,8 +44,8 @@ from lib.ranking.blending import METHODS, blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.ranking.kinds import kind_of
 from lib.ranking.truth import CachedLabels, Truth
-from lib.runs.folds import check_count, validation_score
 from lib.runs.identity import Making
+from lib.scoring.folds import check_count, validation_score
 from lib.settings import WEIGHTS_FILES, Settings
 from lib.study.plot import plot_study
 from lib.study.protocol import (

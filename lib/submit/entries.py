@@ -12,7 +12,7 @@ import numpy as np
 from lib.files.errors import DataError
 from lib.files.regular import read_regular
 from lib.ranking.kinds import kind_of
-from lib.runs.submission import HEADER
+from lib.scoring.submission import HEADER
 
 MAX_BYTES = 1 << 30  # of a submission; one of all official graphs has 11 MB
 

@@ -23,7 +23,7 @@ import numpy as np
 from lib import settings
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
-from lib.runs.submission import write_submission
+from lib.scoring.submission import write_submission
 from lib.submit.entries import check_entry, read_entries, read_ids
 from lib.submit.expected import (
     OFFICIAL_TEST,

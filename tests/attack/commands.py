@@ -218,7 +218,7 @@ def _rank(at: Place) -> Command:
         "tgraph-plus": ("module.pb", "candidates.jsonl"),
         "gst": ("tuning.pb", ""),
     }[at.model]
-    words = ("-m", "lib.infer.rank", "--collection", at.collection, "--outputs", OUTPUTS)
+    words = ("-m", "lib.scoring.rank", "--collection", at.collection, "--outputs", OUTPUTS)
     words += ("--model", at.model, f"{PROGRAMS}/{program}", "--json")
     reads = {"program": (f"{PROGRAMS}/{program}",)}
     words += ("--candidates", f"{PROGRAMS}/{candidates}" if candidates else "search:20")

@@ -1,4 +1,4 @@
-"""How long `python -m lib.infer.rank` takes for 1,000 configurations, start-up apart.
+"""How long `python -m lib.scoring.rank` takes for 1,000 configurations, start-up apart.
 
     .venv/bin/python -m tests.bench.rank_program [outputs/layout-xla-default[@MODEL]]
 
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from lib import settings
-from lib.infer.trained import load_ensemble, score_program
+from lib.scoring.trained import load_ensemble, score_program
 from lib.tpugraphs.program import read_program
 
 CANDIDATES = 1000

@@ -100,7 +100,7 @@ def edited(text: str, how: str) -> str:
         ("lib/preprocess/graphs.py", "code", "1"),  # more only if the cache becomes another
         ("lib/programs/preprocess.py", "code", ""),
         ("lib/cache/codec.py", "code", "1234"),
-        ("lib/infer/scores.py", "code", "34"),
+        ("lib/scoring/scores.py", "code", "34"),
         ("lib/programs/infer.py", "code", ""),
         ("lib/files/artifacts.py", "code", "4"),
         ("lib/runs/stage.py", "code", "4"),

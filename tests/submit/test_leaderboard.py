@@ -12,7 +12,7 @@ import pytest
 from lib.files.errors import DataError
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.truth import ALIKE
-from lib.runs.submission import submission_lines
+from lib.scoring.submission import submission_lines
 from lib.settings import BUNDLED
 from lib.submit.entries import entry_score
 from lib.submit.leaderboard import collection_means, kaggle_mean, score_submission

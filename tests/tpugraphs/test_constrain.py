@@ -10,7 +10,7 @@ import pytest
 from lib.files.errors import DataError
 from lib.tpugraphs.constrain import TARGET, constrained
 from lib.tpugraphs.schema_pb2 import HloModuleProto
-from tests.infer.test_candidates import shape
+from tests.scoring.test_candidates import shape
 from tests.tpugraphs.builders import computation, instruction, module
 
 HIGH = 7 << 32  # XLA has the computation in the upper half of an id

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lib.files.errors import UserError
-from lib.runs.submission import write_submission
+from lib.scoring.submission import write_submission
 from lib.submit.entries import read_ids
 from lib.submit.expected import Collection
 from lib.submit.merge import merge

@@ -11,11 +11,11 @@ from torch import nn
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.infer.trained import Ensemble
 from lib.programs.adapt.tuning import Part
 from lib.programs.folds import sides_of_fold
 from lib.programs.inputs import Programs, device_features, devices_of, load_programs
 from lib.programs.task import networks_of
+from lib.scoring.trained import Ensemble
 
 
 @dataclass(frozen=True, eq=False)

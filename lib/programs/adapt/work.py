@@ -13,7 +13,6 @@ import polars as pl
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file, read_json, write_json
 from lib.files.errors import DataError
-from lib.infer.trained import load_networks
 from lib.programs.adapt.case import Case, load_case
 from lib.programs.adapt.device import (
     CORRECTED,
@@ -35,6 +34,7 @@ from lib.programs.inputs import Programs, devices_of, predict
 from lib.programs.metrics import MAPE
 from lib.programs.settings import ProgramCollection
 from lib.runs.provenance import run_identity, versions
+from lib.scoring.trained import load_networks
 from lib.settings import described
 
 METRICS, PREDICTIONS = "metrics.json", "predictions.csv"

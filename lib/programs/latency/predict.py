@@ -8,9 +8,9 @@ import numpy as np
 
 from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
-from lib.infer.trained import Ensemble, load_networks
 from lib.programs.inputs import Programs, device_features, devices_of, predict
 from lib.programs.settings import ProgramCollection
+from lib.scoring.trained import Ensemble, load_networks
 from lib.settings import Settings, root_of, settings_for
 from lib.tpugraphs.roots import DataRoot
 

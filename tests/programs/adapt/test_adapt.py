@@ -14,7 +14,6 @@ import pytest
 
 from lib.cache.reader import Cache
 from lib.files.parquet import write_parquet
-from lib.infer.trained import load_networks
 from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.adapt import device as device_module
 from lib.programs.adapt import source as source_module
@@ -25,6 +24,7 @@ from lib.programs.adapt.device import CORRECTED, MODEL, OTHERS, PREDICTORS, SCAL
 from lib.programs.adapt.network import load_network_case
 from lib.programs.adapt.tasks import covering
 from lib.programs.settings import ProgramPlusSettings
+from lib.scoring.trained import load_networks
 from tests import killing
 from tests.commands import call
 from tests.programs.builders import COLLECTION, device, write_root

@@ -19,10 +19,10 @@ from lib.cache.kernel import CachedKernel
 from lib.files import checkpoint
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
-from lib.infer.scores import scores_of
 from lib.inputs.input import network_for
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
+from lib.scoring.scores import scores_of
 from lib.settings import Settings
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import TileKernel

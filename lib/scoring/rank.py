@@ -1,11 +1,11 @@
 """Rank the configurations of one program, or of a file's kernels, with all trained folds.
 
 Reads   a program or kernels, and <outputs>/<collection>[@<model>]/fold_<k>/{last,model}.safetensors
-        or, where nothing is trained, bundled ones (lib/infer/weights.py)
+        or, where nothing is trained, bundled ones (lib/scoring/weights.py)
 Prints  its best configurations, fastest first, for people or as JSON
 
-    python -m lib.infer.rank --collection layout-xla-random program.npz
-    python -m lib.infer.rank --candidates search:2000 --measure 8 program.hlo.pb
+    python -m lib.scoring.rank --collection layout-xla-random program.npz
+    python -m lib.scoring.rank --candidates search:2000 --measure 8 program.hlo.pb
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import torch
 
 from lib import settings
 from lib.files.errors import UserError, one_line_errors
-from lib.infer.candidates import Wanted, candidates_in, with_drawn
-from lib.infer.possible import check_layouts
-from lib.infer.timing import Timings, time_best
-from lib.infer.trained import Ensemble, load_ensemble, score_program
-from lib.infer.weights import BUNDLED, weights_in
+from lib.scoring.candidates import Wanted, candidates_in, with_drawn
+from lib.scoring.possible import check_layouts
+from lib.scoring.timing import Timings, time_best
+from lib.scoring.trained import Ensemble, load_ensemble, score_program
+from lib.scoring.weights import BUNDLED, weights_in
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.opcodes import NAME_OF_ID
 from lib.tpugraphs.program import Program, layouts, read_program, with_candidates
@@ -93,7 +93,7 @@ def rank_programs(
         candidates: configurations to rank instead of the file's own: in a file, see
             :func:`lib.tpugraphs.program.with_candidates` and
             :func:`lib.tpugraphs.tiles.with_bounds`; or layouts that are drawn, see
-            :func:`lib.infer.candidates.with_drawn`.
+            :func:`lib.scoring.candidates.with_drawn`.
         folder: the collection's outputs, with trained folds.
         collection: its name.
         overrides: settings that take precedence over those that the networks were trained with.

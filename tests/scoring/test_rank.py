@@ -14,13 +14,13 @@ from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
 from lib.files import checkpoint
 from lib.files.errors import DataError, UserError
-from lib.infer import rank
-from lib.infer.candidates import Wanted
-from lib.infer.rank import as_json, as_text, rank_programs
-from lib.infer.scores import scores_of
-from lib.infer.timing import Timings
-from lib.infer.trained import load_ensemble
 from lib.models import build_network
+from lib.scoring import rank
+from lib.scoring.candidates import Wanted
+from lib.scoring.rank import as_json, as_text, rank_programs
+from lib.scoring.scores import scores_of
+from lib.scoring.timing import Timings
+from lib.scoring.trained import load_ensemble
 from lib.tpugraphs.npz import write_layout, write_tile
 from lib.tpugraphs.protobuf import read_tile_pb
 from lib.tpugraphs.schema_pb2 import TuningData

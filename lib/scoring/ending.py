@@ -11,7 +11,7 @@ import polars as pl
 
 from lib.cache.reader import Cache
 from lib.files.named import named
-from lib.runs.folds import Folds
+from lib.scoring.folds import Folds
 from lib.settings import Settings
 from lib.systems import SYSTEMS
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from lib.files.errors import UserError
-from lib.infer.candidates import Wanted, candidates_in, slot_ranks, with_drawn
-from lib.infer.possible import check_layouts
-from lib.infer.timing import Timings, time_best
+from lib.scoring.candidates import Wanted, candidates_in, slot_ranks, with_drawn
+from lib.scoring.possible import check_layouts
+from lib.scoring.timing import Timings, time_best
 from lib.tpugraphs.program import Program, read_program
-from tests.infer.test_possible import program  # noqa: F401
+from tests.scoring.test_possible import program  # noqa: F401
 from tests.tpugraphs.builders import computation, instruction, module
 
 F32 = 11

@@ -1,6 +1,6 @@
 """Weights that come with the repository: a program is ranked before anything was trained.
 
-    python -m lib.infer.weights --collection layout-xla-default
+    python -m lib.scoring.weights --collection layout-xla-default
 
 copies those of the folds that stage 4 would blend into ``data/weights/``. Each file says what it
 was made from: every setting, fingerprints of data and code, versions of packages, and how well the
@@ -17,7 +17,7 @@ from lib import settings
 from lib.files import checkpoint
 from lib.files.artifacts import atomic_folder
 from lib.files.errors import UserError, one_line_errors
-from lib.infer.trained import load_ensemble
+from lib.scoring.trained import load_ensemble
 from lib.settings import Settings
 
 BUNDLED = Path(__file__).parents[2] / "data" / "weights"
@@ -52,7 +52,7 @@ def keep(own: Path, chosen: Settings, target: Path) -> list[int]:
     their numbers.
 
     Raises:
-        UserError, DataError: as :func:`lib.infer.trained.load_networks`.
+        UserError, DataError: as :func:`lib.scoring.trained.load_networks`.
     """
     ensemble = load_ensemble(own, chosen.collection, {"model": chosen.model})
     name = settings.WEIGHTS_FILES[ensemble.settings.weights]

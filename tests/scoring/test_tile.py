@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.ensemble.evaluation import evaluate, summary_table
 from lib.files.errors import DataError
 from lib.ranking.kinds import TILES
 from lib.ranking.metrics import random_best, tile_metrics, tile_score, top_k_slowdown
 from lib.ranking.truth import CachedLabels, Truth
-from lib.runs.submission import submission_lines
+from lib.scoring.evaluation import evaluate, summary_table
+from lib.scoring.submission import submission_lines
 from tests.kernels import cached_kernel
 
 

@@ -11,18 +11,18 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.infer.scores import (
+from lib.inputs import pruned
+from lib.inputs.pruned import score_groupings
+from lib.inputs.tensors import graph_tensors
+from lib.models import build_network
+from lib.ranking.folds import assign_folds
+from lib.scoring.scores import (
     SCHEMA,
     graphs_to_score,
     score_graphs,
     scores_of,
     stand_for_themselves,
 )
-from lib.inputs import pruned
-from lib.inputs.pruned import score_groupings
-from lib.inputs.tensors import graph_tensors
-from lib.models import build_network
-from lib.ranking.folds import assign_folds
 from tests.builders import cached_graph, tiny_settings
 
 SETTINGS = tiny_settings(folds_total=3, permutations=4, inference_configurations=4)

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from lib.files.errors import DataError
-from lib.runs.submission import submission_lines, write_submission
+from lib.scoring.submission import submission_lines, write_submission
 
 
 def frame(scores: dict[str, list[float]]) -> pl.DataFrame:

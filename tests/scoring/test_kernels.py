@@ -10,8 +10,8 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.infer.scores import SCHEMA, score_graphs
 from lib.models import build_network
+from lib.scoring.scores import SCHEMA, score_graphs
 from tests.kernels import cached_kernel, tiny_settings
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lib.files.errors import DataError
-from lib.infer.possible import check_layouts
+from lib.scoring.possible import check_layouts
 from lib.tpugraphs.npz import LayoutGraph
 from lib.tpugraphs.program import Program, with_candidates
 from tests.compiler.builders import Builder

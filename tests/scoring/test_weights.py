@@ -9,11 +9,11 @@ import pytest
 
 from lib.files import checkpoint
 from lib.files.errors import UserError
-from lib.infer import weights
-from lib.infer.rank import rank_programs
+from lib.scoring import weights
+from lib.scoring.rank import rank_programs
 from lib.settings import BUNDLED
 from tests.builders import COLLECTION
-from tests.infer.test_rank import MODEL, SETTINGS, folds, program  # noqa: F401
+from tests.scoring.test_rank import MODEL, SETTINGS, folds, program  # noqa: F401
 
 KEPT = weights.BUNDLED / "layout-xla-default"
 TESTS = BUNDLED / "npz/layout/xla/default/test"

@@ -66,7 +66,7 @@ def read_folds(folder: Path, cache: Cache, settings: Settings, count: int | None
         fold: read_scores(path, splits_of_fold(learning, test, fold, settings), cache.counts)
         for fold, path in files.items()
     }
-    best = choose_folds(validation, settings.best_folds)
+    best = choose_folds(validation, settings.best_folds, settings.higher_is_better)
     return Folds(validation, best, scores, settings.blending)
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from lib.cache.reader import Cache
-from lib.ensemble.ending import Blended, Ending, Write
 from lib.ranking.kinds import Kind, kind_of
 from lib.ranking.metrics import Metric, mean_metrics
 from lib.ranking.rounds import ceiling as ceiling_of
 from lib.ranking.rounds import repeated_ceiling
 from lib.ranking.truth import ALIKE, CachedLabels, Truth, column_by_graph
-from lib.runs.folds import read_folds
-from lib.runs.submission import submission_lines, write_submission
+from lib.scoring.ending import Blended, Ending, Write
+from lib.scoring.folds import read_folds
+from lib.scoring.submission import submission_lines, write_submission
 from lib.settings import Settings
 
 
