@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import mmap
 import os
 import signal
 import sys
@@ -23,7 +24,7 @@ pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.t
 
 import tvm_ffi
 
-from lib.collect.tvm import compiler, running, timing
+from lib.collect.tvm import compiler, raw, running, timing
 from lib.collect.tvm import search as half
 from lib.collect.tvm.agreement import same, varied
 from lib.collect.tvm.asked import named
@@ -140,6 +141,33 @@ def run(monkeypatch, mine: str, folder: Path, budget: int) -> list[tuple[dict, d
     return heard
 
 
+def test_programs_run_on_the_networks_numbers_and_what_computes_otherwise_is_discarded(
+    monkeypatch, mine, tmp_path
+):
+    given = []
+
+    def timed(*arguments):
+        given.append(arguments)
+        checks = np.ones((len(arguments[1]), 2))
+        checks[1:2] = 2  # of the second program
+        return np.full(len(checks), 1e-3), checks
+
+    monkeypatch.setattr(half, "time_programs", timed)
+    monkeypatch.setattr(half, "whole", lambda *_: {})
+    heard = run(monkeypatch, mine, tmp_path, 8)
+    found = imported(named(mine, None))
+    graph = graph_of(found)
+    hashes = [compiler.hash_of(task) for task in graph.tasks]
+    for task, _, _, _, values, *limit in given:
+        number = hashes.index(task)
+        wanted = found.arguments(f for f, k in graph.functions.items() if k == number)
+        np.testing.assert_array_equal(values[0], wanted[0])
+        assert limit in ([], [raw.LIMIT_SECONDS])
+    assert sum(len(one) == 6 for one in given) == 2  # a round a task, each with a limit
+    rounds = [arrays["seconds"] for about, arrays in heard if about["kind"] == "round"]
+    assert [np.isnan(one).tolist() for one in rounds] == [[False, True, *[False] * 6]] * 2
+
+
 def test_a_search_measures_its_budget_and_goes_on(monkeypatch, mine, tmp_path):
     first = run(monkeypatch, mine, tmp_path, 8)
     kinds = [about["kind"] for about, _ in first]
@@ -188,15 +216,19 @@ def test_a_network_that_its_schedules_change_is_refused(mine, tmp_path, clock):
         half.whole(other, search)
 
 
-def out_of_time(limit: float) -> None:
+LEFT = np.frombuffer(mmap.mmap(-1, 8), np.float64)  # seconds, as a child has seen them
+AT = {"running": 1, "reading": 2}  # which turn of a program is the bad one
+
+
+def out_of_time() -> None:
     """Do nothing until the limit, which is told to be near."""
-    assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= limit
+    LEFT[0] = signal.getitimer(signal.ITIMER_REAL)[0]
     signal.setitimer(signal.ITIMER_REAL, 1e-3)
     time.sleep(600)
 
 
-@pytest.mark.parametrize("at", ["compiling", "running"])
-@pytest.mark.parametrize("fault", [out_of_time, lambda _: os.kill(os.getpid(), signal.SIGSEGV)])
+@pytest.mark.parametrize("at", ["compiling", "running", "reading"])
+@pytest.mark.parametrize("fault", [out_of_time, lambda: os.kill(os.getpid(), signal.SIGSEGV)])
 def test_a_program_that_never_ends_or_kills_its_process_costs_itself_alone(
     monkeypatch, task, clock, at, fault
 ):
@@ -206,22 +238,25 @@ def test_a_program_that_never_ends_or_kills_its_process_costs_itself_alone(
 
     def compiling(given):
         if at == "compiling" and compiler.hash_of(given[0]) == faulty:
-            fault(60)
+            fault()
         return lowered(given)
 
     def first(self):
-        begin = self.begin
+        begin, turns = self.begin, []
 
         def noticed(k: int) -> None:
             begin(k)
-            if at == "running" and len(self.functions) == 3 and k == 1:
-                fault(60)
+            turns.append(k)
+            if len(self.functions) == 3 and k == 1 and turns.count(1) == AT.get(at):
+                fault()
 
         self.begin = noticed
         ran(self)
 
     monkeypatch.setattr(compiler, "lowered", compiling)
     monkeypatch.setattr(timing.Stopwatch, "first", first)
+    LEFT[0] = 0
     seconds, checks = running.time_programs("0", modules, "sse2", clock, limit=60)
     assert np.isfinite(seconds).tolist() == [True, False, True]
     assert same(checks, checks[0]).tolist() == [True, False, True]
+    assert fault is not out_of_time or 0 < LEFT[0] <= 60

@@ -1,0 +1,35 @@
+"""What a search hands to the half that has TVM, and what it says in the end."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+from lib.programs.search import __main__ as search
+from lib.programs.search.record import TaskSearch
+from tests.commands import call
+
+
+def test_a_limit_reaches_the_half_with_tvm(tmp_path):
+    tvm, words = tmp_path / "tvm", tmp_path / "words"
+    tvm.write_text(f'#!/bin/sh\nprintf "%s " "$@" >{words}\n')
+    tvm.chmod(0o755)
+    args = search.parser().parse_args(["--network", "net", "--limit", "7", "--tvm", str(tvm)])
+    with search.started(args, "net", tmp_path) as (child, _):
+        child.wait()
+    assert " --limit 7.0 " in words.read_text()
+
+
+def test_tasks_that_lost_all_their_programs_are_told(monkeypatch, tmp_path):
+    def follow(_child, _talk, record, *_):
+        record.tasks = [TaskSearch("0b" * 8, 1, "conv2d_sqrt", 1e-3, [float("nan")] * 4)]
+
+    monkeypatch.setattr(search, "follow", follow)
+    monkeypatch.setattr(search, "started", lambda *_: nullcontext((None, None)))
+    chosen = None, SimpleNamespace(results="r")
+    monkeypatch.setattr(search, "predictor_settings", lambda *_: chosen)
+    flags = ["--network", "net", "--cost-model", "random", "--outputs", tmp_path]
+    said = call(search.main, *flags, "--tvm", tmp_path)
+    assert said.returncode == 0
+    assert said.stderr.startswith("warning: all measured programs of conv2d_sqrt 0b0b0b0b were ")
+    assert said.stderr.count("\n") == 1
