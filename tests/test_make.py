@@ -353,6 +353,20 @@ def test_cores_are_those_that_may_be_used(tmp_path):
         assert cores(inner) == min(own, count)
 
 
+def test_jobs_are_the_cores_and_gpus_have_turns_unless_a_number_is_named(repository):
+    line = ["sh", REPOSITORY / "lib/runs/make.sh", "cores"]
+    cores = subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip()
+    python = repository / "asks" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "turns:$TGRAPH_GPU_TURNS" "$@"\n')
+    python.chmod(0o755)
+    for given, jobs, turns in (({}, cores, "1"), ({"JOBS": 7}, "7", "")):
+        asked = {"venv": "asks", "environ": {"OMP_NUM_THREADS": "99"}, **given}
+        said = told(repository, "preprocess", **asked).stdout
+        assert f"turns:{turns} 01_preprocess.py" in said
+        assert f" --jobs {jobs}\n" in said
+
+
 @pytest.mark.parametrize(
     ("given", "waits"),
     [
@@ -369,7 +383,15 @@ def test_networks_wait_for_torch_scatter_only_if_it_adds_up_for_them(pristine, g
     line = ["make", "-n", *ready, "VENV=stand-in", "OUTPUTS=nowhere", "DATA=x", *words, "train"]
     done = subprocess.run(line, cwd=pristine, env=environment(), capture_output=True, text=True)
     assert ("compiling torch-scatter" in done.stdout) == (waits and "pooling" not in words[-1])
-    assert "torch-scatter==" not in told(pristine, "-n", "stand-in/.ready").stdout
+
+
+def test_set_up_installs_neither_torch_scatter_nor_what_tests_need(repository):
+    words = ["-s", "-owords/.ready-torch", "VENV=words", f"PYTHON={sys.executable}"]
+    line = ["make", *words, "words/.ready"]
+    done = subprocess.run(line, cwd=repository, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "<polars==" in done.stdout
+    assert "torch-scatter" not in done.stdout and "pytest" not in done.stdout
 
 
 def test_a_torch_scatter_that_cannot_be_compiled_is_one_warning(repository):

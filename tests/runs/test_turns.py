@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 import threading
 
 import pytest
 import torch
 
 from lib.files import locks
+from lib.files.errors import UserError
 from lib.runs import turns
-from tests.stages import LONGEST
+from tests.builders import COLLECTION
+from tests.stages import LONGEST, REPOSITORY
 
 GPU = torch.device("cuda")
 
@@ -54,3 +58,19 @@ def test_nobody_waits_where_there_are_no_turns(tmp_path, machine, monkeypatch, w
     with turns.turn_on(device, tmp_path, 0), turns.turn_on(device, tmp_path, 2):
         assert not list(tmp_path.iterdir())
     assert machine == []
+
+
+def test_stage_2_has_its_turn(tmp_path, monkeypatch):
+    stage = runpy.run_path(str(REPOSITORY / "02_train.py"), run_name="stage")
+    taken = []
+
+    def turn_on(*given: object) -> None:
+        taken.append(given)
+        raise UserError("enough")
+
+    stage["main"].__globals__.update(turn_on=turn_on, resolve_device=lambda _: GPU)
+    flags = ["--collection", COLLECTION, "--outputs", str(tmp_path), "--fold", "3"]
+    monkeypatch.setattr(sys, "argv", ["02_train.py", *flags])
+    with pytest.raises(UserError, match="enough"):
+        stage["main"](None)
+    assert taken == [(GPU, tmp_path, 3)]
