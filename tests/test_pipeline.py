@@ -233,6 +233,7 @@ def ranked(run: Run, *flags: object) -> subprocess.CompletedProcess:
 def test_one_program_is_ranked_as_in_the_submission(run):
     done = ranked(run, "--top", 20, "--json")
     assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("}\n")
     found = json.loads(done.stdout)
     order = ";".join(str(one["config"]) for one in found["top"])
     lines = (run.folder / "submission.csv").read_text().splitlines()

@@ -79,8 +79,12 @@ def test_layouts_are_measured_and_reckoned_with(data, model, tmp_path):
 
 def test_a_plan_of_kernels(data, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(python()))  # its processes start at once
+    tried = []  # what goes through the bar that shows that it is alive
+    bar = forecast_main.tqdm
+    monkeypatch.setattr(forecast_main, "tqdm", lambda x, **how: tried.append(x) or bar(x, **how))
     said = call(main, "--data", data, "--collection", "tile-xla", "--channels", 16, "--jobs", 1)
     assert said.returncode == 0, said.stderr
+    assert [len(one) for one in tried] == [1]
     rows = said.stdout.splitlines()
     assert [row.partition("   ")[0].strip() for row in rows[2:6]] == list(STAGES)
     assert rows[-1].startswith(f"plan: tile on 6 graphs of {data}: ")

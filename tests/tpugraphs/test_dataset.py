@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from argparse import Namespace
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 from lib import settings
 from lib.files.errors import DataError, UserError
-from lib.tpugraphs.dataset import TPUGRAPHS, read_dataset
+from lib.tpugraphs.dataset import SAID, TPUGRAPHS, read_dataset
+from tests.stages import REPOSITORY
 
 OFFICIAL = Path(__file__).resolve().parents[3] / "shared" / "tpugraphs" / "official"
 FOLDER = Path("npz", "layout", "xla", "default")
@@ -103,3 +105,8 @@ def test_what_it_cannot_say(tmp_path, said, told):
     with pytest.raises(DataError) as error:
         read_dataset(root)
     assert told in str(error.value)
+
+
+def test_the_page_has_every_key():
+    rows = re.findall(r"^\| (`.*?) \|", (REPOSITORY / "docs/own-data.md").read_text(), re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(SAID)

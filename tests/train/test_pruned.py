@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import runpy
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -11,9 +14,11 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.ranking.folds import assign_folds
+from lib.runs.identity import Making
 from lib.train.loss import HINGES
 from lib.train.pruned import load_fold
 from tests.builders import cached_graph, tiny_settings
+from tests.stages import REPOSITORY
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +79,19 @@ def test_a_fold_without_labelled_graphs(tmp_path):
     wanted = r"2 graphs that can be ranked, .*left out of all folds: b \(no runtimes\)$"
     with pytest.raises(UserError, match=wanted):
         load_fold(Cache(tmp_path), 0, tiny_settings(folds_total=2))
+
+
+def test_stage_2_names_what_no_fold_has(cache, tmp_path, capsys):
+    making = Making(tmp_path, tiny_settings(folds_total=4))
+    making.cache.parent.mkdir()
+    making.cache.symlink_to(cache.folder)
+    run = SimpleNamespace(**dict.fromkeys(("alone", "begin", "note"), lambda *_, **__: None))
+    data = SimpleNamespace(record=dict)
+    stage = runpy.run_path(str(REPOSITORY / "02_train.py"), run_name="stage")["train_fold"]
+    stage.__globals__.update(new_fold_network=lambda *_: (data, None))
+    stage.__globals__.update(dict.fromkeys(("FoldTraining", "train", "finish"), lambda *_: None))
+    stage(run, making, 0, {}, SimpleNamespace(first=True, count=1, told=lambda one: one))
+    assert capsys.readouterr().out == (
+        "train: left out of all folds: flat (all its configurations ran equally fast), "
+        "single (all its configurations are the same), unlabelled (no runtimes)\n"
+    )
