@@ -32,14 +32,15 @@ FLOORS = (  # from the ground up
     {"submit", "report"},
     {"study", "forecast", "tune"},
     {"cluster"},
-    {"programs"},
+    {"programs", "experiments"},
     {"collect"},
 )
 WINGS = {"preprocess", "train", "scoring"}
-NETWORKS = ("lib/models/", "lib/programs/models/")
+NETWORKS = ("lib/models/", "lib/programs/models/", "lib/experiments/models/")
 NETWORKS_MAY_IMPORT = (  # of settings, types
     *("lib/models/", "lib/native/", "lib/files/", "lib/settings/"),
     *("lib/programs/models/", "lib/programs/settings.py", "lib/programs/__init__.py"),
+    *("lib/experiments/models/", "lib/experiments/settings.py", "lib/experiments/__init__.py"),
 )
 TABLE = "lib/systems.py"
 LOOSE = {"lib/__init__.py", TABLE}
@@ -251,6 +252,8 @@ def test_networks_know_tensors_only() -> None:
         ("lib/train/loop.py", "lib/scoring/scores.py", wings_that_meet),
         ("lib/programs/search/scorer.py", "lib/collect/quiet.py", measuring),
         ("lib/train/loop.py", "lib/programs/train.py", arrows_up),
+        ("lib/train/loop.py", "lib/experiments/history.py", arrows_up),
+        ("lib/programs/train.py", "lib/experiments/history.py", arrows_up),
         ("lib/systems.py", "lib/train/loop.py", measuring),
         ("lib/cache/format.py", "lib/cache/reader.py", rings),
         ("lib/stray.py", "lib/files/errors.py", loose),

@@ -19,8 +19,12 @@ SCRIPTS = {
     **{"infer": "03_infer.py", "ensemble": "04_ensemble.py"},
 }
 STAGES = tuple(SCRIPTS)
+SETTINGS = {place for system in SYSTEMS.values() for place in system.models.values()}
 # What counts by value, or names what is run.
-NO_CODE = ("lib/settings/", "lib/programs/settings.py", "lib/systems.py")
+NO_CODE = (
+    *("lib/settings/", "lib/systems.py"),
+    *(place.partition(":")[0].replace(".", "/") + ".py" for place in SETTINGS),
+)
 ASIDE = (  # no code of stages 1 to 3
     *NO_CODE,
     *("lib/__init__.py", "lib/files/", "lib/runs/", "lib/report/"),

@@ -50,11 +50,6 @@ from lib.settings.tables import (
     settings_class,
     settings_for,
 )
-from lib.settings.thesis import (
-    AttentionSettings,
-    PoolingSettings,
-    SegmentSettings,
-)
 
 __all__ = [
     "BLENDINGS",
@@ -74,13 +69,10 @@ __all__ = [
     "SMALL",
     "WEIGHTS_FILES",
     "WHOLE",
-    "AttentionSettings",
     "LayoutCollection",
     "LayoutSettings",
     "PlusSettings",
-    "PoolingSettings",
     "Search",
-    "SegmentSettings",
     "Settings",
     "TileCollection",
     "TileSettings",

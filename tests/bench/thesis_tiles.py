@@ -24,6 +24,7 @@ import polars as pl
 import torch
 
 from lib.cache.reader import Cache
+from lib.experiments.kernel_fold import KernelSegmentsFold
 from lib.files.artifacts import atomic_file
 from lib.inputs.input import input_of, network_for
 from lib.preprocess.collection import RawFile, write_cache
@@ -32,7 +33,6 @@ from lib.ranking.kinds import TILES
 from lib.ranking.metrics import kendall_tau
 from lib.settings import MODELS
 from lib.tpugraphs.npz import write_tile
-from lib.train.kernel_segments import KernelSegmentsFold
 from lib.train.kernels import KernelsFold
 from lib.train.loop import FoldTraining, new_network
 from tests.tpu import kernels

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.cache.compress import compress
+from lib.experiments.inputs import SegmentedGraph, segments_batch
 from lib.files.errors import DataError
 from lib.inputs.copies import CopiesGraph
 from lib.inputs.products import ProductsGraph
-from lib.inputs.segments import SegmentedGraph, segments_batch
 from lib.inputs.tensors import graph_tensors
 from lib.ranking.baseline import moved_bytes
 from lib.tpugraphs.encoding import FEATURE_NAMES

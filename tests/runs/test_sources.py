@@ -50,7 +50,7 @@ def test_a_program_runs_what_it_imports_at_any_distance() -> None:
     }
     assert wanted <= found.keys()
     assert "lib/report/page.py" not in found
-    assert "lib/train/segments.py" not in found  # which is looked up by name
+    assert "lib/experiments/fold.py" not in found  # which is looked up by name
     assert "lib/report/page.css" in sources.code_of("04_ensemble.py")
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from lib.experiments.history import EmbeddingTable
 from lib.files import checkpoint
-from lib.train.history import EmbeddingTable
 from lib.train.processes import Processes
 from lib.train.schedule import peak_rate
 from tests.stages import REPOSITORY, environment, make

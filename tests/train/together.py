@@ -16,11 +16,11 @@ from pathlib import Path
 import torch
 
 from lib.cache.reader import Cache
+from lib.experiments.settings import LayoutSegments
 from lib.files import checkpoint
 from lib.inputs.input import network_for
 from lib.preprocess.collection import RawFile, write_cache
 from lib.settings import LayoutSettings, PlusSettings, Settings
-from lib.settings.thesis import LayoutSegments
 from lib.tpugraphs.npz import write_layout
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network

@@ -11,10 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.experiments.inputs import SegmentedGraph, boundaries, segments_batch, segments_scores
+from lib.experiments.models import whole
+from lib.experiments.models.segments import SegmentsBatch
+from lib.experiments.models.whole import AttentionModel, GraphSum, PoolingModel
 from lib.files.errors import UserError
-from lib.inputs.segments import SegmentedGraph, boundaries, segments_batch, segments_scores
-from lib.models.segments import SegmentsBatch
-from lib.models.whole import AttentionModel, GraphSum, PoolingModel
 from tests.builders import cached_graph
 
 
@@ -37,7 +38,7 @@ def as_double(batch: SegmentsBatch) -> SegmentsBatch:
 def doubles(monkeypatch):
     """One-hot digits as float64, too, so that sums agree to the last digits."""
     torch.set_default_dtype(torch.float64)
-    monkeypatch.setattr("lib.models.whole._one_hot", _one_hot)
+    monkeypatch.setattr(whole, "_one_hot", _one_hot)
     yield
     torch.set_default_dtype(torch.float32)
 
@@ -91,7 +92,7 @@ def test_a_score_does_not_depend_on_its_batch(kind):
     segments = SegmentedGraph(cached_graph(1), 5, "length")
     made = network(kind).float()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lib.models.whole._one_hot", lambda digits: _one_hot(digits).float())
+        patch.setattr(whole, "_one_hot", lambda digits: _one_hot(digits).float())
         one, other = segments_scores(made, segments, 3), segments_scores(made, segments, 100)
     np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
     assert len(np.unique(one.round(5))) > 5
@@ -104,7 +105,7 @@ def test_fewer_are_scored_at_a_time_where_memory_is_short(monkeypatch):
     expected = segments_scores(made, segments, 100)
     each = made.forward_bytes(*segments.largest())
     for free, most in ((2 * 3 * each, 3), (1, 1)):
-        monkeypatch.setattr("lib.inputs.segments.free_memory", lambda free=free: free)
+        monkeypatch.setattr("lib.experiments.inputs.free_memory", lambda free=free: free)
         sizes.clear()
         found = segments_scores(made, segments, 100)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
@@ -116,9 +117,9 @@ def test_memory_that_is_not_short_changes_no_bit(monkeypatch):
     made, sizes = _plain(monkeypatch), []
     made.register_forward_pre_hook(lambda _, inputs: sizes.append(inputs[0].configurations))
     each, found = made.forward_bytes(*segments.largest()), []
-    monkeypatch.setattr("lib.inputs.segments.SCORED_BYTES", 3 * each)
+    monkeypatch.setattr("lib.experiments.inputs.SCORED_BYTES", 3 * each)
     for free in (6 * each, 20 * each, 10**12):
-        monkeypatch.setattr("lib.inputs.segments.free_memory", lambda free=free: free)
+        monkeypatch.setattr("lib.experiments.inputs.free_memory", lambda free=free: free)
         found.append(segments_scores(made, segments, 100).tolist())
     assert max(sizes) == 3
     assert found[0] == found[1] == found[2]
@@ -127,7 +128,7 @@ def test_memory_that_is_not_short_changes_no_bit(monkeypatch):
 def _plain(monkeypatch) -> AttentionModel:
     """The network in the type that it has outside of these tests."""
     torch.set_default_dtype(torch.float32)
-    monkeypatch.setattr("lib.models.whole._one_hot", lambda digits: _one_hot(digits).float())
+    monkeypatch.setattr(whole, "_one_hot", lambda digits: _one_hot(digits).float())
     return network().float()
 
 
@@ -206,7 +207,7 @@ def test_a_run_changes_gradients_and_no_score(seed, start, length):
 
 def _stopped(made: AttentionModel, batch: SegmentsBatch, nodes: torch.Tensor) -> torch.Tensor:
     """The scores with every vector outside of the run detached, layer by layer."""
-    from lib.models.gat import with_itself
+    from lib.experiments.models.gat import with_itself
     from lib.models.inputs import expand_rows
 
     part = batch.segments[0]

@@ -21,7 +21,7 @@ GST = "network: graph attention on segments"
 class PoolingSettings(Settings):
     """The thesis' *Pooling Model* (section 4): a linear layer over means over the nodes."""
 
-    steps: ClassVar[str] = "lib.train.steps:PoolingSteps"
+    steps: ClassVar[str] = "lib.experiments.steps:PoolingSteps"
     # Whole graphs are one segment, but for GST's.
     segment_nodes: ClassVar[int] = 0
     cut: ClassVar[str] = "length"
@@ -31,7 +31,7 @@ class PoolingSettings(Settings):
 class AttentionSettings(PoolingSettings):
     """Graph attention over the whole graph with gradients everywhere: the thesis' *GAT*."""
 
-    steps: ClassVar[str] = "lib.train.steps:FullSteps"
+    steps: ClassVar[str] = "lib.experiments.steps:FullSteps"
     scatter: ClassVar[str] = "any"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *PoolingSettings.weights_depend_on,
@@ -61,7 +61,7 @@ class AttentionSettings(PoolingSettings):
 class PartitioningSettings(AttentionSettings):
     """The thesis' *Partitioning*: gradients in a random contiguous run of nodes only."""
 
-    steps: ClassVar[str] = "lib.train.steps:RunSteps"
+    steps: ClassVar[str] = "lib.experiments.steps:RunSteps"
     trained_nodes: int = setting(1024, "nodes of the run that gradients flow through")
 
 
@@ -69,7 +69,7 @@ class PartitioningSettings(AttentionSettings):
 class SegmentSettings(AttentionSettings):
     """Graph segment training (algorithm 1 of the GST thesis)."""
 
-    steps: ClassVar[str] = "lib.train.steps:SegmentSteps"
+    steps: ClassVar[str] = "lib.experiments.steps:SegmentSteps"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *AttentionSettings.weights_depend_on,
         "segment_nodes",
@@ -97,12 +97,12 @@ class SegmentSettings(AttentionSettings):
 class WholeGraphs(LayoutCollection):
     """Layout collections as these models read them: every node, a sum over segments.
 
-    GST, GAT and Partitioning are one network, trained otherwise (lib/train/segments.py).
+    GST, GAT and Partitioning are one network, trained otherwise (lib/experiments/fold.py).
     """
 
-    input: ClassVar[str] = "lib.inputs.segments:INPUT"
-    fold: ClassVar[str] = "lib.train.segments:load_fold"
-    network: ClassVar[str] = "lib.models.whole:AttentionModel"
+    input: ClassVar[str] = "lib.experiments.inputs:INPUT"
+    fold: ClassVar[str] = "lib.experiments.fold:load_fold"
+    network: ClassVar[str] = "lib.experiments.models.whole:AttentionModel"
     hops: int | str = setting(
         WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,), first=1
     )
@@ -112,7 +112,7 @@ class WholeGraphs(LayoutCollection):
 class LayoutPooling(WholeGraphs, PoolingSettings):
     """Pooling of layout collections."""
 
-    network: ClassVar[str] = "lib.models.whole:PoolingModel"
+    network: ClassVar[str] = "lib.experiments.models.whole:PoolingModel"
 
     model: str = setting("pooling", POOLING)
 
@@ -153,16 +153,16 @@ class WholeKernels(TileCollection):
     has GST and Partitioning apart from GAT, so that segments must have been shorter than kernels.
     """
 
-    input: ClassVar[str] = "lib.inputs.kernel_segments:INPUT"
-    fold: ClassVar[str] = "lib.train.kernel_segments:load_fold"
-    network: ClassVar[str] = "lib.models.kernel_segments:TiledAttentionModel"
+    input: ClassVar[str] = "lib.experiments.kernel_inputs:INPUT"
+    fold: ClassVar[str] = "lib.experiments.kernel_fold:load_fold"
+    network: ClassVar[str] = "lib.experiments.models.kernel_segments:TiledAttentionModel"
 
 
 @dataclass(frozen=True)
 class TilePooling(WholeKernels, PoolingSettings):
     """Pooling of tile collections."""
 
-    network: ClassVar[str] = "lib.models.kernel_segments:TiledPoolingModel"
+    network: ClassVar[str] = "lib.experiments.models.kernel_segments:TiledPoolingModel"
 
     model: str = setting("pooling", POOLING)
 

@@ -13,14 +13,15 @@ from lib.cache.codec import decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
+from lib.experiments import history
+from lib.experiments.steps import SegmentSteps
 from lib.files.errors import UserError
 from lib.models import build_network
 from lib.runs.memory import Estimate, out_of_memory_told
 from lib.settings import MODELS
-from lib.train import history, loop
+from lib.train import loop
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
-from lib.train.steps import SegmentSteps
 from tests.builders import COLLECTION, cached_graph
 
 TINY = {"epochs": 4, "configurations": 8, "inference_configurations": 8, "folds_total": 2}

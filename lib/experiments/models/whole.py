@@ -21,7 +21,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lib.models.gat import GraphAttention, with_itself
+from lib.experiments.models.gat import GraphAttention, forward_bytes, with_itself
+from lib.experiments.models.segments import Segment, SegmentsBatch
+from lib.experiments.settings import AttentionSettings, PoolingSettings
 from lib.models.inputs import (
     CONFIG_DIGITS,
     DIGIT_VALUES,
@@ -32,10 +34,8 @@ from lib.models.inputs import (
     Standardize,
     expand_rows,
 )
-from lib.models.memory import FLOAT, forward_bytes
+from lib.models.memory import FLOAT
 from lib.models.scatter import targets
-from lib.models.segments import Segment, SegmentsBatch
-from lib.settings import AttentionSettings, PoolingSettings
 
 SET_VALUES = DIGIT_VALUES - 1  # of a digit, but for "not set"
 

@@ -10,9 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.experiments.models.gat import (
+    GraphAttention,
+    segment_softmax,
+    weighted_sum,
+    with_itself,
+)
 from lib.inputs.tensors import neighbours
-from lib.models import scatter
-from lib.models.gat import GraphAttention, with_itself
 from tests.models.dense import adjacency_matrix
 
 
@@ -86,7 +90,7 @@ def test_softmax_over_runs(degrees, seed):
     generator = torch.Generator().manual_seed(seed)
     values = 100 * torch.randn(int(pointers[-1]), 2, 3, generator=generator, dtype=torch.float64)
     values.requires_grad_()
-    found = scatter.segment_softmax(values, pointers)
+    found = segment_softmax(values, pointers)
     runs = [values[a:b].softmax(dim=0) for a, b in pairwise(pointers)]
     expected = torch.cat(runs)
     torch.testing.assert_close(found, expected)
@@ -97,7 +101,7 @@ def test_softmax_over_runs(degrees, seed):
 
 def test_softmax_of_large_numbers_is_finite():
     values = torch.tensor([1000.0, 1001.0, -1000.0])
-    found = scatter.segment_softmax(values, torch.tensor([0, 2, 3]))
+    found = segment_softmax(values, torch.tensor([0, 2, 3]))
     assert found.tolist() == pytest.approx([0.26894, 0.73106, 1.0], abs=1e-4)
 
 
@@ -107,5 +111,5 @@ def test_gradients_of_the_weighted_sum():
     values = torch.randn(5, 2, 2, 3, dtype=torch.float64, requires_grad=True)
     weights = torch.randn(len(sources), 2, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(
-        lambda v, w: scatter.weighted_sum(v, w, sources, pointers), (values, weights)
+        lambda v, w: weighted_sum(v, w, sources, pointers), (values, weights)
     )

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 
 from lib.cache.reader import Cache
+from lib.experiments.history import EmbeddingTable
+from lib.experiments.inputs import Segmented, boundaries, segments_batch
+from lib.experiments.models.gat import attention_bytes, forward_bytes
+from lib.experiments.models.segments import Segment, SegmentsBatch
+from lib.experiments.settings import AttentionSettings, SegmentSettings
 from lib.files.errors import UserError
-from lib.inputs.segments import Segmented, boundaries, segments_batch
-from lib.models.memory import attention_bytes, forward_bytes
-from lib.models.segments import Segment, SegmentsBatch
 from lib.runs.memory import Estimate, gigabytes
-from lib.settings import AttentionSettings, SegmentSettings
-from lib.train.history import EmbeddingTable
 from lib.train.processes import Processes
 
 ADVICE = "use MODEL=gst, or lower --configurations, --channels or --heads"

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from lib.experiments.models.segments import Segment
+from lib.experiments.models.whole import AttentionModel, GraphSum, WholeInputs
+from lib.experiments.settings import PoolingSettings
 from lib.models.batch import OnDevice
 from lib.models.inputs import NUMERIC
 from lib.models.memory import FLOAT
-from lib.models.segments import Segment
 from lib.models.tile import TILE_FEATURES, LogStandardize
-from lib.models.whole import AttentionModel, GraphSum, WholeInputs
-from lib.settings import PoolingSettings
 
 
 @dataclass(frozen=True)

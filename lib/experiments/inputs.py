@@ -13,12 +13,12 @@ from torch import nn
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
+from lib.experiments.models.segments import Segment, SegmentsBatch
+from lib.experiments.settings import PoolingSettings
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.input import Input
 from lib.inputs.tensors import GraphTensors, graph_tensors
-from lib.models.segments import Segment, SegmentsBatch
 from lib.runs.memory import Estimate, free_memory, out_of_memory_told
-from lib.settings import PoolingSettings
 
 SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, about
 ADVICE = "use MODEL=gst with fewer --segment-nodes, or lower --channels or --heads"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.experiments import history
+from lib.experiments.history import EmbeddingTable
 from lib.files.errors import UserError
-from lib.train import history
-from lib.train.history import EmbeddingTable
 
 SIZES = {"a": (5, 3), "b": (4, 1)}
 WIDTH = 2

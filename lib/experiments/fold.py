@@ -1,6 +1,6 @@
 """Training on whole graphs: GST and its baselines, a graph a step, read when it is needed.
 
-What a model's step is, :mod:`lib.train.steps` says.
+What a model's step is, :mod:`lib.experiments.steps` says.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
+from lib.experiments.inputs import Segmented, segmented
+from lib.experiments.settings import PoolingSettings
 from lib.files.named import named
-from lib.inputs.segments import Segmented, segmented
 from lib.models.inputs import NUMERIC
 from lib.runs.memory import Estimate
-from lib.settings import PoolingSettings
 from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.processes import Processes
 from lib.train.split import sides_of

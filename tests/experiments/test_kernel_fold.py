@@ -11,12 +11,12 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
+from lib.experiments.kernel_fold import load_fold
 from lib.inputs.kernels import kernel_batch
 from lib.models import build_network
 from lib.ranking.metrics import tile_metrics
 from lib.settings import MODELS
 from lib.train import kernels, loop
-from lib.train.kernel_segments import load_fold
 from lib.train.loop import FoldTraining, new_network
 from tests.kernels import COLLECTION, cached_kernel
 

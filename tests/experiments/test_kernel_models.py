@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from lib.inputs.kernel_segments import SegmentedKernel
-from lib.inputs.segments import segments_batch, segments_scores
-from lib.models.kernel_segments import TiledAttentionModel, TiledPoolingModel
+from lib.experiments.inputs import segments_batch, segments_scores
+from lib.experiments.kernel_inputs import SegmentedKernel
+from lib.experiments.models.kernel_segments import TiledAttentionModel, TiledPoolingModel
 from lib.models.tile import signed_log
 from tests.kernels import cached_kernel
 

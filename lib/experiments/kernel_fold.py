@@ -7,13 +7,13 @@ from typing import Any
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.inputs.kernel_segments import segmented
+from lib.experiments.fold import SegmentsFold
+from lib.experiments.kernel_inputs import segmented
 from lib.inputs.kernels import kernel_batch
 from lib.ranking.metrics import tile_metrics
 from lib.settings import TileCollection
 from lib.train.fold import LabelledGraph
 from lib.train.kernels import evenly_spaced, sides_of
-from lib.train.segments import SegmentsFold
 
 
 class KernelSegmentsFold(SegmentsFold):

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 
 from lib.cache.kernel import CachedKernel
+from lib.experiments.inputs import Segmented, boundaries, segments_scores
+from lib.experiments.models.kernel_segments import TiledBatch
+from lib.experiments.models.segments import Segment
+from lib.experiments.settings import PoolingSettings
 from lib.inputs.input import Input
 from lib.inputs.kernels import kernel_batch
-from lib.inputs.segments import Segmented, boundaries, segments_scores
-from lib.models.kernel_segments import TiledBatch
-from lib.models.segments import Segment
 from lib.models.tile import KernelBatch
-from lib.settings import PoolingSettings
 
 
 class SegmentedKernel(Segmented):

@@ -1,0 +1,1 @@
+"""What the GST thesis compares: four models of whole graphs, their settings, inputs and folds."""
