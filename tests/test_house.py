@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lib.runs.sources import ROOT, imports_of
+from lib.settings.models import HARDWARE
 from lib.systems import SYSTEMS
 
 FLOORS = (  # from the ground up
@@ -42,6 +43,7 @@ NETWORKS_MAY_IMPORT = (  # of settings, types
     *("lib/programs/models/", "lib/programs/settings.py", "lib/programs/__init__.py"),
     *("lib/experiments/models/", "lib/experiments/settings.py", "lib/experiments/__init__.py"),
 )
+COMPILER = "lib/compiler/"
 TABLE = "lib/systems.py"
 LOOSE = {"lib/__init__.py", TABLE}
 MOST_LINES = 40  # of a function, from `def` to its end
@@ -100,6 +102,22 @@ def measuring(imports: Imports) -> list[str]:
         for path, others in imports.items()
         for other in others
         if (room(other) == "collect" != room(path)) or path == TABLE
+    ]
+
+
+def hardware_that_meets(imports: Imports) -> list[str]:
+    """Imports of what ``compiler/`` knows of one hardware by another part of it."""
+
+    def part(path: str) -> str:
+        name = Path(path).parts[2].removesuffix(".py")
+        return name if name in HARDWARE else ""
+
+    return [
+        f"{path} imports {other}"
+        for path, others in imports.items()
+        for other in others
+        if path.startswith(COMPILER) and other.startswith(COMPILER) and part(other)
+        if part(other) != part(path)
     ]
 
 
@@ -217,6 +235,10 @@ def test_wings_meet_in_files() -> None:
     assert wings_that_meet(imports_of_tree()) == []
 
 
+def test_what_holds_for_one_hardware_lies_under_its_name() -> None:
+    assert hardware_that_meets(imports_of_tree()) == []
+
+
 def test_nothing_imports_who_measures_and_systems_import_nothing() -> None:
     assert measuring(imports_of_tree()) == []
 
@@ -255,6 +277,8 @@ def test_networks_know_tensors_only() -> None:
         ("lib/train/loop.py", "lib/experiments/history.py", arrows_up),
         ("lib/programs/train.py", "lib/experiments/history.py", arrows_up),
         ("lib/systems.py", "lib/train/loop.py", measuring),
+        ("lib/compiler/tpu.py", "lib/compiler/cpu/loops.py", hardware_that_meets),
+        ("lib/compiler/graph.py", "lib/compiler/cpu/loops.py", hardware_that_meets),
         ("lib/cache/format.py", "lib/cache/reader.py", rings),
         ("lib/stray.py", "lib/files/errors.py", loose),
     ],

@@ -1,2 +1,2 @@
-"""What a configuration makes a compiler do: which tensors its layouts constrain, how far these
-propagate, and which tensors are copied from one layout to another for it."""
+"""What a configuration makes a compiler do: a program as tensors, which of them it constrains, and,
+by hardware, what that leads to."""

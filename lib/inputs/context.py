@@ -14,8 +14,8 @@ import pandas as pd
 import torch
 from scipy import sparse
 
+from lib.compiler.cpu.nodes import node_features
 from lib.compiler.graph import TensorGraph
-from lib.compiler.nodes import node_features
 from lib.models.context import ContextBatch, ContextLayer, Neighbours
 
 TENSOR, READER = 0, 1  # the ends of a layout copy

@@ -11,11 +11,11 @@ from torch import nn
 
 from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
-from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
-from lib.compiler.nodes import NODE_FEATURES
-from lib.compiler.repeated import REPEATED_FEATURES
-from lib.compiler.returning import Returning
-from lib.compiler.tables import ProgramTables
+from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
+from lib.compiler.cpu.nodes import NODE_FEATURES
+from lib.compiler.cpu.repeated import REPEATED_FEATURES
+from lib.compiler.cpu.returning import Returning
+from lib.compiler.cpu.tables import ProgramTables
 from lib.compiler.tpu import PRODUCT_FEATURES, ROLE_OF_FEATURE
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.context import ContextRows, Happening
@@ -44,7 +44,7 @@ KEPT_WHOLE = 64  # configurations at most of a graph whose batch is kept
 
 
 class Resolved(NamedTuple):
-    """Numbers of what one configuration does, as :class:`lib.compiler.effects.Effects` has them."""
+    """What one configuration does, numbered as :class:`lib.compiler.cpu.effects.Effects` has it."""
 
     copies: np.ndarray
     off_layout: np.ndarray

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lib.compiler.features import COPY_FEATURES
-from lib.compiler.moves import MovedTensor, memory_features
+from lib.compiler.cpu.features import COPY_FEATURES
+from lib.compiler.cpu.moves import MovedTensor, memory_features
 from lib.compiler.orders import row_major
 from lib.files.believing import believing
 from lib.files.errors import DataError

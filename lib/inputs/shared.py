@@ -12,9 +12,9 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from lib.cache.graph import CachedGraph
-from lib.compiler.chains import Chains
-from lib.compiler.effects import NO_ROLE, LayoutCopy, OffLayoutOperation
-from lib.compiler.features import (
+from lib.compiler.cpu.chains import Chains
+from lib.compiler.cpu.effects import NO_ROLE, LayoutCopy, OffLayoutOperation
+from lib.compiler.cpu.features import (
     COPY_FEATURES,
     OFF_LAYOUT_FEATURES,
     ResolvedCopy,
@@ -22,10 +22,10 @@ from lib.compiler.features import (
     copy_features,
     off_layout_features,
 )
+from lib.compiler.cpu.moves import MovedTensor
+from lib.compiler.cpu.repeated import REPEATED_FEATURES, repeated_features, repeated_work
+from lib.compiler.cpu.tables import ProgramTables
 from lib.compiler.graph import TensorGraph
-from lib.compiler.moves import MovedTensor
-from lib.compiler.repeated import REPEATED_FEATURES, repeated_features, repeated_work
-from lib.compiler.tables import ProgramTables
 from lib.inputs.feature_table import FeatureTable
 
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from lib.collect.xla.hlo import read_module, site_positions
 from lib.collect.xla.kernels import Kernel, kernels_of
+from lib.compiler.cpu.tables import ProgramTables
 from lib.compiler.graph import TensorGraph
-from lib.compiler.tables import ProgramTables
 from lib.tpugraphs.encoding import encode_module
 from lib.tpugraphs.opcodes import NAME_OF_ID
 from tests.bench.xla import arguments, compiled_at_random, program_bench

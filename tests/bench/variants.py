@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.cache.reader import Cache
-from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
+from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
 from lib.models.attention import ConfigurationCrossAttention
 from lib.models.members import Linears, Norms
 from lib.models.plus import CostBatch, TGraphPlus

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lib.cache.codec import encode_layouts
 from lib.cache.graph import CachedGraph
-from lib.compiler.effects import NO_ROLE
-from lib.compiler.returning import Returning
+from lib.compiler.cpu.effects import NO_ROLE
+from lib.compiler.cpu.returning import Returning
 from lib.inputs.copies import CopiesGraph
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.opcodes import ID_OF_NAME

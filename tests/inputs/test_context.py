@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from lib.compiler.nodes import NODE_FEATURES, node_features
+from lib.compiler.cpu.nodes import NODE_FEATURES, node_features
 from lib.inputs.copies import CopiesGraph, widths
 from lib.models.plus import LARGEST_LOGARITHM, TGraphPlus
 from lib.settings import PlusSettings

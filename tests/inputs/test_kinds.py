@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from lib.compiler.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
-from lib.compiler.repeated import REPEATED_FEATURES
+from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
+from lib.compiler.cpu.repeated import REPEATED_FEATURES
 from lib.files.named import named
 from lib.inputs.input import input_of, network_for
 from lib.settings import LAYOUT_COLLECTIONS, MODELS, settings_for

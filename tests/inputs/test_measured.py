@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lib.collect.xla.copies import Copy, write_copies
-from lib.compiler.features import COPY_FEATURES
-from lib.compiler.moves import MovedTensor, memory_features
+from lib.compiler.cpu.features import COPY_FEATURES
+from lib.compiler.cpu.moves import MovedTensor, memory_features
 from lib.files.errors import DataError
 from lib.inputs.measured import measured_copies
 from lib.settings import models

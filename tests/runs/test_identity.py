@@ -96,7 +96,7 @@ def edited(text: str, how: str) -> str:
         ("lib/native/local.cpp", "code", "234"),
         ("lib/ranking/metrics.py", "code", "4"),
         ("lib/ranking/folds.py", "code", "234"),
-        ("lib/compiler/features.py", "code", "234"),
+        ("lib/compiler/cpu/features.py", "code", "234"),
         ("lib/preprocess/graphs.py", "code", "1"),  # more only if the cache becomes another
         ("lib/programs/preprocess.py", "code", ""),
         ("lib/cache/codec.py", "code", "1234"),

@@ -1,10 +1,10 @@
 """Layouts that return: what is not configured keeps the program's own order.
 
-XLA's layout assignment for CPUs holds every operand of every instruction to row-major, but for
-what a configuration sets. So a tensor is brought into the layout that is configured and, for
-whoever reads it, back again; nothing else moves. But elementwise operations, transposes and
-reshapes are fused into the loops of their readers (:mod:`lib.compiler.loops`): a loop that reads
-one constrained tensor and writes another goes from the one layout to the other at once, and pays
+XLA's layout assignment for CPUs holds every operand of every instruction to row-major, but for what
+a configuration sets. So a tensor is brought into the layout that is configured and, for whoever
+reads it, back again; nothing else moves. But elementwise operations, transposes and reshapes are
+fused into the loops of their readers (:mod:`lib.compiler.cpu.loops`): a loop that reads one
+constrained tensor and writes another goes from the one layout to the other at once, and pays
 nothing where they agree. And operations that may write in any order write in the one that is
 configured.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.compiler.effects import (
+from lib.compiler.cpu.effects import (
     CopySite,
     Effects,
     OperationSite,
@@ -24,11 +24,11 @@ from lib.compiler.effects import (
     operand_reason,
     output_reason,
 )
-from lib.compiler.loops import Condition, Source
-from lib.compiler.numbering import Occurrences
+from lib.compiler.cpu.loops import Condition, Source
+from lib.compiler.cpu.numbering import Occurrences
+from lib.compiler.cpu.tables import MISFIT, UNSET, ProgramTables
 from lib.compiler.operands import OPERAND_ROLES, OUTPUT
 from lib.compiler.orders import Order
-from lib.compiler.tables import MISFIT, UNSET, ProgramTables
 from lib.tpugraphs.opcodes import RESHAPE
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lib.compiler.effects import RepeatedOperation
-from lib.compiler.repeated import REPEATED_FEATURES, WORK, repeated_features, repeated_work
+from lib.compiler.cpu.effects import RepeatedOperation
+from lib.compiler.cpu.repeated import REPEATED_FEATURES, WORK, repeated_features, repeated_work
 from lib.inputs.copies import CopiesGraph
 from tests.compiler.builders import PLAIN
-from tests.compiler.test_calls import calls_of, chain
+from tests.compiler.cpu.test_calls import calls_of, chain
 
 
 def test_features_and_work_of_a_convolution():

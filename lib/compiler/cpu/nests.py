@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from lib.compiler.library import BROADCAST, PRODUCTS, REDUCE, REDUCTIONS, Library
+from lib.compiler.cpu.library import BROADCAST, PRODUCTS, REDUCE, REDUCTIONS, Library
 from lib.compiler.operands import INPUT
 from lib.compiler.orders import squeezed_shape
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, RESHAPE

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.compiler.locality import LOCALITY_FEATURES, WALK_FEATURES, locality, walk
-from lib.compiler.nodes import BYTES_SCALE, RANK_SCALE
+from lib.compiler.cpu.locality import LOCALITY_FEATURES, WALK_FEATURES, locality, walk
+from lib.compiler.cpu.nodes import BYTES_SCALE, RANK_SCALE
 from lib.compiler.orders import Order, common_run, squeezed, strides
 
 FEW = 8  # elements along a dimension: less than a vector register or a cache line holds

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hypothesis import given
 
+from lib.compiler.cpu.loops import MOST_SOURCES, Condition, Source
+from lib.compiler.cpu.tables import ProgramTables
 from lib.compiler.graph import TensorGraph
-from lib.compiler.loops import MOST_SOURCES, Condition, Source
 from lib.compiler.operands import INPUT, OUTPUT
-from lib.compiler.tables import ProgramTables
 from tests.compiler.builders import SHAPE, Builder, network, random_programs
 
 

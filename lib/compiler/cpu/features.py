@@ -1,9 +1,9 @@
 """Layout copies and off-layout operations as numbers that a network can learn costs from.
 
 What a copy costs depends on how far apart in memory the elements are that are read one after the
-other, on how long runs stay together, on sizes (:mod:`lib.compiler.moves`), on what the caches make
-of it (:mod:`lib.compiler.locality`) and on what is computed on the way
-(:mod:`lib.compiler.chains`); not on the names of dimensions. So the features say that, as
+other, on how long runs stay together, on sizes (:mod:`lib.compiler.cpu.moves`), on what the caches
+make of it (:mod:`lib.compiler.cpu.locality`) and on what is computed on the way
+(:mod:`lib.compiler.cpu.chains`); not on the names of dimensions. So the features say that, as
 logarithms to base 2 (divided, to lie around 1), and the same program with its dimensions renamed
 has the same features.
 
@@ -19,17 +19,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.compiler.chains import Chains
-from lib.compiler.effects import Reason
-from lib.compiler.graph import TensorGraph
-from lib.compiler.moves import (
+from lib.compiler.cpu.chains import Chains
+from lib.compiler.cpu.effects import Reason
+from lib.compiler.cpu.moves import (
     MEMORY_FEATURES,
     MovedTensor,
     logarithm,
     memory_features,
     named,
 )
-from lib.compiler.nodes import (
+from lib.compiler.cpu.nodes import (
     BYTES_SCALE,
     FUNCTIONS_SCALE,
     GROUPS,
@@ -37,11 +36,12 @@ from lib.compiler.nodes import (
     RANK_SCALE,
     group_of,
 )
+from lib.compiler.graph import TensorGraph
 from lib.compiler.orders import Order, squeezed, strides
 
 
 class ResolvedCopy(NamedTuple):
-    """A :class:`lib.compiler.effects.LayoutCopy` with its orders, and what these are of."""
+    """A :class:`lib.compiler.cpu.effects.LayoutCopy` with its orders, and what these are of."""
 
     tensor: int
     before: Order
@@ -52,7 +52,7 @@ class ResolvedCopy(NamedTuple):
 
 
 class ResolvedOperation(NamedTuple):
-    """An :class:`lib.compiler.effects.OffLayoutOperation` with its order itself.
+    """An :class:`lib.compiler.cpu.effects.OffLayoutOperation` with its order itself.
 
     ``tensor`` is the node whose output the order is about: of a configured layout the tensor that
     it constrains, else the operation's own.

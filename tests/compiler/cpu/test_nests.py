@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.compiler.facts import ProgramFacts
+from lib.compiler.cpu.facts import ProgramFacts
+from lib.compiler.cpu.library import Library
+from lib.compiler.cpu.nests import LARGEST_AREA, LoopNests, tile
 from lib.compiler.graph import TensorGraph
-from lib.compiler.library import Library
-from lib.compiler.nests import LARGEST_AREA, LoopNests, tile
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from tests.compiler.builders import Builder
-from tests.compiler.test_calls import WIDE, chain
+from tests.compiler.cpu.test_calls import WIDE, chain
 
 
 def times_of(made: Builder, configurable, members) -> dict[int, float]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lib.compiler.effects import Reason
-from lib.compiler.returning import Returning
+from lib.compiler.cpu.effects import Reason
+from lib.compiler.cpu.returning import Returning
 from lib.inputs.copies import CopiesGraph
 from tests.compiler.builders import OTHER, PLAIN, SHAPE, THIRD, Builder, effects_of, network
 

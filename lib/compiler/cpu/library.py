@@ -1,7 +1,7 @@
 """Which operations XLA for CPUs can hand to a library, and what each of them computes.
 
 XLA hands dots, convolutions and reductions to YNNPACK, and what is elementwise around a reduction
-with it (:mod:`lib.compiler.calls`). What it hands over has to be large enough, in row-major
+with it (:mod:`lib.compiler.cpu.calls`). What it hands over has to be large enough, in row-major
 layouts, and of a kind that the library knows. These are the rules of the XLA of JAX 0.10
 (``xla/backends/cpu/ynn_support.cc``), as far as the features of a program can tell.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from math import prod
 
-from lib.compiler.facts import ProgramFacts
+from lib.compiler.cpu.facts import ProgramFacts
 from lib.compiler.operands import KERNEL, dot_numbers
 from lib.compiler.orders import same_in_memory
 from lib.tpugraphs.encoding import FEATURE_NAMES

@@ -10,9 +10,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.compiler.effects import Reason
+from lib.compiler.cpu.effects import Reason
+from lib.compiler.cpu.tables import UNSET, ProgramTables
 from lib.compiler.graph import TensorGraph
-from lib.compiler.tables import UNSET, ProgramTables
 from lib.inputs.copies import CopiesGraph
 from tests.compiler.builders import (
     OTHER,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lib.compiler.chains import MOST, Chains
+from lib.compiler.cpu.chains import MOST, Chains
 from lib.compiler.graph import TensorGraph
 from tests.compiler.builders import Builder
 

@@ -6,7 +6,7 @@ until the call is large. Dots and convolutions that are left are calls of their 
 layout ends a call, as nothing is fused across it.
 
 That can be a gain: of what is in one call the library may compute parts again and again
-(:mod:`lib.compiler.nests`). In one drawn network a call of two convolutions took 5.0 ms, where
+(:mod:`lib.compiler.cpu.nests`). In one drawn network a call of two convolutions took 5.0 ms, where
 they take 1.6 ms apart, so that a configuration that parts them is faster than the compiler's own.
 """
 
@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.compiler.effects import RepeatedOperation
-from lib.compiler.facts import ProgramFacts
-from lib.compiler.library import PRODUCTS, REDUCTIONS, Library
-from lib.compiler.nests import LoopNests
+from lib.compiler.cpu.effects import RepeatedOperation
+from lib.compiler.cpu.facts import ProgramFacts
+from lib.compiler.cpu.library import PRODUCTS, REDUCTIONS, Library
+from lib.compiler.cpu.nests import LoopNests
 from lib.compiler.operands import OPERAND_ROLES, OUTPUT
 
 LARGEST = 100  # instructions of a call, what it reads among them, after which it takes no more

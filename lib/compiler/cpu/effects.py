@@ -1,6 +1,6 @@
 """What configurations make a compiler do: layout copies and off-layout operations.
 
-Both name orders by their numbers in the program's order table (:mod:`lib.compiler.tables`).
+Both name orders by their numbers in the program's order table (:mod:`lib.compiler.cpu.tables`).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LayoutCopy(NamedTuple):
         reason: why.
         reader: the node that it happens for.
         path: the transposes and reshapes that it is read through, if orders are of the parts of
-            their :class:`lib.compiler.views.View`.
+            their :class:`lib.compiler.cpu.views.View`.
     """
 
     tensor: int

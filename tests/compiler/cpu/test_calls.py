@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from lib.compiler.calls import LARGEST, LibraryCalls
-from lib.compiler.facts import ProgramFacts
+from lib.compiler.cpu.calls import LARGEST, LibraryCalls
+from lib.compiler.cpu.facts import ProgramFacts
 from lib.compiler.graph import TensorGraph
 from lib.compiler.operands import INPUT, KERNEL, OUTPUT
 from lib.tpugraphs.encoding import FEATURE_NAMES

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lib.compiler.cpu.views import View
 from lib.compiler.orders import strides
-from lib.compiler.views import View
 
 
 @st.composite

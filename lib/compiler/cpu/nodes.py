@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lib.compiler.chains import FUNCTION_NAMES
+from lib.compiler.cpu.chains import FUNCTION_NAMES
 from lib.compiler.graph import TensorGraph
 from lib.tpugraphs.opcodes import ID_OF_NAME
 

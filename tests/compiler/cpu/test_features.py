@@ -6,9 +6,9 @@ from itertools import permutations
 
 import numpy as np
 
-from lib.compiler.chains import Chains
-from lib.compiler.effects import Reason
-from lib.compiler.features import (
+from lib.compiler.cpu.chains import Chains
+from lib.compiler.cpu.effects import Reason
+from lib.compiler.cpu.features import (
     COPY_FEATURES,
     GROUPS,
     OFF_LAYOUT_FEATURES,

@@ -15,10 +15,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
-from lib.compiler.chains import is_elementwise
-from lib.compiler.facts import ProgramFacts
+from lib.compiler.cpu.chains import is_elementwise
+from lib.compiler.cpu.facts import ProgramFacts
+from lib.compiler.cpu.views import View
 from lib.compiler.operands import INPUT, OUTPUT
-from lib.compiler.views import View
 from lib.tpugraphs.opcodes import ID_OF_NAME, RESHAPE
 
 # Made up inside the loop that reads them; nothing is read from memory for them.

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from math import log2
 
-from lib.compiler.effects import RepeatedOperation
-from lib.compiler.library import REDUCE, REDUCE_WINDOW, Library
-from lib.compiler.moves import SCALE, logarithm, named
-from lib.compiler.nodes import BYTES_SCALE
+from lib.compiler.cpu.effects import RepeatedOperation
+from lib.compiler.cpu.library import REDUCE, REDUCE_WINDOW, Library
+from lib.compiler.cpu.moves import SCALE, logarithm, named
+from lib.compiler.cpu.nodes import BYTES_SCALE
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT
 
 KINDS = {"convolution": CONVOLUTION, "dot": DOT, "reduce": REDUCE, "window": REDUCE_WINDOW}

@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from lib.compiler.calls import LibraryCalls
-from lib.compiler.effects import (
+from lib.compiler.cpu.calls import LibraryCalls
+from lib.compiler.cpu.effects import (
     NO_ROLE,
     CopySite,
     LayoutCopy,
@@ -17,10 +17,10 @@ from lib.compiler.effects import (
     OperationSite,
     RepeatedOperation,
 )
-from lib.compiler.facts import ProgramFacts
+from lib.compiler.cpu.facts import ProgramFacts
+from lib.compiler.cpu.loops import Loops
+from lib.compiler.cpu.numbering import Numbering, NumberingAtSites
 from lib.compiler.graph import TensorGraph
-from lib.compiler.loops import Loops
-from lib.compiler.numbering import Numbering, NumberingAtSites
 from lib.compiler.orders import Order, same_in_memory, squeezed
 
 UNSET = -1  # no order: the configuration, or the operation, leaves it open
