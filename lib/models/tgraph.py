@@ -37,6 +37,8 @@ class TGraph(nn.Module):
         temperature: initial, of the attention across configurations.
         score_gain: factor on the last layer's initial weights.
         channel_attention, cross_attention, edges: parts of the blocks that table 3 takes out.
+        dropout: share of the channels of f_in's rows left out in training. Configurations lack
+            the same ones where they are alike, so that what is left out tells none from another.
 
     Attributes:
         precision: of matrix products: float32, or bfloat16 (with torch alone by autocast).
@@ -59,8 +61,10 @@ class TGraph(nn.Module):
         channel_attention: bool = True,
         cross_attention: bool = True,
         edges: bool = True,
+        dropout: float = 0.0,
     ):
         super().__init__()
+        self.dropout = dropout
         self.inputs = RowInputs(opcode_channels, layout_channels)
         self.first = nn.Linear(self.inputs.width, channels)
         self.second = nn.Linear(channels, channels)
@@ -93,6 +97,7 @@ class TGraph(nn.Module):
             settings.channel_attention,
             settings.cross_attention,
             settings.edges,
+            settings.dropout,
         )
 
     def forward(self, batch: GraphBatch) -> Tensor:
@@ -114,6 +119,7 @@ class TGraph(nn.Module):
         with self._autocast(inputs):
             rows = nn.functional.gelu(self.first(inputs))
             rows = nn.functional.gelu(self.second(rows))
+        rows = nn.functional.dropout(rows, self.dropout, self.training)
         return rows.to(inputs.dtype)
 
     def shares(self) -> bool:

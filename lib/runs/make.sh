@@ -27,7 +27,7 @@ help() { # OUT MAKEFILE ...
   FOLDS=5  JOBS=2                  how many folds to train (of 5; of official data, 20), and how many at a time
   MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/models.md);
                                    cdmpp-plus, cdmpp (the paper's) of programs-cpu (docs/programs.md)
-  ALSO=all                         other layout collections that tgraph-plus learns from, between commas; none
+  ALSO=all                         other layout collections that tgraph and tgraph-plus learn from, between commas; none
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
   DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go (make plan: also DATA=official)
   SETTINGS=file                    a TOML file of settings (docs/tuning.md); the other variables and ARGS beat it

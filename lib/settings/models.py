@@ -94,7 +94,24 @@ class LayoutCollection(Settings):
 
 
 @dataclass(frozen=True)
-class LayoutSettings(LayoutCollection, SageSettings):
+class LearnedBeside(LayoutCollection):
+    """A layout collection that is learned from beside others, if it is told to be."""
+
+    others_depend_on: ClassVar[tuple[str, ...]] = ("also",)
+
+    also: str = setting(
+        NONE, f"other layout collections to learn from, between commas; `{EVERY}`, or `{NONE}`"
+    )
+
+    @property
+    def others(self) -> dict[str, Path]:
+        """See :attr:`Settings.others`: those in ``also``."""
+        names = () if self.also == NONE else self.also.split(",")
+        return {name: dataclasses.replace(self, collection=name).cache for name in names}
+
+
+@dataclass(frozen=True)
+class LayoutSettings(LearnedBeside, SageSettings):
     """TGraph, on the part of a graph that a configuration can touch."""
 
     input: ClassVar[str] = "lib.inputs.pruned:INPUT"
@@ -124,6 +141,13 @@ class LayoutSettings(LayoutCollection, SageSettings):
         most=1e3,
         search=between(0.5, 32, logarithmic=True),
     )
+    dropout: float = setting(
+        0.0,
+        "share of a node's channels left out in training, before the blocks",
+        0,
+        0.99,
+        search=between(0, 0.5),
+    )
     precision: str = setting("auto", "of matrix products: `float32`, `bfloat16`, or `auto`")
     # what the paper takes out of the blocks (2.5.5, table 3)
     channel_attention: bool = setting(True, "channel-wise self-attention in each block (2.3.1)")
@@ -144,7 +168,7 @@ class LayoutSettings(LayoutCollection, SageSettings):
 
 
 @dataclass(frozen=True)
-class PlusSettings(LayoutCollection):
+class PlusSettings(LearnedBeside):
     """TGraph+: learned costs of what layouts make a compiler do (lib/models/plus.py)."""
 
     input: ClassVar[str] = "lib.inputs.copies:INPUT"
@@ -161,14 +185,9 @@ class PlusSettings(LayoutCollection):
         "hardware",
     )
 
-    others_depend_on: ClassVar[tuple[str, ...]] = ("also",)
-
     model: str = setting("tgraph-plus", "network: learned costs of layout copies")
     hops: int | str = setting(
         WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,), first=1
-    )
-    also: str = setting(
-        NONE, f"other layout collections to learn from, between commas; `{EVERY}`, or `{NONE}`"
     )
     inference_configurations: int = setting(512, "configurations a batch of inference", first=3)
     epochs: int | str = setting(
@@ -206,12 +225,6 @@ class PlusSettings(LayoutCollection):
     lessons: int = setting(
         1500, "steps that teach a new network what single copies cost, where they were measured", 0
     )
-
-    @property
-    def others(self) -> dict[str, Path]:
-        """See :attr:`Settings.others`: those in ``also``."""
-        names = () if self.also == NONE else self.also.split(",")
-        return {name: dataclasses.replace(self, collection=name).cache for name in names}
 
     @property
     def taught(self) -> Path | None:
@@ -260,7 +273,7 @@ class TileSettings(TileCollection, SageSettings):
 
     model: str = setting("tile", "network: `tile`, late fusion (2.2.5)")
     # stage 2
-    kernels: int = setting(8, "kernels a step", search=among(2, 4, 8, 16))
+    kernels: int = setting(8, "kernels a step", search=among(1, 2, 4, 8, 16))
 
     def check(self) -> None:
         super().check()

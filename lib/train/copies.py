@@ -19,7 +19,7 @@ from lib.settings import PlusSettings
 from lib.train.fold import GraphsFold, LabelledGraph
 from lib.train.products import ProductsFold
 from lib.train.schedule import learning_rate
-from lib.train.split import learned_beside, prepared, prepared_sides
+from lib.train.split import prepared_sides
 
 ROWS = 256  # measured copies of a lesson
 PEAK, WARMUP, DECAY = 2e-3, 0.1, 1e-2  # of the learning rate in lessons
@@ -28,9 +28,7 @@ OUTLIER = 0.3  # of a logarithm: what lies further off, the clock may be to blam
 
 @dataclass(frozen=True)
 class CopiesFold(GraphsFold):
-    """Training and validation graphs of one fold, each sorted by name.
-
-    Graphs of other collections that are learned from as well come last.
+    """Training and validation graphs of one fold, as :func:`prepared_sides` orders them.
 
     Attributes:
         fitted: configurations of a graph that the standardization is fitted on, the first ones.
@@ -73,13 +71,8 @@ class CopiesFold(GraphsFold):
 
 
 def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold | ProductsFold:
-    """The graphs of one fold, ready to be resolved, those of other collections among them.
-
-    Raises as :func:`lib.train.split.sides_of` and :func:`lib.train.split.learned_beside`.
-    """
-    train, valid = prepared_sides(fold, cache, settings)
-    beside = prepared(learned_beside(fold, cache, settings), settings)
-    return fold_of([*train, *beside], valid, settings)
+    """The graphs of one fold, ready to be resolved; raises as :func:`prepared_sides`."""
+    return fold_of(*prepared_sides(fold, cache, settings), settings)
 
 
 def fold_of(

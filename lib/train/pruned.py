@@ -18,7 +18,7 @@ from lib.train.split import prepared_sides
 
 @dataclass(frozen=True)
 class PrunedFold(GraphsFold):
-    """Training and validation graphs of one fold, each sorted by name."""
+    """Training and validation graphs of one fold, as :func:`prepared_sides` orders them."""
 
     train: list[LabelledGraph]
     valid: list[LabelledGraph]
@@ -42,5 +42,5 @@ class PrunedFold(GraphsFold):
 
 
 def load_fold(cache: Cache, fold: int, settings: LayoutSettings) -> PrunedFold:
-    """The graphs of one fold, ready to be batched; raises as :func:`lib.train.split.sides_of`."""
+    """The graphs of one fold, ready to be batched; raises as :func:`prepared_sides`."""
     return PrunedFold(*prepared_sides(fold, cache, settings))

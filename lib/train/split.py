@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
 
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
@@ -11,7 +12,7 @@ from lib.files.errors import UserError
 from lib.inputs.input import input_of
 from lib.ranking.folds import PARTS, folds_of
 from lib.runs.ingredients import outputs_of
-from lib.settings import PlusSettings, Settings
+from lib.settings import Settings
 from lib.train.fold import LabelledGraph
 
 NO_FOLD = -1  # of a graph that every fold learns from
@@ -54,14 +55,17 @@ def sides_of(
 
 
 def prepared_sides(fold: int, cache: Cache, settings: Settings) -> Iterator[list[LabelledGraph]]:
-    """The graphs of :func:`sides_of`, each as the model's input prepares it."""
-    return (prepared(side, settings) for side in sides_of(fold, cache, settings))
+    """The graphs of :func:`sides_of`, each as the model's input prepares it.
 
+    Those of other collections that are learned from as well come last of those to train on.
 
-def prepared(graphs: Iterable[CachedGraph], settings: Settings) -> list[LabelledGraph]:
-    """Graphs as the model's input prepares them."""
+    Raises:
+        UserError: as :func:`folds_with` and :func:`learned_beside`.
+    """
     prepare = input_of(settings).prepare
-    return [LabelledGraph(one.name, prepare(one, settings), one.runtime) for one in graphs]
+    train, valid = sides_of(fold, cache, settings)
+    for side in (chain(train, learned_beside(fold, cache, settings)), valid):
+        yield [LabelledGraph(one.name, prepare(one, settings), one.runtime) for one in side]
 
 
 def other_caches(cache: Cache, settings: Settings) -> dict[str, Cache]:
@@ -78,7 +82,7 @@ def other_caches(cache: Cache, settings: Settings) -> dict[str, Cache]:
     return {name: Cache(outputs / path) for name, path in settings.others.items()}
 
 
-def learned_beside(fold: int, cache: Cache, settings: PlusSettings) -> Iterator[CachedGraph]:
+def learned_beside(fold: int, cache: Cache, settings: Settings) -> Iterator[CachedGraph]:
     """The graphs of other collections that a fold is trained on as well.
 
     Of each they are those that its own fold of the same number is trained on, so that nobody's

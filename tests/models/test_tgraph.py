@@ -124,6 +124,20 @@ def test_settings_take_parts_out(without):
         assert any(word in name for name in names) is without.get(part, True)
 
 
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_channels_are_left_out_in_training_alone(share):
+    """At 0 nothing is drawn either: not one bit of a training changes."""
+    graph = cached_graph(1)
+    network, state = network_for(graph, dropout=share), torch.get_rng_state()
+    table = network.table(batch := graph_tensors(graph).batch(np.arange(3)))
+    assert torch.equal(torch.get_rng_state(), state) is (not share)
+    network.eval()
+    whole = network.table(batch)
+    assert torch.equal(scores_of(network, graph), scores_of(network_for(graph).eval(), graph))
+    assert torch.equal(table[table != 0], whole[table != 0] / (1 - share))
+    assert (table == 0).double().mean() == pytest.approx(share, abs=0.1)
+
+
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_gradients_equal_those_of_the_dense_network(kind):
     graph = cached_graph(3, **GRAPHS[kind])

@@ -72,8 +72,8 @@ def test_folders_are_those_of_the_stages(collection, hops):
             "HOPS=x: must be a whole number from 1, or all",
         ),
         (
-            ("layout-xla-default", "tgraph", "", "", "all", "", ""),
-            "ALSO=all: tgraph learns from its own collection alone",
+            ("layout-xla-default", "gst", "", "", "all", "", ""),
+            "ALSO=all: gst learns from its own collection alone",
         ),
         (
             ("layout-xla-default", "", "", "", "tile-xla", "", ""),
@@ -91,8 +91,9 @@ def test_others_that_are_learned_from_lie_beside_it():
     names = told["also"].split(":")
     assert names == ["layout-xla-random", "layout-nlp-random", "layout-nlp-default"]
     assert told["others"].split(":") == [f"{name}/cache-all" for name in names]
-    line = planned("layout-xla-default", "tgraph-plus", "1", "", "layout-nlp-default", "", "")
-    assert " others=layout-nlp-default/cache\n" in line
+    for model, hops in (("tgraph-plus", "1"), ("tgraph", "")):
+        line = planned("layout-xla-default", model, hops, "", "layout-nlp-default", "", "")
+        assert " others=layout-nlp-default/cache\n" in line
     assert "also= others=\n" in planned("layout-xla-default", "", "", "", "none", "", "")
     assert "also= others=\n" in planned("layout-xla-default", "tgraph", "", "", "", "", "")
 

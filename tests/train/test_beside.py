@@ -13,8 +13,8 @@ from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.ranking.folds import assign_folds, family
 from lib.runs.identity import Making
-from lib.settings import LAYOUT_COLLECTIONS, NONE, PlusSettings
-from lib.train.copies import load_fold
+from lib.settings import LAYOUT_COLLECTIONS, NONE, LayoutSettings, PlusSettings
+from lib.train.fold import load_fold
 from lib.train.split import learned_beside, sides_of
 from tests.builders import cached_graph
 
@@ -22,8 +22,8 @@ OWN, OTHER, THIRD = LAYOUT_COLLECTIONS[:3]
 K = 3
 
 
-def plus(also: str, together: str = "family", **overrides) -> PlusSettings:
-    return PlusSettings(OWN, also=also, folds_total=K, keep_together=together, **overrides)
+def plus(also: str, together: str = "family", kind: type = PlusSettings):
+    return kind(OWN, also=also, hops="all", folds_total=K, keep_together=together)
 
 
 def write_cache(outputs: Path, collection: str, names: dict[str, str]) -> Cache:
@@ -77,18 +77,20 @@ def test_nothing_that_is_held_out_is_learned_from(
     assert unseen == set(other.names("train", "valid")), "each is left out by some fold"
 
 
-def test_they_come_last_and_are_told_of(tmp_path):
+@pytest.mark.parametrize("kind", [LayoutSettings, PlusSettings])
+def test_they_come_last_and_are_told_of(tmp_path, kind):
     own = write_cache(tmp_path, OWN, names_of(4, 2, 0))
     write_cache(tmp_path, OTHER, names_of(4, 1, 0, first=10))
     write_cache(tmp_path, THIRD, names_of(4, 1, 0, first=20))
-    alone, more = load_fold(own, 0, plus(NONE)), load_fold(own, 0, plus(f"{OTHER},{THIRD}"))
+    both = plus(f"{OTHER},{THIRD}", kind=kind)
+    alone, more = load_fold(own, 0, plus(NONE, kind=kind)), load_fold(own, 0, both)
     assert [one.name for one in more.train][: len(alone.train)] == [g.name for g in alone.train]
     assert [one.name for one in more.valid] == [one.name for one in alone.valid]
     added = [one.name for one in more.train][len(alone.train) :]
     assert {name[1] for name in added} == {"1", "2"} and len(added) == 4
-    assert Making(tmp_path, plus(NONE)).data_of_training == {"data": OWN}
+    assert Making(tmp_path, plus(NONE, kind=kind)).data_of_training == {"data": OWN}
     told = {"data": OWN, "other_data": {OTHER: OTHER, THIRD: THIRD}}
-    assert Making(tmp_path, plus(f"{OTHER},{THIRD}")).data_of_training == told
+    assert Making(tmp_path, both).data_of_training == told
 
 
 def test_a_collection_of_fewer_families_than_folds_is_learned_from_whole(tmp_path):

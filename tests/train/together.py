@@ -59,7 +59,7 @@ def cases() -> dict[str, tuple[str, Settings]]:
     """The cache and the settings of each."""
     segments = {"heads": 2, "segment_nodes": 6, "trained_segments": 1, "segment_dropout": 0.5}
     return {
-        "tgraph": ("pruned", LayoutSettings(COLLECTION, **OWN)),
+        "tgraph": ("pruned", LayoutSettings(COLLECTION, **OWN, dropout=0.2)),
         "tgraph-plus": ("whole", PlusSettings(COLLECTION, **OWN, **TAUGHT)),
         "tgraph-plus of TPUs": ("pruned", PlusSettings(COLLECTION, **OWN)),
         "gst": ("whole", LayoutSegments(COLLECTION, **OWN, **segments)),
