@@ -1,4 +1,4 @@
-"""All that the stages do. Whoever imports it tells errors in one line from then on."""
+"""All that the stages do."""
 
 import os
 import resource
@@ -32,12 +32,21 @@ def _tell(kind, error, trace) -> None:
     sys.__excepthook__(kind, error, trace)
 
 
-sys.excepthook = _tell
-_allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
-if 0 <= _allowed < LEAST_ADDRESS_SPACE:
-    print(
-        f"error: ulimit -v {_allowed >> 10} is too small: at least {LEAST_ADDRESS_SPACE >> 10} "
-        f"(kB), or `unlimited`, are needed",
-        file=sys.stderr,
-    )
-    sys.exit(2)
+def begin_program() -> None:
+    """What a program of ours does first: before the imports that take seconds, and may fail.
+
+    From then on an error that nothing catches is one line, if a user can mend it.
+    """
+    sys.excepthook = _tell
+    allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= allowed < LEAST_ADDRESS_SPACE:
+        print(
+            f"error: ulimit -v {allowed >> 10} is too small: at least {LEAST_ADDRESS_SPACE >> 10} "
+            f"(kB), or `unlimited`, are needed",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
+if sys.argv[:1] == ["-m"]:  # as Python has it while it looks for `python -m lib...`
+    begin_program()

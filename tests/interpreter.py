@@ -153,6 +153,8 @@ def become(asked: dict, streams: list[int]) -> None:
     """Be the program that was asked for."""
     import runpy
 
+    from lib import begin_program
+
     for stream, target in zip(streams, STREAMS, strict=True):
         os.dup2(stream, target)
         os.close(stream)
@@ -166,6 +168,7 @@ def become(asked: dict, streams: list[int]) -> None:
     try:
         if first == "-m":
             sys.argv, sys.path[0] = rest, asked["folder"]
+            begin_program()
             runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
         else:
             sys.argv = [first, *rest]

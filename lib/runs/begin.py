@@ -13,7 +13,7 @@ import warnings
 from contextlib import AbstractContextManager
 from types import FrameType
 
-from lib import INTERRUPTED, INTERRUPTED_CODE, told_first
+from lib import INTERRUPTED, INTERRUPTED_CODE, begin_program, told_first
 
 
 def one_line_errors() -> AbstractContextManager[None]:
@@ -40,6 +40,7 @@ def _end(number: int, frame: FrameType | None) -> None:
     os._exit(INTERRUPTED_CODE)
 
 
+begin_program()
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ignored
     signal.signal(signal.SIGINT, _end)
 

@@ -119,6 +119,13 @@ def test_too_small_an_address_space_is_one_line(run, line):
     assert done.stderr.count("\n") == 1
 
 
+def test_who_imports_lib_keeps_a_hook_and_a_limit_of_their_own(run):
+    """As a notebook does: it is no program of ours."""
+    line = "import sys, lib, lib.settings; assert sys.excepthook is sys.__excepthook__"
+    done = run([sys.executable, "-c", line], limit=LEAST_ADDRESS_SPACE - (1 << 20))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_an_interruption_of_make_and_all_that_it_runs(tmp_path):
     """From a terminal, which tells every process: make, stage 1, its workers in a file's midst."""
     write_collection(tmp_path / "data", "layout-xla-default", train=4, valid=1, test=1)
