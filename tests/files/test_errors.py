@@ -295,6 +295,26 @@ def test_scores_of_a_fold_that_was_trained_on_another_cache(error_of, root):
     assert "fold_0" in error_of("04_ensemble.py")
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("03_infer.py --fold 0 --learning-rate 0.5", "last.safetensors: learning_rate: found 0.0"),
+        ("04_ensemble.py --learning-rate 0.5", "fold_0/metrics.json: learning_rate: found 0.001"),
+        ("04_ensemble.py --permutations 7", "fold_0.parquet: identity: found that of other"),
+    ],
+)
+def test_results_of_other_flags_are_not_taken_for_these(error_of, line, told):
+    assert told in error_of(line)
+
+
+def test_a_digit_of_a_folds_numbers(error_of, root):
+    path = root / "outputs" / TGRAPH / "fold_0" / "metrics.json"
+    about = json.loads(path.read_text())
+    about["validation"]["tau"] += 0.1
+    path.write_text(json.dumps(about))
+    assert f"{path}: checksum: found" in error_of("04_ensemble.py")
+
+
 LARGEST = 300  # bytes of a file on a disk that counts as full: enough for an error's line
 
 

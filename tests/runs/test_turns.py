@@ -36,6 +36,7 @@ def test_a_fold_waits_for_the_one_that_has_its_gpu(tmp_path, machine, monkeypatc
     def third() -> None:
         with turns.turn_on(GPU, tmp_path, 2):
             order.append("third")
+            told.set()  # too early, if it has not waited
 
     with turns.turn_on(GPU, tmp_path, 0), turns.turn_on(GPU, tmp_path, 1):
         waiting = threading.Thread(target=third)
@@ -54,6 +55,7 @@ def test_nobody_waits_where_there_are_no_turns(tmp_path, machine, monkeypatch, w
         monkeypatch.delenv(turns.ASKED)
     if why == "torchrun":
         monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
+    monkeypatch.setattr(turns, "only_writer", None)  # or it would wait for itself
     device = torch.device("cpu") if why == "cpu" else GPU
     with turns.turn_on(device, tmp_path, 0), turns.turn_on(device, tmp_path, 2):
         assert not list(tmp_path.iterdir())

@@ -17,9 +17,17 @@ from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.ranking.metrics import kendall_tau, tile_score
 from lib.ranking.truth import CachedLabels, Truth
+from lib.runs.identity import Making
 from lib.settings import LayoutSettings, PlusSettings
 from lib.study.plot import plot_study
-from lib.study.protocol import ALL, BATCHES, PERMUTATIONS, inference_runs, nested_runs
+from lib.study.protocol import (
+    ALL,
+    BATCHES,
+    PERMUTATIONS,
+    inference_runs,
+    nested_runs,
+    networks_at_hand,
+)
 from lib.study.results import (
     GRAPHS_SCHEMA,
     blending_rows,
@@ -133,6 +141,20 @@ def test_what_a_run_depends_on(cache, tmp_path):
     assert keys(best_folds=2, blending="rank") == base  # stage 4's own
     assert not set(keys(epochs=5)) & set(base)
     assert not set(keys(seed=1)) & set(base)
+
+
+def test_networks_of_other_settings_are_trained_below_the_study(cache, tmp_path, monkeypatch):
+    """It goes over no fold that is there."""
+    making = Making(tmp_path, tiny_settings())
+    for fold in (0, 1):
+        (making.folder / f"fold_{fold}").mkdir(parents=True)
+    monkeypatch.setattr(Making, "as_it_was", lambda _, stage, fold: (stage, fold) == ("train", 0))
+    own, other = networks_at_hand(making, cache, tmp_path / "data", [0, 1]).values()
+    assert own == making.folder / "fold_0"
+    below = making.folder / "study" / "networks"
+    assert isinstance(other, Run) and other.folder == below / making.settings.results
+    ((script, *flags),) = other.commands
+    assert (script, flags[flags.index("--outputs") + 1]) == ("02_train.py", str(below))
 
 
 def test_a_run_is_executed_once(tmp_path):
