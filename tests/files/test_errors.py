@@ -299,7 +299,7 @@ def test_scores_of_a_fold_that_was_trained_on_another_cache(error_of, root):
     ("line", "told"),
     [
         ("03_infer.py --fold 0 --learning-rate 0.5", "last.safetensors: learning_rate: found 0.0"),
-        ("04_ensemble.py --learning-rate 0.5", "fold_0/metrics.json: learning_rate: found 0.001"),
+        ("04_ensemble.py --learning-rate 0.5", "fold_0/metrics.json: learning_rate: found 0.0"),
         ("04_ensemble.py --permutations 7", "fold_0.parquet: identity: found that of other"),
     ],
 )
