@@ -113,7 +113,7 @@ all: $(call here,$(RESULTS))  ## all four stages of COLLECTION, ending in its re
 # A make of its own for each collection: one that fails does not stop the others. (Not $(MAKE)
 # itself in the recipe, for then `make -n` would run it.)
 SUBMAKE ?= $(MAKE)
-EVERYTHING = $(RUN) -m lib.submit.everything --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) $(TO) \
+EVERYTHING = $(RUN) -m lib.scoring.everything --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) $(TO) \
 	$(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 	$(if $(TGRAPH_TASKS),--jobs $(JOBS))
 everything: $(call here,$(READY))  ## make all for every collection that has data, and an account of them
@@ -165,12 +165,12 @@ weights: $(MODELS)  ## keep the weights of COLLECTION in data/weights, for make 
 	$(RUN) -m lib.scoring.weights $(TO) $(FLAGS)
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
-	$(RUN) -m lib.submit.merge $(TO) $(call flag,DATA,data) \
+	$(RUN) -m lib.scoring.merge $(TO) $(call flag,DATA,data) \
 		$(call text,SAMPLE,sample) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		$(if $(PARTIAL),--partial)
 
 score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
-	$(RUN) -m lib.submit.leaderboard $(TO) $(call flag,DATA,data) -- \
+	$(RUN) -m lib.scoring.leaderboard $(TO) $(call flag,DATA,data) -- \
 		$(or $(SUBMISSION),$(if $(EXPERIMENT),$(OUTPUTS)/submission+$(EXPERIMENT).csv))
 
 ##@ look

@@ -1,4 +1,4 @@
-"""Running a helper command, such as ``python -m lib.submit.merge``, in this process."""
+"""Running a helper command, such as ``python -m lib.scoring.merge``, in this process."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lib.submit.entries import read_ids
+from lib.scoring.submission import read_ids
 from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.npz import write_layout

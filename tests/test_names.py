@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lib.submit.entries import read_ids
-from lib.submit.merge import main as merge_main
+from lib.scoring.merge import main as merge_main
+from lib.scoring.submission import read_ids
 from lib.tpugraphs.npz import write_layout
 from tests.builders import COLLECTION, TGRAPH
 from tests.commands import call
@@ -40,7 +40,7 @@ def test_stage_1_refuses_what_no_submission_can_have(tmp_path, split, name):
 
 
 @pytest.mark.parametrize("flag", ["--data", "--outputs"])
-@pytest.mark.parametrize("script", ["01_preprocess.py", "04_ensemble.py", "-m lib.submit.merge"])
+@pytest.mark.parametrize("script", ["01_preprocess.py", "04_ensemble.py", "-m lib.scoring.merge"])
 def test_a_folder_whose_name_is_not_utf8(tmp_path, flag, script):
     path = os.fsdecode(os.fsencode(tmp_path) + b"/a\xff")
     Path(path).mkdir()

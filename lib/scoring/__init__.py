@@ -1,1 +1,1 @@
-"""The wing of stages 3 and 4: scores, the blend of folds, submission, how good it is; ranking."""
+"""The wing of stages 3 and 4: scores, the blend of folds, submissions and how good they are."""

@@ -1,15 +1,22 @@
-"""The file that Kaggle scores."""
+"""The file that Kaggle scores, ``ID,TopConfigs``: written, read, checked and scored."""
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from lib.files.artifacts import atomic_file
 from lib.files.errors import DataError
+from lib.files.regular import read_regular
+from lib.ranking.kinds import kind_of
 
 HEADER = "ID,TopConfigs"
+MAX_BYTES = 1 << 30  # of a submission; one of all official graphs has 11 MB
 
 
 def submission_lines(
@@ -42,3 +49,98 @@ def write_submission(path: Path, lines: list[tuple[str, str]]) -> None:
     with atomic_file(path) as temporary:
         text = [HEADER, *(f"{name},{order}" for name, order in lines)]
         temporary.write_text("\n".join(text) + "\n", encoding="utf-8")
+
+
+def read_entries(path: Path) -> dict[str, np.ndarray]:
+    """The configurations that each ID of a submission names, (n,) int64, in the file's order.
+
+    An ID that names none, with or without a comma behind it, has an empty array.
+
+    Raises:
+        DataError: if the file is not a submission, or has an ID twice.
+    """
+    entries: dict[str, np.ndarray] = {}
+    for number, name, text in _lines(path):
+        if name in entries:
+            raise DataError(path, f"line {number}", f"{name} once more", "each ID once")
+        if text and not (text.replace(";", "").isdecimal() and text.isascii()):
+            found = f"{text[:40]!r} for {name}"
+            raise DataError(path, f"line {number}", found, "indices joined by ;")
+        try:
+            entries[name] = np.array(text.split(";") if text else [], np.int64)
+        except (ValueError, OverflowError):
+            found = f"{text[:40]!r} for {name}"
+            raise DataError(path, f"line {number}", found, "indices joined by ;") from None
+    return entries
+
+
+def read_ids(path: Path) -> list[str]:
+    """The IDs of a submission such as Kaggle's ``sample_submission.csv``, in the file's order.
+
+    Raises:
+        DataError: if the file is not a submission, or has an ID twice.
+    """
+    ids = [name for _, name, _ in _lines(path)]
+    seen: set[str] = set()
+    for name in ids:
+        if name in seen:
+            raise DataError(path, "ID", f"{name} twice", "each ID once")
+        seen.add(name)
+    return ids
+
+
+def check_entry(path: Path, name: str, order: np.ndarray, count: int) -> None:
+    """Raise a :class:`DataError` unless an entry is what its kind wants.
+
+    Args:
+        path: where it stands, for the message.
+        name: its ID.
+        order: (n,) the configurations it names.
+        count: how many its graph has.
+    """
+    kind = kind_of(name)
+    length = kind.length(count)
+    inside = (order >= 0) & (order < count)
+    distinct = len(np.unique(order))
+    if len(order) == distinct == length and inside.all():
+        return
+    found = f"{len(order)} indices, {distinct} distinct, {int((~inside).sum())} out of range"
+    raise DataError(path, name, found, kind.entry.format(length=length, last=count - 1))
+
+
+def shortness(name: str, order: np.ndarray, count: int) -> str:
+    """How many configurations an entry names of those that it must, if it lacks some and nothing
+    else is wrong with it; empty else. Arguments are those of :func:`check_entry`."""
+    wanted, inside = kind_of(name).length(count), (order >= 0) & (order < count)
+    good = len(np.unique(order)) == len(order) < wanted and inside.all()
+    return f"{len(order)} of {wanted}" if good else ""
+
+
+def entry_score(name: str, order: np.ndarray, runtimes: np.ndarray) -> float:
+    """The metric that counts of a checked entry."""
+    places = np.full(len(runtimes), len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return kind_of(name).main.compute(places, runtimes)
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
+    """``(line number, ID, TopConfigs)``, as RFC 4180 has them: quoted or not, after a mark or not.
+
+    Readers of tables such as pandas' mend what has to be refused here: they take a line with a
+    field too many for one with an index column, and tell no line's number.
+    """
+    csv.field_size_limit(MAX_BYTES)  # a graph has up to 100,000 configurations
+    data = io.BytesIO(read_regular(path, MAX_BYTES))
+    reader = csv.reader(io.TextIOWrapper(data, "utf-8-sig", newline=""), strict=True)
+    try:
+        first = next(reader, [])
+        if [one.strip() for one in first] != HEADER.split(","):
+            raise DataError(path, "line 1", repr(",".join(first)[:60]), HEADER)
+        for row in reader:
+            number = reader.line_num
+            if len(row) > 2:
+                raise DataError(path, f"line {number}", f"{len(row)} fields", HEADER)
+            if any(one.strip() for one in row):
+                yield number, row[0], "".join(row[1:]).strip()
+    except (ValueError, csv.Error) as error:
+        raise DataError(path, f"line {reader.line_num}", error, "a submission") from None

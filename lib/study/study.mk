@@ -4,7 +4,7 @@
 
 ##@ ask
 plan: | $(LOOPS)  ## what the stages of COLLECTION will take here: time, memory, disk
-	@$(RUN) -m lib.forecast $(TRAIN_FLAGS) $(call flag,TTA,permutations) $(call flag,FOLDS,folds) --jobs $(JOBS)
+	@$(RUN) -m lib.study.plan $(TRAIN_FLAGS) $(call flag,TTA,permutations) $(call flag,FOLDS,folds) --jobs $(JOBS)
 
 study: $(call here,$(OUT)/study/study.parquet)  ## what permutations, batch, blending and folds buy COLLECTION: [PARTS=3]
 

@@ -240,21 +240,21 @@ def _submissions() -> list[Command]:
     return [
         Command(
             "merge",
-            ("-m", "lib.submit.merge", *given, "--partial"),
+            ("-m", "lib.scoring.merge", *given, "--partial"),
             {"csv": own, "cache": tables, "raw": raw},
             merged,
             merged,
         ),
         Command(
             "merge by sample",
-            ("-m", "lib.submit.merge", *given, "--partial", *sample),
+            ("-m", "lib.scoring.merge", *given, "--partial", *sample),
             {"csv": (*own, "sample.csv"), "cache": tables},
             merged,
             merged,
         ),
         Command(
             "leaderboard",
-            ("-m", "lib.submit.leaderboard", *given),
+            ("-m", "lib.scoring.leaderboard", *given),
             {"csv": merged, "measurements": apart, "raw": raw},
             (f"{OUTPUTS}/score.parquet",),
             (f"{OUTPUTS}/score.parquet",),

@@ -32,13 +32,13 @@ import polars as pl
 from joblib import Parallel, delayed
 
 from lib.files.terminal import duration, table
-from lib.forecast.collection import graphs_of
-from lib.forecast.costs import Forecast, forecast
-from lib.forecast.measure import calibrate
 from lib.ranking.folds import splits_of_fold
 from lib.runs.memory import gigabytes
 from lib.runs.stage import record_path
 from lib.settings import Settings, root_of, settings_for
+from lib.study.plan.collection import graphs_of
+from lib.study.plan.costs import Forecast, forecast
+from lib.study.plan.measure import calibrate
 from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.npz import write_tile
 from lib.tpugraphs.roots import SPLITS, DataRoot

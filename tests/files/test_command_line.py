@@ -12,9 +12,9 @@ from lib.files.errors import UserError
 from tests.stages import REPOSITORY, SCRIPTS
 
 MODULES = (
-    "lib.submit.leaderboard",
-    "lib.submit.merge",
-    "lib.submit.everything",
+    "lib.scoring.leaderboard",
+    "lib.scoring.merge",
+    "lib.scoring.everything",
     "lib.collect.xla.export",
     "lib.report",
     "lib.report.compare",

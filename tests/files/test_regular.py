@@ -20,7 +20,7 @@ from lib.files.checksum import checksum_of
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
-from lib.submit.entries import read_entries, read_ids
+from lib.scoring.submission import read_entries, read_ids
 from lib.tpugraphs.labels import count_configurations, read_runtimes
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout

@@ -42,7 +42,7 @@ def about_to(event, arguments):
 if "loky" in " ".join(sys.orig_argv):
     sys.addaudithook(about_to)
 """
-EVERYTHING = [sys.executable, "-m", "lib.submit.everything", "--outputs", "nowhere"]
+EVERYTHING = [sys.executable, "-m", "lib.scoring.everything", "--outputs", "nowhere"]
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lib.files.errors import UserError
-from lib.scoring.submission import write_submission
-from lib.submit.entries import read_ids
-from lib.submit.expected import Collection
-from lib.submit.merge import merge
+from lib.scoring.expected import Collection
+from lib.scoring.merge import merge
+from lib.scoring.submission import read_ids, write_submission
 from lib.tpugraphs.roots import DataRoot, unusable_in
 
 FOLDER = Path("layout/xla/default")

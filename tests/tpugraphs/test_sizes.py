@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.submit.expected import OFFICIAL_TEST
+from lib.scoring.expected import OFFICIAL_TEST
 from lib.tpugraphs.sizes import CONFIGURABLE, OFFICIAL_SIZES, official_graphs
 
 

@@ -1,7 +1,7 @@
 """From what a few graphs took to what all of them will.
 
 A step, a score and a file take a time that grows with a graph's size, by the formulae of
-:mod:`lib.forecast.formulae`. Memory is fitted likewise: of a worker by what a file has, of
+:mod:`lib.study.plan.formulae`. Memory is fitted likewise: of a worker by what a file has, of
 training and inference by what a step has. Kernels are so small that a step and a kernel take their
 mean. A process takes a while to begin and to read a fold's graphs, which counts where there is
 little to do. What is measured has one graph at a time; training has all of a fold in memory
@@ -17,7 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lib.cache.prune import ALL
-from lib.forecast.formulae import (
+from lib.inputs.input import input_of
+from lib.settings import Settings
+from lib.study.plan.formulae import (
     Shape,
     Sides,
     Terms,
@@ -27,9 +29,7 @@ from lib.forecast.formulae import (
     of_a_score,
     of_a_step,
 )
-from lib.forecast.measure import Unit
-from lib.inputs.input import input_of
-from lib.settings import Settings
+from lib.study.plan.measure import Unit
 from lib.tpugraphs.sizes import GraphSize
 from lib.train.schedule import passes_of
 

@@ -4,7 +4,7 @@ Runs    make all COLLECTION=... for each collection; make's variables come from 
         where make puts those that it was given
 Exit    0 if all went well, 1 if a collection failed (the others are run all the same)
 
-    FOLDS=2 python -m lib.submit.everything --make 'make JOBS=2'
+    FOLDS=2 python -m lib.scoring.everything --make 'make JOBS=2'
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _clock(seconds: float) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run them all, print the account, and exit with 1 if one failed."""
-    parser = Parser(prog="python -m lib.submit.everything", description=__doc__.partition("\n")[0])
+    parser = Parser(prog="python -m lib.scoring.everything", description=__doc__.partition("\n")[0])
     parser.add_argument("--make", default="make", help="the command, in shell words")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")

@@ -17,11 +17,11 @@ from lib.files.checksum import checksum_of
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.ranking.metrics import kendall_tau, tile_score
+from lib.scoring.expected import OFFICIAL_TEST, OFFICIAL_TOTAL, Collection, find_collection
+from lib.scoring.merge import check_sample, merge
+from lib.scoring.merge import main as merge_main
+from lib.scoring.submission import check_entry, entry_score, read_entries, read_ids
 from lib.settings import settings_class
-from lib.submit.entries import check_entry, entry_score, read_entries, read_ids
-from lib.submit.expected import OFFICIAL_TEST, OFFICIAL_TOTAL, Collection, find_collection
-from lib.submit.merge import check_sample, merge
-from lib.submit.merge import main as merge_main
 from lib.tpugraphs.dataset import TPUGRAPHS, Dataset
 from lib.tpugraphs.roots import DataRoot
 from tests.builders import CPU_LAYOUTS
@@ -60,7 +60,7 @@ def submission_of(outputs: Path, name: str, model: str | None = None) -> Path:
 
 
 def run_merge(outputs: Path, *flags: object, data: Path | None = None) -> Said:
-    """``python -m lib.submit.merge``, in this process."""
+    """``python -m lib.scoring.merge``, in this process."""
     line = ["--outputs", outputs, "--data", data or outputs / "no-data", *flags]
     return call(merge_main, *line)
 

@@ -1,8 +1,8 @@
 """What stage 1 takes of a few files, in a process of its own, which needs no torch.
 
-    python -m lib.forecast.files TASK
+    python -m lib.study.plan.files TASK
 
-``TASK`` is the JSON of :mod:`lib.forecast.measure`, and what it prints is JSON as well.
+``TASK`` is the JSON of :mod:`lib.study.plan.measure`, and what it prints is JSON as well.
 """
 
 from __future__ import annotations

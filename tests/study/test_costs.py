@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.forecast.costs import FRAME_BYTES, NODE_BYTES, SCORE_BYTES, Costs, forecast
-from lib.forecast.formulae import Shape, fitted, of_a_file, of_a_score, of_a_step
-from lib.forecast.measure import Unit
 from lib.settings import settings_for
 from lib.settings.models import AUTO
+from lib.study.plan.costs import FRAME_BYTES, NODE_BYTES, SCORE_BYTES, Costs, forecast
+from lib.study.plan.formulae import Shape, fitted, of_a_file, of_a_score, of_a_step
+from lib.study.plan.measure import Unit
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.sizes import GraphSize, official_graphs
 from lib.train.schedule import MOST_PASSES, STEPS

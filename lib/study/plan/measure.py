@@ -1,6 +1,6 @@
 """What a few graphs take in each stage, each in a process of its own.
 
-    python -m lib.forecast.measure TASK
+    python -m lib.study.plan.measure TASK
 
 is such a process; ``TASK`` is JSON, and so is what it prints. :func:`calibrate` starts them.
 """
@@ -22,11 +22,11 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.forecast.samples import copy_twice, sample_files
 from lib.inputs.input import input_of, network_for
 from lib.runs.stage import peak_memory, process_seconds
 from lib.scoring.scores import stand_for_themselves
 from lib.settings import NONE, Settings, described, settings_for
+from lib.study.plan.samples import copy_twice, sample_files
 from lib.tpugraphs.dataset import Dataset
 from lib.tpugraphs.roots import DataRoot
 from lib.tpugraphs.sizes import GraphSize
@@ -39,9 +39,9 @@ LEAST_STEPS = 2  # ... and how many at the least, after one that is not
 KEPT_WEIGHTS = 2  # the last and the best
 BATCHES = 2  # of configurations that scoring is timed on
 MODULES = {  # that measure a stage; of the first one, which works without torch
-    "preprocess": "lib.forecast.files",
-    "train": "lib.forecast.measure",
-    "infer": "lib.forecast.measure",
+    "preprocess": "lib.study.plan.files",
+    "train": "lib.study.plan.measure",
+    "infer": "lib.study.plan.measure",
 }
 SPLIT = {"folds_total": 2, "keep_together": "graph"}
 

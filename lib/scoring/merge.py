@@ -8,7 +8,7 @@ Kaggle's sample), no ID twice, every layout entry a permutation of all configura
 every tile entry five distinct configurations, fewer only if the kernel has fewer. For official data
 (in data/tpugraphs, or with --official) the test split itself must be the official one.
 
-    python -m lib.submit.merge [--partial] [--sample sample_submission.csv]
+    python -m lib.scoring.merge [--partial] [--sample sample_submission.csv]
 """
 
 from __future__ import annotations
@@ -23,15 +23,14 @@ import numpy as np
 from lib import settings
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
-from lib.scoring.submission import write_submission
-from lib.submit.entries import check_entry, read_entries, read_ids
-from lib.submit.expected import (
+from lib.scoring.expected import (
     OFFICIAL_TEST,
     OFFICIAL_TOTAL,
     Collection,
     find_collection,
     identifiers,
 )
+from lib.scoring.submission import check_entry, read_entries, read_ids, write_submission
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,7 @@ def main(arguments: list[str] | None = None) -> None:
 def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     description, _, _ = __doc__.partition("\n\n    python")
     parser = Parser(
-        prog="python -m lib.submit.merge",
+        prog="python -m lib.scoring.merge",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lib.scoring.everything import main
 from lib.settings import COLLECTIONS
-from lib.submit.everything import main
 from tests.commands import call
 from tests.stages import run_make
 from tests.synthetic import write_collection

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lib.files.errors import DataError
-from lib.submit.entries import HEADER, read_entries, read_ids
+from lib.scoring.submission import HEADER, read_entries, read_ids
 
 
 @pytest.mark.parametrize(

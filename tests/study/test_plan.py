@@ -10,14 +10,15 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from lib.forecast import __main__ as forecast_main
-from lib.forecast.__main__ import main
-from lib.forecast.collection import graphs_of, sizes_in
-from lib.forecast.costs import forecast
-from lib.forecast.files import measure_files
-from lib.forecast.measure import STAGES as MEASURES
-from lib.forecast.measure import Unit
-from lib.forecast.samples import (
+from lib.settings import described, root_of, settings_for
+from lib.study.plan import __main__ as forecast_main
+from lib.study.plan.__main__ import main
+from lib.study.plan.collection import graphs_of, sizes_in
+from lib.study.plan.costs import forecast
+from lib.study.plan.files import measure_files
+from lib.study.plan.measure import STAGES as MEASURES
+from lib.study.plan.measure import Unit
+from lib.study.plan.samples import (
     KERNEL,
     MOST_KERNELS,
     PROGRAM,
@@ -26,7 +27,6 @@ from lib.forecast.samples import (
     sample_files,
     side_by_side,
 )
-from lib.settings import described, root_of, settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout
 from lib.tpugraphs.sizes import GraphSize, official_graphs

@@ -1,6 +1,6 @@
 """What the stages will take on this machine, before anything is started.
 
-    python -m lib.forecast --collection layout-nlp-random [--data path] [--folds 5] [--jobs 2]
+    python -m lib.study.plan --collection layout-nlp-random [--data path] [--folds 5] [--jobs 2]
 
 Planned is what `make all` would do with the raw files that it would read; ``--data official``
 stands for the official archives, as far as they are known. The numbers come from running the
@@ -21,12 +21,12 @@ from tqdm import tqdm
 from lib import settings
 from lib.files.errors import UserError, one_line_errors
 from lib.files.terminal import counted, duration, table
-from lib.forecast.collection import check_folds, graphs_of, others_of
-from lib.forecast.costs import Forecast, forecast
-from lib.forecast.measure import calibrate
 from lib.runs.memory import gigabytes
 from lib.runs.plan import TRAINED
 from lib.settings import Settings
+from lib.study.plan.collection import check_folds, graphs_of, others_of
+from lib.study.plan.costs import Forecast, forecast
+from lib.study.plan.measure import calibrate
 from lib.tpugraphs.dataset import TPUGRAPHS, Dataset
 from lib.tpugraphs.roots import DataRoot
 from lib.train.schedule import passes_of

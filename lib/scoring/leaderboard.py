@@ -10,7 +10,7 @@ collection scores the mean over its graphs, and a submission the mean over its c
 counting the same, as the competition averaged five. Graphs of families that training has (seen)
 and has not (unseen) are shown apart where the data tell families.
 
-    python -m lib.submit.leaderboard [outputs/submission.csv ...]
+    python -m lib.scoring.leaderboard [outputs/submission.csv ...]
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from lib.files.parquet import write_parquet
 from lib.ranking.kinds import kind_of
 from lib.ranking.metrics import TAU
 from lib.ranking.truth import ALIKE, RawLabels, Truth
-from lib.submit.entries import check_entry, entry_score, read_entries, shortness
-from lib.submit.expected import OFFICIAL_TEST, data_root, identifiers, raw_folder
+from lib.scoring.expected import OFFICIAL_TEST, data_root, identifiers, raw_folder
+from lib.scoring.submission import check_entry, entry_score, read_entries, shortness
 from lib.tpugraphs.roots import DataRoot
 
 SCHEMA = {
@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Score each submission, write the table of all, and rank them if they are several."""
     description, _, _ = __doc__.partition("\n\n    python")
     parser = Parser(
-        prog="python -m lib.submit.leaderboard",
+        prog="python -m lib.scoring.leaderboard",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

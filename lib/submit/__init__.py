@@ -1,1 +1,0 @@
-"""All collections, one submission, the local leaderboard."""
