@@ -7,8 +7,10 @@ can simply end.
 
 from __future__ import annotations
 
+import io
 import os
 import signal
+import sys
 import warnings
 from contextlib import AbstractContextManager
 from types import FrameType
@@ -47,3 +49,8 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # and not ign
 # joblib's, where shared memory is full or files may have no size: one process does all, then, or
 # an error's one line says why it cannot.
 warnings.filterwarnings("ignore", ".*joblib will operate in serial mode", UserWarning)
+
+# A line is written at once. Unbuffered (PYTHONUNBUFFERED, as containers often have it) its end is
+# written by itself, and the line of a fold that trains beside can come between.
+if isinstance(sys.stdout, io.TextIOWrapper):
+    sys.stdout.reconfigure(line_buffering=True, write_through=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -149,3 +150,17 @@ def test_an_interruption_of_make_and_all_that_it_runs(tmp_path):
     assert [line[:8] for line in said[1:]] == ["make: **"]
     assert not list(outputs.glob("layout*/**/*.json"))
     assert not list(outputs.rglob(".partial-*"))
+
+
+def test_a_line_is_written_at_once():
+    """Or the lines of folds that train side by side would be mixed."""
+    reading, writing = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with reading, writing:
+        subprocess.run(
+            [sys.executable, "-c", "import lib.runs.begin; print('one', 'line')"],
+            cwd=REPOSITORY,
+            env=environment() | {"PYTHONUNBUFFERED": "1"},
+            stdout=writing,
+            check=True,
+        )
+        assert reading.recv(100) == b"one line\n"
