@@ -1,4 +1,4 @@
-"""Training a network and decision trees on the same programs, and how they are blended."""
+"""Training a network and decision trees on the same programs, and what blends and corrects them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from lib.files import checkpoint
 from lib.files.errors import DataError
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
-from lib.programs.inputs import batches_of, predict_by
+from lib.programs.inputs import Programs, batches_of, halves_of, predict_by
 from lib.programs.models.cdmpp_plus import POOLED, CdmppPlus
+from lib.programs.models.correction import Correction, corrected_rows
 from lib.programs.models.trees import Trees
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.train import ProgramsFold
@@ -30,6 +31,9 @@ BOOSTING: dict[str, Any] = {  # of XGBoost
     "colsample_bytree": 0.3,
     "min_child_weight": 3,
 }
+# An error of a logarithm, weighted by predicted over measured seconds, is nearly a relative one.
+RELATIVE = {**BOOSTING, "objective": "reg:absoluteerror", "min_child_weight": 10}
+CORRECTED, MOST_WEIGHT = 0.06, 20.0  # share of what a correction's tree finds; of a weight
 
 
 class BoostedFold(ProgramsFold):
@@ -43,13 +47,7 @@ class BoostedFold(ProgramsFold):
 
     def standardize(self, network: CdmppPlus) -> None:
         """See :meth:`Fold.standardize`; the trees are fitted here as well, once and for all."""
-        programs = self.programs
-        rows = np.empty((len(programs), POOLED), np.float32)
-        devices = len(self.devices)
-        for own in batches_of(programs.counts, READ):
-            with torch.no_grad():
-                found, _ = network.rows(programs.batch(own, self.devices).to(device_of(network)))
-            rows[own] = found[::devices, :POOLED].cpu().numpy()
+        programs, rows = self.programs, self._rows(network, self.programs)
         network.encoder.standardize.fit(torch.from_numpy(programs.features))
         network.loops_scale.fit(torch.from_numpy(programs.loops))
         network.standardize.fit(torch.from_numpy(rows))
@@ -60,12 +58,21 @@ class BoostedFold(ProgramsFold):
         if not self._read_trees(network.trees):
             self._fit_trees(network.trees, rows, relative)
         self.by_trees = predict_by(network.by_trees, network, self.held, self.devices, READ)
+        self.held_rows = self._rows(network, self.held)
+
+    def _rows(self, network: CdmppPlus, programs: Programs) -> np.ndarray:
+        """(n, ``POOLED``) float32: what trees read of some programs, whatever the device."""
+        rows = np.empty((len(programs), POOLED), np.float32)
+        for own in batches_of(programs.counts, READ):
+            with torch.no_grad():
+                batch = programs.batch(own, self.devices).to(device_of(network))
+                rows[own] = network.rows(batch)[0][:: len(self.devices), :POOLED].cpu().numpy()
+        return rows
 
     def _fit_trees(self, trees: Trees, rows: np.ndarray, relative: np.ndarray) -> None:
         """Boost trees on (n, ``POOLED``) features and (n, d) logarithms, and keep them."""
         known = np.isfinite(relative)
-        program, device = np.nonzero(known)
-        table = np.concatenate([rows[program], self.devices.numpy()[device]], 1)
+        table = self._table(rows, known)
         started = time.perf_counter()
         boost(trees, table, relative[known], self.settings.tree_rate, self.settings.seed)
         if self.kept:
@@ -89,21 +96,66 @@ class BoostedFold(ProgramsFold):
         self.earlier_seconds = about["seconds"]
         return True
 
+    def _table(self, rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+        """(pairs, ``POOLED`` + 8): a row for each program and device that are ``known``, (n, d)."""
+        program, device = np.nonzero(known)
+        return np.concatenate([rows[program], self.devices.numpy()[device]], 1)
+
     def validate(
         self, network: CdmppPlus, settings: ProgramPlusSettings, whole: bool = False
     ) -> Mapping[str, dict[str, float]]:
-        """See :meth:`Fold.validate`; the blend is fitted anew to the network as it is."""
+        """See :meth:`Fold.validate`; blend and correction are fitted anew to the network as it is.
+
+        Each on half of the tasks; each half is judged by what was fitted on the other. Where a half
+        has no tasks, both are fitted on all.
+        """
         own = predict_by(network, network, self.held, self.devices, settings.batch)
         if not np.isfinite(own).all():
             return {}
-        known = np.isfinite(self.held.seconds)
-        network.calibrate(own[known], self.by_trees[known], self.held.seconds[known])
-        both = (torch.from_numpy(one) for one in (own, self.by_trees))
-        return self.errors(network.blended(*both).numpy())
+        known, halves = np.isfinite(self.held.seconds), halves_of(self.held)
+        predicted = np.full_like(own, np.nan)
+        for number, correction in enumerate(network.corrections.cpu()):
+            part, other = (known & (halves == one)[:, None] for one in (number, 1 - number))
+            self._correct(correction, own, part if part.any() else known)
+            with torch.inference_mode():
+                predicted[other] = correction(*self._first(own, other))[:, 0]
+        network.corrections.to(device_of(network))
+        return self.errors(predicted)
+
+    def _first(self, own: np.ndarray, part: np.ndarray) -> tuple[torch.Tensor, ...]:
+        """What a correction takes, of validation programs and devices, those of ``part``, (n, d).
+
+        Each pair by itself, as of one device.
+        """
+        rows = torch.from_numpy(self._table(self.held_rows, part))
+        both = (torch.from_numpy(one[part])[:, None] for one in (own, self.by_trees))
+        return (*both, rows, rows[:, POOLED - 1])
+
+    def _correct(self, correction: Correction, own: np.ndarray, part: np.ndarray) -> None:
+        """Fit a correction to some validation programs and devices."""
+        seconds = self.held.seconds[part]
+        correction.calibrate(own[part], self.by_trees[part], seconds)
+        if not len(correction.trees.feature):
+            return
+        network, trees, rows, work = self._first(own, part)
+        first = correction.blended(network, trees)  # (pairs, 1)
+        gap = np.log(seconds) - first[:, 0].numpy()
+        weights, table = np.exp(-gap), corrected_rows(rows, first, work).numpy()
+        weights = weights.clip(1 / MOST_WEIGHT, MOST_WEIGHT)
+        seed = self.settings.seed
+        boost(correction.trees, table, gap, CORRECTED, seed, weights, RELATIVE)
 
 
-def boost(trees: Trees, rows: np.ndarray, wanted: np.ndarray, rate: float, seed: int) -> None:
-    """Fit trees by gradient boosting, one to what those before it leave of the squared error.
+def boost(
+    trees: Trees,
+    rows: np.ndarray,
+    wanted: np.ndarray,
+    rate: float,
+    seed: int,
+    weights: np.ndarray | None = None,
+    given: Mapping[str, Any] = BOOSTING,
+) -> None:
+    """Fit trees by gradient boosting, one to what those before it leave of the error.
 
     Args:
         trees: to fill.
@@ -111,13 +163,16 @@ def boost(trees: Trees, rows: np.ndarray, wanted: np.ndarray, rate: float, seed:
         wanted: (n,) their values.
         rate: share of what a tree finds that is added.
         seed: of what each tree is shown.
+        weights: (n,) what each error counts; all alike without.
+        given: of XGBoost: the squared error, or another.
     """
     import xgboost  # late: only training has it
 
-    base = float(wanted.mean())
+    base = float(np.mean(wanted) if given is BOOSTING else np.median(wanted))
     about = {"max_depth": trees.depth, "eta": rate, "seed": seed, "base_score": base}
-    data = xgboost.QuantileDMatrix(rows, wanted, max_bin=BOOSTING["max_bin"], nthread=1)
-    booster = xgboost.train({**BOOSTING, **about}, data, len(trees.feature))
+    bins = given["max_bin"]
+    data = xgboost.QuantileDMatrix(rows, wanted, weight=weights, max_bin=bins, nthread=1)
+    booster = xgboost.train({**given, **about}, data, len(trees.feature))
     model = json.loads(booster.save_raw("json"))
     found = model["learner"]["gradient_booster"]["model"]["trees"]
     trees.base.fill_(base)

@@ -16,6 +16,7 @@ from lib.programs.inputs import (
     load_programs,
     pair_predictions,
     predict,
+    predict_held,
 )
 from lib.programs.predictions import SCHEMA
 from lib.programs.settings import ProgramCollection
@@ -42,7 +43,8 @@ def predict_programs(
     features, names = device_features(devices), [one["name"] for one in devices]
     for side in dict.fromkeys(side for side, _, _ in wanted):
         chosen: Chosen = {name: own for split, name, own in wanted if split == side}
-        found = predict(network, load_programs(cache, chosen), features, settings.batch)
+        how = predict_held if side == "valid" else predict
+        found = how(network, load_programs(cache, chosen), features, settings.batch)
         first = 0
         for name, own in chosen.items():
             task = cache.graph(name)

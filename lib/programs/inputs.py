@@ -5,6 +5,7 @@ Programs of many tasks are kept side by side, so that batches of one number of l
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -133,10 +134,10 @@ def predict_by(
     devices: Tensor,
     size: int,
 ) -> np.ndarray:
-    """What a part of a network says of every program on every device, (n, d) float64.
+    """What a part of a network says of every program on every device, (n, d[, k]) float64.
 
     Args:
-        read: the part: a batch to (b, d).
+        read: the part: a batch to (b, d), or (b, d, k).
         network: in evaluation mode.
         programs: whose features are read.
         devices: (d, 8) see :func:`device_features`.
@@ -145,14 +146,30 @@ def predict_by(
     where = device_of(network)
     found = np.empty((len(programs), len(devices)))
     for own in batches_of(programs.counts, size):
-        batch = programs.batch(own, devices).to(where)
-        found[own] = read(batch).double().cpu().numpy()
+        said = read(programs.batch(own, devices).to(where)).double().cpu().numpy()
+        if found.shape[1:] != said.shape[1:]:
+            found = np.empty((len(programs), *said.shape[1:]))
+        found[own] = said
     return found
 
 
 def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) -> np.ndarray:
     """Logarithms of the predicted seconds, (n, d) float64; arguments as of :func:`predict_by`."""
     return predict_by(network.log_seconds, network, programs, devices, size)
+
+
+def predict_held(network: nn.Module, programs: Programs, devices: Tensor, size: int) -> np.ndarray:
+    """The same of validation programs, by what was not fitted on their tasks."""
+    if not hasattr(network, "by_halves"):
+        return predict(network, programs, devices, size)
+    both = predict_by(network.by_halves, network, programs, devices, size)  # (n, d, 2)
+    return both[np.arange(len(programs)), :, 1 - halves_of(programs)]
+
+
+def halves_of(programs: Programs) -> np.ndarray:
+    """(n,) 0 or 1: which half of the tasks each program's is of, by its name."""
+    halves = np.array([zlib.crc32(name.encode()) % 2 for name in programs.tasks], np.int64)
+    return halves[programs.task]
 
 
 def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:

@@ -115,6 +115,7 @@ class ProgramPlusSettings(ProgramCollection):
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *ProgramCollection.weights_depend_on,
         *("channels", "layers", "heads", "trees", "tree_depth"),
+        *("correction_trees", "correction_depth"),
     )
     network: ClassVar[str] = "lib.programs.models.cdmpp_plus:CdmppPlus"
     fold_class: ClassVar[str] = "lib.programs.boosted:BoostedFold"
@@ -153,6 +154,10 @@ class ProgramPlusSettings(ProgramCollection):
         most=1,
         search=between(0.01, 0.3, logarithmic=True),
     )
+    correction_trees: int = setting(
+        150, "trees that correct the blend, fitted on validation programs; 0: none", 0, 100_000
+    )
+    correction_depth: int = setting(6, "decisions on a path through one of them", most=12)
 
     def check(self) -> None:
         super().check()

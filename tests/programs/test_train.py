@@ -11,7 +11,7 @@ import torch
 from lib.files.errors import UserError
 from lib.inputs.input import network_for
 from lib.programs import boosted
-from lib.programs.inputs import predict
+from lib.programs.inputs import halves_of, predict_held
 from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
@@ -146,9 +146,25 @@ def test_a_fold_without_programs_is_told(cache):
 def test_the_blend_is_fitted_to_the_network_that_is_kept(cache, tmp_path):
     training = trained(cache, PLUS, tmp_path)
     data, network = training.data, training.network.eval()
-    predicted = predict(network, data.held, data.devices, 100)
+    predicted = predict_held(network, data.held, data.devices, 100)
     found = np.mean([one["mape"] for one in data.errors(predicted).values()])
     assert found == pytest.approx(training.validations["last"]["mape"], rel=1e-4)
+
+
+def test_a_validation_task_is_predicted_by_what_was_fitted_without_it(cache, tmp_path):
+    """Other latencies of its tasks change what the other half is told, and nothing of theirs."""
+    plain, other = (trained(cache, PLUS, tmp_path / name) for name in "ab")
+    assert set(halves_of(plain.data.held)) == {0, 1}
+    own = halves_of(other.data.held) == 0
+    held = other.data.held
+    other.data.held = replace(held, seconds=np.where(own[:, None], held.seconds * 3, held.seconds))
+    other.data.validate(other.network.eval(), PLUS)
+    one, two = (
+        predict_held(each.network.eval(), each.data.held, each.data.devices, 100)
+        for each in (plain, other)
+    )
+    assert np.array_equal(one[own], two[own])
+    assert not np.isclose(one[~own], two[~own]).any()
 
 
 def test_trees_do_not_see_what_is_held_out(cache):

@@ -3,13 +3,15 @@
 Programs differ by orders of magnitude because they do more or less work, which can be counted. So
 a network predicts the logarithm of latency over work, leaf by leaf, and adds the leaves up. Next
 to it stands a sum of decision trees on pooled features of all leaves. The two are blended by the
-mean of logarithms, with a weight and a factor that are fitted on validation programs: relative
-errors punish what is too large more than what is too small.
+mean of logarithms, and further trees correct the blend (:mod:`lib.programs.models.correction`).
+
+Blend and correction are fitted on validation programs: on one half of their tasks, and on the other
+once more. So a validation program can be predicted by what was fitted without its task; all others
+are predicted by the mean of both.
 """
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,14 +24,14 @@ from lib.programs.models.cdmpp import (
     ProgramBatch,
     perceptron,
 )
+from lib.programs.models.correction import Correction
 from lib.programs.models.trees import Trees
 from lib.programs.settings import ProgramPlusSettings
 
 # Sum, maximum, last and dominant leaf, the loops of the latter two; size of the tree, leaves, work.
 POOLED = 4 * LEAF_FEATURES + 2 * LOOP_FEATURES + 3
 ROWS = 4096  # that the trees take at a time
-SHIFTS = np.linspace(-0.5, 0.3, 81)  # logarithms of the factor that are tried
-WEIGHTS = np.linspace(0, 1, 11)  # of the network in the blend
+HALVES = 2  # of validation tasks
 
 
 class LogLatency(nn.Module):
@@ -84,8 +86,6 @@ def pooled(batch: ProgramBatch, features: Tensor, work: Tensor) -> Tensor:
 class CdmppPlus(nn.Module):
     """The blend; see this module's head."""
 
-    weight: Tensor
-    shift: Tensor
     operations: Tensor
 
     def __init__(self, settings: ProgramPlusSettings, operations: Tensor, loops: int):
@@ -103,8 +103,8 @@ class CdmppPlus(nn.Module):
         self.decoder = perceptron(c, 2 * c, 2, 1, dropout)
         self.level = nn.Parameter(torch.zeros(()))
         self.trees = Trees(settings.trees, settings.tree_depth)
-        self.register_buffer("weight", torch.tensor(0.5))
-        self.register_buffer("shift", torch.zeros(()))
+        count, depth = settings.correction_trees, settings.correction_depth
+        self.corrections = nn.ModuleList(Correction(count, depth) for _ in range(HALVES))
 
     @classmethod
     def from_settings(
@@ -135,7 +135,9 @@ class CdmppPlus(nn.Module):
 
     def by_trees(self, batch: ProgramBatch) -> Tensor:
         """Logarithms of latencies by the trees alone, (b, d)."""
-        rows, work = self.rows(batch)
+        return self._by_trees(*self.rows(batch))
+
+    def _by_trees(self, rows: Tensor, work: Tensor) -> Tensor:
         found = [self.trees(part) for part in rows.split(ROWS)]
         return torch.cat(found).reshape(len(work), -1) + work[:, None]
 
@@ -149,27 +151,13 @@ class CdmppPlus(nn.Module):
 
     def log_seconds(self, batch: ProgramBatch) -> Tensor:
         """Logarithms of the predicted latencies in seconds, (b, d) float64."""
-        return self.blended(self(batch).double(), self.by_trees(batch).double())
+        return self.by_halves(batch).mean(-1)
 
-    def blended(self, network: Tensor, trees: Tensor) -> Tensor:
-        """Both predictions as one."""
-        return self.weight * network + (1 - self.weight) * trees + self.shift
-
-    def calibrate(self, network: np.ndarray, trees: np.ndarray, seconds: np.ndarray) -> None:
-        """Set weight and factor to those of least mean relative error.
-
-        Args:
-            network, trees: (n,) predicted logarithms of programs that nothing was fitted on.
-            seconds: (n,) measured.
-        """
-        wanted, best = np.log(seconds), np.inf
-        for weight in WEIGHTS:
-            gap = weight * network + (1 - weight) * trees - wanted
-            costs = [np.abs(np.expm1(gap + shift)).mean() for shift in SHIFTS]
-            if min(costs) < best:
-                best = min(costs)
-                self.weight.fill_(weight)
-                self.shift.fill_(SHIFTS[int(np.argmin(costs))])
+    def by_halves(self, batch: ProgramBatch) -> Tensor:
+        """The same by what was fitted on each half of the validation tasks, (b, d, 2)."""
+        rows, work = self.rows(batch)
+        network, trees = self(batch).double(), self._by_trees(rows, work).double()
+        return torch.stack([one(network, trees, rows, work) for one in self.corrections], -1)
 
     def _read(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
         features = batch.features.float()

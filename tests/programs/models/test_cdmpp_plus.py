@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lib.inputs.input import network_for
 from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.cdmpp_plus import POOLED, CdmppPlus, log_work, pooled
+from lib.programs.models.correction import Correction, corrected_rows
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.tensorir.features import FEATURES
 from tests.programs.models.test_cdmpp import batch, rows_of
@@ -29,6 +30,9 @@ def network() -> CdmppPlus:
     made.trees.feature.random_(0, POOLED)
     made.trees.threshold.uniform_(0, 20)
     made.trees.value.normal_()
+    for each in made.corrections:
+        each.trees.feature.random_(0, POOLED + 10)
+        each.trees.value.normal_()
     return made
 
 
@@ -90,7 +94,7 @@ def test_twice_the_work_takes_twice_the_time():
 def test_the_blend_finds_the_weight_and_factor_that_are_right(share, factor, seed):
     rng = np.random.default_rng(seed)
     one, other = rng.normal(size=(2, 200))
-    made = network_for(TINY)
+    made = Correction(0, 1)
     seconds = np.exp(share / 10 * one + (1 - share / 10) * other + factor)
     made.calibrate(one, other, seconds)
     assert float(made.weight) == pytest.approx(share / 10, abs=1e-6)
@@ -99,14 +103,25 @@ def test_the_blend_finds_the_weight_and_factor_that_are_right(share, factor, see
 
 def test_the_factor_is_below_one_where_predictions_are_uncertain():
     noise = np.random.default_rng(0).normal(size=4000)
-    made = network_for(TINY)
+    made = Correction(0, 1)
     made.calibrate(np.zeros(4000), np.zeros(4000), np.exp(0.3 * noise))
     assert float(made.shift) < -0.05
 
 
-def test_the_blend_is_a_mean_of_logarithms(network):
+def test_a_prediction_is_the_mean_of_two_blends_and_what_their_trees_add(network):
     one = batch(4)
+    network.corrections[1].weight.fill_(0.2)
     with torch.inference_mode():
-        parts = network(one).double(), network.by_trees(one).double()
-        expected = network.weight * parts[0] + (1 - network.weight) * parts[1] + network.shift
-        torch.testing.assert_close(network.log_seconds(one), expected)
+        parts, (rows, work) = (
+            (network(one).double(), network.by_trees(one).double()),
+            network.rows(one),
+        )
+        found = []
+        for each in network.corrections:
+            first = each.weight * parts[0] + (1 - each.weight) * parts[1] + each.shift
+            gain = each.trees(corrected_rows(rows, first, work)).reshape(first.shape)
+            assert gain.abs().sum() > 0
+            found.append(first + gain)
+        assert not torch.allclose(*found)
+        torch.testing.assert_close(network.by_halves(one), torch.stack(found, -1))
+        torch.testing.assert_close(network.log_seconds(one), sum(found) / 2)
