@@ -3,7 +3,8 @@
 Rooms are the folders of ``lib/``; they stand on floors, and imports go down. A wing, which is a
 room of one stage, never imports another wing: wings meet in files. Whoever measures, above all, is
 imported by nobody. What there is of a kind of collections stands in one table. Functions and files
-are short enough to be read at once, and say what their settings are.
+are short enough to be read at once, and say what their settings are. The core has few rooms
+and lines.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ TABLE = "lib/systems.py"
 LOOSE = {"lib/__init__.py", TABLE}
 MOST_LINES = 40  # of a function, from `def` to its end
 MOST_LINES_OF_FILE = 300
+# Of the core, which a reader is to keep in mind; what leans on it is beside it.
+BESIDE = {"programs", "experiments", "collect"}
+MOST_ROOMS, MOST_ARROWS, MOST_LINES_OF_CORE = 18, 100, 27_000
 REASON = "# longer: "  # on the line of a function's `def`: why it is longer
 Imports = dict[str, set[str]]  # of modules, as paths
 
@@ -248,6 +252,21 @@ def test_kinds_of_collections_have_one_table() -> None:
     assert found == set()
     table = 'A = {"layout": 1, "tile": 2}'
     assert tables_by_kind("a.py", table) == ["a.py:1"] and tables_by_kind(TABLE, table) == []
+
+
+def test_the_core_is_small() -> None:
+    imports = imports_of_tree()
+    core = {path for path in imports if path in LOOSE or room(path) not in BESIDE}
+    rooms = {room(path) for path in core - LOOSE}
+    arrows = {
+        (room(path), room(other))
+        for path in core - LOOSE
+        for other in imports[path] - LOOSE
+        if room(path) != room(other)
+    }
+    lines = sum(len(text.splitlines()) for path, text in files_of_tree() if path in core)
+    assert len(rooms) <= MOST_ROOMS and len(arrows) <= MOST_ARROWS
+    assert lines <= MOST_LINES_OF_CORE, f"{lines:,} lines"
 
 
 def test_no_rings() -> None:

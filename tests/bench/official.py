@@ -12,7 +12,8 @@ which costs stage 1 the same as numpy's own. The configurations of all of `layou
 files are written, and graphs of about the same size are links to one of them.
 
 Then the plan is made from the files, and after it the stages run: 1 on all files, 2 on fold 0 for
-some epochs, 3 on its graphs. Each line has what was measured beside what the plan said of it.
+some epochs, 3 on its graphs. Each line has what was measured beside what the plan said of it, which
+is of the mean fold: of a small share of the files, fold 0 may be far from it.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ import polars as pl
 from joblib import Parallel, delayed
 
 from lib.files.terminal import duration, table
-from lib.ranking.folds import splits_of_fold
 from lib.runs.memory import gigabytes
 from lib.runs.stage import record_path
 from lib.settings import Settings, root_of, settings_for
@@ -41,7 +41,6 @@ from lib.study.plan.costs import Forecast, forecast
 from lib.study.plan.measure import calibrate
 from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.npz import write_tile
-from lib.tpugraphs.roots import SPLITS, DataRoot
 from lib.tpugraphs.sizes import OFFICIAL_SIZES, GraphSize, official_graphs
 from tests.bench.rawfiles import write_raw
 from tests.kernels import tile_kernel
@@ -131,18 +130,6 @@ def measured(stage: str, outputs: Path, settings: Settings) -> dict[str, float]:
     return {"seconds": record["seconds"], "memory": record["peak_memory_bytes"], "disk": size}
 
 
-def fold_of(data: DataRoot, settings: Settings, works: Sequence[GraphSize]) -> list:
-    """The sizes of what fold 0 learns from and of its validation.
-
-    A share of the files has few graphs, whose mean is not that of the fold.
-    """
-    paths = [path for split in SPLITS for path in data.files(settings.folder, split)]
-    sizes = {path.stem: size for path, size in zip(paths, works, strict=True)}
-    learning = [name for name, size in sizes.items() if size.split != "test"]
-    sides = splits_of_fold(learning, [], 0, settings)
-    return [[sizes[name] for name in sides[side]] for side in ("train", "valid")]
-
-
 def compared(stage: str, said: Forecast, found: dict[str, float]) -> list[str]:
     """A row of the table."""
     known = {"seconds": said.seconds, "memory": said.memory, "disk": said.disk}
@@ -193,8 +180,7 @@ def rehearse(args: argparse.Namespace, folder: Path) -> None:
     settings = settings_for(args.collection, data.dataset, given)
     works = graphs_of(settings, data)
     units = calibrate(settings, data, data.dataset, works)
-    fold = fold_of(data, settings, works)
-    said = forecast(works, units, settings, folds=1, jobs=args.jobs, fold=fold)
+    said = forecast(works, units, settings, folds=1, jobs=args.jobs)
     flags = ["--collection", args.collection, "--data", str(root), "--outputs", str(outputs)]
     for name, value in given.items():
         flags += [f"--{name.replace('_', '-')}", str(value)]

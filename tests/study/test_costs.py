@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 
 from lib.settings import settings_for
 from lib.settings.models import AUTO
-from lib.study.plan.costs import FRAME_BYTES, NODE_BYTES, SCORE_BYTES, Costs, forecast
-from lib.study.plan.formulae import Shape, fitted, of_a_file, of_a_score, of_a_step
+from lib.study.plan.costs import (
+    FRAME_BYTES,
+    NODE_BYTES,
+    SCORE_BYTES,
+    Costs,
+    Shape,
+    fitted,
+    forecast,
+    of_a_file,
+    of_a_score,
+    of_a_step,
+)
 from lib.study.plan.measure import Unit
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.sizes import GraphSize, official_graphs
@@ -108,23 +118,15 @@ def test_memory_is_that_of_the_largest_graph_and_what_training_holds_of_all():
     assert gpu["train"].device_memory == pytest.approx(step)
 
 
-def test_a_fold_that_is_known_is_reckoned_with_its_own_graphs():
-    train, valid = GRAPHS[:3], GRAPHS[3:4]
-    settings = replace(SETTINGS, epochs=2)
-    said = forecast(GRAPHS, UNITS, settings, folds=1, jobs=1, fold=(train, valid))
-    steps = sum(STEP * RATIO * one.configurable * 64 for one in train)
-    most = settings.validation_configurations
-    scored = SCORE * RATIO * 50 * (2 * most / settings.validate_every + 7000)
-    load = sum(LOAD * RATIO * one.configurable for one in GRAPHS[:4])
-    assert said["train"].each == pytest.approx(load + 2 * steps + scored)
-    assert said["infer"].each == pytest.approx(5 * SCORE * RATIO * (50 * 7000 + 250 * 6000))
-    assert said["infer"].disk == 10 * SCORE_BYTES * (7000 + 6000)
-    held = 50 * 7000 + 250 * 6000 + 10 * FRAME_BYTES * (7000 + 6000)
-    assert said["infer"].memory == pytest.approx(1e8 + held)
-    learned = replace(settings, score_training=True)
-    more = forecast(GRAPHS, UNITS, learned, folds=1, jobs=1, fold=(train, valid))
-    rows = sum(one.configurations for one in GRAPHS)
-    assert more["infer"].disk == 10 * SCORE_BYTES * rows
+def test_what_a_fold_scores_is_written_and_held():
+    held = 1 / SETTINGS.folds_total
+    for learned, share in ((False, held), (True, 1.0)):
+        settings = replace(SETTINGS, score_training=learned)
+        said = forecast(GRAPHS, UNITS, settings, folds=1, jobs=1)["infer"]
+        counts = [one.configurations * (1 if one.split == "test" else share) for one in GRAPHS]
+        cells = sum(c * one.configurable for c, one in zip(counts, GRAPHS, strict=True))
+        assert said.disk == pytest.approx(10 * SCORE_BYTES * sum(counts))
+        assert said.memory == pytest.approx(1e8 + cells + 10 * FRAME_BYTES * sum(counts))
 
 
 def test_whole_graphs_keep_every_node():

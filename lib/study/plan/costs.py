@@ -1,34 +1,32 @@
 """From what a few graphs took to what all of them will.
 
-A step, a score and a file take a time that grows with a graph's size, by the formulae of
-:mod:`lib.study.plan.formulae`. Memory is fitted likewise: of a worker by what a file has, of
-training and inference by what a step has. Kernels are so small that a step and a kernel take their
+A step, a score and a file take a time that grows with a graph's size; memory does likewise, of a
+worker by what a file has, of training and inference by what a step has. Each formula is fitted to
+the measured graphs by non-negative least squares of relative errors:
+
+    file      a (configurations x configurable nodes) + b kept nodes + c
+    step      a (kept nodes x configurations of the step) + b kept nodes + c
+    score     a kept nodes + b
+
+``kept`` are the nodes that pruning keeps. Kernels are so small that a step and a kernel take their
 mean. A process takes a while to begin and to read a fold's graphs, which counts where there is
 little to do. What is measured has one graph at a time; training has all of a fold in memory
-(:meth:`Costs.held_bytes`).
+(:meth:`Costs.held_bytes`). A fold is the mean one: a share of what all labelled graphs take.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 
 from lib.cache.prune import ALL
 from lib.inputs.input import input_of
 from lib.settings import Settings
-from lib.study.plan.formulae import (
-    Shape,
-    Sides,
-    Terms,
-    constant,
-    fitted,
-    of_a_file,
-    of_a_score,
-    of_a_step,
-)
 from lib.study.plan.measure import Unit
 from lib.tpugraphs.sizes import GraphSize
 from lib.train.schedule import passes_of
@@ -41,6 +39,29 @@ BLENDED_ROWS = 1.5e6  # a second
 BLENDED_BYTES = 220  # of memory, one fold at a time
 NODE_BYTES = 4 * 134 + 6 * 8 + 2 * 8  # of a prepared graph's node: features and digits
 TOUCHED_BYTES = 1 << 16  # of a mapped file, that Linux brings to memory where one row is read
+# Inputs whose graphs are all in memory while training.
+HELD = ("lib.inputs.pruned:INPUT", "lib.inputs.copies:INPUT")
+
+
+class Shape(NamedTuple):
+    """What formulae read of a graph: kept nodes, configurable ones, configurations in all, and of
+    a step."""
+
+    kept: float
+    configurable: float
+    configurations: float
+    batch: float
+
+
+class Sides(NamedTuple):
+    """Graphs with labels, of the test, and of other collections, to learn from as well."""
+
+    labelled: Sequence[Shape]
+    test: Sequence[Shape]
+    beside: Sequence[Shape]
+
+
+Terms = Callable[[Shape], tuple[float, ...]]
 
 
 @dataclass(frozen=True)
@@ -62,10 +83,6 @@ class Forecast:
     device_memory: float = 0.0
 
 
-# Inputs whose graphs are all in memory while training.
-HELD = ("lib.inputs.pruned:INPUT", "lib.inputs.copies:INPUT")
-
-
 class Costs:
     """The formulae of a collection and a model, fitted.
 
@@ -76,6 +93,7 @@ class Costs:
 
     def __init__(self, units: Sequence[Unit], settings: Settings):
         self.settings, self.kernels = settings, settings.kind == "tile"
+        self.held = 1 / settings.folds_total  # share of the labelled graphs that are validated on
         self.ratio = float(np.mean([unit.kept / max(1.0, unit.configurable) for unit in units]))
         shapes = [self._shape(u.kept, u.configurable, u.configurations) for u in units]
 
@@ -110,19 +128,19 @@ class Costs:
 
     def training_seconds(self, sides: Sides) -> float:
         """Of training one fold; all of its graphs are got ready first."""
-        s = self.settings
-        learned = [*sides.train, *sides.beside]
-        steps = sides.learned * sum(map(self.step, learned))
+        s, share = self.settings, 1 - self.held
+        learned = [*sides.labelled, *sides.beside]
+        steps = share * sum(map(self.step, learned))
         if self.kernels:
             steps /= s.kernels
         sampled, whole = (
-            sides.held * sum(self._scored(self.score, shape, most) for shape in sides.valid)
+            self.held * sum(self._scored(self.score, shape, most) for shape in sides.labelled)
             for most in (s.validation_configurations, math.inf)
         )
         last = whole if sampled < whole else 0.0
-        loaded = sides.learned * sum(map(self.load, learned))
-        loaded += sides.held * sum(map(self.load, sides.valid))
-        passes = passes_of(s, math.ceil(sides.learned * len(learned) / s.accumulate))
+        loaded = share * sum(map(self.load, learned))
+        loaded += self.held * sum(map(self.load, sides.labelled))
+        passes = passes_of(s, math.ceil(share * len(learned) / s.accumulate))
         return loaded + passes * (steps + sampled / s.validate_every) + last
 
     def held_bytes(self, shapes: Sequence[Shape]) -> float:
@@ -140,18 +158,14 @@ class Costs:
         read = (min(s.configurations * s.configurable, rows * TOUCHED_BYTES) for s in shapes)
         return NODE_BYTES * sum(shape.kept for shape in shapes) + sum(read)
 
-    def training(
-        self, sides: Sides, graphs: Sequence[GraphSize], folds: int, rounds: int
-    ) -> Forecast:
+    def training(self, sides: Sides, folds: int, rounds: int) -> Forecast:
         """Of stage 2: some folds, in rounds of several at a time."""
         each = self.start + self.training_seconds(sides)
-        own = [*sides.train, *sides.beside, *sides.valid]
-        labelled = [self.shape(one) for one in graphs if one.split != "test"]
-        held = self.held_bytes([*labelled, *sides.beside])
+        own = [*sides.labelled, *sides.beside]
         return Forecast(
             seconds=rounds * each,
             each=each,
-            memory=_most(self.step_memory, own) + held,
+            memory=_most(self.step_memory, own) + self.held_bytes(own),
             disk=folds * self.weight_bytes,
             device_memory=_most(self.device_memory, own),
         )
@@ -159,34 +173,26 @@ class Costs:
     def scoring(self, sides: Sides, folds: int, rounds: int) -> Forecast:
         """Of stage 3, likewise."""
         each, rows = self.start + self.scoring_seconds(sides), self.rows(sides)
-        own = [shape for share, shapes in self.scored(sides) if share for shape in shapes]
-        held = self.scored_bytes(sides) + rows * FRAME_BYTES
+        held = self._summed(sides, self.cache_bytes) + rows * FRAME_BYTES
         return Forecast(
             seconds=rounds * each,
             each=each,
-            memory=_most(self.score_memory, own) + held,
+            memory=_most(self.score_memory, [*sides.labelled, *sides.test]) + held,
             disk=folds * rows * SCORE_BYTES,
         )
-
-    def scored(self, sides: Sides) -> list[tuple[float, Sequence[Shape]]]:
-        """What a fold scores, with the shares that count: what it learned from only if asked to."""
-        learned = sides.learned if self.settings.score_training else 0.0
-        return [(1.0, sides.test), (sides.held, sides.valid), (learned, sides.train)]
 
     def scoring_seconds(self, sides: Sides) -> float:
         """Of scoring a fold's graphs under all permutations."""
         return self._summed(sides, lambda shape: self._scored(self.ordered, shape, math.inf))
-
-    def scored_bytes(self, sides: Sides) -> float:
-        """What scoring has read of the mapped cache in the end."""
-        return self._summed(sides, self.cache_bytes)
 
     def rows(self, sides: Sides) -> float:
         """Of the table that scoring a fold leaves."""
         return self.orders * self._summed(sides, lambda shape: shape.configurations)
 
     def _summed(self, sides: Sides, each: Callable[[Shape], float]) -> float:
-        return sum(share * sum(map(each, shapes)) for share, shapes in self.scored(sides))
+        """Over what a fold scores: of what it learned from, only if that is asked for."""
+        share = 1.0 if self.settings.score_training else self.held
+        return sum(map(each, sides.test)) + share * sum(map(each, sides.labelled))
 
     def _scored(self, each: Callable[[Shape], float], shape: Shape, most: float) -> float:
         return each(shape) * (1 if self.kernels else min(shape.configurations, most))
@@ -213,7 +219,6 @@ def forecast(
     settings: Settings,
     folds: int,
     jobs: int,
-    fold: tuple[Sequence[GraphSize], Sequence[GraphSize]] | None = None,
     others: Sequence[GraphSize] = (),
 ) -> dict[str, Forecast]:
     """What each stage will take.
@@ -224,34 +229,20 @@ def forecast(
         settings: of the collection.
         folds: that are trained, ``jobs`` at a time.
         jobs: processes at a time; that they slow each other down is not reckoned with.
-        fold: the graphs to learn from and of validation, if it is known; else those of a fold in
-            the mean, and the memory of the one that takes most.
         others: graphs of other collections, which are learned from as well.
     """
     costs = Costs(units, settings)
-    beside = [costs.shape(one) for one in others if one.split != "test"]
-    sides = replace(_sides(costs, graphs, fold), beside=beside)
-    rounds = math.ceil(folds / jobs)
-    rows = costs.rows(sides)
+    test = [costs.shape(one) for one in graphs if one.split == "test"]
+    labelled, beside = (
+        [costs.shape(one) for one in own if one.split != "test"] for own in (graphs, others)
+    )
+    sides, rounds = Sides(labelled, test, beside), math.ceil(folds / jobs)
     return {
         "preprocess": costs.files([costs.shape(one) for one in (*graphs, *others)], jobs),
-        "train": costs.training(sides, graphs, folds, rounds),
+        "train": costs.training(sides, folds, rounds),
         "infer": costs.scoring(sides, folds, rounds),
-        "ensemble": _blending(rows, folds),
+        "ensemble": _blending(costs.rows(sides), folds),
     }
-
-
-def _sides(
-    costs: Costs,
-    graphs: Sequence[GraphSize],
-    fold: tuple[Sequence[GraphSize], Sequence[GraphSize]] | None,
-) -> Sides:
-    test = [costs.shape(one) for one in graphs if one.split == "test"]
-    if fold is not None:
-        return Sides(*([costs.shape(one) for one in side] for side in fold), test)
-    labelled = [costs.shape(one) for one in graphs if one.split != "test"]
-    held = 1 / costs.settings.folds_total
-    return Sides(labelled, labelled, test, 1 - held, held)
 
 
 def _blending(rows: float, folds: int) -> Forecast:
@@ -262,3 +253,41 @@ def _blending(rows: float, folds: int) -> Forecast:
 
 def _most(formula: Callable[[Shape], float], shapes: Sequence[Shape]) -> float:
     return max(map(formula, shapes), default=0.0)
+
+
+def of_a_file(shape: Shape) -> tuple[float, ...]:
+    """What reading and caching a file grows with."""
+    return shape.configurations * shape.configurable, shape.kept, 1.0
+
+
+def of_a_step(shape: Shape) -> tuple[float, ...]:
+    """What a step of training grows with."""
+    return shape.kept * shape.batch, shape.kept, 1.0
+
+
+def of_a_score(shape: Shape) -> tuple[float, ...]:
+    """What scoring a configuration grows with."""
+    return shape.kept, 1.0
+
+
+def constant(shape: Shape) -> tuple[float, ...]:
+    """What does not grow."""
+    return (1.0,)
+
+
+def fitted(
+    shapes: Sequence[Shape], values: Sequence[float], terms: Terms
+) -> Callable[[Shape], float]:
+    """The formula of ``terms`` that fits the values best, no coefficient below 0.
+
+    Args:
+        shapes: of the measured graphs.
+        values: what they took, above 0.
+        terms: of the formula.
+    """
+    rows = np.array([terms(shape) for shape in shapes])
+    known = np.maximum(np.asarray(values, np.float64), 1e-9)
+    scale = np.maximum(rows.max(0), 1e-9)
+    found, _ = nnls(rows / scale / known[:, None], np.ones(len(known)))
+    coefficients = found / scale
+    return lambda shape: float(np.dot(coefficients, terms(shape)))
