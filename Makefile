@@ -124,7 +124,7 @@ train: $(call here,$(MODELS))  ## stage 2: a network for each of the first FOLDS
 infer: $(call here,$(SCORES))  ## stage 3: a score parquet a fold
 ensemble: all  ## stage 4: blend, submission, metrics, report
 
-PREPROCESS = $(call on)$(RUN) 01_preprocess.py $(TO) $(FLAGS) $(if $(KEEP_GOING),--keep-going) --jobs $(WORKERS)
+PREPROCESS = $(call on)$(RUN) 01_preprocess.py $(TO) $(STAGE_FLAGS) $(if $(KEEP_GOING),--keep-going) --jobs $(WORKERS)
 $(MANIFEST): $(SLICED) | $(READY)
 	$(PREPROCESS)$(if $(SLICED), --slices $(SLICES))
 

@@ -21,14 +21,17 @@ FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 
 @dataclass
 class OfflineRun:
-    """What a run told W&B: its identity, config, points logged, summary, axes, artifacts by name
-    (their types, and the sizes of their files)."""
+    """What a run told W&B: its identity, config, points logged, summary, axes, the curves whose
+    highest or lowest value is kept, and which are not drawn, artifacts by name (their types, and
+    the sizes of their files)."""
 
     about: Any = None
     config: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
     summary: dict[str, Any] = field(default_factory=dict)
     axes: dict[str, str] = field(default_factory=dict)
+    bests: dict[str, str] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
     artifacts: dict[str, str] = field(default_factory=dict)
     files: dict[str, dict[str, int]] = field(default_factory=dict)
     exit_code: int | None = None
@@ -52,8 +55,8 @@ def read_run(path: Path) -> OfflineRun:
             run.history.append(_items(record.history.item))
         elif kind == "summary":
             run.summary |= _items(record.summary.update)
-        elif kind == "metric" and record.metric.step_metric:
-            run.axes[record.metric.name or record.metric.glob_name] = record.metric.step_metric
+        elif kind == "metric":
+            _read_metric(run, record.metric)
         elif kind == "artifact":
             run.artifacts[record.artifact.name] = record.artifact.type
             contents = record.artifact.manifest.contents
@@ -61,6 +64,16 @@ def read_run(path: Path) -> OfflineRun:
         elif kind == "exit":
             run.exit_code = record.exit.exit_code
     return run
+
+
+def _read_metric(run: OfflineRun, metric: Any) -> None:
+    name = metric.name or metric.glob_name
+    if metric.step_metric:
+        run.axes[name] = metric.step_metric
+    if metric.options.hidden:
+        run.hidden.add(name)
+    if best := [way for way in ("max", "min") if getattr(metric.summary, way)]:
+        (run.bests[name],) = best
 
 
 def records(data: bytes) -> Iterator[bytes]:

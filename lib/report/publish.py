@@ -80,11 +80,14 @@ def results(experiment: Experiment) -> pl.DataFrame:
 
 
 def graphs(experiment: Experiment) -> pl.DataFrame:
-    """A row a graph of every section: ``section, graph``, and a column a metric."""
+    """A row a graph of every section: ``section, graph``, and a column a metric; worst first, as
+    a table that nobody has sorted shows them."""
     rows = [(s, name, own) for s in SECTIONS for name, own in experiment.metrics_of(s).items()]
     keys = sorted({key for _, _, own in rows for key in own})
     schema = {"section": pl.String, "graph": pl.String, **dict.fromkeys(keys, pl.Float64)}
-    return pl.DataFrame([(s, n, *map(own.get, keys)) for s, n, own in rows], schema, orient="row")
+    table = pl.DataFrame([(s, n, *map(own.get, keys)) for s, n, own in rows], schema, orient="row")
+    main = experiment.kind.main
+    return table.sort(main.key, descending=not main.higher_is_better) if rows else table
 
 
 def _place(fold: int, blended: list[int]) -> int | None:

@@ -31,12 +31,14 @@ from lib.files.artifacts import (
 )
 from lib.files.errors import DataError
 from lib.files.locks import only_writer
+from lib.files.named import named
 from lib.files.schema import expect
 from lib.runs.identity import Making
 from lib.runs.ingredients import part_of, record_path
 from lib.runs.provenance import machine, versions
 from lib.runs.tracking import Tracker
 from lib.settings import Settings, described
+from lib.systems import SYSTEMS
 
 NAME_DIGITS = 6  # of an experiment that nobody has named
 RECORD = {  # what is read of one
@@ -102,9 +104,9 @@ class Stage:
             data: the cache's fingerprint.
             fold: which, if the stage runs once a fold.
         """
-        outputs, settings = making.outputs, making.settings
-        chosen, part = described(settings), part_of(name, fold)
-        experiment = settings.experiment or experiment_name(name, chosen, data)
+        outputs, settings, part = making.outputs, making.settings, part_of(name, fold)
+        chosen = described(settings)
+        experiment = settings.experiment or experiment_name(chosen, data)
         self.path = record_path(outputs, part, settings)
         check_place(self.path)
         made_from = making.made_from(name, fold)
@@ -116,21 +118,17 @@ class Stage:
             self.about["preprocess_run"] = _run_of_preprocessing(outputs, settings, data)
         told = {k: v for k, v in self.about.items() if k not in ("settings", "made_from")}
         config = {**chosen, **told}
-        plain = settings.results.partition("+")[0]
-        title = f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}")
-        self.tracker = self._tracker(title, f"{plain}-{experiment}", config, outputs)
-        return self.tracker.start()
-
-    def _tracker(self, title: str, group: str, config: dict[str, Any], outputs: Path) -> Tracker:
-        return Tracker(
-            job_type=self.about["stage"],
-            group=group,
-            name=title,
+        self.tracker = Tracker(
+            job_type=name,
+            group=f"{settings.results.partition('+')[0]}-{experiment}",
+            name=f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}"),
             identity=self.about["run"],
             config=config,
             folder=Path(outputs),
-            tags=[_data_name(self.about["data"])],
+            tags=_tags(settings, data, fold),
+            bests=_bests(settings) if name == "train" else {},
         )
+        return self.tracker.start()
 
     def record(self) -> dict[str, Any]:
         """What is known of the run by now; seconds count from the start of the process."""
@@ -197,28 +195,33 @@ def _run_id(part: str, settings: Settings, data: str, made: str) -> str:
     return f"{results}-{part.replace('_', '-')}-{identity[:12]}"
 
 
-def experiment_name(stage: str, settings: Mapping[str, Any], data: str) -> str:
+def experiment_name(settings: Mapping[str, Any], data: str) -> str:
     """What runs are grouped by, within a collection, where nobody has named it.
 
-    A short fingerprint of what the network was trained
-    with and on, so that another learning rate is another experiment. A cache serves many
-    experiments: stage 1 goes by its data alone.
+    A short fingerprint of what the network was trained with and on, so that another learning rate
+    is another experiment. Stage 1's run is in the group of the first that its cache was made for.
     """
-    if stage == "preprocess":
-        return _data_name(data)
     own = {key: value for key, value in settings.items() if key not in SAME_RESULT}
     return fingerprint_value({"settings": own, "data": data})[:NAME_DIGITS]
 
 
-def _data_name(data: str) -> str:
-    """What all runs on the same cache have in common."""
-    return f"data-{data[:NAME_DIGITS]}"
+def _tags(settings: Settings, data: str, fold: int | None) -> list[str]:
+    """What W&B can filter runs of all groups by: all runs on the same cache, of a model, ..."""
+    tags = [f"data-{data[:NAME_DIGITS]}", settings.collection, settings.model]
+    return tags if fold is None else [*tags, f"fold-{fold}"]
+
+
+def _bests(settings: Settings) -> dict[str, str]:
+    """Whether the highest or the lowest point of a training's curve is its best, by its name."""
+    metrics = named(SYSTEMS[settings.kind].ranking).metrics
+    ways = {f"validation/{one.key}": "max" if one.higher_is_better else "min" for one in metrics}
+    return ways | {"train/loss": "min"}
 
 
 def _run_of_preprocessing(outputs: Path, settings: Settings, data: str) -> str | None:
     """The W&B id of the run of stage 1 that made a cache; ``None`` if it left no such record.
 
-    It stands in its own group where nobody names the experiment, for a cache serves many.
+    It may stand in another group, for a cache serves many experiments.
     """
     try:
         record = read_record(record_path(outputs, "preprocess", settings))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import wandb
 
 PROJECT = "tgraph"
+TIME = "time"  # a section of seconds and the like, which are kept and not drawn
 INIT_SECONDS = 30  # how long a server that does not answer may keep a stage from starting
 UNREACHABLE = "unreachable"  # among the runs: which make has found the server so
 RETRIES = 4  # of an upload; the rest stays on disk, for `make wandb-sync`
@@ -41,6 +42,8 @@ class Tracker:
         config: settings, fingerprints and versions.
         folder: where runs are kept on disk.
         tags: words that runs of several groups may share.
+        bests: of curves by ``epoch``, whether their highest (``max``) or lowest (``min``) value is
+            what the run is compared by.
     """
 
     def __init__(
@@ -52,7 +55,9 @@ class Tracker:
         config: Mapping[str, Any],
         folder: Path,
         tags: Sequence[str] = (),
+        bests: Mapping[str, str] | None = None,
     ):
+        self.bests = dict(bests or {})
         self.about = {
             "project": os.environ.get("WANDB_PROJECT") or PROJECT,
             "job_type": job_type,
@@ -141,8 +146,10 @@ class Tracker:
                 raise
             self._go_offline(error)
         self.run.define_metric("epoch", hidden=True)
-        for prefix in ("train", "validation"):
-            self.run.define_metric(f"{prefix}/*", step_metric="epoch")
+        for section in ("train", "validation", TIME):
+            self.run.define_metric(f"{section}/*", step_metric="epoch", hidden=section == TIME)
+        for name, best in self.bests.items():
+            self.run.define_metric(name, step_metric="epoch", summary=best)
 
     def _init(self) -> wandb.Run:
         import wandb  # late: it takes a second, and nothing when tracking is off
@@ -240,12 +247,17 @@ def data_frame(rows: pl.DataFrame) -> pandas.DataFrame:
 
 def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of a training's history as a point to log: ``train/...`` and ``validation/...`` by
-    ``epoch``, so that the folds of a group overlay."""
+    ``epoch``, so that the folds of a group overlay. How long it took, and how fast it was, are in
+    ``time/...``, which W&B draws no panels of by itself."""
     point = {}
     for key, value in row.items():
-        section, _, name = key.rpartition("validation_")
-        prefix = "" if key == "epoch" else "train/" if section + name == key else "validation/"
-        point[prefix + (name if prefix else key)] = value
+        if key.endswith(("second", "seconds")):
+            place = f"{TIME}/{key}"
+        elif key.startswith("validation_"):
+            place = key.replace("_", "/", 1)
+        else:
+            place = key if key == "epoch" else f"train/{key}"
+        point[place] = value
     return point
 
 

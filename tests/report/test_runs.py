@@ -42,16 +42,21 @@ def test_every_stage_is_a_run_of_its_job(runs):
 @pytest.mark.parametrize("fold", [0, 1])
 def test_training_logs_by_epoch(runs, finished, fold):
     run = runs[f"train-{fold}"]
-    assert run.axes == {"train/*": "epoch", "validation/*": "epoch"}
+    drawn = {"train/*", "validation/*"}
+    assert run.axes == dict.fromkeys(drawn | {"time/*"} | run.bests.keys(), "epoch")
+    assert run.hidden == {"epoch", "time/*"}
+    assert (run.bests["validation/tau"], run.bests["train/loss"]) == ("max", "min")
     points = [row for row in run.history if "epoch" in row]
     assert [row["epoch"] for row in points] == [row["_step"] for row in points] == [1, 2, 3]
     wanted = {f"train/{k}" for k in ("loss", "learning_rate", "gradient_norm")}
-    wanted |= {"train/configurations_per_second", "validation/tau", *SLOWDOWNS}
+    wanted |= {"time/configurations_per_second", "validation/tau", *SLOWDOWNS}
     for row in points:
         assert wanted <= set(row)
+        assert not [name for name in row if "second" in name and not name.startswith("time/")]
     metrics = read_json(finished.folder / f"fold_{fold}" / "metrics.json")
     assert points[-1]["validation/tau"] == metrics["last"]["tau"]
     assert run.summary["best_tau"] == metrics["best"]["tau"]
+    assert run.summary["validation/tau"] == {"max": max(run.column("validation/tau"))}
     assert run.config["fold"] == fold
     found = table(finished.outputs, run, "graphs")
     assert found["columns"] == ["graph", "best_tau", "last_tau"]
@@ -82,6 +87,8 @@ def test_the_ensemble_logs_table_plots_report_and_submission(runs, finished):
     assert len(plotted["data"]) == 8
     rows = table(finished.outputs, run, "graphs")
     assert {row[0] for row in rows["data"]} == {"validation", "training"}
+    taus = [row[rows["columns"].index("tau")] for row in rows["data"]]
+    assert taus == sorted(taus), "worst first"
 
 
 def test_the_ensemble_tells_each_folds_score_and_which_were_blended(runs, finished):
@@ -110,10 +117,10 @@ def test_the_weights_of_a_fold_are_an_artifact_of_its_run(runs, finished, fold):
 
 def test_the_run_of_stage_1_is_found_from_every_other(runs):
     first = runs["preprocess"].about
-    (tag,) = first.tags
-    assert tag == f"data-{runs['preprocess'].config['data'][:6]}"
+    tags = {f"data-{runs['preprocess'].config['data'][:6]}", COLLECTION, "tgraph"}
     for part, run in runs.items():
-        assert list(run.about.tags) == [tag]
+        number = part.partition("-")[2]
+        assert set(run.about.tags) == tags | ({f"fold-{number}"} if number else set())
         assert run.config.get("preprocess_run") == (None if part == "preprocess" else first.run_id)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from lib.runs.identity import Making
+from lib.runs.ingredients import STAGES
 from lib.runs.stage import Stage
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
@@ -27,22 +28,39 @@ def run_stage(folder, name, data=DATA, settings=SETTINGS) -> Stage:
     return stage
 
 
-def test_without_a_name_a_cache_is_its_own_group_and_later_runs_say_which_run_made_it(tmp_path):
+def test_without_a_name_settings_are_a_group_and_all_of_them_say_which_run_made_the_cache(tmp_path):
     first = run_stage(tmp_path, "preprocess")
-    assert first.tracker.about["group"] == f"{SETTINGS.results}-data-012345"
-    groups = set()
+    groups = [run_stage(tmp_path, name).tracker.about["group"] for name in STAGES[1:]]
+    assert set(groups) == {first.tracker.about["group"]}, "of one experiment"
     for rate in (1e-3, 2e-3):  # two experiments on one cache
         changed = settings_for("layout-xla-default", TPUGRAPHS, {"learning_rate": rate})
         about = run_stage(tmp_path, "train", settings=changed).tracker.about
-        groups.add(about["group"])
+        groups.append(about["group"])
         assert about["config"]["preprocess_run"] == first.tracker.about["id"]
-        assert about["tags"] == first.tracker.about["tags"] == ["data-012345"]
-    assert len(groups) == 2
+    assert len(set(groups)) == 3
+
+
+def test_runs_are_found_by_data_collection_model_and_fold(tmp_path):
+    tags = ["data-012345", "layout-xla-default", "tgraph-plus"]
+    assert run_stage(tmp_path, "ensemble").tracker.about["tags"] == tags
+    with Stage() as stage:
+        stage.begin("train", Making(tmp_path, SETTINGS), DATA, fold=3)
+    assert stage.tracker.about["tags"] == [*tags, "fold-3"]
+
+
+def test_the_best_of_a_curve_is_its_highest_of_tau_and_its_lowest_of_losses_and_errors(tmp_path):
+    assert run_stage(tmp_path, "infer").tracker.bests == {}
+    slow = {f"validation/top_{k}_slowdown": "min" for k in (1, 5, 10)}
+    pairs = {"validation/ordered_pair_accuracy": "max"}
+    wanted = {"train/loss": "min", "validation/tau": "max", **pairs, **slow}
+    assert run_stage(tmp_path, "train").tracker.bests == wanted
+    programs = run_stage(tmp_path, "train", settings=settings_for("programs-cpu", TPUGRAPHS, {}))
+    assert programs.tracker.bests["validation/mape"] == "min"
 
 
 def test_with_a_name_all_stages_are_in_its_group(tmp_path):
     settings = replace(SETTINGS, experiment="trial")
-    for name in ("preprocess", "train", "infer", "ensemble"):
+    for name in STAGES:
         group = run_stage(tmp_path, name, settings=settings).tracker.about["group"]
         assert group == f"{SETTINGS.results}-trial"
 

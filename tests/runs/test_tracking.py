@@ -173,11 +173,15 @@ def test_a_key_in_netrc(wandb, tmp_path, monkeypatch):
 
 def test_a_row_of_history_is_a_point_by_epoch():
     row = {"epoch": 3, "loss": 0.5, "validation_tau": 0.2, "validation_top_1_slowdown": 0.1}
+    row |= {"seconds": 2.0, "validation_seconds": 1.0, "configurations_per_second": 9.0}
     assert epoch_point(row) == {
         "epoch": 3,
         "train/loss": 0.5,
         "validation/tau": 0.2,
         "validation/top_1_slowdown": 0.1,
+        "time/seconds": 2.0,
+        "time/validation_seconds": 1.0,
+        "time/configurations_per_second": 9.0,
     }
 
 
@@ -274,7 +278,7 @@ def test_a_real_offline_run_reads_back(tmp_path):
     assert (run.about.job_type, run.about.display_name) == ("train", "fold 0")
     assert run.about.project == "tgraph"
     assert run.config["epochs"] == 3
-    assert run.axes == {"train/*": "epoch", "validation/*": "epoch"}
+    assert run.axes == dict.fromkeys(("train/*", "validation/*", "time/*"), "epoch")
     assert run.column("train/loss") == [1, 0.5, pytest.approx(1 / 3)]
     assert run.column("epoch") == [1, 2, 3]
     points = [row for row in run.history if "train/loss" in row]
