@@ -111,7 +111,7 @@ def train_fold(
         print(f"train: {told}", flush=True)
     tracker = stage.begin("train", making, cache.fingerprint, fold)
     train(training, state, about["identity"], tracker)
-    stage.note(**changed, processes=processes.count, **data.record())
+    stage.note(**changed, processes=processes.count, **data.beside.record())
     finish(stage, training, about, files, tracker)
 
 

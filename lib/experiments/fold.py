@@ -6,7 +6,6 @@ What a model's step is, :mod:`lib.experiments.steps` says.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,7 +18,6 @@ from lib.files.named import named
 from lib.models.inputs import NUMERIC
 from lib.runs.memory import Estimate
 from lib.train.fold import GraphsFold, LabelledGraph, Sample
-from lib.train.processes import Processes
 from lib.train.split import sides_of
 
 KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
@@ -36,7 +34,7 @@ class SegmentsFold(GraphsFold):
     def __init__(self, cache: Cache, train: list[str], valid: list[str], settings: PoolingSettings):
         self.cache, self.train, self.valid, self.settings = cache, train, valid, settings
         self.kept: dict[str, Segmented] = {}
-        self.step = named(settings.steps)(cache, train, settings)
+        self.step = self.beside = named(settings.steps)(cache, train, settings)
 
     def standardize(self, network: nn.Module) -> None:
         """See :meth:`Fold.standardize`: one graph in memory at a time."""
@@ -69,30 +67,6 @@ class SegmentsFold(GraphsFold):
     ) -> None:
         """See :meth:`GraphsFold.done`."""
         self.step.done(graphs[0].prepared, chosen[0], sample.inputs)
-
-    def share(self, processes: Processes) -> None:
-        """See :meth:`Fold.share`."""
-        self.step.share(processes)
-
-    def idle(self) -> None:
-        """See :meth:`Fold.idle`."""
-        self.step.idle()
-
-    def begin(self, state: Path, identity: str, epochs: int) -> bool:
-        """See :meth:`Fold.begin`."""
-        return self.step.begin(state, identity, epochs)
-
-    def saved(self, epochs: int) -> None:
-        """See :meth:`Fold.saved`."""
-        self.step.saved(epochs)
-
-    def end(self) -> None:
-        """See :meth:`Fold.end`."""
-        self.step.end()
-
-    def record(self) -> dict[str, bool]:
-        """See :meth:`Fold.record`."""
-        return self.step.record()
 
     def estimate(self, network: nn.Module, settings: PoolingSettings) -> Estimate | None:
         """See :meth:`Fold.estimate`."""

@@ -21,12 +21,13 @@ from lib.experiments.models.segments import Segment, SegmentsBatch
 from lib.experiments.settings import AttentionSettings, SegmentSettings
 from lib.files.errors import UserError
 from lib.runs.memory import Estimate, gigabytes
+from lib.train.fold import Beside
 from lib.train.processes import Processes
 
 ADVICE = "use MODEL=gst, or lower --configurations, --channels or --heads"
 
 
-class FullSteps:
+class FullSteps(Beside):
     """Steps with gradients everywhere.
 
     Args:
@@ -46,26 +47,6 @@ class FullSteps:
 
     def done(self, graph: Segmented, chosen: np.ndarray, batch: SegmentsBatch) -> None:
         """The step was taken."""
-
-    def share(self, processes: Processes) -> None:
-        """See :meth:`lib.train.fold.Fold.share`."""
-
-    def idle(self) -> None:
-        """See :meth:`lib.train.fold.Fold.idle`."""
-
-    def begin(self, state: Path, identity: str, epochs: int) -> bool:
-        """See :meth:`lib.train.fold.Fold.begin`: nothing is kept, every state can be resumed."""
-        return True
-
-    def record(self) -> dict[str, bool]:
-        """See :meth:`lib.train.fold.Fold.record`."""
-        return {}
-
-    def saved(self, epochs: int) -> None:
-        """See :meth:`lib.train.fold.Fold.saved`."""
-
-    def end(self) -> None:
-        """See :meth:`lib.train.fold.Fold.end`."""
 
     def estimate(self) -> Estimate | None:
         """See :class:`lib.train.fold.Fold`; of the training graph that takes most."""
@@ -166,7 +147,7 @@ class SegmentSteps(FullSteps):
             self.table.write(graph.graph.name, where, one.number, one.embeddings.numpy())
 
     def share(self, processes: Processes) -> None:
-        """See :meth:`lib.train.fold.Fold.share`: the table is one file, mapped by all of them.
+        """See :meth:`Beside.share`: the table is one file, mapped by all of them.
 
         Raises:
             UserError: if they run on several machines, which do not see each other's memory.
@@ -178,12 +159,12 @@ class SegmentSteps(FullSteps):
         self.kept.processes = processes
 
     def idle(self) -> None:
-        """See :meth:`lib.train.fold.Fold.idle`: all processes count the same steps."""
+        """See :meth:`Beside.idle`: all processes count the same steps."""
         if self.table is not None:
             self.table.next_step()
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
-        """See :class:`lib.train.fold.Fold`; tells the table's size, or why there is none.
+        """See :class:`Beside`; tells the table's size, or why there is none.
 
         Raises:
             UserError: if there is none, and segments were to be dropped that it remembers.
@@ -213,16 +194,16 @@ class SegmentSteps(FullSteps):
         )
 
     def record(self) -> dict[str, bool]:
-        """See :meth:`lib.train.fold.Fold.record`."""
+        """See :meth:`Beside.record`."""
         return {"historical_embeddings": self.table is not None}
 
     def saved(self, epochs: int) -> None:
-        """See :class:`lib.train.fold.Fold`."""
+        """See :class:`Beside`."""
         if self.kept is not None:
             self.kept.saved(epochs)
 
     def end(self) -> None:
-        """See :class:`lib.train.fold.Fold`."""
+        """See :class:`Beside`."""
         if self.kept is not None:
             self.kept.end()
 

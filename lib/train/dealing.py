@@ -58,7 +58,7 @@ def _own(
     """This process's samples of a step, of which each group has its number in the epoch."""
     for place in processes.places(len(numbered)):
         if place >= len(numbered):
-            data.idle()
+            data.beside.idle()
             continue
         number, group = numbered[place]
         own = np.random.default_rng([*seeds, number])

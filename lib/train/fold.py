@@ -80,17 +80,52 @@ class Sample:
         return torch.stack(losses).mean()
 
 
+class Beside:
+    """What training keeps beside the network: here nothing, so that every state can be resumed."""
+
+    def share(self, processes: Processes) -> None:
+        """Several processes train: what is kept beside the network is all of theirs."""
+
+    def idle(self) -> None:
+        """Another process takes a step on a sample, and this one on none."""
+
+    def begin(self, state: Path, identity: str, epochs: int) -> bool:
+        """Before the first step: get ready what training keeps beside the network.
+
+        Args:
+            state: the training state's file, whose name tells that of others beside it.
+            identity: of the run, see :meth:`lib.train.loop.FoldTraining.run`.
+            epochs: that the state has seen, which is resumed; 0 to begin anew.
+
+        Returns:
+            False if what was kept does not go with such a state: it cannot be resumed.
+        """
+        return True
+
+    def saved(self, epochs: int) -> None:
+        """The training state was just saved, after so many epochs."""
+
+    def end(self) -> None:
+        """Training is over: delete what was kept."""
+
+    def record(self) -> dict[str, Any]:
+        """What was decided while training that no setting says, for the run's record."""
+        return {}
+
+
 class Fold(ABC):
     """What stage 2 trains on and validates on, whatever a step has.
 
     Attributes:
         train, valid: graphs, tasks, or their names, sorted by name.
         earlier_seconds: that an earlier run took for what this one has read, see :meth:`keep`.
+        beside: what is kept beside the network.
     """
 
     train: Sequence[Any]
     valid: Sequence[Any]
     earlier_seconds: float = 0.0
+    beside: Beside = Beside()
 
     @abstractmethod
     def standardize(self, network: nn.Module) -> None:
@@ -147,35 +182,6 @@ class Fold(ABC):
     @abstractmethod
     def samples_validation(self, settings: GraphSettings) -> bool:
         """Whether epochs are validated on less than there is."""
-
-    def share(self, processes: Processes) -> None:  # noqa: B027
-        """Several processes train: what is kept beside the network is all of theirs."""
-
-    def idle(self) -> None:  # noqa: B027
-        """Another process takes a step on a sample, and this one on none."""
-
-    def begin(self, state: Path, identity: str, epochs: int) -> bool:
-        """Before the first step: get ready what training keeps beside the network.
-
-        Args:
-            state: the training state's file, whose name tells that of others beside it.
-            identity: of the run, see :meth:`lib.train.loop.FoldTraining.run`.
-            epochs: that the state has seen, which is resumed; 0 to begin anew.
-
-        Returns:
-            False if what was kept does not go with such a state: it cannot be resumed.
-        """
-        return True
-
-    def saved(self, epochs: int) -> None:  # noqa: B027
-        """The training state was just saved, after so many epochs."""
-
-    def end(self) -> None:  # noqa: B027
-        """Training is over: delete what was kept."""
-
-    def record(self) -> dict[str, Any]:
-        """What was decided while training that no setting says, for the run's record."""
-        return {}
 
     def estimate(self, network: nn.Module, settings: GraphSettings) -> Estimate | None:
         """Memory that a step takes, as far as it is known beforehand and worth telling."""

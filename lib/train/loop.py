@@ -54,7 +54,7 @@ class FoldTraining:
     ):
         self.network, self.data, self.settings, self.fold = network, data, settings, fold
         self.processes = processes
-        data.share(processes)
+        data.beside.share(processes)
         self.optimizer = _optimizer(network, settings)
         self.progress = Progress()
         self.device = next(network.parameters()).device
@@ -100,7 +100,7 @@ class FoldTraining:
 
     def end(self, state: Path) -> None:
         """The results are safe: delete the training state and what was kept beside it."""
-        self.data.end()
+        self.data.beside.end()
         state.unlink(missing_ok=True)
         remove_leftovers(state)
 
@@ -242,16 +242,16 @@ class FoldTraining:
         if self.processes.first:
             save_state(path, identity, self.network, self.best, self.optimizer, self.progress)
         self.processes.told(True)  # what is kept beside it belongs to it only now
-        self.data.saved(self.progress.epochs)
+        self.data.beside.saved(self.progress.epochs)
 
     def _resume(self, path: Path, identity: str) -> None:
         saved = read_state(path, identity, self.network, self.optimizer)
         epochs = int(self.processes.least(saved.progress.epochs if saved else 0))
-        if not self.processes.least(self.data.begin(path, identity, epochs)):
+        if not self.processes.least(self.data.beside.begin(path, identity, epochs)):
             epochs = 0
             if self.processes.first:
                 path.unlink()  # or a kill before the next save would leave it with what is anew
-            self.data.begin(path, identity, 0)
+            self.data.beside.begin(path, identity, 0)
         if saved and epochs:
             saved.restore(self.network, self.optimizer)
             self.best, self.progress = dict(saved.best), saved.progress

@@ -93,7 +93,7 @@ def measure(cache: Cache, model: str, seed: int, name: str) -> dict[str, float]:
     training = FoldTraining(network, data, chosen, fold)
     with tempfile.TemporaryDirectory() as folder:
         list(training.run(Path(folder) / "state", "bench"))
-        data.end()
+        data.beside.end()
     kernel, seen = cache.graph(name), input_of(chosen)
     scores = seen.scores(network.eval(), seen.prepare(kernel, chosen), len(kernel.runtime))
     found = TILES.measure(scores, kernel.target, kernel)

@@ -138,7 +138,7 @@ def test_a_lost_table_begins_anew_and_ends_the_same(cache, tmp_path, again):
 
 def steps_of(cache: Cache, tmp_path: Path, **overrides) -> tuple[FoldTraining, SegmentSteps]:
     made = training(cache, "gst", **overrides)
-    made.data.begin(tmp_path / "state", "a", 0)
+    made.data.beside.begin(tmp_path / "state", "a", 0)
     return made, made.data.step
 
 
@@ -201,7 +201,7 @@ def test_a_table_that_does_not_fit_the_disk_is_done_without(cache, tmp_path, mon
     without = finished(cache, "gst", tmp_path / "a" / "state", history=False)
     free_disk(monkeypatch, 100)
     found = finished(cache, "gst", tmp_path / "fold_0" / "state")
-    assert found.data.record() == {"historical_embeddings": False}
+    assert found.data.beside.record() == {"historical_embeddings": False}
     (told,) = [line for line in capsys.readouterr().out.splitlines() if "historical" in line]
     assert told.startswith("train: fold_0: historical embeddings of ")
     assert "does not fit the disk" in told
@@ -212,7 +212,7 @@ def test_a_table_that_does_not_fit_the_disk_is_done_without(cache, tmp_path, mon
 
 def test_a_table_that_fits_the_disk_is_told_and_used(cache, tmp_path, capsys):
     found = finished(cache, "gst", tmp_path / "state", epochs=1)
-    assert found.data.record() == {"historical_embeddings": True}
+    assert found.data.beside.record() == {"historical_embeddings": True}
     assert "MB on disk" in capsys.readouterr().out
 
 

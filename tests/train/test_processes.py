@@ -78,7 +78,7 @@ def test_processes_on_several_machines_share_no_table(folder, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "1")
     made = training(folder, "gst")
     with pytest.raises(Exception, match="--no-history"):
-        made.data.share(Processes(0, 2))
+        made.data.beside.share(Processes(0, 2))
 
 
 def test_a_table_of_several_processes_goes_back_to_what_was_saved(tmp_path):

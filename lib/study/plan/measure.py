@@ -138,7 +138,7 @@ def measure_train(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
     started = time.perf_counter()
     _training(task, settings)  # once more: the first time is slower
     loaded = time.perf_counter() - started
-    training.data.begin(Path(task["folder"]) / "state", "plan", 0)
+    training.data.beside.begin(Path(task["folder"]) / "state", "plan", 0)
     samples = _samples(training)
     training.step(Dealt([next(samples)]))
     seconds = []
