@@ -16,7 +16,7 @@ from markupsafe import Markup
 from lib.files.artifacts import atomic_file
 from lib.files.named import named
 from lib.ranking.truth import ALIKE
-from lib.report import figures, tables, words
+from lib.report import figures, tables, words, worst
 from lib.report.evidence import examples
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import mean
@@ -140,6 +140,9 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "learning": words.learning(experiment),
         "curves": _curves(experiment),
         "folds": sorted(experiment.histories),
+        "by_fold": tables.folds(experiment),
+        "worst": worst.worst(experiment),
+        "causes": worst.causes(experiment),
         "by_graph": [(s, _by_graph(experiment, s), len(experiment.metrics_of(s))) for s in shown],
         "most": MOST_GRAPHS,
         "graphs": tables.graphs(experiment),
@@ -149,6 +152,7 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "savings": tables.savings(experiment),
         "times": tables.times(experiment),
         "settings": tables.settings(experiment),
+        "changed": tables.changed(experiment),
         "facts": tables.facts(experiment),
         "mixed": words.mixed_settings(experiment),
         "alike": ALIKE,

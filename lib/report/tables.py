@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lib.files.terminal import duration, readable
+from lib.ranking.folds import family
 from lib.report.experiment import Experiment
 from lib.report.figures import bar, ranked
 from lib.report.statistics import mean
 from lib.report.words import with_error
-from lib.runs.ingredients import STAGES
+from lib.runs.ingredients import SCRIPTS, STAGES
 
 SIZES = (  # of a graph before stage 1 and after it: what, columns of the cache's table
     ("nodes", "source_nodes", "nodes"),
@@ -97,8 +99,23 @@ def times(experiment: Experiment) -> Table:
     return Table(["stage", "runs", "each (wall)", "together", "peak memory", ""], rows)
 
 
+def folds(experiment: Experiment) -> Table | None:
+    """A row a fold: how it ended, its best epoch, whether it was blended, what was held out."""
+    main, blended, rows = experiment.kind.main, experiment.blended, []
+    for fold, one in experiment.folds.items():
+        used, best = one["validation"], one.get("best", {})
+        held = used.get("graphs", {})
+        families = ", ".join(sorted({family(name) for name in held}))
+        cells = [str(fold), main.text(used.get(main.key)), main.text(best.get(main.key))]
+        cells.append(f"{best['epoch']:g}" if best else "–")
+        cells.append("yes" if fold in blended else "no")
+        rows.append([*cells, f"{len(held)} of {families}" if held else "–"])
+    head = ["fold", main.name, f"best {main.name}", "best epoch", "blended"]
+    return Table([*head, f"held out: {experiment.kind.item}s, families"], rows) if rows else None
+
+
 def facts(experiment: Experiment) -> Table:
-    """Data fingerprint, experiment, versions, machine: what the results came from."""
+    """Data fingerprint, experiment, commands, commit, versions, machine: what results came from."""
     about = experiment.about
     rows = [["data (SHA-256)", experiment.data or "–"]]
     if experiment.name():
@@ -108,9 +125,25 @@ def facts(experiment: Experiment) -> Table:
         for fold, one in experiment.folds.items()
         if "identity" in one
     ]
+    for stage in STAGES:
+        runs = [one for one in experiment.stages.values() if one.get("stage") == stage]
+        for one in runs[:1]:  # of a fold, or all
+            if "command" in one:
+                rows.append([stage, shlex.join([SCRIPTS[stage], *one["command"]])])
+    commits = sorted({one["commit"] for one in experiment.stages.values() if one.get("commit")})
+    rows += [["commit", ", ".join(commits)]] if commits else []
     rows += [[name, str(value)] for name, value in about.get("versions", {}).items()]
     rows += [["machine", one] for one in _machines(experiment)]
     return Table(["", ""], rows)
+
+
+def changed(experiment: Experiment) -> Table | None:
+    """The settings that are no defaults of the model, and where their values come from; ``None``
+    where no stage has told."""
+    told = [one["origins"] for one in experiment.stages.values() if "origins" in one]
+    origins = {name: why for one in told for name, why in one.items()}
+    rows = [[k, str(v), origins[k]] for k, v in experiment.settings().items() if k in origins]
+    return Table(["setting", "value", "from"], rows) if rows else None
 
 
 def settings(experiment: Experiment) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from lib.files.artifacts import fingerprint_value
 from lib.runs.ingredients import code_for
+from lib.runs.sources import ROOT
 from lib.settings import Settings
 
 PACKAGES = ("torch", "numpy", "polars", "scipy", "xgboost-cpu")
@@ -30,6 +32,17 @@ def run_identity(about: Any, settings: Settings, *programs: str) -> str:
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that results depend on."""
     return {"python": platform.python_version()} | {name: version(name) for name in PACKAGES}
+
+
+def commit() -> str:
+    """The commit of this code, ``-dirty`` if it was changed since; empty where git cannot tell."""
+    described = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
+    own = {**os.environ, "GIT_CEILING_DIRECTORIES": str(ROOT.parent), "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        done = subprocess.run(described, env=own, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def machine() -> dict[str, Any]:

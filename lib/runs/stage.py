@@ -35,7 +35,7 @@ from lib.files.named import named
 from lib.files.schema import expect
 from lib.runs.identity import Making
 from lib.runs.ingredients import part_of, record_path
-from lib.runs.provenance import machine, versions
+from lib.runs.provenance import commit, machine, versions
 from lib.runs.tracking import Tracker
 from lib.settings import Settings, described
 from lib.systems import SYSTEMS
@@ -51,6 +51,7 @@ RECORD = {  # what is read of one
     "data?": str,
     "run?": str,
     "command?": [str],  # the flags of the run
+    "commit?": str,  # of the code
     "origins?": {str: str},  # of settings that are no defaults: where their values come from
     "identity?": str,  # of the results, see lib/runs/identity.py
     "made_from?": dict,
@@ -182,6 +183,7 @@ def _about(name: str, chosen: Mapping[str, Any], data: str, experiment: str) -> 
         "settings": chosen,
         "data": data,
         "command": sys.argv[1:],
+        "commit": commit(),
         "versions": versions(),
         "machine": machine(),
     }

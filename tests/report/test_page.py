@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -10,11 +11,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from lib.ranking.folds import family
+from lib.report.experiment import read_experiment
 from lib.report.page import write_report
+from lib.report.worst import causes, pass_of, worst
+from lib.runs.provenance import commit
 from tests.report.browsing import DESK, PHONE, look
 from tests.report.builders import graph_row, write_outputs, write_study
 
-SECTIONS = ("result", "learning", "graphs", "ranking", "study", "cache", "time", "origin")
+SECTIONS = {  # of a real report, of one with a study and no cache, and of an empty folder
+    "real": ("result", "learning", "graphs", "ranking", "cache", "time", "origin"),
+    "full": ("result", "learning", "graphs", "ranking", "study", "time", "origin"),
+    "empty": ("result", "origin"),
+}
 # Figures in view that have no marks, or no size; 0 of them is what we want.
 EMPTY = """() => [...document.querySelectorAll('svg.figure')].filter(svg => {
   if (!svg.checkVisibility()) return false;
@@ -75,13 +84,21 @@ def full(tmp_path_factory) -> Path:
     return write_report(folder, pl.DataFrame(runtimes))
 
 
+@pytest.mark.parametrize("which", SECTIONS)
+def test_sections_and_links_are_of_what_there_is(finished, full, tmp_path, which):
+    folder = {"real": finished.folder, "full": full.parent}.get(which, tmp_path)
+    text = (write_report(folder) if which == "empty" else folder / "report.html").read_text()
+    assert tuple(re.findall(r'<section id="(\w+)"', text)) == SECTIONS[which]
+    assert tuple(re.findall(r'<a href="#(\w+)"', text)) == SECTIONS[which]
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
 @pytest.mark.parametrize("which", ["real", "full"])
 def test_in_a_browser(browser, finished, full, which, size, scheme):
     path = finished.folder / "report.html" if which == "real" else full
     page, complaints = look(browser, path, size, scheme)
-    for name in SECTIONS:
+    for name in SECTIONS[which]:
         assert page.locator(f"section#{name}").is_visible(), name
     assert page.evaluate(EMPTY) == []
     assert page.evaluate(TOO_WIDE) <= 0
@@ -153,6 +170,36 @@ def test_numbers_have_errors_and_the_real_ones_are_there(finished):
         assert f'<th scope="row">{stage}</th>' in text
     assert re.search(r'<th scope="row">epochs</th><td>3</td>', text)  # of training, not stage 4
     assert re.search(r'<th scope="row">permutations</th><td>2</td>', text)
+
+
+def test_folds_commands_and_changed_settings_are_told(finished):
+    text = html.unescape((finished.folder / "report.html").read_text())
+    for fold in (0, 1):
+        one = json.loads((finished.folder / f"fold_{fold}" / "metrics.json").read_text())
+        taus = [f"{one[key]['tau']:.3f}".replace("-", "−") for key in ("validation", "best")]
+        cells = [*taus, f"{one['best']['epoch']:g}", "yes"]
+        row = f'<th scope="row">{fold}</th>' + "".join(f"<td>{cell}</td>" for cell in cells)
+        names = sorted({family(name) for name in one["validation"]["graphs"]})
+        assert f"{row}<td>{len(one['validation']['graphs'])} of {', '.join(names)}</td>" in text
+    assert re.search(r">train</th><td>02_train\.py .*--fold 0", text)
+    assert commit() in text
+    assert '<th scope="row">epochs</th><td>3</td><td>command line</td>' in text
+
+
+def test_why_the_worst_are_bad_is_told_as_far_as_it_is_known(tmp_path):
+    rows = {f"a.n{i}.forward": graph_row(0.8) for i in range(12)}
+    rows |= {"a.w.train": graph_row(0.1), "b.w.train": graph_row(0.3, ceiling=0.55)}
+    experiment = read_experiment(write_outputs(tmp_path / "c", rows))
+    found = worst(experiment).rows
+    assert [row[:5] for row in found[:2]] == [
+        ["a.w.train", "0.100", "0.800\xa0±\xa00.000", "0.800", "training"],
+        ["b.w.train", "0.300", "–", "0.550 (noisy labels)", "training"],
+    ]
+    assert len(found) == 10 and found[2][4] == "forward"
+    titles = {row[0]: row[1:] for row in causes(experiment).rows}
+    assert titles["training"] == ["2 of 14", "0.200\xa0±\xa00.100", "0.800\xa0±\xa00.000"]
+    assert titles["noisy labels: ceiling below 0.6"][0] == "1 of 14"
+    assert pass_of("tf2_resnet_50_train_batch_128") == "training" and not pass_of("unet3d")
 
 
 def test_names_are_escaped(tmp_path):

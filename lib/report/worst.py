@@ -1,0 +1,80 @@
+"""Why graphs are ranked badly, as far as their names, sizes and measurements tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from lib.ranking.folds import family
+from lib.report.experiment import Experiment
+from lib.report.figures import ranked
+from lib.report.statistics import mean
+from lib.report.tables import Table
+from lib.report.words import with_error
+
+WORST = 10  # graphs
+NOISY = 0.6  # a ceiling below this: labels say little of which configuration is fast
+PASSES = {"train": "training", "forward": "forward", "inference": "forward", "eval": "forward"}
+
+
+def pass_of(name: str) -> str:
+    """Whether a program trains or only goes forward, as its name says; empty if it does not."""
+    return next((PASSES[word] for word in re.split(r"[._]", name) if word in PASSES), "")
+
+
+def worst(experiment: Experiment) -> Table | None:
+    """The worst graphs of the section that counts most, worst first, and what is known of each;
+    ``None`` where configurations have no order, or nothing was scored."""
+    kind, found = experiment.kind, experiment.metrics_of(experiment.headline)
+    if not kind.ordered or not found:
+        return None
+    values = {name: own[kind.main.key] for name, own in found.items()}
+    ceilings = experiment.values(experiment.headline, kind.ceiling.key)
+    sizes, rows = _sizes(experiment), []
+    for name in ranked(found, kind.main)[::-1][:WORST]:
+        others = [v for n, v in values.items() if n != name and family(n) == family(name)]
+        cells = [name, kind.main.text(values[name])]
+        cells.append(with_error(kind.main, mean(others)) if others else "–")
+        if ceilings:
+            noisy = " (noisy labels)" if ceilings.get(name, 1.0) < NOISY else ""
+            cells.append(kind.ceiling.text(ceilings.get(name)) + noisy)
+        sized = (f"{one:,}" if one else "–" for one in sizes.get(name, (0, 0)))
+        rows.append([*cells, pass_of(name) or "–", *sized])
+    head = [kind.item, kind.main.name, "others of its family"]
+    head += [kind.ceiling.name] if ceilings else []
+    return Table([*head, "pass", "nodes", "configurations"], rows, sortable=True)
+
+
+def causes(experiment: Experiment) -> Table | None:
+    """Means over graphs that have something in common, beside those over all others; ``None`` if
+    there is nothing to tell them apart by."""
+    kind, section = experiment.kind, experiment.headline
+    values = experiment.values(section, kind.main.key)
+    ceilings, sizes = experiment.values(section, kind.ceiling.key), _sizes(experiment)
+    known = sorted(sizes[name][0] for name in values if name in sizes)
+    middle = known[len(known) // 2] if known else 0
+    groups: dict[str, Callable[[str], bool]] = {
+        "training": lambda name: pass_of(name) == "training",
+        f"at least {middle:,} nodes": lambda name: sizes.get(name, (0, 0))[0] >= middle > 0,
+        f"noisy labels: {kind.ceiling.name} below {NOISY}": lambda name: (
+            ceilings.get(name, 1.0) < NOISY
+        ),
+    }
+    rows = []
+    for title, inside in groups.items():
+        own, rest = [], []
+        for name, value in values.items():
+            (own if inside(name) else rest).append(value)
+        if own and rest and kind.ordered:
+            means = (with_error(kind.main, mean(side)) for side in (own, rest))
+            rows.append([title, f"{len(own):,} of {len(values):,}", *means])
+    head = ["", f"{kind.item}s", kind.main.name, "of all others"]
+    return Table(head, rows) if rows else None
+
+
+def _sizes(experiment: Experiment) -> dict[str, tuple[int, int]]:
+    """Nodes and configurations of each graph, before stage 1 leaves any out."""
+    columns, table = ("graph", "source_nodes", "source_configurations"), experiment.graphs
+    if not set(columns) <= set(table.columns):
+        return {}
+    return {name: (nodes, count) for name, nodes, count in table.select(columns).iter_rows()}
