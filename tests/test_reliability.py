@@ -1,4 +1,4 @@
-"""docs/reliability.md names tests that are there."""
+"""docs/reliability.md names tests that are there, and CONTRIBUTING.md functions that are."""
 
 from __future__ import annotations
 
@@ -29,3 +29,10 @@ def test_every_promise_has_a_test():
     rows = [row for row in PAGE.read_text(encoding="utf-8").splitlines() if row.startswith("| **")]
     assert len(rows) > 10
     assert all(CITED.search(row.split("|")[2]) for row in rows)
+
+
+def test_the_functions_that_the_card_names_are_there():
+    named = re.findall(r"`(lib/[\w/]+\.py):(\w+)`", (REPOSITORY / "CONTRIBUTING.md").read_text())
+    assert len(named) >= 9
+    for path, name in named:
+        assert re.search(rf"^(def|class) {name}\b", (REPOSITORY / path).read_text(), re.M), path
