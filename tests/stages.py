@@ -24,6 +24,7 @@ def variables_of_make(kind: str) -> list[str]:
 # What `make test` hands down to its children, and every variable of the Makefile.
 MAKE_VARIABLES = (
     *("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "GNUMAKEFLAGS", "MAKEFILES"),
+    "TGRAPH_GPU_TURNS",
     *(name for kind in ("PLAIN", "QUOTED", "HANDED_ON") for name in variables_of_make(kind)),
 )
 LONGEST = 900  # seconds that a command may take: it hangs, it is not slow

@@ -15,6 +15,7 @@ from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.ranking.folds import assign_folds
 from lib.runs.identity import Making
+from lib.train.fold import Beside
 from lib.train.loss import HINGES
 from lib.train.pruned import load_fold
 from tests.builders import cached_graph, tiny_settings
@@ -86,7 +87,7 @@ def test_stage_2_names_what_no_fold_has(cache, tmp_path, capsys):
     making.cache.parent.mkdir()
     making.cache.symlink_to(cache.folder)
     run = SimpleNamespace(**dict.fromkeys(("alone", "begin", "note"), lambda *_, **__: None))
-    data = SimpleNamespace(record=dict)
+    data = SimpleNamespace(beside=Beside())
     stage = runpy.run_path(str(REPOSITORY / "02_train.py"), run_name="stage")["train_fold"]
     stage.__globals__.update(new_fold_network=lambda *_: (data, None))
     stage.__globals__.update(dict.fromkeys(("FoldTraining", "train", "finish"), lambda *_: None))
