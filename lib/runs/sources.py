@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -87,17 +86,20 @@ _remembered: dict[str, Source] = {}  # by what a file holds
 
 
 @cache
-def remember() -> None:
-    """Read what earlier processes have found of files, for parsing takes most of a second."""
+def remember() -> int:
+    """Read what earlier processes have found of files, for parsing takes most of a second; of how
+    many."""
+    known: dict[str, Source] = {}
     with suppress(DataError, TypeError, AttributeError):  # whose loss is a second
-        _remembered.update({key: Source(*found) for key, found in read_json(MEMORY).items()})
+        known = {key: Source(*found) for key, found in read_json(MEMORY).items()}
+    _remembered.update(known)
+    return len(known)
 
 
 def keep() -> None:
-    """Write it for later ones, if that can be."""
-    with suppress(OSError):
-        text = json.dumps(_remembered)
-        if not MEMORY.exists() or len(text) != MEMORY.stat().st_size:
+    """Write it for later ones, if there is more of it now, and if that can be."""
+    if len(_remembered) > remember() or not MEMORY.exists():
+        with suppress(OSError):
             MEMORY.parent.mkdir(exist_ok=True)
             write_json(MEMORY, _remembered)
 
