@@ -16,7 +16,7 @@ from lib.files.errors import DataError
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.programs.inputs import Programs, batches_of, halves_of, predict_by
-from lib.programs.models.cdmpp_plus import POOLED, CdmppPlus
+from lib.programs.models.cdmpp_plus import HALVES, POOLED, CdmppPlus
 from lib.programs.models.correction import Correction, corrected_rows
 from lib.programs.models.trees import Trees
 from lib.programs.settings import ProgramPlusSettings
@@ -113,12 +113,15 @@ class BoostedFold(ProgramsFold):
         if not np.isfinite(own).all():
             return {}
         known, halves = np.isfinite(self.held.seconds), halves_of(self.held)
+        sides = [known & (halves == number)[:, None] for number in range(HALVES)]
+        given = [self._first(own, side) for side in sides]
         predicted = np.full_like(own, np.nan)
         for number, correction in enumerate(network.corrections.cpu()):
-            part, other = (known & (halves == one)[:, None] for one in (number, 1 - number))
-            self._correct(correction, own, part if part.any() else known)
+            other = 1 - number
+            fitted = number if sides[number].any() else other
+            self._correct(correction, given[fitted], self.held.seconds[sides[fitted]])
             with torch.inference_mode():
-                predicted[other] = correction(*self._first(own, other))[:, 0]
+                predicted[sides[other]] = correction(*given[other])[:, 0]
         network.corrections.to(device_of(network))
         return self.errors(predicted)
 
@@ -131,13 +134,14 @@ class BoostedFold(ProgramsFold):
         both = (torch.from_numpy(one[part])[:, None] for one in (own, self.by_trees))
         return (*both, rows, rows[:, POOLED - 1])
 
-    def _correct(self, correction: Correction, own: np.ndarray, part: np.ndarray) -> None:
-        """Fit a correction to some validation programs and devices."""
-        seconds = self.held.seconds[part]
-        correction.calibrate(own[part], self.by_trees[part], seconds)
+    def _correct(
+        self, correction: Correction, given: tuple[torch.Tensor, ...], seconds: np.ndarray
+    ) -> None:
+        """Fit a correction to what it takes of some pairs, and the (pairs,) seconds they took."""
+        network, trees, rows, work = given
+        correction.calibrate(network[:, 0].numpy(), trees[:, 0].numpy(), seconds)
         if not len(correction.trees.feature):
             return
-        network, trees, rows, work = self._first(own, part)
         first = correction.blended(network, trees)  # (pairs, 1)
         gap = np.log(seconds) - first[:, 0].numpy()
         weights, table = np.exp(-gap), corrected_rows(rows, first, work).numpy()
