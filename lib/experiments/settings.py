@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import Settings, check_words, setting
+from lib.settings.base import Settings, check_heads, check_words, setting
 from lib.settings.models import WHOLE, LayoutCollection, TileCollection
 from lib.settings.search import among, between
 
@@ -51,10 +51,7 @@ class AttentionSettings(PoolingSettings):
 
     def check(self) -> None:
         super().check()
-        if self.channels % self.heads:
-            raise UserError(
-                f"--channels {self.channels}: must be a multiple of {self.heads}, the heads"
-            )
+        check_heads(self.channels, self.heads)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,10 @@ from lib.programs.folds import Chosen, sides_of_fold
 from lib.programs.metrics import LATENCY_METRICS, NOISE, Predicted, measure_groups
 from lib.programs.predictions import COLUMNS, read_predictions
 from lib.programs.settings import ProgramCollection
-from lib.ranking.blending import choose_folds
 from lib.ranking.kinds import kind_of
 from lib.ranking.metrics import mean_metrics
 from lib.scoring.ending import Blended, Ending, Write
-from lib.scoring.folds import Folds, fold_files, validation_score
+from lib.scoring.folds import Folds, folds_read_by
 from lib.settings import Settings
 
 WRITTEN = ("validation", "test")  # sections that the table has
@@ -67,20 +66,16 @@ def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: i
 
     Scores are logarithms of seconds, whose mean is that of the blend.
     """
-    files = fold_files(folder / "scores", count)
-    validation = {
-        fold: validation_score(folder / f"fold_{fold}", cache.fingerprint, settings.metric)
-        for fold in files
-    }
-    pairs, scores = pairs_of(cache), {}
-    for fold, path in files.items():
+    pairs = pairs_of(cache)
+
+    def read(fold: int, path: Path) -> pl.DataFrame:
         wanted = wanted_of(pairs, sides_of_fold(cache, fold, settings))
         found = read_predictions(path, wanted, ["train"])
-        scores[fold] = found.join(pairs, on=["task", "program", "device"]).select(
+        return found.join(pairs, on=["task", "program", "device"]).select(
             "split", "config", graph="task", score=pl.col("prediction").log()
         )
-    best = choose_folds(validation, settings.best_folds, settings.higher_is_better)
-    return Folds(validation, best, scores, settings.blending)
+
+    return folds_read_by(read, folder, cache, settings, count)
 
 
 def evaluate_all(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import Settings, check_words, setting
+from lib.settings.base import Settings, check_heads, check_words, setting
 from lib.settings.search import among, between
 
 TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
@@ -14,12 +14,6 @@ LATENCY_LOSSES = ("mse+mape", "mse", "mape", "mspe")  # lib/programs/losses.py
 SIDES = ("networks", "random")
 WIDTHS, HEADS = among(48, 96, 192, 384), among(2, 4, 8)  # of a search; each divides each
 PARTS = 10  # of the programs, in a random split: 8 to train on, 1 for validation, 1 for the test
-
-
-def check_heads(channels: int, heads: int) -> None:
-    """Raise a :class:`UserError` unless each head gets equally many channels."""
-    if channels % heads:
-        raise UserError(f"--channels {channels}: must be a multiple of {heads}, the heads")
 
 
 @dataclass(frozen=True)

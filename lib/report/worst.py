@@ -28,7 +28,7 @@ def worst(experiment: Experiment) -> Table | None:
     kind, found = experiment.kind, experiment.metrics_of(experiment.headline)
     if not kind.ordered or not found:
         return None
-    values = {name: own[kind.main.key] for name, own in found.items()}
+    values = experiment.values(experiment.headline, kind.main.key)
     ceilings = experiment.values(experiment.headline, kind.ceiling.key)
     sizes, rows = _sizes(experiment), []
     for name in ranked(found, kind.main)[::-1][:WORST]:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.compiler.graph import TensorGraph
 from lib.compiler.operands import ROLES, constrained_tensors
 from lib.files.errors import UserError
+from lib.scoring.possible import tensors_of
 from lib.tpugraphs import drawing
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT
 from lib.tpugraphs.program import TENSOR_DIMS, Program
@@ -157,9 +157,8 @@ def _shapes_in(program: Program) -> list[list[Sequence[int]]]:
 
 
 def _shapes_by_size(program: Program) -> list[list[Sequence[int]]]:
-    graph = program.graph
-    edges = graph.edge_index, graph.node_config_ids
-    tensors = TensorGraph.made_of(graph.node_feat, graph.node_opcode, *edges)
-    found = (constrained_tensors(tensors, node).tensors for node in edges[1].tolist())
+    tensors = tensors_of(program)
+    nodes = program.graph.node_config_ids.tolist()
+    found = (constrained_tensors(tensors, node).tensors for node in nodes)
     there = [[one if one >= 0 and tensors.bytes[one] else -1 for one in own] for own in found]
     return [[tensors.shapes[one] if one >= 0 else () for one in own] for own in there]

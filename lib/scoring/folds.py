@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,16 +56,28 @@ def read_folds(folder: Path, cache: Cache, settings: Settings, count: int | None
         UserError: if a fold is missing.
         DataError: if a file of one is damaged, or about another cache.
     """
+    learning, test = cache.learning, cache.names("test")
+
+    def read(fold: int, path: Path) -> pl.DataFrame:
+        return read_scores(path, splits_of_fold(learning, test, fold, settings), cache.counts)
+
+    return folds_read_by(read, folder, cache, settings, count)
+
+
+def folds_read_by(
+    read: Callable[[int, Path], pl.DataFrame],
+    folder: Path,
+    cache: Cache,
+    settings: Settings,
+    count: int | None,
+) -> Folds:
+    """The same, of scores that ``read`` gets from the parquet of a fold."""
     files = fold_files(folder / "scores", count)
     validation = {
         fold: validation_score(folder / f"fold_{fold}", cache.fingerprint, settings.metric)
         for fold in files
     }
-    learning, test = cache.learning, cache.names("test")
-    scores = {
-        fold: read_scores(path, splits_of_fold(learning, test, fold, settings), cache.counts)
-        for fold, path in files.items()
-    }
+    scores = {fold: read(fold, path) for fold, path in files.items()}
     best = choose_folds(validation, settings.best_folds, settings.higher_is_better)
     return Folds(validation, best, scores, settings.blending)
 

@@ -13,7 +13,7 @@ from lib.compiler.graph import TensorGraph
 from lib.compiler.operands import KERNEL, OPERAND_ROLES, OUTPUT, ROLES
 from lib.files.errors import DataError
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, NAME_OF_ID
-from lib.tpugraphs.program import TENSOR_DIMS, Program, layouts
+from lib.tpugraphs.program import TENSOR_DIMS, Program, layouts, written
 
 CELLS = 1 << 16  # sites of configurations that are looked at at a time
 ANY = range(TENSOR_DIMS + 1)  # the ranks of a tensor without elements, whose features hide some
@@ -46,15 +46,19 @@ def check_layouts(path: Path, program: Program, hardware: str) -> None:
             raise _error(path, program, start + config, site, role, ranks[site][role], hardware)
 
 
+def tensors_of(program: Program) -> TensorGraph:
+    """The tensors of a program of layouts."""
+    graph = program.graph
+    edges = graph.edge_index, graph.node_config_ids
+    return TensorGraph.made_of(graph.node_feat, graph.node_opcode, *edges)
+
+
 def _ranks(program: Program) -> list[list[list[int]]]:
     """The ranks that each site's tensors can have, by role; none where it has no such tensor.
 
     The features do not say for sure which operand is the kernel, so that either may be.
     """
-    graph = program.graph
-    edges = graph.edge_index, graph.node_config_ids
-    tensors = TensorGraph.made_of(graph.node_feat, graph.node_opcode, *edges)
-    found = []
+    graph, tensors, found = program.graph, tensors_of(program), []
     for node in graph.node_config_ids.tolist():
         product = graph.node_opcode[node] in (CONVOLUTION, DOT)
         operands = tensors.operands[node][: len(OPERAND_ROLES) if product else 1]
@@ -89,7 +93,7 @@ def _error(
     node = int(graph.node_config_ids[site])
     name = program.names[node] if program.names else f"node {node}"
     layout = layouts(graph.node_config_feat[config, site])[ROLES[role]]
-    found = "{" + ",".join(map(str, layout or ())) + "}"
+    found = written(layout or ())
     opcode = NAME_OF_ID.get(int(graph.node_opcode[node]), "unknown")
     some = "some of the" if hardware == "tpu" else "all of the"
     wanted = " or ".join(f"0..{rank - 1}" for rank in ranks if rank)

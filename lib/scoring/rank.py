@@ -30,7 +30,14 @@ from lib.scoring.trained import Ensemble, load_ensemble, score_program
 from lib.scoring.weights import BUNDLED, weights_in
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.opcodes import NAME_OF_ID
-from lib.tpugraphs.program import Program, layouts, read_program, with_candidates
+from lib.tpugraphs.program import (
+    TENSORS,
+    Program,
+    layouts,
+    read_program,
+    with_candidates,
+    written,
+)
 from lib.tpugraphs.tiles import bounds_of, read_kernels, with_bounds
 
 CHOICE = "-"  # of the compiler, in the printed form
@@ -213,7 +220,7 @@ def _lines(program: Program, config: int) -> list[str]:
         bounds = bounds_of(program.graph.config_feat[config]).items()
         return ["    " + "  ".join(f"{name} {own or CHOICE}" for name, own in bounds)]
     every = sites(program, config)
-    shown = [site for site in every if any(site[t] for t in ("output", "input", "kernel"))]
+    shown = [site for site in every if any(site[t] for t in TENSORS)]
     lines = [_site_line(site) for site in shown]
     if len(shown) < len(every):
         lines.append(f"    {len(every) - len(shown)} more sites: the compiler's choice")
@@ -222,13 +229,12 @@ def _lines(program: Program, config: int) -> list[str]:
 
 def _site_line(site: Mapping[str, Any]) -> str:
     name = site["name"] or f"node {site['node']}"
-    tensors = [f"{tensor} {_layout(site[tensor]):<14}" for tensor in ("output", "input", "kernel")]
+    tensors = [f"{tensor} {_layout(site[tensor]):<14}" for tensor in TENSORS]
     return f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}".rstrip()
 
 
 def _layout(dimensions: list[int] | None) -> str:
-    """As XLA writes a layout, minor-most dimension first."""
-    return "{" + ",".join(map(str, dimensions)) + "}" if dimensions else CHOICE
+    return written(dimensions) if dimensions else CHOICE
 
 
 def timed(ranking: Ranking, count: int, python: Path) -> Timings:

@@ -18,12 +18,12 @@ import numpy as np
 from lib.files.errors import UserError
 from lib.files.schema import expect
 from lib.ranking.rounds import label, noise_of
+from lib.settings import ROOT
 from lib.tpugraphs.constrain import constrained
 from lib.tpugraphs.program import Program
 
 COMMAND = ("-m", "lib.collect.xla.timed")
 TOLD = "rounds.json"
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)

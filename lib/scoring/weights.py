@@ -20,7 +20,7 @@ from lib.files.errors import UserError, one_line_errors
 from lib.scoring.trained import load_ensemble
 from lib.settings import Settings
 
-BUNDLED = Path(__file__).parents[2] / "data" / "weights"
+BUNDLED = settings.ROOT / "data" / "weights"
 
 
 def weights_in(own: Path, chosen: Settings) -> Path:

@@ -104,6 +104,12 @@ def check_words(settings: DataclassInstance, **known: tuple[str, ...]) -> None:
             raise UserError(f"{flag} {value!r}: must be one of {', '.join(words)}")
 
 
+def check_heads(channels: int, heads: int) -> None:
+    """Raise a :class:`UserError` unless each head gets equally many channels."""
+    if channels % heads:
+        raise UserError(f"--channels {channels}: must be a multiple of {heads}, the heads")
+
+
 @dataclass(frozen=True)
 class Settings:
     """What every kind of collection has; defaults are the paper's for official data.

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from lib.files.errors import DataError
+from lib.tpugraphs.program import TENSOR_DIMS, TENSORS, written
 from lib.tpugraphs.schema_pb2 import (
     HloComputationProto,
     HloInstructionProto,
@@ -18,8 +19,7 @@ from lib.tpugraphs.schema_pb2 import (
     ShapeProto,
 )
 
-TARGET, TENSOR_DIMS = "LayoutConstraint", 6
-ROLES = ("output", "input", "kernel")
+TARGET = "LayoutConstraint"
 
 
 def constrained(
@@ -45,7 +45,7 @@ def constrained(
         made.ClearField(name)
     instructions = [one for computation in made.computations for one in computation.instructions]
     taken = {one.id for one in instructions}
-    digits = features.reshape(-1, len(ROLES), TENSOR_DIMS).tolist()
+    digits = features.reshape(-1, len(TENSORS), TENSOR_DIMS).tolist()
     wanted = {
         instructions[place].id: [[d for d in layout if d >= 0] for layout in site]
         for place, site in zip(ids.tolist(), digits, strict=True)
@@ -86,14 +86,14 @@ class _Rewriting:
                 operands = [_own(self.shapes[number]) for number in one.operand_ids]
             for place, layout in enumerate(operands[: len(read)]):
                 if layout:
-                    role = ROLES[min(place, 1) + 1]
+                    role = TENSORS[min(place, 1) + 1]
                     read[place] = self._constraint(read[place], layout, one.name, role)
             one.operand_ids[:] = read
             self.written.append(one)
             for layout in (output, _own(one.shape) if root else []):
                 if layout:
                     last = stands_for.get(one.id, one.id)
-                    stands_for[one.id] = self._constraint(last, layout, one.name, ROLES[0])
+                    stands_for[one.id] = self._constraint(last, layout, one.name, TENSORS[0])
         self.computation.root_id = stands_for.get(
             self.computation.root_id, self.computation.root_id
         )
@@ -107,7 +107,7 @@ class _Rewriting:
         shape.CopyFrom(self.shapes[source])
         rank = len(shape.dimensions)
         if sorted(layout) != list(range(rank)):
-            found = "{" + ",".join(map(str, layout)) + "}"
+            found = written(layout)
             raise DataError(self.path, f"{name}, {role}", found, f"all of 0..{rank - 1}, each once")
         shape.layout.minor_to_major[:] = layout
         while self.next in self.taken:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -198,6 +198,11 @@ def parse_layout(value: Any) -> list[int] | None:
         value = [int(digit) for digit in re.findall("[0-9]", value)]
     good = isinstance(value, list) and all(type(d) is int and 0 <= d < TENSOR_DIMS for d in value)
     return value if good and len(set(value)) == len(value) <= TENSOR_DIMS else None
+
+
+def written(layout: Sequence[int]) -> str:
+    """A layout as XLA writes it, minor-most dimension first."""
+    return "{" + ",".join(map(str, layout)) + "}"
 
 
 def layouts(features: np.ndarray) -> dict[str, list[int] | None]:

@@ -7,7 +7,6 @@ rounds, none of one that XLA refuses or that gives other results. Inputs are dra
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from lib.collect.quiet import TimingCore
 from lib.collect.xla.__main__ import time_here
 from lib.collect.xla.bench import ProgramBench
 from lib.collect.xla.enough import RUNS
-from lib.files.artifacts import atomic_file
+from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 
@@ -95,8 +94,7 @@ def main() -> None:
     compiled = [bench.compile(one, 0) for one in data]
     bench.time([one for one in compiled if one is not None], ROUNDS)
     rounds = [[] if one is None else one.rounds for one in compiled]
-    with atomic_file(args.folder / "rounds.json") as temporary:
-        temporary.write_text(json.dumps({"rounds": rounds}))
+    write_json(args.folder / "rounds.json", {"rounds": rounds})
 
 
 if __name__ == "__main__":
