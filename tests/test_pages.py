@@ -20,8 +20,8 @@ from tests.interpreter import quick
 from tests.stages import LONGEST, REPOSITORY, environment, make_command
 from tests.synthetic import write_collection
 
-USING, BUNDLED_WEIGHTS = "docs/using.md", "data/weights/layout-xla-default"
-MODEL, COLLECTION = "docs/adding-a-model.md", "docs/adding-a-collection.md"
+USING, BUNDLED_WEIGHTS = "docs/reference/make.md", "data/weights/layout-xla-default"
+MODEL, COLLECTION = "docs/how-to/add-a-model.md", "docs/how-to/add-a-collection.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`(lib/[\w/]+\.py)`")
 BUNDLED = ("layout-xla-default", "layout-xla-random", "layout-nlp-random")

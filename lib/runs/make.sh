@@ -25,15 +25,15 @@ help() { # OUT MAKEFILE ...
   cat <<'END'
   COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla, programs-cpu
   FOLDS=5  JOBS=2                  how many folds to train (of 5; of official data, 20), and how many at a time
-  MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/models.md);
-                                   cdmpp-plus, cdmpp (the paper's) of programs-cpu (docs/programs.md)
+  MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/explanation/networks.md);
+                                   cdmpp-plus, cdmpp (the paper's) of programs-cpu (docs/explanation/latencies.md)
   ALSO=all                         other layout collections that tgraph and tgraph-plus learn from, between commas; none
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
   DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go (make plan: also DATA=official)
-  SETTINGS=file                    a TOML file of settings (docs/tuning.md); the other variables and ARGS beat it
+  SETTINGS=file                    a TOML file of settings (docs/how-to/tune.md); the other variables and ARGS beat it
   EXPERIMENT=name                  results in a folder of their own, with +name, beside the others
   KEEP_GOING=1                     stage 1 leaves bad files out and says so
-  EXECUTOR=ray  RAY_ADDRESS=...    stages on a cluster: ray, slurm or local (docs/cluster.md)
+  EXECUTOR=ray  RAY_ADDRESS=...    stages on a cluster: ray, slurm or local (docs/how-to/cluster.md)
   CPUS=1  GPUS=0  MINUTES=1440     what a task is given there, and after how long Slurm ends a job
   SLICES=8                         tasks that stage 1 is cut into there (default: by the size of the data)
   PROCESSES=4                      train a fold by so many processes of a machine, a GPU each if it has some

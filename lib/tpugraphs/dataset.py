@@ -114,7 +114,8 @@ def read_dataset(root: Path) -> Dataset:
         if not any(OFFICIAL_NAME.fullmatch(name) for name in _graphs_in(root)):
             raise UserError(
                 f"{root}: no {FILE}, and no graph has an official name: say what the data are, by "
-                f"`echo '{json.dumps(EXAMPLE)}' >{path}`; size alone will do (docs/own-data.md)"
+                f"`echo '{json.dumps(EXAMPLE)}' >{path}`; size alone will do "
+                f"(docs/how-to/own-data.md)"
             )
         return dataclasses.replace(TPUGRAPHS, collections=collections, root=root)
     found = read_json(path)

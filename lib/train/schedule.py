@@ -9,7 +9,10 @@ from lib.settings import Settings
 from lib.settings.models import AUTO
 from lib.train.processes import Processes
 
-STEPS, MOST_PASSES = 4000, 20  # of a training whose passes nobody has chosen: docs/findings.md
+STEPS, MOST_PASSES = (
+    4000,
+    20,
+)  # of a training whose passes nobody has chosen: docs/explanation/what-helped.md
 CYCLES, LOWEST = 4, 0.1  # of the cyclic schedule: how many, and the share of the peak in a valley
 
 
@@ -74,8 +77,7 @@ def peak_rate(rate: float, accumulate: int) -> float:
     """The peak for steps that average several samples' gradients.
 
     It grows with the square root of their number, as the noise of the mean shrinks with it: the
-    rule for Adam (Malladi et al. 2022, arXiv:2205.10287). docs/cluster.md has what it was measured
-    against.
+    rule for Adam (Malladi et al. 2022, arXiv:2205.10287).
 
     Args:
         rate: for steps of one sample.

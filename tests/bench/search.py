@@ -1,10 +1,11 @@
 """Searches for fast schedules side by side: who says which programs are measured.
 
     .venv/bin/python -m tests.bench.search --core 1       # what is missing, then the tables
-    .venv/bin/python -m tests.bench.search --print [--plot docs/searches.svg]
+    .venv/bin/python -m tests.bench.search --print [--plot docs/results/searches.svg]
 
 Wants the predictor of `make all COLLECTION=programs-cpu`, TVM's environment with XGBoost (`make
-search`; docs/searching.md), and a core that nothing else uses: a minute and a half a search of 128.
+search`; docs/tutorials/faster-network.md), and a core that nothing else uses: a minute and a half a
+search of 128.
 What is there was made with `--networks '' --budget 128` and with `--tasks 0 --budget 16`.
 
 Every search is `python -m lib.programs.search`, from nothing, with one space of schedules,

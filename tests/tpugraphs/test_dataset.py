@@ -108,5 +108,7 @@ def test_what_it_cannot_say(tmp_path, said, told):
 
 
 def test_the_page_has_every_key():
-    rows = re.findall(r"^\| (`.*?) \|", (REPOSITORY / "docs/own-data.md").read_text(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| (`.*?) \|", (REPOSITORY / "docs/how-to/own-data.md").read_text(), re.MULTILINE
+    )
     assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(SAID)

@@ -9,7 +9,7 @@ what is at the edge. So a convolution in the call of another one can be computed
 These are the rules of the YNNPACK in JAX 0.10.2 (``ynnpack/subgraph``: ``runtime.cc``,
 ``slinky.cc`` and ``dot.cc`` of June 2026), as far as shapes tell. Nothing in them depends on the
 processor. What they leave out: how operands are packed, and reductions that are split in two. How
-often what they foretell was measured, ``docs/findings.md`` says.
+often what they foretell was measured, ``docs/explanation/what-helped.md`` says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/reliability.md names tests that are there, and CONTRIBUTING.md functions that are."""
+"""docs/reference/promises.md names tests that are there, and CONTRIBUTING.md functions that are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from tests.stages import REPOSITORY
 
-PAGE = REPOSITORY / "docs" / "reliability.md"
+PAGE = REPOSITORY / "docs" / "reference" / "promises.md"
 CITED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
