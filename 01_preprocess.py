@@ -12,7 +12,7 @@ from __future__ import annotations
 from lib.runs.begin import end_if_as_it_was, one_line_errors
 
 if __name__ == "__main__":  # before all other imports, which take seconds
-    end_if_as_it_was("preprocess", __doc__)
+    asked = end_if_as_it_was("preprocess", __doc__)
 
 # isort: split
 import argparse
@@ -26,20 +26,22 @@ from tqdm import tqdm
 
 from lib import settings
 from lib.cache.manifest import read_manifest
+from lib.files.errors import UserError
 from lib.preprocess.collection import Skipped, raw_files, write_cache
 from lib.preprocess.slices import MOST_SLICES, Slice, write_from_slices, write_slice
 from lib.preprocess.summary import log_sizes, summary_table
 from lib.preprocess.workers import workers_starting
-from lib.runs.asked import making_of, parser_of, tell_as_it_was
+from lib.runs.asked import making_of, tell_as_it_was
 from lib.runs.identity import Making
 from lib.runs.ingredients import record_path
 from lib.runs.stage import Stage
 
 
-def main(stage: Stage) -> None:
+def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
     """Prune, de-duplicate, compress and pad every graph of one collection, or of a slice of it."""
-    args = _arguments()
-    chosen, root = settings.resolve(args)
+    if args.slices is not None and not 1 <= args.slices <= MOST_SLICES:
+        raise UserError(f"argument --slices: {args.slices}: must be from 1 to {MOST_SLICES}")
+    chosen, root = resolved.settings, resolved.root()
     with workers_starting(min(args.jobs, cpu_count())):
         files = raw_files(root, chosen.folder)
     making = making_of(args, chosen)
@@ -65,7 +67,7 @@ def main(stage: Stage) -> None:
     else:
         table, skipped = write_cache(cache, files, about, progress=_bar(files), **how)
     note_run(stage, making, table)
-    stage.note(**settings.changed_by(args, chosen, root.dataset))
+    stage.note(**resolved.record())
 
     left_out = _told(skipped)
     print(summary_table(table, cache))
@@ -84,14 +86,6 @@ def note_run(stage: Stage, making: Making, table: pl.DataFrame) -> None:
     stage.note(raw=making.raw_files, contents=making.contents(known))
 
 
-def _arguments() -> argparse.Namespace:
-    parser = parser_of("preprocess", __doc__)
-    args = parser.parse_args()
-    if args.slices is not None and not 1 <= args.slices <= MOST_SLICES:
-        parser.error(f"argument --slices: {args.slices}: must be from 1 to {MOST_SLICES}")
-    return args
-
-
 def _bar(files: Sequence[object]) -> partial[tqdm]:
     return partial(tqdm, total=len(files), desc="preprocess", unit="graph", disable=None)
 
@@ -105,4 +99,4 @@ def _told(skipped: Sequence[Skipped]) -> str:
 
 if __name__ == "__main__":
     with one_line_errors(), Stage() as stage:
-        main(stage)
+        main(stage, *asked)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from lib.runs.begin import end_if_as_it_was, one_line_errors
 
 if __name__ == "__main__":  # before all other imports, which take seconds
-    end_if_as_it_was("train", __doc__)
+    asked = end_if_as_it_was("train", __doc__)
 
 # isort: split
+import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ from lib.files.sealed import sealed
 from lib.files.terminal import counted
 from lib.inputs.input import network_for
 from lib.models.precision import resolve_device
-from lib.runs.asked import making_of, parser_of, tell_as_it_was
+from lib.runs.asked import making_of, tell_as_it_was
 from lib.runs.identity import Making
 from lib.runs.provenance import run_identity, versions
 from lib.runs.stage import Stage
@@ -46,21 +47,19 @@ from lib.train.split import left_out
 from lib.train.summary import log_graphs, summary_table
 
 
-def main(stage: Stage) -> None:
+def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
     """Train one fold, or go on where a killed run of it stopped."""
-    args = parser_of("train", __doc__).parse_args()
-    chosen, root = settings.resolve(args)
+    chosen = resolved.settings
     torch.set_num_threads(chosen.threads)
     device = resolve_device(chosen.device)
     with turn_on(device, args.outputs, args.fold), processes_on(device) as processes:
         chosen = shared(chosen, processes)
         if processes.first:
-            print(f"train: {settings.choice_of(chosen, root, args)}", flush=True)
+            print(f"train: {resolved.choice()}", flush=True)
         if args.prepare:
             prepare_fold(stage, args.outputs, args.fold, chosen)
             return
-        changed = settings.changed_by(args, chosen, root.dataset)
-        train_fold(stage, making_of(args, chosen), args.fold, changed, processes)
+        train_fold(stage, making_of(args, chosen), args.fold, resolved.record(), processes)
 
 
 def prepare_fold(stage: Stage, outputs: Path, fold: int, chosen: settings.Settings) -> None:
@@ -169,4 +168,4 @@ def write_results(
 
 if __name__ == "__main__":
     with one_line_errors(), Stage() as stage:
-        main(stage)
+        main(stage, *asked)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from lib.runs.begin import end_if_as_it_was, one_line_errors
 
 if __name__ == "__main__":  # before all other imports, which take seconds
-    end_if_as_it_was("infer", __doc__)
+    asked = end_if_as_it_was("infer", __doc__)
 
 # isort: split
+import argparse
 import time
 from typing import Any
 
@@ -27,7 +28,7 @@ from lib.files.parquet import write_parquet
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.inputs.input import network_for
-from lib.runs.asked import making_of, parser_of, tell_as_it_was
+from lib.runs.asked import making_of, tell_as_it_was
 from lib.runs.descent import check_trained
 from lib.runs.memory import out_of_memory_told
 from lib.runs.stage import Stage
@@ -35,10 +36,9 @@ from lib.scoring.scores import stand_for_themselves
 from lib.scoring.scoring import log_splits, scoring_of, summary_table
 
 
-def main(stage: Stage) -> None:
+def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
     """Score the fold's validation graphs and the test graphs."""
-    args = parser_of("infer", __doc__).parse_args()
-    chosen, root = settings.resolve(args)
+    chosen = resolved.settings
     torch.set_num_threads(chosen.threads)
 
     making = making_of(args, chosen)
@@ -58,7 +58,7 @@ def main(stage: Stage) -> None:
         print(f"infer: permutations change nothing: scores of {chosen.model} stand for themselves")
 
     tracker = stage.begin("infer", making, cache.fingerprint, args.fold)
-    stage.note(**settings.changed_by(args, chosen, root.dataset))
+    stage.note(**resolved.record())
     scoring = scoring_of(chosen)
     wanted = scoring.wanted(cache, args.fold, chosen)
     started = time.perf_counter()
@@ -88,4 +88,4 @@ def score(
 
 if __name__ == "__main__":
     with one_line_errors(), Stage() as stage:
-        main(stage)
+        main(stage, *asked)

@@ -11,9 +11,11 @@ from __future__ import annotations
 from lib.runs.begin import end_if_as_it_was, one_line_errors
 
 if __name__ == "__main__":  # before all other imports, which take seconds
-    end_if_as_it_was("ensemble", __doc__)
+    asked = end_if_as_it_was("ensemble", __doc__)
 
 # isort: split
+import argparse
+
 from lib import settings
 from lib.cache.reader import Cache
 from lib.files.artifacts import write_json
@@ -21,17 +23,16 @@ from lib.files.results import SPLIT_OF
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
 from lib.report.publish import publish
-from lib.runs.asked import making_of, parser_of, tell_as_it_was
+from lib.runs.asked import making_of, tell_as_it_was
 from lib.runs.descent import check_scored
 from lib.runs.provenance import versions
 from lib.runs.stage import Stage
 from lib.scoring.ending import ending_of
 
 
-def main(stage: Stage) -> None:
+def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
     """Choose folds by validation score, blend them, write the results and the metrics."""
-    args = parser_of("ensemble", __doc__).parse_args()
-    chosen, root = settings.resolve(args)
+    chosen = resolved.settings
     making = making_of(args, chosen)
     folder, cache = making.folder, Cache(making.cache)
     ending = ending_of(chosen)
@@ -45,10 +46,10 @@ def main(stage: Stage) -> None:
         check_scored(making, fold)
     blended = {section: folds.blended(split) for section, split in SPLIT_OF.items()}
     write_table, told = ending.table(blended, cache, chosen)
-    measurements = root.measurements(chosen.collection)
+    measurements = resolved.root().measurements(chosen.collection)
     sections = ending.evaluate(blended, cache, measurements, chosen)
     stage.begin("ensemble", making, cache.fingerprint)
-    stage.note(**settings.changed_by(args, chosen, root.dataset))
+    stage.note(**resolved.record())
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
     about["identity"] = making.identity("ensemble")
     used = {f"validation_{chosen.metric}": folds.validation, "blended": folds.best}
@@ -69,4 +70,4 @@ def main(stage: Stage) -> None:
 
 if __name__ == "__main__":
     with one_line_errors(), Stage() as stage:
-        main(stage)
+        main(stage, *asked)

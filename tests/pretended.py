@@ -44,7 +44,6 @@ def pretend(making, stage: str, fold: int | None) -> None:
 def main() -> None:
     """Be the stage."""
     sys.path.insert(0, str(Path.cwd()))  # the repository, or a copy
-    from lib import settings
     from lib.files.errors import one_line_errors
     from lib.runs import asked
     from lib.runs.ingredients import SCRIPTS
@@ -52,10 +51,8 @@ def main() -> None:
     script = sys.argv.pop(1)
     stage = next(name for name, own in SCRIPTS.items() if own == script)
     with one_line_errors():
-        asked.end_if_as_it_was(stage, "")
-        args = asked.parser_of(stage).parse_args()
-        chosen = settings.chosen_by(args, settings.dataset_for(args.collection, args.data))
-        making = asked.making_of(args, chosen)
+        args, resolved = asked.end_if_as_it_was(stage, "")
+        making = asked.making_of(args, resolved.settings)
         slices = making.cache.with_name(f"{making.cache.name}.slices")
         if getattr(args, "slice", None):
             (slices / args.slice).mkdir(parents=True)

@@ -10,9 +10,10 @@ from lib.report.page import write_report
 def main() -> None:
     """Write ``<outputs>/<collection>/report.html`` anew."""
     args = settings.parser(__doc__).parse_args()
-    chosen, root = settings.resolve(args)
+    resolved = settings.resolve(args)
+    chosen = resolved.settings
     folder = args.outputs / chosen.results
-    path = write_report(folder, root.measurements(chosen.collection))
+    path = write_report(folder, resolved.root().measurements(chosen.collection))
     print(f"report: {chosen.results}: wrote {path}")
 
 

@@ -14,7 +14,9 @@ from lib import settings
 from lib.files.artifacts import write_json
 from lib.runs.identity import Making
 from lib.runs.ingredients import record_path
-from lib.settings import Settings
+from lib.settings import Resolved, Settings
+
+Asked = tuple[argparse.Namespace, Resolved]  # the command line, and what it means
 
 
 def parser_of(stage: str, description: str = "") -> argparse.ArgumentParser:
@@ -66,17 +68,21 @@ def making_of(args: argparse.Namespace, chosen: Settings) -> Making:
     return Making(args.outputs, own, args.data, folds, keep_going)
 
 
-def end_if_as_it_was(stage: str, description: str | None) -> None:
-    """End the process with a line if the stage's results are there and would be the same again."""
+def end_if_as_it_was(stage: str, description: str | None) -> Asked:
+    """What a stage is asked for; the process ends with a line if that is there already.
+
+    Raises:
+        UserError: it is not, and there are no raw data.
+    """
     args = parser_of(stage, description or "").parse_args()
-    if args.show:
-        return
-    dataset = settings.dataset_for(args.collection, args.data)
-    making = making_of(args, settings.chosen_by(args, dataset))
+    resolved = settings.resolve(args)
+    making = making_of(args, resolved.settings)
     fold = getattr(args, "fold", None)
     if making.as_it_was(stage, fold):
         tell_as_it_was(making, stage, fold)
         sys.exit()
+    resolved.root()
+    return args, resolved
 
 
 def tell_as_it_was(making: Making, stage: str, fold: int | None = None) -> None:

@@ -14,8 +14,12 @@ import sys
 import warnings
 from contextlib import AbstractContextManager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from lib import INTERRUPTED, INTERRUPTED_CODE, begin_program, told_first
+
+if TYPE_CHECKING:
+    from lib.runs.asked import Asked
 
 
 def one_line_errors() -> AbstractContextManager[None]:
@@ -27,13 +31,13 @@ def one_line_errors() -> AbstractContextManager[None]:
     return errors.one_line_errors()
 
 
-def end_if_as_it_was(stage: str, description: str | None) -> None:
+def end_if_as_it_was(stage: str, description: str | None) -> Asked:
     """:func:`lib.runs.asked.end_if_as_it_was`, for a stage that is run as a program."""
     from lib.files import errors
     from lib.runs import asked
 
     with errors.one_line_errors():  # an interruption still ends the process at once
-        asked.end_if_as_it_was(stage, description)
+        return asked.end_if_as_it_was(stage, description)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

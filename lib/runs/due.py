@@ -49,7 +49,7 @@ def all_flags(description: str) -> argparse.ArgumentParser:
 
 def making_by(args: argparse.Namespace) -> Making:
     """What stages would make results from, by a command line with :func:`all_flags`."""
-    chosen = settings.chosen_by(args, settings.dataset_for(args.collection, args.data))
+    chosen = settings.resolve(args).settings
     return Making(
         args.outputs, chosen, args.data, args.folds or chosen.folds_total, args.keep_going
     )

@@ -96,7 +96,7 @@ def settings_of(
         return models[model](collection=collection)
     dataset = dataset_for(collection, Path(data) if data else None)
     overrides: dict[str, Any] = {"model": model} if model else {}
-    kind = settings_class(collection, dataset, model or None)
+    kind = settings_class(collection, model or None)
     fields = {one.name: one for one in dataclasses.fields(kind)}
     if hops and "hops" not in fields:
         raise UserError(f"HOPS={hops}: the graphs of {collection} are not pruned; leave it out")

@@ -55,7 +55,8 @@ def run_collection(
     """Make one collection if it has data and the model; what it prints goes where ours does."""
     named = {"experiment": experiment, **({"model": model} if model else {})}
     try:
-        chosen, root = settings.resolve(argparse.Namespace(collection=name, data=data, **named))
+        resolved = settings.resolve(argparse.Namespace(collection=name, data=data, **named))
+        root = resolved.root()
     except UserError as error:
         return Outcome(name, "left out", str(error).partition(";")[0])
     started = time.monotonic()
@@ -63,7 +64,7 @@ def run_collection(
     seconds = time.monotonic() - started
     if done.returncode:
         return Outcome(name, "failed", f"make all COLLECTION={name} says why above", seconds)
-    return Outcome(name, "done", str(root.path), seconds, scores_of(chosen, outputs))
+    return Outcome(name, "done", str(root.path), seconds, scores_of(resolved.settings, outputs))
 
 
 def scores_of(chosen: settings.Settings, outputs: Path) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from lib import settings
 from lib.cache.format import TABLE
 from lib.cache.reader import original_configurations, read_table
 from lib.files.errors import DataError, UserError
-from lib.tpugraphs.dataset import TPUGRAPHS, Dataset
 from lib.tpugraphs.labels import count_configurations
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import DataRoot
@@ -67,7 +65,7 @@ def data_root(name: str, data: Path | None) -> DataRoot | None:
     if name not in settings.COLLECTIONS:
         return None
     try:
-        return settings.resolve(Namespace(collection=name, data=data))[1]
+        return settings.root_of(name, data)
     except UserError:
         return None
 
@@ -85,7 +83,7 @@ def find_collection(
     """
     root = data_root(name, data)
     files = root.files(raw_folder(name), "test") if root else []
-    chosen = _settings_of(name, model, root.dataset if root else TPUGRAPHS)
+    chosen = _settings_of(name, model)
     table = outputs / (chosen.cache if chosen else Path(name, "cache")) / TABLE
     if table.exists():
         counts = _cached_counts(table)
@@ -97,14 +95,14 @@ def find_collection(
     return Collection(name, identifiers()[name], file, root, counts)
 
 
-def _settings_of(name: str, model: str | None, dataset: Dataset) -> settings.Settings | None:
-    """Of a model on a collection; of the one that fits the data if its kind has none so named."""
+def _settings_of(name: str, model: str | None) -> settings.Settings | None:
+    """Of a model on a collection; of its plain one if its kind has none so named."""
     if name not in settings.COLLECTIONS:
         return None
     models = settings.MODELS[settings.COLLECTIONS[name]]
     if model in models:
         return models[model](collection=name)
-    return settings.settings_class(name, dataset)(collection=name)
+    return settings.settings_class(name)(collection=name)
 
 
 def _cached_counts(table: Path) -> dict[str, int]:

@@ -260,8 +260,8 @@ def main() -> None:
     parser.add_argument("--top", type=int, default=10, help="best configurations to print")
     parser.add_argument("--json", action="store_true", help="print them for machines")
     args = parser.parse_args()
-    if args.show:
-        settings.resolve(args)  # prints them, and ends
+    resolved = settings.resolve(args)
+    chosen = resolved.settings
     if args.top < 1:
         raise UserError(f"--top {args.top}: must be at least 1")
     for name in ("measure", "draw_seed"):
@@ -270,10 +270,8 @@ def main() -> None:
             raise UserError(f"{flag} {getattr(args, name)}: must be at least 0")
     candidates = candidates_in(args.candidates, args.draw_seed)
     torch.set_num_threads(1)  # of each fold; the folds run side by side
-    overrides = settings.overrides_in(args)
-    dataset = settings.dataset_for(args.collection, args.data)
-    chosen = settings.chosen_by(args, dataset)
-    overrides["model"] = chosen.model
+    given = resolved.given(settings.COMMAND_LINE, str(args.settings))
+    overrides = {**given, "model": chosen.model}
     folder = weights_in(args.outputs / chosen.results, chosen)
     ranked = rank_programs(args.program, candidates, folder, args.collection, overrides)
     timings = timed(ranked[0], args.measure, args.jax) if args.measure else None

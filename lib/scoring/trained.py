@@ -24,7 +24,6 @@ from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.scoring.scores import scores_of
 from lib.settings import Settings
-from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.program import Program
 
@@ -51,7 +50,7 @@ def load_ensemble(folder: Path, collection: str, overrides: dict[str, Any]) -> E
         UserError: if there is none, or the collection has programs, whose latencies are predicted.
         DataError: see :func:`load_networks`.
     """
-    kind = settings.settings_class(collection, TPUGRAPHS, overrides.get("model"))
+    kind = settings.settings_class(collection, overrides.get("model"))
     if kind.kind == "programs":
         raise UserError(f"rank: ranks layouts and tiles; make latency is for {collection}")
     return load_networks(folder, kind, overrides)

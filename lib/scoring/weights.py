@@ -69,7 +69,7 @@ def main() -> None:
     parser = settings.parser(__doc__)
     parser.add_argument("--to", type=Path, default=BUNDLED, help="where they are kept")
     args = parser.parse_args()
-    chosen, _ = settings.resolve(args)
+    chosen = settings.resolve(args).settings
     folds = keep(args.outputs / chosen.results, chosen, args.to)
     told = ", ".join(map(str, folds))
     print(f"weights: {args.collection}: folds {told}; wrote {args.to / chosen.results}/")

@@ -7,24 +7,7 @@ the dataclass of the model is also the command line's help.
 
 from lib.settings.base import BLENDINGS, WEIGHTS_FILES, Settings, described
 from lib.settings.file import read_settings, write_settings
-from lib.settings.flags import (
-    BUNDLED,
-    BUNDLED_TPU,
-    DOWNLOADED,
-    PROGRAMS,
-    ROOT,
-    ROOTS,
-    changed_by,
-    choice_of,
-    chosen_by,
-    dataset_for,
-    given_in,
-    overrides_in,
-    parser,
-    resolve,
-    root_of,
-    settings_text,
-)
+from lib.settings.flags import parser
 from lib.settings.models import (
     EVERY,
     NONE,
@@ -34,6 +17,18 @@ from lib.settings.models import (
     PlusSettings,
     TileCollection,
     TileSettings,
+)
+from lib.settings.resolved import (
+    BUNDLED,
+    BUNDLED_TPU,
+    DOWNLOADED,
+    PROGRAMS,
+    ROOT,
+    ROOTS,
+    Resolved,
+    dataset_for,
+    resolve,
+    root_of,
 )
 from lib.settings.search import Search
 from lib.settings.space import space_of
@@ -72,27 +67,22 @@ __all__ = [
     "LayoutCollection",
     "LayoutSettings",
     "PlusSettings",
+    "Resolved",
     "Search",
     "Settings",
     "TileCollection",
     "TileSettings",
     "cache_of",
-    "changed_by",
     "check_collection",
     "check_trained_with",
-    "choice_of",
-    "chosen_by",
     "dataset_for",
     "described",
-    "given_in",
-    "overrides_in",
     "parser",
     "read_settings",
     "resolve",
     "root_of",
     "settings_class",
     "settings_for",
-    "settings_text",
     "space_of",
     "write_settings",
 ]

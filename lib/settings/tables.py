@@ -76,8 +76,8 @@ SMALL_BY_COLLECTION: dict[str, dict[str, Any]] = {
 COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in OFFICIAL}  # their kinds
 
 
-def settings_class(collection: str, dataset: Dataset, model: str | None = None) -> type[Settings]:
-    """The settings of a model on a collection; of the one that fits the data if none is named.
+def settings_class(collection: str, model: str | None = None) -> type[Settings]:
+    """The settings of a model on a collection; of the one with its plain name if none is named.
 
     Raises:
         UserError: for an unknown collection, or a model that is not one of its kind's.
@@ -102,7 +102,7 @@ def settings_for(collection: str, dataset: Dataset, overrides: dict[str, Any]) -
     Raises:
         UserError: for an unknown name (with the nearest known one) or a value out of range.
     """
-    chosen = settings_class(collection, dataset, overrides.get("model"))
+    chosen = settings_class(collection, overrides.get("model"))
     values: dict[str, Any] = {}
     for own in layers_of(collection, chosen, dataset).values():
         values |= own
@@ -188,7 +188,7 @@ def origins_of(
         settings: all of them.
         dataset: what the data say of themselves.
         given: settings that take precedence, by where they were given, as
-            :func:`lib.settings.flags.given_in` has them.
+            :class:`lib.settings.resolved.Resolved` has them.
 
     Returns:
         ``DEFAULT`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`),

@@ -28,7 +28,8 @@ def main(stage: Stage) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="networks side by side")
     parser.add_argument("--through", default="", help="a command that runs the stages elsewhere")
     args = parser.parse_args()
-    chosen, root = settings.resolve(args)
+    resolved = settings.resolve(args)
+    chosen, root = resolved.settings, resolved.root()
     if args.jobs < 1:
         raise UserError(f"--jobs {args.jobs}: must be at least 1")
     if not kind_of(chosen.collection).ordered:

@@ -11,7 +11,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -190,12 +190,6 @@ def npz_folder(roots: Iterable[Path], folder: Path) -> tuple[Path, Path] | None:
 def of_programs(folder: Path) -> bool:
     """Whether a collection's folder is that of tensor programs."""
     return folder.parts[0] == PROGRAMS
-
-
-def dataset_of(roots: Sequence[Path], folder: Path) -> Dataset:
-    """The dataset of the first root that has a collection; official if none has."""
-    found = npz_folder(roots, folder)
-    return read_dataset(found[0]) if found else TPUGRAPHS
 
 
 def _graphs_in(root: Path) -> Iterable[str]:

@@ -41,7 +41,7 @@ def test_no_library_is_needed():
 def test_folders_are_those_of_the_stages(collection, hops):
     for model in MODELS[COLLECTIONS[collection]]:
         dataset = dataset_for(collection, None)
-        chosen = settings_class(collection, dataset).model
+        chosen = settings_class(collection).model
         for named in (model, *([""] if model == chosen else [])):
             given = {"model": named} if named else {}
             if hops and COLLECTIONS[collection] == "layout":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import sys
 import threading
 
 import pytest
@@ -12,6 +11,8 @@ import torch
 from lib.files import locks
 from lib.files.errors import UserError
 from lib.runs import turns
+from lib.runs.asked import parser_of
+from lib.settings import resolve
 from tests.builders import COLLECTION
 from tests.stages import LONGEST, REPOSITORY
 
@@ -72,7 +73,7 @@ def test_stage_2_has_its_turn(tmp_path, monkeypatch):
 
     stage["main"].__globals__.update(turn_on=turn_on, resolve_device=lambda _: GPU)
     flags = ["--collection", COLLECTION, "--outputs", str(tmp_path), "--fold", "3"]
-    monkeypatch.setattr(sys, "argv", ["02_train.py", *flags])
+    args = parser_of("train").parse_args(flags)
     with pytest.raises(UserError, match="enough"):
-        stage["main"](None)
+        stage["main"](None, args, resolve(args))
     assert taken == [(GPU, tmp_path, 3)]

@@ -36,7 +36,7 @@ def write_outputs(
 ) -> None:
     """A collection's cache table and a submission that fits it, in a random order."""
     rng = rng or np.random.default_rng(0)
-    chosen = settings_class(name, TPUGRAPHS, model)(collection=name)
+    chosen = settings_class(name, model)(collection=name)
     identifier, folder, cache = chosen.identifier, outputs / chosen.results, outputs / chosen.cache
     cache.mkdir(parents=True)
     folder.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def write_outputs(
 
 def submission_of(outputs: Path, name: str, model: str | None = None) -> Path:
     """Where stage 4 writes the submission of a collection of official data."""
-    chosen = settings_class(name, TPUGRAPHS, model)(collection=name)
+    chosen = settings_class(name, model)(collection=name)
     return outputs / chosen.results / "submission.csv"
 
 

@@ -122,7 +122,7 @@ def given_by(*flags: str, model: str = "tgraph-plus", show: bool = False):
     parsed = settings.parser("x").parse_args(
         ["--collection", COLLECTION, "--model", model, *flags, *(["--show"] if show else [])]
     )
-    return settings.resolve(parsed)[0]
+    return settings.resolve(parsed).settings
 
 
 def test_flags_beat_the_file_and_the_file_beats_defaults(tmp_path, capsys):

@@ -32,6 +32,7 @@ from tests.stages import REPOSITORY
 from tests.synthetic import write_collection
 
 EVERY = [one for models in MODELS.values() for one in models.values()]
+CHOSEN = ("collection", "model")
 FIELDS = {field.name for one in EVERY for field in dataclasses.fields(one)}
 
 
@@ -179,15 +180,14 @@ def test_every_setting_is_a_flag(chosen):
         return argparse.Namespace(**{**vars(found), "model": chosen.model})
 
     def read(*flags):
-        found = settings.overrides_in(parse(*flags))
-        assert found.pop("model") == chosen.model
-        return found
+        found = vars(parse(*flags))
+        return {name: found[name] for name in found if name in fields.keys() - {*CHOSEN}}
 
     fields = {field.name: field for field in dataclasses.fields(chosen)}
     types = {name: field.type for name, field in fields.items()}
     samples = {"int": ("7", 7), "float": ("0.5", 0.5), "str": ("x", "x")}
     for name in types:
-        if name in ("collection", "model"):
+        if name in CHOSEN:
             continue
         flag = "--" + name.replace("_", "-")
         if types[name] == "bool":
@@ -259,7 +259,7 @@ def test_an_unknown_model_is_refused():
 )
 def test_models_lie_side_by_side_and_share_caches(model, hops, results, cache):
     flags = ["--model", model, *(["--hops", hops] if hops else [])]
-    chosen, _ = settings.resolve(arguments(*flags))
+    chosen = settings.resolve(arguments(*flags)).settings
     assert chosen.results == f"layout-xla-default{results}"
     assert chosen.cache == Path("layout-xla-default", cache)
     about = {**dataclasses.asdict(chosen)}
@@ -321,7 +321,7 @@ def test_help_shows_the_flags_of_the_collections_kind(capsys):
 
 def test_without_tile_data_it_says_how_to_get_some(tmp_path):
     with pytest.raises(UserError) as error:
-        settings.resolve(arguments("--data", str(tmp_path), collection="tile-xla"))
+        settings.resolve(arguments("--data", str(tmp_path), collection="tile-xla")).root()
     assert "make download COLLECTION=tile-xla" in str(error.value)
     assert f"lib.tpugraphs.convert FILE.pb {tmp_path}/npz/tile/xla/train" in str(error.value)
     assert "\n" not in str(error.value)
@@ -353,7 +353,8 @@ def test_resolve_finds_the_root_and_its_settings(tmp_path):
     write_collection(tmp_path, "layout-xla-default", train=1, valid=0, test=0)
     official_form(tmp_path)
     line = "--data", str(tmp_path), "--epochs", "9", "--folds-total", "20"
-    chosen, root = settings.resolve(arguments(*line))
+    found = settings.resolve(arguments(*line))
+    chosen, root = found.settings, found.root()
     assert (chosen.model, chosen.epochs, chosen.folds_total) == ("tgraph-plus", 9, 20)
     assert (root.path, root.dataset) == (tmp_path, TPUGRAPHS)
 
@@ -371,15 +372,13 @@ def test_few_graphs_make_few_folds(tmp_path, together, folds, told):
     folder = tmp_path / "npz/layout/xla/default/train"
     for index in range(3):
         (folder / f"train_{index}.v1.0.npz").rename(folder / f"one.v{index}.npz")
-    args = arguments("--data", str(tmp_path), "--keep-together", together)
-    chosen, root = settings.resolve(args)
-    assert chosen.folds_total == folds
-    assert settings.choice_of(chosen, root, args).endswith(f"{tmp_path}{told}")
+    found = settings.resolve(arguments("--data", str(tmp_path), "--keep-together", together))
+    assert found.settings.folds_total == folds
+    assert found.choice().endswith(f"{tmp_path}{told}")
     assert settings_of("layout-xla-default", data=str(tmp_path)).folds_total == 2  # by family
-    more = arguments("--data", str(tmp_path), "--folds-total", "5")
-    chosen, root = settings.resolve(more)
-    assert chosen.folds_total == 5
-    assert settings.choice_of(chosen, root, more).endswith(str(tmp_path))
+    more = settings.resolve(arguments("--data", str(tmp_path), "--folds-total", "5"))
+    assert more.settings.folds_total == 5
+    assert more.choice().endswith(str(tmp_path))
 
 
 @pytest.mark.parametrize("flag", ["--mod", "--epoch", "--collect"])

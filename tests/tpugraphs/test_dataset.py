@@ -82,7 +82,7 @@ def test_the_size_is_enough_and_what_is_guessed_is_said(tmp_path, said, hardware
     assert found.hardware == hardware
     assert (found.name, found.processor) == ("mine", hardware.upper())
     args = Namespace(collection="layout-xla-default", data=root, folds_total=5)
-    told = settings.choice_of(*settings.resolve(args), args)
+    told = settings.resolve(args).choice()
     assert told.endswith(f"hardware {hardware}") == ("guessed" in told) == ("hardware" not in said)
 
 

@@ -40,7 +40,8 @@ TUNING = FineTuning()
 def main(arguments: list[str] | None = None) -> None:
     """Do what the command line asks for."""
     args = parser().parse_args(arguments)
-    chosen, root = settings.resolve(args)
+    resolved = settings.resolve(args)
+    chosen, root = resolved.settings, resolved.root()
     check(args, chosen)
     torch.set_num_threads(chosen.threads)
     cache = Cache(args.outputs / chosen.cache)

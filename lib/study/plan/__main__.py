@@ -10,7 +10,6 @@ stages' own code on a few graphs, for about a minute.
 from __future__ import annotations
 
 import argparse
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -76,14 +75,9 @@ def resolved(args: argparse.Namespace) -> tuple[Settings, DataRoot | None, Datas
     ``OFFICIAL`` for data, if there is no such folder, are those of the official archives.
     """
     if args.data != OFFICIAL or OFFICIAL.exists():
-        chosen, root = settings.resolve(args)
-        return chosen, root, root.dataset
-    args.data = None
-    chosen = settings.chosen_by(args, TPUGRAPHS)
-    if args.show:
-        print(settings.settings_text(chosen, TPUGRAPHS, args))
-        sys.exit()
-    return chosen, None, TPUGRAPHS
+        found = settings.resolve(args)
+        return found.settings, found.root(), found.dataset
+    return settings.resolve(args, TPUGRAPHS).settings, None, TPUGRAPHS
 
 
 def stages_table(stages: dict[str, Forecast], folds: int) -> str:

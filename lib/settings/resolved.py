@@ -1,0 +1,206 @@
+"""What a command line means: settings, where each value comes from, and the data, read once."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib.files.errors import UserError
+from lib.files.terminal import table
+from lib.settings.base import Settings
+from lib.settings.file import read_settings
+from lib.settings.tables import (
+    COMMAND_LINE,
+    DEFAULT,
+    FEW_GRAPHS,
+    TOLD,
+    check_collection,
+    origins_of,
+    plain_model,
+    settings_class,
+    settings_for,
+    usual_folds,
+)
+from lib.tpugraphs.dataset import TPUGRAPHS, Dataset, npz_folder, read_dataset
+
+if TYPE_CHECKING:
+    from lib.tpugraphs.roots import DataRoot
+
+ROOT = Path(__file__).resolve().parents[2]  # the repository
+DOWNLOADED = ROOT / "data" / "tpugraphs"
+BUNDLED = ROOT / "data" / "xla-cpu"  # layouts
+BUNDLED_TPU = ROOT / "data" / "tpu-v3-sample"  # kernels, and one graph with layouts
+PROGRAMS = ROOT / "data" / "programs-cpu"  # tensor programs
+ROOTS = (DOWNLOADED, BUNDLED, BUNDLED_TPU, PROGRAMS)  # that are looked in, most wanted first
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """What a command line means.
+
+    Attributes:
+        settings: all values.
+        origins: where each comes from, by field name (:func:`lib.settings.tables.origins_of`).
+        dataset: what the data say of themselves; official if there are none.
+        data: the data root that the user named, if any.
+        place: the data root, and the folder in it that raw files lie below; ``None`` if none is.
+    """
+
+    settings: Settings
+    origins: Mapping[str, str]
+    dataset: Dataset
+    data: Path | None
+    place: tuple[Path, Path] | None
+
+    def root(self) -> DataRoot:
+        """The data root.
+
+        Raises:
+            UserError: there is none; it says how to get one.
+        """
+        if self.place is None:
+            return root_of(self.settings.collection, self.data)
+        from lib.tpugraphs.roots import DataRoot  # late, as in root_of
+
+        return DataRoot(*self.place, self.dataset)
+
+    def given(self, *places: str) -> dict[str, Any]:
+        """The settings that were given, by field name.
+
+        Args:
+            places: where, such as ``COMMAND_LINE`` or the name of a settings file.
+        """
+        names = (name for name, origin in self.origins.items() if origin in places)
+        return {name: getattr(self.settings, name) for name in names if name != "collection"}
+
+    def record(self) -> dict[str, dict[str, str]]:
+        """For the record of a run: which settings are no defaults of the model, and why."""
+        return {"origins": {name: why for name, why in self.origins.items() if why != DEFAULT}}
+
+    def choice(self) -> str:
+        """One line: which model is meant, and why."""
+        settings, dataset = self.settings, self.dataset
+        best = f"the default for {dataset.size} data: it ranks best there"
+        why = "as --model says" if self.origins["model"] == COMMAND_LINE else best
+        where = self.root().path
+        said = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {where}"
+        if guessed := [f"{one} {getattr(dataset, one)}" for one in TOLD if one in dataset.guessed]:
+            said += f"; guessed, for its dataset.json does not say: {', '.join(guessed)}"
+        if self.origins["folds_total"] == FEW_GRAPHS:
+            usual = usual_folds(settings.collection, type(settings), dataset)
+            what = "families" if settings.keep_together == "family" else "graphs"
+            said += f"; {settings.folds_total} folds, not {usual}: no more {what} can be ranked"
+        return said
+
+    def text(self) -> str:
+        """Every setting, its value and where it comes from, as aligned text."""
+        rows = [
+            [name.replace("_", "-"), str(value), self.origins[name]]
+            for name, value in dataclasses.asdict(self.settings).items()
+        ]
+        return table(rows, ["setting", "value", "from"])
+
+
+def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolved:
+    """What a parsed command line means; the settings file and ``dataset.json`` are read once.
+
+    With ``--show`` the settings are printed, and the process ends.
+
+    Args:
+        args: of :func:`lib.settings.flags.parser`, or some of what that has.
+        dataset: what is known of data that are not at hand.
+
+    Raises:
+        UserError: for an unknown collection or model, a value out of range (if it is the settings
+            file's fault, it names that), or more ``--folds``, if the stage has that flag, than
+            there are. Whether there are data, :meth:`Resolved.root` says.
+        DataError: the settings file or ``dataset.json`` is something else.
+    """
+    place = None if dataset else place_of(args.collection, args.data)
+    known = dataset or (read_dataset(place[0]) if place else TPUGRAPHS)
+    given = _given_in(args, settings_class(args.collection, getattr(args, "model", None)))
+    settings = _settings_in(given, args.collection, known)
+    count, most = getattr(args, "folds", None), settings.folds_total
+    if count is not None and not 1 <= count <= most:
+        raise UserError(f"--folds {count} (FOLDS of make): must be from 1 to --folds-total, {most}")
+    found = Resolved(settings, origins_of(settings, known, given), known, args.data, place)
+    if getattr(args, "show", False):
+        print("\n".join([found.text(), *([] if dataset else [_root_in_words(found)])]))
+        sys.exit()
+    return found
+
+
+def _given_in(args: argparse.Namespace, kind: type[Settings]) -> dict[str, dict[str, Any]]:
+    """The settings that a command line gives, by where they stand; what beats another is last."""
+    names = {one.name for one in dataclasses.fields(kind) if "help" in one.metadata}
+    flags = {name: value for name, value in vars(args).items() if name in names}
+    path = getattr(args, "settings", None)
+    from_file = {str(path): read_settings(path, args.collection, kind)} if path else {}
+    return {**from_file, COMMAND_LINE: flags}
+
+
+def _settings_in(
+    given: Mapping[str, Mapping[str, Any]], collection: str, dataset: Dataset
+) -> Settings:
+    """All values, of which some were given by a file and by flags."""
+    overrides = {name: value for own in given.values() for name, value in own.items()}
+    try:
+        return settings_for(collection, dataset, overrides)
+    except UserError as error:
+        settings_for(collection, dataset, given[COMMAND_LINE])
+        path = next(iter(given))  # without the file it goes
+        raise UserError(f"{path}: {error}") from None
+
+
+def _root_in_words(found: Resolved) -> str:
+    dataset = found.dataset
+    said = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
+    said += f"; guessed: {', '.join(dataset.guessed)}" if dataset.guessed else ""
+    return f"data root: {found.root().path} ({said})"
+
+
+def place_of(collection: str, data: Path | None) -> tuple[Path, Path] | None:
+    """The data root of a collection, and the folder in it that raw files lie below.
+
+    Args:
+        collection: its name.
+        data: the root; else the downloaded one is looked in, then the bundled ones.
+
+    Raises:
+        UserError: for an unknown collection.
+    """
+    check_collection(collection)
+    folder = plain_model(collection)(collection=collection).folder
+    return npz_folder([data] if data else ROOTS, folder)
+
+
+def dataset_for(collection: str, data: Path | None) -> Dataset:
+    """What the data of a collection say of themselves; official if there are none.
+
+    Raises:
+        UserError: for an unknown collection.
+        DataError: a ``dataset.json`` is something else.
+    """
+    place = place_of(collection, data)
+    return read_dataset(place[0]) if place else TPUGRAPHS
+
+
+def root_of(collection: str, data: Path | None) -> DataRoot:
+    """The data root of a collection: ``data``, else the downloaded one, else a bundled one.
+
+    Raises:
+        UserError: for an unknown collection or a missing root.
+    """
+    # Late: Make asks for settings before there is an environment with the libraries of this one.
+    from lib.tpugraphs.roots import find_root
+
+    check_collection(collection)
+    plain = plain_model(collection)(collection=collection)
+    to = (data or DOWNLOADED.relative_to(ROOT)) / "npz" / plain.folder / "train"
+    hint = plain.how_to_get.format(collection=collection, folder=to)
+    return find_root(data, plain.folder, ROOTS, hint)
