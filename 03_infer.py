@@ -7,6 +7,7 @@ Writes  <outputs>/<collection>[@<model>]/scores/fold_<k>.parquet
 from __future__ import annotations
 
 from lib.runs.begin import end_if_as_it_was, one_line_errors
+from lib.settings.tables import check_trained_with
 
 if __name__ == "__main__":  # before all other imports, which take seconds
     asked = end_if_as_it_was("infer", __doc__)
@@ -50,7 +51,7 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
     weights = making.folder / f"fold_{args.fold}" / settings.WEIGHTS_FILES[chosen.weights]
     tensors, about = checkpoint.load(weights)
     expect(about, {"data": str}, weights)
-    settings.check_trained_with(weights, about, chosen, args.fold)
+    check_trained_with(weights, about, chosen, args.fold)
     check_trained(weights, about, making, args.fold)
     network = network_for(chosen)
     checkpoint.load_into(network, weights, tensors)

@@ -8,7 +8,8 @@ import numpy as np
 
 from lib.cache.codec import LARGEST, smallest_type
 from lib.cache.graph import CachedGraph
-from lib.settings import BUNDLED, LayoutSettings
+from lib.settings import LayoutSettings
+from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import read_dataset
 
 CPU_LAYOUTS = read_dataset(BUNDLED)

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from lib.files.artifacts import write_json
-from lib.settings import LAYOUT_COLLECTIONS
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from tests.bench import real_search
 from tests.bench import results as of_readme
 from tests.bench.quality import SCHEMA

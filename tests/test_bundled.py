@@ -11,7 +11,8 @@ import pytest
 from lib.collect.xla.enough import FEWEST as FEWEST_ROUNDS
 from lib.collect.xla.enough import KERNELS, RUNS
 from lib.ranking.rounds import label
-from lib.settings import BUNDLED, LAYOUT_COLLECTIONS
+from lib.settings.resolved import BUNDLED
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from lib.tpugraphs.npz import read_layout, stem
 from lib.tpugraphs.padding import detect_padding
 from lib.tpugraphs.roots import SPLITS, DataRoot

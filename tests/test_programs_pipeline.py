@@ -15,7 +15,7 @@ from lib.files import checkpoint
 from lib.programs.latency.__main__ import GAP
 from lib.programs.latency.__main__ import main as latency_main
 from lib.programs.search.__main__ import main as search_main
-from lib.settings import BUNDLED_TPU
+from lib.settings.resolved import BUNDLED_TPU
 from tests.commands import call
 from tests.interpreter import python
 from tests.programs.builders import COLLECTION, write_root

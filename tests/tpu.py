@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from lib.settings import BUNDLED_TPU, root_of
+from lib.settings import root_of
+from lib.settings.resolved import BUNDLED_TPU
 from lib.tpugraphs.npz import TileKernel, read_tile
 from lib.tpugraphs.roots import SPLITS
 

@@ -25,7 +25,9 @@ from lib.files.artifacts import TEMPORARY, atomic_folder, read_json, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.regular import UnreadableError, open_regular
-from lib.settings import COLLECTIONS, DOWNLOADED, check_collection
+from lib.settings import COLLECTIONS
+from lib.settings.resolved import DOWNLOADED
+from lib.settings.tables import check_collection
 from lib.tpugraphs.dataset import FILE, TPUGRAPHS, write_dataset
 from lib.tpugraphs.roots import SPLITS
 

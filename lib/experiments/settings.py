@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import Settings, check_heads, check_words, setting
+from lib.settings.base import ByData, Settings, check_heads, check_words, setting
 from lib.settings.models import WHOLE, LayoutCollection, TileCollection
 from lib.settings.search import among, between
 
@@ -125,6 +125,8 @@ class LayoutAttention(WholeGraphs, AttentionSettings):
 class LayoutPartitioning(WholeGraphs, PartitioningSettings):
     """Partitioning on layout collections."""
 
+    fits: ClassVar[ByData] = {"small": {"trained_nodes": 128}}
+
     model: str = setting("partitioning", PARTITIONING)
 
 
@@ -133,6 +135,8 @@ class LayoutSegments(WholeGraphs, SegmentSettings):
     """GST on layout collections."""
 
     weights_depend_on: ClassVar[tuple[str, ...]] = (*SegmentSettings.weights_depend_on, "cut")
+    # Graphs have a few hundred nodes: segments are so small that there are several.
+    fits: ClassVar[ByData] = {"small": {"segment_nodes": 64, "trained_segments": 2}}
 
     model: str = setting("gst", GST)
     cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}")

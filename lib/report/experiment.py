@@ -20,7 +20,7 @@ from lib.ranking.folds import fold_number
 from lib.ranking.kinds import Kind, kind_of
 from lib.runs.ingredients import RECORDS, STAGES
 from lib.runs.stage import read_record
-from lib.settings import cache_of
+from lib.settings.tables import cache_of
 
 SECTIONS = ("test", "validation", "training")  # of metrics.json, what counts most first
 # Which stage reads a setting, where it is not training: there its value is what was used.

@@ -35,7 +35,8 @@ from lib.runs.ingredients import (
     read_by,
     record_path,
 )
-from lib.settings import ROOTS, Settings
+from lib.settings import Settings
+from lib.settings.resolved import ROOTS
 from lib.tpugraphs.dataset import MEASUREMENTS, npz_folder, sizes_and_times
 
 TRAINED = ("model.safetensors", "last.safetensors", "metrics.json", "history.parquet")

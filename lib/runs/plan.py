@@ -22,15 +22,9 @@ from pathlib import Path
 from typing import Any
 
 from lib.files.errors import UserError, in_one_line, one_line_errors
-from lib.settings import (
-    COLLECTIONS,
-    MODELS,
-    Settings,
-    dataset_for,
-    read_settings,
-    settings_class,
-    settings_for,
-)
+from lib.settings import COLLECTIONS, MODELS, Settings, settings_class, settings_for
+from lib.settings.file import read_settings
+from lib.settings.resolved import dataset_for
 
 TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the compute" (2.4.2)
 

@@ -31,6 +31,7 @@ from lib.scoring.expected import (
     identifiers,
 )
 from lib.scoring.submission import check_entry, read_entries, read_ids, write_submission
+from lib.settings.resolved import DOWNLOADED
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
 
 def _of_downloaded_data(collections: Iterable[Collection]) -> bool:
     """Whether a submission is of the official data, where `make download` puts them."""
-    downloaded = settings.DOWNLOADED.resolve()
+    downloaded = DOWNLOADED.resolve()
     return any(
         one.root is not None and one.root.path.resolve() == downloaded and one.file.exists()
         for one in collections

@@ -28,6 +28,7 @@ from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, time_best
 from lib.scoring.trained import Ensemble, load_ensemble, score_program
 from lib.scoring.weights import BUNDLED, weights_in
+from lib.settings.tables import check_collection
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.opcodes import NAME_OF_ID
 from lib.tpugraphs.program import (
@@ -108,7 +109,7 @@ def rank_programs(
     Raises:
         UserError: if there is nothing to rank, or nothing to rank it with.
     """
-    settings.check_collection(collection)
+    check_collection(collection)
     tiles = settings.COLLECTIONS[collection] == "tile"
     if tiles and isinstance(candidates, Wanted):
         raise UserError(f"--candidates {candidates.how}: draws layouts, and {collection} has tiles")

@@ -18,7 +18,7 @@ import numpy as np
 from lib.files.errors import UserError
 from lib.files.schema import expect
 from lib.ranking.rounds import label, noise_of
-from lib.settings import ROOT
+from lib.settings.resolved import ROOT
 from lib.tpugraphs.constrain import constrained
 from lib.tpugraphs.program import Program
 

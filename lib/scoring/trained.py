@@ -24,6 +24,7 @@ from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.scoring.scores import scores_of
 from lib.settings import Settings
+from lib.settings.tables import check_trained_with
 from lib.tpugraphs.npz import TileKernel
 from lib.tpugraphs.program import Program
 
@@ -80,7 +81,7 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
     first_path, (_, first) = paths[min(paths)], loaded[min(paths)]
     chosen = trained_settings(kind, first_path, first, overrides)
     for fold, (_, about) in loaded.items():
-        settings.check_trained_with(paths[fold], about, chosen, fold)
+        check_trained_with(paths[fold], about, chosen, fold)
         _check_alike(paths[fold], about, first)
     validation = {fold: about[chosen.metric] for fold, (_, about) in loaded.items()}
     networks = {}

@@ -19,8 +19,9 @@ from lib.files.artifacts import atomic_folder
 from lib.files.errors import UserError, one_line_errors
 from lib.scoring.trained import load_ensemble
 from lib.settings import Settings
+from lib.settings.resolved import ROOT
 
-BUNDLED = settings.ROOT / "data" / "weights"
+BUNDLED = ROOT / "data" / "weights"
 
 
 def weights_in(own: Path, chosen: Settings) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,6 +29,7 @@ CHOICES = {  # of settings that are words
     "schedule": SCHEDULES,
     "optimizer": OPTIMIZERS,
 }
+ByData = Mapping[str, Mapping[str, Any]]  # values of settings, by a size or hardware of data
 EXPERIMENT = re.compile(r"[\w.-]{0,60}", re.ASCII)
 LARGEST_SEED = 2**63 - 1
 MOST = 2**31 - 1  # of any number: larger ones are mistakes, and libraries fail on them in many ways
@@ -139,6 +140,8 @@ class Settings:
     # Where torch-scatter adds up for its networks: on a `gpu`, for a CPU has compiled loops; on
     # `any` device; or nowhere.
     scatter: ClassVar[str] = ""
+    # What suits data better than the defaults. A class beats its bases, a hardware beats a size.
+    fits: ClassVar[ByData] = {}
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.
     weights_depend_on: ClassVar[tuple[str, ...]] = (

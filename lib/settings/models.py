@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import Settings, check_words, setting
+from lib.settings.base import ByData, Settings, check_words, setting
 from lib.settings.search import among, between
 
 WHOLE = "all"  # hops that keep every node
@@ -30,11 +30,7 @@ class SageSettings(Settings):
 
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *Settings.weights_depend_on,
-        "channels",
-        "blocks",
-        "opcode_channels",
-        "layout_channels",
-        "squeeze",
+        *("channels", "blocks", "opcode_channels", "layout_channels", "squeeze"),
     )
 
     # network (2.3)
@@ -66,6 +62,14 @@ class LayoutCollection(Settings):
     kind: ClassVar[str] = "layout"
     metric: ClassVar[str] = "tau"
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection", "hops")
+    # A few dozen programs of a few dozen configurations each, and minutes, not hours. A higher rate
+    # fits them in ten passes; after more, unseen programs are ranked worse.
+    fits: ClassVar[ByData] = {
+        "small": {
+            **{"folds_total": 5, "keep_together": "family", "score_training": True},
+            **{"epochs": 10, "learning_rate": 5e-3},
+        },
+    }
 
     hardware: str = setting(
         "tpu", f"that programs are compiled for: {' or '.join(HARDWARE)}; what layouts cost there"
@@ -120,10 +124,10 @@ class LayoutSettings(LearnedBeside, SageSettings):
     scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *SageSettings.weights_depend_on,
-        "channel_attention",
-        "cross_attention",
-        "edges",
+        *("channel_attention", "cross_attention", "edges"),
     )
+    # Half the width, and a start that already tells configurations apart.
+    fits: ClassVar[ByData] = {"small": {"channels": 128, "temperature": 0.01, "score_gain": 16.0}}
 
     model: str = setting("tgraph", "network: the paper's `tgraph`, or one of lib/models")
     # network (2.3)
@@ -177,13 +181,16 @@ class PlusSettings(LearnedBeside):
     scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutCollection.weights_depend_on,
-        "channels",
-        "members",
-        "context_members",
-        "context_blocks",
-        "context_channels",
-        "hardware",
+        *("channels", "members", "hardware"),
+        *("context_members", "context_blocks", "context_channels"),
     )
+    fits: ClassVar[ByData] = {
+        "official": {"epochs": AUTO},
+        "small": {"epochs": AUTO, "learning_rate": 2e-3, "channels": 64, "also": EVERY},
+        # Prices are solved for before the first step (lib/train/products.py), from configurable
+        # nodes and what they read; steps change nothing.
+        "tpu": {"hops": 1, "epochs": 1, "learning_rate": 0.0},
+    }
 
     model: str = setting("tgraph-plus", "network: learned costs of layout copies")
     hops: int | str = setting(
@@ -251,6 +258,12 @@ class TileCollection(Settings):
         "`make download COLLECTION={collection}` fetches it, and `.venv/bin/python -m "
         "lib.tpugraphs.convert FILE.pb {folder}` converts a tuning protobuf"
     )
+    fits: ClassVar[ByData] = {
+        # Thousands of kernels: validation takes an eighth of each epoch otherwise.
+        "official": {"validate_every": 2},
+        # A dozen kernels: two or three of them held out at a time, and some hundred steps.
+        "small": {"folds_total": 5, "score_training": True, "epochs": 60.0},
+    }
 
     # stage 2
     epochs: float = setting(17.5, "passes over the training kernels, also parts of one", 1e-3)
@@ -270,6 +283,8 @@ class TileSettings(TileCollection, SageSettings):
     fold: ClassVar[str] = "lib.train.kernels:load_fold"
     network: ClassVar[str] = "lib.models.tile:TileNetwork"
     scatter: ClassVar[str] = "any"
+    # One kernel a step: so, 17.5 passes over them are the published 100,000 steps.
+    fits: ClassVar[ByData] = {"official": {"kernels": 1}}
 
     model: str = setting("tile", "network: `tile`, late fusion (2.2.5)")
     # stage 2

@@ -35,8 +35,13 @@ ROOT = Path(__file__).resolve().parents[2]  # the repository
 DOWNLOADED = ROOT / "data" / "tpugraphs"
 BUNDLED = ROOT / "data" / "xla-cpu"  # layouts
 BUNDLED_TPU = ROOT / "data" / "tpu-v3-sample"  # kernels, and one graph with layouts
-PROGRAMS = ROOT / "data" / "programs-cpu"  # tensor programs
-ROOTS = (DOWNLOADED, BUNDLED, BUNDLED_TPU, PROGRAMS)  # that are looked in, most wanted first
+BUNDLED_PROGRAMS = ROOT / "data" / "programs-cpu"  # tensor programs
+ROOTS = (
+    DOWNLOADED,
+    BUNDLED,
+    BUNDLED_TPU,
+    BUNDLED_PROGRAMS,
+)  # that are looked in, most wanted first
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from lib.files.errors import DataError, UserError
 from lib.files.named import Named
 from lib.ranking.folds import PARTS
 from lib.settings.base import Settings
-from lib.settings.models import AUTO, EVERY, NONE
+from lib.settings.models import EVERY, NONE
 from lib.systems import SYSTEMS
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset, folder_of
 from lib.tpugraphs.rankable import count_parts
@@ -24,56 +24,17 @@ TOLD = ("hardware",)  # settings that a dataset itself has
 MODELS: dict[str, Mapping[str, type[Settings]]] = {
     kind: Named(system.models) for kind, system in SYSTEMS.items()
 }
-# What differs from the defaults above, by collection: on official data (2.2.5, 2.4.2) ...
-OFFICIAL: dict[str, dict[str, Any]] = {
+# The collections, and what each has other than the defaults (2.2.5, 2.4.2). What suits data of a
+# size or hardware, and a model on them, stands with the settings (``fits``), and beats this.
+VALUES: dict[str, dict[str, Any]] = {
     "layout-xla-random": {"epochs": 750, "configurations": 128},
     "layout-xla-default": {"epochs": 750, "configurations": 64},
     "layout-nlp-random": {"epochs": 1000, "configurations": 128},
     "layout-nlp-default": {"epochs": 1000, "configurations": 64},
-    "tile-xla": {"validate_every": 2},  # thousands of kernels: an eighth of each epoch otherwise
+    "tile-xla": {},
     "programs-cpu": {},
 }
-# (those are TGraph's; what was not tried on official data goes by how many graphs there are; 17.5
-# passes over the kernels of tile-xla are the published 100,000 steps if each is of one kernel)
-OFFICIAL_BY_MODEL: dict[str, dict[str, Any]] = {
-    "tgraph-plus": {"epochs": AUTO},
-    "tile": {"kernels": 1},
-}
-# On TPUs, prices are solved for before the first step (lib/train/products.py), from configurable
-# nodes and what they read; steps change nothing.
-BY_HARDWARE: dict[str, dict[str, dict[str, Any]]] = {
-    "tpu": {"tgraph-plus": {"hops": 1, "epochs": 1, "learning_rate": 0.0}},
-}
-# ... and on the bundled measurements: a few dozen programs of a few dozen configurations each,
-# and minutes, not hours. Half the width, a higher rate and a start that already tells
-# configurations apart fit them in ten passes; after more, unseen programs are ranked worse.
-# Their graphs have a few hundred nodes: segments are so small that there are several.
-SMALL: dict[str, Any] = {
-    "folds_total": 5,
-    "keep_together": "family",
-    "score_training": True,
-    "epochs": 10,
-    "learning_rate": 5e-3,
-}
-SMALL_BY_MODEL: dict[str, dict[str, dict[str, Any]]] = {
-    "layout": {
-        "tgraph": {"channels": 128, "temperature": 0.01, "score_gain": 16.0},
-        "tgraph-plus": {"epochs": AUTO, "learning_rate": 2e-3, "channels": 64, "also": EVERY},
-        "gst": {"segment_nodes": 64, "trained_segments": 2},
-        "partitioning": {"trained_nodes": 128},
-    },
-}
-# A dozen kernels: two or three of them held out at a time, and some hundred steps.
-SMALL_TILES: dict[str, Any] = {"folds_total": 5, "score_training": True, "epochs": 60.0}
-SMALL_BY_COLLECTION: dict[str, dict[str, Any]] = {
-    "layout-xla-random": {**SMALL, "configurations": 128},
-    "layout-xla-default": {**SMALL, "configurations": 64},
-    "layout-nlp-random": {**SMALL, "configurations": 128},
-    "layout-nlp-default": {**SMALL, "configurations": 64},
-    "tile-xla": SMALL_TILES,
-    "programs-cpu": {},
-}
-COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in OFFICIAL}  # their kinds
+COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in VALUES}  # their kinds
 
 
 def settings_class(collection: str, model: str | None = None) -> type[Settings]:
@@ -166,17 +127,14 @@ def layers_of(
         kind: the model's settings.
         dataset: what its data say of themselves.
     """
+    values = {"model": kind.model, **VALUES[collection]}
+    fits = [vars(base).get("fits", {}) for base in reversed(kind.__mro__)]
+    for word in (dataset.size, dataset.hardware):
+        for own in fits:
+            values |= own.get(word, {})
     fields = {one.name for one in dataclasses.fields(kind)}
-    told = {name: getattr(dataset, name) for name in TOLD if name in fields}
-    told |= BY_HARDWARE.get(dataset.hardware, {}).get(kind.model, {})
-    if dataset.size == "small":
-        values = {
-            **SMALL_BY_COLLECTION.get(collection, SMALL),
-            **SMALL_BY_MODEL.get(kind.kind, {}).get(kind.model, {}),
-        }
-        return {"this data root": {"model": kind.model, **values, **told}}
-    official = {**OFFICIAL[collection], **OFFICIAL_BY_MODEL.get(kind.model, {})}
-    return {"official": {"model": kind.model, **official, **told}}
+    values |= {name: getattr(dataset, name) for name in TOLD if name in fields}
+    return {"this data root" if dataset.size == "small" else "official": values}
 
 
 def origins_of(

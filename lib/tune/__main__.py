@@ -25,6 +25,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import UserError, one_line_errors
 from lib.runs.stage import Stage
 from lib.settings import Resolved
+from lib.settings.space import space_of
 from lib.train.schedule import passes_of
 from lib.tune.page import write_page
 from lib.tune.results import report_text, write_best
@@ -96,7 +97,7 @@ def tuning_of(resolved: Resolved, folds: int, data: str, database: Path) -> Tuni
         UserError: every setting that could be searched was given.
     """
     chosen = resolved.settings
-    space = settings.space_of(chosen, resolved.given(settings.COMMAND_LINE))
+    space = space_of(chosen, resolved.given(settings.COMMAND_LINE))
     if not space:
         raise UserError("all settings that could be searched were given: nothing is left to tune")
     optuna.logging.set_verbosity(optuna.logging.ERROR)

@@ -11,7 +11,7 @@ from typing import Any
 from optuna.importance import get_param_importances
 
 from lib.files.terminal import table
-from lib.settings import write_settings
+from lib.settings.file import write_settings
 from lib.tune.search import Tuning
 from lib.tune.storage import completed, failures, finished
 

@@ -13,7 +13,8 @@ from optuna.study import Study
 from optuna.trial import Trial, TrialState
 
 from lib.files.errors import UserError
-from lib.settings import Search, Settings
+from lib.settings import Settings
+from lib.settings.search import Search
 from lib.tune.space import distributions, with_values
 from lib.tune.storage import WHY, begun, completed, failures, finished
 from lib.tune.workers import Said, Task, Workers

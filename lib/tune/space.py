@@ -14,7 +14,8 @@ from optuna.distributions import (
 )
 
 from lib.files.artifacts import fingerprint_value
-from lib.settings import Search, Settings, described
+from lib.settings import Settings, described
+from lib.settings.search import Search
 
 
 def distributions(settings: Settings, space: Mapping[str, Search]) -> dict[str, BaseDistribution]:

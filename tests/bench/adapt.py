@@ -58,7 +58,7 @@ from lib.programs.adapt.tasks import choose
 from lib.programs.metrics import MAPE, MEDIAN
 from lib.programs.settings import ProgramSettings
 from lib.ranking.metrics import TAU
-from lib.settings import PROGRAMS
+from lib.settings.resolved import BUNDLED_PROGRAMS
 from tests.bench.programs import cache_of
 
 CASES = (("avx512", "sse2+avx2"), ("avx512", "avx2"), ("avx512", "sse2"), ("sse2", "avx2+avx512"))
@@ -195,7 +195,7 @@ def runs(tasks: list[int], draws: int) -> list[Run]:
 def main() -> None:
     """Run what is missing, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=PROGRAMS)
+    parser.add_argument("--data", type=Path, default=BUNDLED_PROGRAMS)
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--tasks", type=int, nargs="+", default=[10, 30, 100])
     parser.add_argument("--share", type=float, default=0.3, help="of the tasks")

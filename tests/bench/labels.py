@@ -23,7 +23,7 @@ import numpy as np
 
 from lib.collect.xla.exported import read_exported
 from lib.ranking.metrics import kendall_tau
-from lib.settings import BUNDLED
+from lib.settings.resolved import BUNDLED
 
 Label = Callable[[np.ndarray], np.ndarray]  # of the logarithms of rounds (c, r), one a row
 

@@ -31,7 +31,7 @@ from lib.programs.inputs import device_features, devices_of, load_programs, pred
 from lib.programs.latency.predict import load_predictor, predictor_settings
 from lib.programs.preprocess import about, tasks_of
 from lib.programs.search.scorer import FEWEST, fitted
-from lib.settings import PROGRAMS
+from lib.settings.resolved import BUNDLED_PROGRAMS
 
 ROUND = 8
 BUDGETS = (1, 8, 16, 24, 32, 64, 128)
@@ -184,7 +184,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, default=PROGRAMS)
+    parser.add_argument("--data", type=Path, default=BUNDLED_PROGRAMS)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--model")
     parser.add_argument("--seeds", type=int, default=3)

@@ -23,8 +23,9 @@ from torch import nn
 
 from lib import native
 from lib.inputs.input import network_for
-from lib.settings import BUNDLED, LAYOUT_COLLECTIONS, settings_for
-from lib.tpugraphs.dataset import read_dataset
+from lib.settings import settings_for
+from lib.settings.resolved import BUNDLED
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, read_dataset
 from lib.train.copies import load_fold
 from lib.train.fold import Sample
 from tests.bench.plus_reference import PlainTGraphPlus

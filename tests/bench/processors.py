@@ -22,7 +22,7 @@ from lib.collect.xla.exported import read_exported
 from lib.collect.xla.hlo import Measurements, read_raw
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import ceiling
-from lib.settings import BUNDLED
+from lib.settings.resolved import BUNDLED
 
 
 def agreement(one: Measurements, other: Measurements) -> tuple[int, float, float, float] | None:

@@ -56,7 +56,8 @@ from lib.programs.task import networks_of
 from lib.programs.tensorir.records import read_programs
 from lib.programs.train import fold_class
 from lib.report.statistics import p_text, paired
-from lib.settings import MODELS, PROGRAMS
+from lib.settings import MODELS
+from lib.settings.resolved import BUNDLED_PROGRAMS
 from lib.train.dealing import Dealt
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import Trees
@@ -236,7 +237,7 @@ def _first(cache: Cache, programs: int) -> Chosen:
 def main() -> None:
     """Run what is missing, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, default=PROGRAMS)
+    parser.add_argument("--data", type=Path, default=BUNDLED_PROGRAMS)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--splits", nargs="+", default=list(SPLITS), choices=SPLITS)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))

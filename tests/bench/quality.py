@@ -39,8 +39,9 @@ from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
 from lib.inputs.input import network_for
 from lib.ranking.folds import folds_of
-from lib.settings import BUNDLED, LAYOUT_COLLECTIONS, settings_for
-from lib.tpugraphs.dataset import read_dataset
+from lib.settings import settings_for
+from lib.settings.resolved import BUNDLED
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, read_dataset
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.split import learned_beside

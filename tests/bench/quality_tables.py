@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from lib.files.artifacts import atomic_file
-from lib.settings import LAYOUT_COLLECTIONS
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from tests.bench.variants import SHARES, VARIANTS
 
 Point = tuple[float, float, float]  # programs learned from, tau, its standard error

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib import settings
 from lib.scoring.trained import load_ensemble, score_program
+from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.program import read_program
 
 CANDIDATES = 1000
@@ -28,7 +28,7 @@ def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "outputs/layout-xla-default")
     collection, _, model = folder.name.partition("@")
     named = {"model": model} if model else {}
-    raw = settings.BUNDLED / "npz" / Path(*collection.split("-")) / "test"
+    raw = BUNDLED / "npz" / Path(*collection.split("-")) / "test"
     path = max(raw.glob("*.npz"), key=lambda file: file.stat().st_size)
     program = read_program(path)
     own = program.graph.node_config_feat

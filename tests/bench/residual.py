@@ -29,7 +29,7 @@ from scipy.stats import norm, rankdata
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.inputs.copies import CopiesGraph
-from lib.settings import LAYOUT_COLLECTIONS
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 
 POWERS = (0.0, 0.5, 1.0)  # of bytes: typical size of what a copy or an operation adds
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97)

@@ -11,7 +11,7 @@ from typing import Any
 
 from lib.files.artifacts import read_json
 from lib.ranking.metrics import BEST_SPEEDUP, SPEEDUP
-from lib.settings import LAYOUT_COLLECTIONS
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 
 PLAIN, PAPERS = "tgraph-plus", "tgraph"
 COLUMNS = ("baseline", PAPERS, PLAIN, "ceiling")

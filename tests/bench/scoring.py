@@ -28,7 +28,8 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.files.terminal import table
 from lib.inputs.input import input_of, network_for
-from lib.settings import BUNDLED, LayoutCollection, settings_for
+from lib.settings import LayoutCollection, settings_for
+from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import read_dataset
 from lib.tpugraphs.drawing import random_configuration
 from tests.bench.quality import cache_of

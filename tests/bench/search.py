@@ -42,7 +42,7 @@ from lib.files.artifacts import atomic_file
 from lib.files.terminal import table
 from lib.programs.tensorir.records import read_programs
 from lib.runs.sources import ROOT
-from lib.settings import PROGRAMS
+from lib.settings.resolved import BUNDLED_PROGRAMS
 
 RIVALS = {  # name -> flags of lib.programs.search
     "chance": ("--cost-model", "random"),
@@ -241,7 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--data", type=Path, default=PROGRAMS)
+    parser.add_argument("--data", type=Path, default=BUNDLED_PROGRAMS)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--predictor", default="programs-cpu", help="its folder in the outputs")
     parser.add_argument("--tasks", type=int, default=TASKS)

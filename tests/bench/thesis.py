@@ -23,7 +23,8 @@ import numpy as np
 import polars as pl
 
 from lib.files.artifacts import atomic_file, read_json
-from lib.settings import LAYOUT_COLLECTIONS, MODELS
+from lib.settings import MODELS
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from tests.bench.quality_tables import differences
 
 ROOT = Path(__file__).resolve().parents[2]

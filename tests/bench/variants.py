@@ -17,7 +17,7 @@ from lib.models.plus import CostBatch, TGraphPlus
 from lib.models.scatter import added_at
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.metrics import kendall_tau
-from lib.settings import LAYOUT_COLLECTIONS
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from tests.bench.summed import boosting, ridge
 
 Taus = dict[str, float]  # of each graph

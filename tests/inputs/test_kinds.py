@@ -10,7 +10,8 @@ from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
 from lib.compiler.cpu.repeated import REPEATED_FEATURES
 from lib.files.named import named
 from lib.inputs.input import input_of, network_for
-from lib.settings import LAYOUT_COLLECTIONS, MODELS, settings_for
+from lib.settings import MODELS, settings_for
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from tests.builders import CPU_LAYOUTS, cached_graph
 from tests.kernels import cached_kernel
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import rankdata
 
 from lib.ranking.blending import METHODS, blend, blend_frames
-from lib.settings import BLENDINGS
+from lib.settings.base import BLENDINGS
 from tests.scoring.test_ensemble import frame
 
 SCORES = st.lists(st.integers(-1000, 1000).map(lambda v: v / 8), min_size=1, max_size=20)

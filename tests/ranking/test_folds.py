@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lib.files.errors import UserError
 from lib.ranking.folds import assign_folds, family, fold_number, splits_of_fold
-from lib.settings import BUNDLED, BUNDLED_TPU, PROGRAMS
+from lib.settings.resolved import BUNDLED, BUNDLED_PROGRAMS, BUNDLED_TPU
 from tests.builders import tiny_settings
 
 NAMES = st.lists(st.text(max_size=8), min_size=2, max_size=40, unique=True)
@@ -104,7 +104,7 @@ def test_the_families_of_official_names(split):
 
 def test_other_names_have_their_family_before_the_first_dot():
     names = [path.stem for root in (BUNDLED, BUNDLED_TPU) for path in root.rglob("*.npz")]
-    names += pl.read_parquet(PROGRAMS / "networks.parquet")["network"].unique().to_list()
+    names += pl.read_parquet(BUNDLED_PROGRAMS / "networks.parquet")["network"].unique().to_list()
     names += ["valid_0.v1", "train.x", "test", "train_1", "net_a1", "program_17", "_train"]
     assert [family(name) for name in names] == [name.partition(".")[0] for name in names]
 

@@ -14,7 +14,8 @@ from lib.files.named import named
 from lib.runs import ingredients, sources
 from lib.runs.due import parts_of
 from lib.runs.identity import Making
-from lib.settings import COLLECTIONS, MODELS, dataset_for, settings_for
+from lib.settings import COLLECTIONS, MODELS, settings_for
+from lib.settings.resolved import dataset_for
 from lib.systems import SYSTEMS
 from tests.builders import COLLECTION, CPU_LAYOUTS
 from tests.pretended import pretend

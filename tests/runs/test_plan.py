@@ -9,7 +9,8 @@ import pytest
 
 from lib.files.errors import UserError
 from lib.runs.plan import settings_of
-from lib.settings import COLLECTIONS, MODELS, dataset_for, settings_class, settings_for
+from lib.settings import COLLECTIONS, MODELS, settings_class, settings_for
+from lib.settings.resolved import dataset_for
 from tests.stages import REPOSITORY
 
 

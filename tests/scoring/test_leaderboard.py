@@ -15,7 +15,7 @@ from lib.ranking.truth import ALIKE
 from lib.scoring.leaderboard import collection_means, kaggle_mean, score_submission
 from lib.scoring.leaderboard import main as score_main
 from lib.scoring.submission import entry_score, submission_lines
-from lib.settings import BUNDLED
+from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.labels import count_configurations, read_runtimes
 from lib.tpugraphs.npz import TileKernel, read_layout, write_layout, write_tile
 from tests.commands import call

@@ -11,7 +11,7 @@ from lib.files import checkpoint
 from lib.files.errors import UserError
 from lib.scoring import weights
 from lib.scoring.rank import rank_programs
-from lib.settings import BUNDLED
+from lib.settings.resolved import BUNDLED
 from tests.builders import COLLECTION
 from tests.scoring.test_rank import MODEL, SETTINGS, folds, program  # noqa: F401
 

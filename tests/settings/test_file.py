@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from lib import settings
 from lib.files.errors import DataError, UserError
-from lib.settings import MODELS, PlusSettings, read_settings, write_settings
+from lib.settings import MODELS, PlusSettings
 from lib.settings.base import MOST
+from lib.settings.file import read_settings, write_settings
 
 EVERY = [one for models in MODELS.values() for one in models.values()]
 COLLECTION = "layout-xla-default"

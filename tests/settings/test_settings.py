@@ -15,17 +15,10 @@ from hypothesis import strategies as st
 from lib import settings
 from lib.files.errors import DataError, UserError
 from lib.runs.plan import settings_of
-from lib.settings import (
-    BUNDLED_TPU,
-    COLLECTIONS,
-    LAYOUT_COLLECTIONS,
-    MODELS,
-    PlusSettings,
-    TileSettings,
-    settings_for,
-)
-from lib.settings.tables import SMALL_BY_MODEL
-from lib.tpugraphs.dataset import TPUGRAPHS, read_dataset
+from lib.settings import COLLECTIONS, MODELS, PlusSettings, TileSettings, settings_for
+from lib.settings.resolved import BUNDLED, BUNDLED_TPU
+from lib.settings.tables import cache_of, check_trained_with
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, TPUGRAPHS, WORDS, read_dataset
 from lib.train.schedule import MOST_PASSES, STEPS, passes_of
 from tests.builders import CPU_LAYOUTS
 from tests.stages import REPOSITORY
@@ -263,7 +256,7 @@ def test_models_lie_side_by_side_and_share_caches(model, hops, results, cache):
     assert chosen.results == f"layout-xla-default{results}"
     assert chosen.cache == Path("layout-xla-default", cache)
     about = {**dataclasses.asdict(chosen)}
-    assert settings.cache_of(Path("out") / chosen.results, about) == Path("out") / chosen.cache
+    assert cache_of(Path("out") / chosen.results, about) == Path("out") / chosen.cache
 
 
 @pytest.mark.parametrize(
@@ -304,9 +297,9 @@ def test_weights_that_were_trained_with_another_network_are_refused(part):
         for present in (True, False)
     )
     about = {**settings.described(chosen), "fold": 0, "kept": chosen.weights}
-    settings.check_trained_with(Path("weights"), about, chosen, 0)
+    check_trained_with(Path("weights"), about, chosen, 0)
     with pytest.raises(DataError, match=part):
-        settings.check_trained_with(Path("weights"), about, other, 0)
+        check_trained_with(Path("weights"), about, other, 0)
 
 
 def test_help_shows_the_flags_of_the_collections_kind(capsys):
@@ -389,7 +382,7 @@ def test_a_shortened_flag_is_refused(flag):
 
 def test_show_prints_every_setting_and_where_it_comes_from(capsys):
     with pytest.raises(SystemExit) as done:
-        settings.resolve(arguments("--data", str(settings.BUNDLED), "--channels", "8", "--show"))
+        settings.resolve(arguments("--data", str(BUNDLED), "--channels", "8", "--show"))
     assert not done.value.code
     rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
     shown = {row[0]: tuple(row[1:]) for row in rows}
@@ -450,7 +443,9 @@ def _holds_settings(node: ast.expr, path: Path) -> bool:
     return isinstance(node, ast.Name) and node.id in names
 
 
-def test_values_are_of_models_and_settings_that_there_are():
-    for kind, models in SMALL_BY_MODEL.items():
-        for model, values in models.items():
-            assert values.keys() <= {one.name for one in dataclasses.fields(MODELS[kind][model])}
+@pytest.mark.parametrize("chosen", EVERY)
+def test_what_fits_data_are_settings_that_there_are(chosen):
+    for base in chosen.__mro__:
+        for word, values in vars(base).get("fits", {}).items():
+            assert word in (*WORDS["size"], *WORDS["hardware"])
+            assert values.keys() <= {one.name for one in dataclasses.fields(chosen)}

@@ -11,6 +11,7 @@ import pytest
 
 from lib import settings
 from lib.files.errors import DataError, UserError
+from lib.settings.resolved import dataset_for
 from lib.tpugraphs.dataset import SAID, TPUGRAPHS, read_dataset
 from tests.stages import REPOSITORY
 
@@ -31,7 +32,7 @@ def test_a_root_that_says_nothing_is_asked(tmp_path, names):
     """With an example that is good as it stands, in every command that asks for defaults."""
     root = root_of(tmp_path, *names)
     with pytest.raises(UserError) as error:
-        settings.dataset_for("layout-xla-default", root)
+        dataset_for("layout-xla-default", root)
     told = str(error.value)
     assert told.startswith(f"{root}: no dataset.json")
     assert "\n" not in told

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from lib.files.errors import DataError
-from lib.settings import BUNDLED_TPU
+from lib.settings.resolved import BUNDLED_TPU
 from lib.tpugraphs import archive
 from lib.tpugraphs.npz import (
     open_layout,

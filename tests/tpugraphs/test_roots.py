@@ -11,7 +11,7 @@ from polars.testing import assert_frame_equal
 
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
-from lib.settings import BUNDLED
+from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.roots import DataRoot
 from tests.builders import COLLECTION
 from tests.files.test_regular import at_once, make

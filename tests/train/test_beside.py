@@ -13,7 +13,9 @@ from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.ranking.folds import assign_folds, family
 from lib.runs.identity import Making
-from lib.settings import LAYOUT_COLLECTIONS, NONE, LayoutSettings, PlusSettings
+from lib.settings import LayoutSettings, PlusSettings
+from lib.settings.models import NONE
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from lib.train.fold import load_fold
 from lib.train.split import learned_beside, sides_of
 from tests.builders import cached_graph

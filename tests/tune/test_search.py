@@ -11,7 +11,9 @@ import pytest
 from optuna.trial import TrialState
 
 from lib.files.errors import DataError, UserError
-from lib.settings import Settings, read_settings, space_of
+from lib.settings import Settings
+from lib.settings.file import read_settings
+from lib.settings.space import space_of
 from lib.tune.results import check_text, counts, report_text, verdict, write_best
 from lib.tune.search import Tuning
 from lib.tune.storage import completed, failures, finished, open_study

@@ -10,17 +10,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-from lib.settings import (
-    COLLECTIONS,
-    MODELS,
-    Search,
-    read_settings,
-    settings_for,
-    space_of,
-    write_settings,
-)
+from lib.settings import COLLECTIONS, MODELS, settings_for
 from lib.settings.base import wanted_range
-from lib.settings.search import among, between
+from lib.settings.file import read_settings, write_settings
+from lib.settings.search import Search, among, between
+from lib.settings.space import space_of
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tune.space import distributions, name_of, with_values
 from tests.builders import CPU_LAYOUTS, tiny_settings

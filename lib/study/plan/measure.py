@@ -25,7 +25,8 @@ from lib.files.errors import UserError
 from lib.inputs.input import input_of, network_for
 from lib.runs.stage import peak_memory, process_seconds
 from lib.scoring.scores import stand_for_themselves
-from lib.settings import NONE, Settings, described, settings_for
+from lib.settings import Settings, described, settings_for
+from lib.settings.models import NONE
 from lib.study.plan.samples import copy_twice, sample_files
 from lib.tpugraphs.dataset import Dataset
 from lib.tpugraphs.roots import DataRoot

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from lib.files.errors import UserError
-from lib.settings import BUNDLED_TPU, Settings
+from lib.settings import Settings
+from lib.settings.resolved import BUNDLED_TPU
 from lib.study.plan.collection import sizes_in
 from lib.tpugraphs.npz import (
     LayoutGraph,
