@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ class CachedGraph:
         original: (o,) int32: which of the c configurations each of the source file's o is.
         repeats: (r, 2) int64 nanoseconds: two measurements of each configuration that the source
             file has twice or more often.
+        folder: of the cache that it is read from, if it is.
     """
 
     name: str
@@ -46,6 +48,7 @@ class CachedGraph:
     runtime: np.ndarray
     original: np.ndarray
     repeats: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    folder: Path | None = None
 
     @property
     def labelled(self) -> bool:
@@ -93,5 +96,6 @@ class CachedGraph:
         """The graph of a row of the table and its slices of the flat arrays."""
         shape = (row["configurations"], row["config_nodes"])
         dtype = np.dtype(row["cell_type"])
-        cells = arrays.pop("cells")[: shape[0] * shape[1] * dtype.itemsize]
-        return cls(row["graph"], row["split"], cells=cells.view(dtype).reshape(shape), **arrays)
+        data = arrays.pop("cells")[: shape[0] * shape[1] * dtype.itemsize]
+        cells, folder = data.view(dtype).reshape(shape), row.get("folder")
+        return cls(row["graph"], row["split"], cells=cells, folder=folder, **arrays)

@@ -73,7 +73,8 @@ class Cache:
     def graph(self, name: str) -> CachedGraph:
         """One graph, its arrays read-only views of the mapped files."""
         row = self.rows[name]
-        return self.form.graph.unpacked(row, {a: self._part(row, a) for a in self.form.arrays})
+        arrays = {name: self._part(row, name) for name in self.form.arrays}
+        return self.form.graph.unpacked(row | {"folder": self.folder}, arrays)
 
     def _part(self, row: dict[str, Any], name: str) -> np.ndarray:
         start = row[f"{name}_offset"]

@@ -105,7 +105,8 @@ def _checksum(tensors: Mapping[str, torch.Tensor], about: Any) -> str:
     found.update(json.dumps(about, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         found.update(f"{name} {_kind(tensor)}".encode())
-        found.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        if tensor.numel():  # what has no element may have strides that no view takes
+            found.update(tensor.reshape(-1).view(torch.uint8).numpy())
     return found.digits
 
 

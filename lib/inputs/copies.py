@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property, partial
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,7 @@ from lib.compiler.tpu import PRODUCT_FEATURES, ROLE_OF_FEATURE
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.context import ContextRows, Happening
 from lib.inputs.input import Input
+from lib.inputs.kept import kept
 from lib.inputs.products import ProductsGraph
 from lib.inputs.shared import SharedProgram
 from lib.models.plus import CostBatch
@@ -63,36 +66,53 @@ class CopiesGraph:
     """
 
     def __init__(self, graph: CachedGraph, context_blocks: int = 0):
-        self.graph, self.program = graph, SharedProgram.of(graph)
-        digits = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
-        with self.program.lock:
-            self.layouts = self.tables.orders.numbers_of(digits)  # (d, 3)
+        self.graph, self.context_blocks = graph, context_blocks
         self._known: dict[int, Resolved] = {}
         self._room = KEPT_NUMBERS
-        tensors = self.program.tensors
-        self._context = ContextRows(tensors, context_blocks) if context_blocks else None
         self._whole: CostBatch | None = None
+        self._lock = RLock()
+
+    @cached_property
+    def program(self) -> SharedProgram:
+        """Of the graph; not worked out where all that is asked for lies on disk."""
+        return SharedProgram.of(self.graph)
 
     @property
     def tables(self) -> ProgramTables:
         """Of the program."""
         return self.program.tables
 
+    @cached_property
+    def layouts(self) -> np.ndarray:
+        """Numbers of the orders in the graph's dictionary, (d, 3)."""
+        digits = decode_layouts(self.graph.dictionary).reshape(-1, TENSORS, DIGITS)
+        return self.tables.orders.numbers_of(digits)
+
+    @cached_property
+    def _context(self) -> ContextRows | None:
+        blocks = self.context_blocks
+        return ContextRows(self.program.tensors, blocks) if blocks else None
+
     def batch(self, configurations: np.ndarray) -> CostBatch:
         """What some configurations do, (b,) integers: their positions in the cache's cells.
 
-        A batch of all of them, of a graph that has few, is made once: every step of training on
-        the graph has it.
+        A batch of all of them, of a graph that has few, is made once, and kept on disk: every step
+        of training on the graph has it, and every fold.
         """
         count = len(self.graph.cells)
-        with self.program.lock:
+        with self._lock:
             if count > KEPT_WHOLE or not np.array_equal(configurations, np.arange(count)):
                 return self._made(configurations)
             if self._whole is None:
-                self._whole = self._made(configurations)
+                made = partial(self._made, configurations)
+                self._whole = kept(self.graph, self.context_blocks, made)
             return self._whole
 
     def _made(self, configurations: np.ndarray) -> CostBatch:
+        with self.program.lock:
+            return self._assembled(configurations)
+
+    def _assembled(self, configurations: np.ndarray) -> CostBatch:
         program, effects = self.program, self._effects(configurations)
         copies, copy_places = _distinct([each.copies for each in effects])
         operations, places = _distinct([each.off_layout for each in effects])

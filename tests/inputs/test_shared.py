@@ -87,6 +87,7 @@ def test_a_program_is_forgotten_with_its_last_graph(program):
     gc.collect()
     before = set(_IN_USE.keys())
     graph = CopiesGraph(made.graph(configurable, configured))
+    assert graph.program.tensors
     new = set(_IN_USE.keys()) - before
     assert len(new) == 1
     del graph

@@ -1,0 +1,104 @@
+"""What all configurations of a small graph do stays on disk: every fold and stage asks for it.
+
+Working it out is a quarter of a fold's training on the bundled data, and it is the same for all
+folds, seeds and numbers of epochs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lib.cache.graph import CachedGraph
+from lib.files import checkpoint
+from lib.files.artifacts import fingerprint_value
+from lib.files.errors import DataError
+from lib.models.batch import OnDevice
+from lib.models.context import ContextBatch, ContextLayer, Neighbours
+from lib.models.plus import CostBatch
+from lib.runs.ingredients import NO_CODE
+from lib.runs.provenance import versions
+from lib.runs.sources import code_of
+
+FOLDER = "resolved"  # beside the cache
+CODE = "lib.inputs.copies:copies_graph"
+
+
+def kept(graph: CachedGraph, blocks: int, make: Callable[[], CostBatch]) -> CostBatch:
+    """The batch of all configurations of a graph: from disk, or made and put there.
+
+    A file of another graph, of other code or packages, or a damaged one is written anew. One that
+    cannot be written costs time, and nothing else.
+
+    Args:
+        graph: of a cache; one of no cache is not kept.
+        blocks: of the members that hear what surrounds layout copies, 0 if none does.
+        make: makes the batch.
+    """
+    if graph.folder is None:
+        return make()
+    path = graph.folder.with_name(FOLDER) / f"{graph.name}.safetensors"
+    made_from = fingerprint_value({"of": _content(graph), "blocks": blocks, "by": _code()})
+    with suppress(DataError, KeyError):
+        tensors, about = checkpoint.load(path)
+        if about == made_from:
+            return _batch(tensors)
+    batch = make()
+    with suppress(OSError):
+        checkpoint.save(path, dict(_tensors(batch)), made_from)
+    return batch
+
+
+def _content(graph: CachedGraph) -> str:
+    content = hashlib.sha256()
+    parts = (graph.node_feat, graph.node_opcode, graph.edges, graph.node_splits)
+    for part in (*parts, graph.config_nodes, graph.dictionary, graph.cells):
+        content.update(f"{part.dtype.str} {part.shape}".encode())
+        content.update(np.ascontiguousarray(part).data)
+    return content.hexdigest()
+
+
+@cache
+def _code() -> dict[str, dict[str, str]]:
+    return {"code": code_of(CODE, aside=NO_CODE), "versions": versions()}
+
+
+def _tensors(value: object, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """All tensors and numbers of a batch, by where they stand in it: ``context.layers.0.own``."""
+    if isinstance(value, Tensor | int):
+        yield name[1:], torch.as_tensor(value)
+    elif isinstance(value, OnDevice):
+        for one in fields(value):
+            yield from _tensors(getattr(value, one.name), f"{name}.{one.name}")
+    elif isinstance(value, list):
+        for place, one in enumerate(value):
+            yield from _tensors(one, f"{name}.{place}")
+
+
+def _batch(tensors: Mapping[str, Tensor]) -> CostBatch:
+    """A batch of its tensors."""
+    count, context = int(tensors["configurations"]), None
+    if "context.nodes" in tensors:
+        places = sorted({int(name.split(".")[2]) for name in tensors if ".layers." in name})
+        layers = [_layer(tensors, f"context.layers.{place}.") for place in places]
+        context = _made(ContextBatch, tensors, "context.", layers=layers)
+    return _made(CostBatch, tensors, "", configurations=count, context=context)
+
+
+def _layer(tensors: Mapping[str, Tensor], name: str) -> ContextLayer:
+    sides = {side: _made(Neighbours, tensors, f"{name}{side}.") for side in ("operands", "users")}
+    return _made(ContextLayer, tensors, name, **sides)
+
+
+def _made(kind: type, tensors: Mapping[str, Tensor], prefix: str, **others: object) -> OnDevice:
+    """A part of a batch: its tensors by name, and other things that it has."""
+    own = [one.name for one in fields(kind) if one.name not in others]
+    return kind(**{name: tensors[prefix + name] for name in own}, **others)
