@@ -81,7 +81,8 @@ def end_if_as_it_was(stage: str, description: str | None) -> Asked:
     if making.as_it_was(stage, fold):
         tell_as_it_was(making, stage, fold)
         sys.exit()
-    resolved.root()
+    if resolved.place is None:  # else there is no need of the libraries that read it
+        resolved.root()
     return args, resolved
 
 
