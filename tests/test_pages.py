@@ -20,8 +20,9 @@ from tests.interpreter import quick
 from tests.stages import LONGEST, REPOSITORY, environment, make_command
 from tests.synthetic import write_collection
 
-USING, BUNDLED_WEIGHTS = "docs/reference/make.md", "data/weights/layout-xla-default"
+RANKING, BUNDLED_WEIGHTS = "docs/tutorials/first-ranking.md", "data/weights/layout-xla-default"
 MODEL, COLLECTION = "docs/how-to/add-a-model.md", "docs/how-to/add-a-collection.md"
+PYTHON = "docs/reference/python.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`(lib/[\w/]+\.py)`")
 BUNDLED = ("layout-xla-default", "layout-xla-random", "layout-nlp-random")
@@ -109,6 +110,11 @@ def typed(line: str, tree: Path, *more: str) -> str:
     return done.stdout
 
 
+def python_of(page: str) -> list[str]:
+    """The programs of a page."""
+    return [text for _, language, text in blocks(page) if language == "python"]
+
+
 def lines_of(page: str) -> list[str]:
     """The command lines of a page."""
     shell = (text for _, language, text in blocks(page) if language == "sh")
@@ -141,16 +147,43 @@ def test_the_commands_that_the_readme_begins_with(tree):
     trained, tested = lines_of("README.md")
     assert "ensemble: layout-xla-default: folds " in typed(trained, tree)
     assert "-m pytest " in typed(tested, tree, "-n")
+    read = python_of(PYTHON)[1]  # what has been written
+    line = [quick(tree) / "bin" / "python", "-c", read]
+    done = subprocess.run(line, cwd=tree, env=environment() | {"PYTHONPATH": str(tree)})
+    assert done.returncode == 0
+
+
+def test_a_program_is_ranked_from_python(monkeypatch, capsys):
+    monkeypatch.chdir(REPOSITORY)
+    exec(python_of(PYTHON)[0], {})
+    assert capsys.readouterr().out.startswith("[(0, -1.215")
+
+
+def test_make_has_every_target_and_variable_that_a_page_names():
+    makefiles = [REPOSITORY / "Makefile", *(REPOSITORY / "lib").rglob("*.mk")]
+    text = "\n".join(path.read_text() for path in makefiles)
+    targets = set(re.findall(r"^([a-z-]+):.*## ", text, re.MULTILINE))
+    pages = [str(page.relative_to(REPOSITORY)) for page in (REPOSITORY / "docs").rglob("*.md")]
+    found = {line.partition("#")[0].strip() for page in pages for line in lines_of(page)}
+    found = {line for line in found if line.startswith("make ") and ".venv" not in line}
+    assert len(found) > 40
+    given = set()
+    for line in found:
+        words = shlex.split(line)[1:]
+        assert {word for word in words if "=" not in word} <= targets, line
+        given |= {word.partition("=")[0] for word in words if "=" in word}
+    kinds = dict(re.findall(r"^(PLAIN|QUOTED|HANDED_ON) := ((?:.*\\\n)*.*)", text, re.MULTILINE))
+    assert given <= set(" ".join(kinds.values()).split())
 
 
 def test_a_program_is_ranked_before_anything_is_trained(tree):
     """By the real weights, of the real program; by new ones, it is ranked otherwise."""
     assert f"wrote {tree / BUNDLED_WEIGHTS}/" in typed("make weights", tree)
-    line, *_ = [one for one in lines_of(USING) if one.startswith("make rank ")]
+    line, *_ = [one for one in lines_of(RANKING) if one.startswith("make rank ")]
     program = Path(line.rpartition("PROGRAM=")[2])
     (tree / program).parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(REPOSITORY / program, tree / program)
-    shown = next(text for _, language, text in blocks(USING) if text.startswith("rank: with"))
+    shown = next(text for _, language, text in blocks(RANKING) if text.startswith("rank: with"))
     new = typed(f"{line} OUTPUTS=none", tree)
     assert new.splitlines()[0] == shown.splitlines()[0]
     assert re.search("folds [01], [01] of layout-xla-default", new)

@@ -30,7 +30,7 @@ class ProgramCollection(Settings):
     how_to_get: ClassVar[str] = "`make collect KIND=programs` measures some"
     weights_depend_on: ClassVar[tuple[str, ...]] = (*Settings.weights_depend_on, "split")
 
-    folds_total: int = setting(5, "K: parts that the networks are dealt to", 2)
+    folds_total: int = setting(5, "K: parts that the networks are split into", 2)
     best_folds: int = setting(5, "trained folds that are blended, best validation first", first=4)
     split: str = setting(
         "networks", "folds and the test are of whole `networks`, or of programs at `random`"
@@ -126,8 +126,8 @@ class ProgramPlusSettings(ProgramCollection):
     model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf, beside trees")
     epochs: int = setting(10, "passes over the training programs")
     batch: int = setting(128, "programs a step, all of them with equally many leaves")
-    learning_rate: float = setting(1.5e-3, "its peak", 0, 1)
-    weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
+    learning_rate: float = setting(1.5e-3, "peak of the learning rate", 0, 1)
+    weight_decay: float = setting(1e-2, "weight decay of all parameters but biases", 0, 1)
     validate_every: int = setting(4, "epochs between validations")
     channels: int = setting(96, "width of a leaf's vector", search=WIDTHS)
     layers: int = setting(2, "layers of the Transformer", search=between(1, 4))

@@ -167,7 +167,11 @@ class Settings:
     # stage 2 (2.4)
     epochs: float = setting(1.0, "passes over the training graphs (2.4.2)")
     learning_rate: float = setting(
-        1e-3, "its peak (2.4.2)", 0, 1, search=between(1e-4, 2e-2, logarithmic=True)
+        1e-3,
+        "peak of the learning rate (2.4.2)",
+        0,
+        1,
+        search=between(1e-4, 2e-2, logarithmic=True),
     )
     schedule: str = setting(
         "cosine",
@@ -182,7 +186,7 @@ class Settings:
     )
     weight_decay: float = setting(
         1e-5,
-        "of parameters that are not biases (2.4.2)",
+        "weight decay of all parameters but biases (2.4.2)",
         least=0,
         most=1,
         search=between(1e-6, 0.3, logarithmic=True),
@@ -193,11 +197,16 @@ class Settings:
     gradient_clip: float = setting(
         1.0, "largest gradient norm (2.4.2)", 1e-6, search=between(0.1, 10, logarithmic=True)
     )
-    folds_total: int = setting(20, "K: parts that the graphs are dealt to (2.4.3)", 2)
-    keep_together: str = setting("graph", f"never split between folds: {' or '.join(TOGETHER)}")
+    folds_total: int = setting(20, "K: parts that the graphs are split into (2.4.3)", 2)
+    keep_together: str = setting(
+        "graph", f"what is never split between folds: {' or '.join(TOGETHER)}"
+    )
     validate_every: int = setting(1, "epochs between validations")
     save_seconds: float = setting(
-        20.0, "between saves that a killed run resumes; 0: each epoch", 0, changes_results=False
+        20.0,
+        "seconds between saves that a killed run resumes; 0: each epoch",
+        0,
+        changes_results=False,
     )
     # stage 3
     weights: str = setting("last", "weights to score with: `last`, or `best` in validation")

@@ -202,22 +202,20 @@ class PlusSettings(LearnedBeside):
         f"passes over the training graphs; `{AUTO}`: as many as make 4,000 steps, 20 at most",
         words=(AUTO,),
     )
-    learning_rate: float = setting(2e-3, "its peak", 0, 1)
-    weight_decay: float = setting(1e-2, "of parameters that are not biases", 0, 1)
+    learning_rate: float = setting(2e-3, "peak of the learning rate", 0, 1)
+    weight_decay: float = setting(1e-2, "weight decay of all parameters but biases", 0, 1)
     channels: int = setting(32, "width of the perceptrons", search=among(16, 32, 64, 128))
-    members: int = setting(
-        2, "networks of copies by themselves, trained side by side; scores are means", 0
-    )
-    context_members: int = setting(2, "networks beside them that hear what surrounds a copy", 0)
-    context_blocks: int = setting(2, "rounds of messages that those hear", search=between(1, 4))
+    members: int = setting(2, "networks in the ensemble that price layout copies by themselves", 0)
+    context_members: int = setting(2, "networks beside them that read neighbours' messages", 0)
+    context_blocks: int = setting(2, "rounds of neighbours' messages", search=between(1, 4))
     context_channels: int = setting(
-        16, "width of what they hear at a node", search=among(8, 16, 32, 64)
+        16, "width of a node's state in those networks", search=among(8, 16, 32, 64)
     )
     context_dropout: float = setting(
-        0.3, "share of what they hear left out in training", 0, 0.99, search=between(0, 0.5)
+        0.3, "share of neighbours' messages left out in training", 0, 0.99, search=between(0, 0.5)
     )
     dropout: float = setting(
-        0.1, "share of their channels left out in training", 0, 0.99, search=between(0, 0.5)
+        0.1, "share of the width left out in training", 0, 0.99, search=between(0, 0.5)
     )
     loss: str = setting(
         "logistic+correlation",
@@ -225,12 +223,10 @@ class PlusSettings(LearnedBeside):
         search=among(*LOSSES),
     )
     blending: str = setting(
-        "standardized",
-        "scale of the blended scores, which each fold's network has its own of",
-        first=4,
+        "standardized", "scale of the blended scores: mean, standardized, min-max, rank", first=4
     )
     lessons: int = setting(
-        1500, "steps that teach a new network what single copies cost, where they were measured", 0
+        1500, "steps of pretraining on single layout copies, where those were measured; 0: none", 0
     )
 
     @property

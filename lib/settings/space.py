@@ -21,13 +21,14 @@ def space_of(settings: Settings, fixed: Collection[str] = ()) -> dict[str, Searc
     """
     found = {}
     for one in dataclasses.fields(settings):
-        search = _declared(type(settings), one.name)
+        search = declared(type(settings), one.name)
         if search and one.name not in fixed:
             found[one.name] = search.including(getattr(settings, one.name))
     return found
 
 
-def _declared(kind: type, name: str) -> Search | None:
+def declared(kind: type, name: str) -> Search | None:
+    """How a setting of a model's is searched, by whichever base class says so."""
     for base in kind.__mro__:
         one = base.__dict__.get("__dataclass_fields__", {}).get(name)
         if one is not None and one.metadata.get("search"):

@@ -20,7 +20,7 @@ OUT_OF_MEMORY = "Arena alloc failed"
 MAX_BYTES = 2**31 - 1  # of a message, as in every protobuf library
 DUMPED = (
     "a protobuf: XLA_FLAGS='--xla_dump_to=FOLDER --xla_dump_hlo_as_proto' dumps it, and "
-    "lib.collect.xla.text converts the text (docs/reference/make.md)"
+    "lib.collect.xla.text converts the text (docs/tutorials/jax-program.md)"
 )
 OTHERS = {  # what a file begins with that is no protobuf: what it is, and what to do
     b"HloModule": ("HLO text", DUMPED),

@@ -17,7 +17,7 @@ from torch import nn
 from lib.inputs.input import network_for
 from lib.programs.inputs import Programs, batches_of, predict
 from lib.programs.models.cdmpp import LEAF_FEATURES
-from lib.programs.models.cdmpp_plus import SHIFTS
+from lib.programs.models.correction import SHIFTS
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.train import fold_class
 from lib.settings import MODELS
