@@ -18,11 +18,9 @@ if __name__ == "__main__":  # before all other imports, which take seconds
 import argparse
 import sys
 from collections.abc import Sequence
-from functools import partial
 
 import polars as pl
 from joblib import cpu_count
-from tqdm import tqdm
 
 from lib import settings
 from lib.cache.manifest import read_manifest
@@ -53,7 +51,7 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
         one = Slice.named(args.slice)
         folder, own = one.folder(cache), one.of(files, raw)
         stage.alone(args.outputs, folder)
-        count, skipped = write_slice(folder, own, raw, about, progress=_bar(own), **sliced)
+        count, skipped = write_slice(folder, own, raw, about, **sliced)
         print(f"preprocess: {count} {chosen.graphs} in {folder}/{_told(skipped)}")
         return
 
@@ -65,7 +63,7 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
         table, skipped, earlier = write_from_slices(cache, args.slices, files, raw, about, **sliced)
         stage.note(earlier_seconds=earlier)
     else:
-        table, skipped = write_cache(cache, files, about, progress=_bar(files), **how)
+        table, skipped = write_cache(cache, files, about, **how)
     note_run(stage, making, table)
     stage.note(**resolved.record())
 
@@ -84,10 +82,6 @@ def note_run(stage: Stage, making: Making, table: pl.DataFrame) -> None:
     rows = table.select("split", "source", "fingerprint").iter_rows()
     known = {f"{split}/{source}": fingerprint for split, source, fingerprint in rows}
     stage.note(raw=making.raw_files, contents=making.contents(known))
-
-
-def _bar(files: Sequence[object]) -> partial[tqdm]:
-    return partial(tqdm, total=len(files), desc="preprocess", unit="graph", disable=None)
 
 
 def _told(skipped: Sequence[Skipped]) -> str:

@@ -14,14 +14,12 @@ if __name__ == "__main__":  # before all other imports, which take seconds
 
 # isort: split
 import argparse
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from lib import settings
 from lib.cache.reader import Cache
@@ -29,6 +27,7 @@ from lib.files import checkpoint
 from lib.files.artifacts import write_json
 from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
+from lib.files.progress import Lines
 from lib.files.sealed import sealed
 from lib.files.terminal import counted
 from lib.inputs.input import network_for
@@ -140,16 +139,15 @@ def finish(
 
 
 def train(training: FoldTraining, state: Path, identity: str, tracker: Tracker) -> None:
-    """Train to the end, with a progress bar, and tell W&B of each epoch and of the end."""
-    chosen = training.settings
-    total, metric = math.ceil(training.epochs), chosen.metric
-    epochs = training.run(state, identity)
-    bar = tqdm(epochs, total=total, desc=f"fold {training.fold}", unit="epoch", disable=None)
-    for row in bar:
+    """Train to the end; say how far it is now and then, and tell W&B of each epoch and the end."""
+    chosen, seen = training.settings, ""
+    lines = Lines(f"train: {chosen.results} fold {training.fold}", training.steps, "step")
+    training.told = lambda steps: lines.at(steps, seen)
+    for row in training.run(state, identity):
         tracker.log(epoch_point(row))  # those before a kill too, some of which it may have lost
-        shown = {metric: row.get(f"validation_{metric}")}
-        bar.set_postfix(loss=f"{row['loss']:.3f}", **shown)
-    log_graphs(tracker, training.validations, metric)
+        tau = row.get(f"validation_{chosen.metric}")
+        seen = f"loss {row['loss']:.3f}" + (f", {chosen.metric} {tau:.3f}" if tau else "")
+    log_graphs(tracker, training.validations, chosen.metric)
 
 
 def write_results(

@@ -20,12 +20,12 @@ from typing import Any
 import polars as pl
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from lib import settings
 from lib.cache.reader import Cache
 from lib.files import checkpoint
 from lib.files.parquet import write_parquet
+from lib.files.progress import Lines
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.inputs.input import network_for
@@ -78,13 +78,13 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
 def score(
     network: nn.Module, cache: Cache, wanted: list[Any], chosen: settings.Settings, fold: int
 ) -> pl.DataFrame:
-    """All scores, with a progress bar; memory that they take is told before it is taken."""
+    """All scores; memory that they take is told before it is taken."""
     scoring = scoring_of(chosen)
     estimate = scoring.memory(network, cache, wanted, chosen)
     frames = scoring.frames(network, cache, wanted, chosen)
-    bar = tqdm(frames, total=len(wanted), desc=f"infer {fold}", unit="graph", disable=None)
+    lines = Lines(f"infer: {chosen.results} fold {fold}", len(wanted), "graph")
     with out_of_memory_told(estimate, device_of(network), "infer"):
-        return pl.concat(bar)
+        return pl.concat(lines.over(frames))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ ends the stage, with nothing written.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from lib.cache.reader import read_table
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_value
 from lib.files.errors import DataError, UserError
+from lib.files.progress import Lines
 from lib.files.regular import UnreadableError
 from lib.preprocess.reading import reading_of
 from lib.preprocess.workers import uninterrupted_children
@@ -90,7 +91,6 @@ def write_cache(
     settings: dict[str, Any],
     jobs: int = 1,
     keep_going: bool = False,
-    progress: Callable[[Iterable], Iterable] = iter,
     kind: str = "layout",
 ) -> tuple[pl.DataFrame, list[Skipped]]:
     """Write the cache folder, whole or not at all; one that holds the same stays as it is.
@@ -100,7 +100,6 @@ def write_cache(
         files: what to put there, in this order.
         settings: what the cache depends on beside the files.
         jobs, keep_going: worker processes; whether to leave bad files out instead of raising.
-        progress: wraps the iterator over finished files, to show how far it is.
         kind: of the graphs, one of :data:`lib.systems.SYSTEMS`.
 
     Returns:
@@ -115,7 +114,7 @@ def write_cache(
         DataError: if a file's content cannot be believed; with ``keep_going``, if none can.
     """
     with new_cache(path, files, settings, kind) as (writer, skipped):
-        skipped += preprocess(writer, files, settings, jobs, keep_going, progress, kind)
+        skipped += preprocess(writer, files, settings, jobs, keep_going, kind)
     return read_table(path), skipped
 
 
@@ -143,20 +142,21 @@ def preprocess(
     settings: dict[str, Any],
     jobs: int = 1,
     keep_going: bool = False,
-    progress: Callable[[Iterable], Iterable] = iter,
     kind: str = "layout",
 ) -> list[Skipped]:
     """Append raw files to an unfinished cache; returns those that are left out.
 
     Args:
         writer: the cache's.
-        files, settings, jobs, keep_going, progress, kind: see :func:`write_cache`.
+        files, settings, jobs, keep_going, kind: see :func:`write_cache`.
     """
     parts = writer.folder / PARTS
     parts.mkdir()
     tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
     with closing(_process_all(tasks, kind, settings, parts, jobs, keep_going)) as results:
-        skipped = [one for one in progress(_gather(writer, tasks, results, parts)) if one]
+        gathered = _gather(writer, tasks, results, parts)
+        gathered = Lines("preprocess", len(files), "graph").over(gathered)
+        skipped = [one for one in gathered if one]
     parts.rmdir()
     return skipped
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +74,6 @@ def write_slice(
     settings: dict[str, Any],
     jobs: int = 1,
     keep_going: bool = False,
-    progress: Callable[[Iterable], Iterable] = iter,
     kind: str = "layout",
     code: str = "",
 ) -> tuple[int, list[Skipped]]:
@@ -84,7 +83,7 @@ def write_slice(
         folder: the slice's.
         files: the slice's.
         raw: sizes and times of the collection's files, by which a slice of others is told.
-        settings, jobs, keep_going, progress, kind: see
+        settings, jobs, keep_going, kind: see
             :func:`lib.preprocess.collection.write_cache`, which raises the same.
         code: fingerprint of what writes it.
 
@@ -92,7 +91,7 @@ def write_slice(
         How many graphs it has, and the files that were left out.
     """
     with atomic_folder(folder) as temporary, CacheWriter(temporary, kind) as writer:
-        skipped = preprocess(writer, files, settings, jobs, keep_going, progress, kind)
+        skipped = preprocess(writer, files, settings, jobs, keep_going, kind)
         left_out = [[files.index(one.file), *one.error.args[1:]] for one in skipped]
         about = _identity(files, raw, [settings, keep_going, kind, code])
         more = {"left_out": left_out, "seconds": process_seconds()}

@@ -60,6 +60,7 @@ class FoldTraining:
         self.device = next(network.parameters()).device
         self.best = _copy(network)
         self.resumed_at, self.taken = 0, 0
+        self.told: Callable[[int], None] = lambda steps: None  # after each of them
         self.steps_per_epoch = -(-data.steps(settings) // settings.accumulate)
         self.epochs = passes_of(settings, self.steps_per_epoch)
         self.steps = max(1, round(self.epochs * self.steps_per_epoch))
@@ -107,18 +108,18 @@ class FoldTraining:
     def _epoch(self) -> dict[str, float]:
         started, epoch = time.perf_counter(), self.progress.epochs
         self.network.train()
-        losses, norms, self.taken = [], [], 0
+        results, self.taken = [], 0
         left = range(self._steps_done(epoch), self.steps)
         dealt = deal(self.data, self.settings, self.fold, epoch, self.processes)
         for step, own in zip(left, dealt, strict=False):
             rate = self._set_learning_rate(step)
-            loss, norm = self.step(own)
-            losses.append(loss)
-            norms.append(norm)
+            results.append(self.step(own))
+            self.told(step + 1)
+        losses, norms = (torch.stack(each).tolist() for each in zip(*results, strict=True))
         row = {
             "epoch": self._passes(epoch + 1),
-            "loss": float(np.mean(torch.stack(losses).tolist())),  # the epoch's only read-back
-            "gradient_norm": float(np.mean(torch.stack(norms).tolist())),
+            "loss": float(np.mean(losses)),
+            "gradient_norm": float(np.mean(norms)),
             "learning_rate": rate,
         }
         taken, trained = self.processes.total(self.taken), time.perf_counter()
@@ -131,9 +132,8 @@ class FoldTraining:
         return row
 
     def _set_learning_rate(self, step: int) -> float:
-        s = self.settings
-        peak = peak_rate(s.learning_rate, s.accumulate)
-        rate = learning_rate(step, self.steps, peak, s.warmup, s.schedule)
+        peak = peak_rate(self.settings.learning_rate, self.settings.accumulate)
+        rate = learning_rate(step, self.steps, peak, self.settings.warmup, self.settings.schedule)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         return rate

@@ -1,0 +1,51 @@
+"""How far a long run has come, in whole lines: folds run side by side, and logs are read later."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from lib.files.terminal import counted, duration
+
+Item = TypeVar("Item")
+WATCHED, LOGGED = 10.0, 60.0  # seconds between lines: somebody looks on, or reads them later
+
+
+class Lines:
+    """Says how far a run has come: nothing of a short one, of a long one a line now and then.
+
+    Args:
+        what: is run, such as ``train: layout-xla-default fold 0``.
+        total: how many parts it has.
+        unit: what a part is called, such as ``step``.
+    """
+
+    def __init__(self, what: str, total: int, unit: str):
+        self.what, self.total, self.unit = what, total, unit
+        self.pause = WATCHED if sys.stdout.isatty() else LOGGED
+        self._first: tuple[float, int] | None = None  # when it was asked first, and what was done
+        self._told = time.monotonic()
+
+    def at(self, done: int, also: str = "") -> None:
+        """Say that so many parts are done, if it is time; and something else, such as a loss.
+
+        The time that is left goes by the parts that this run itself has done.
+        """
+        now = time.monotonic()
+        if self._first is None:
+            self._first = self._told, done - 1
+        if done >= self.total or now - self._told < self.pause:
+            return
+        began, before = self._first
+        left = duration((now - began) / (done - before) * (self.total - done))
+        said = f"{done:,} of {counted(self.total, self.unit)}, {left} left"
+        print(f"{self.what}: {said}{also and ', '}{also}", flush=True)
+        self._told = now
+
+    def over(self, items: Iterable[Item]) -> Iterator[Item]:
+        """The same items; each is a part, done when the next one is asked for."""
+        for done, item in enumerate(items, start=1):
+            yield item
+            self.at(done)

@@ -1,0 +1,51 @@
+"""What a long run says of itself: a line now and then, in whole lines."""
+
+import pytest
+
+from lib.files import progress
+from lib.files.progress import LOGGED, Lines
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that a test sets, in seconds."""
+    now = [100.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_line_a_minute_says_what_is_done_and_how_long_it_takes_yet(clock, capsys):
+    lines = Lines("train: x fold 0", 1000, "step")
+    for done in range(1, 151):
+        clock[0] += 1
+        lines.at(done, "loss 0.5")
+    told = capsys.readouterr().out.splitlines()
+    assert told == [
+        "train: x fold 0: 60 of 1,000 steps, 15 min 40 s left, loss 0.5",
+        "train: x fold 0: 120 of 1,000 steps, 14 min 40 s left, loss 0.5",
+    ]
+
+
+def test_a_resumed_run_goes_by_its_own_steps(clock, capsys):
+    lines = Lines("train", 1000, "step")
+    for done in range(901, 963):
+        clock[0] += 1
+        lines.at(done)
+    assert capsys.readouterr().out == "train: 960 of 1,000 steps, 40 s left\n"
+
+
+def test_a_short_run_says_nothing_and_a_finished_one_no_more(clock, capsys):
+    items = []
+    for item in Lines("infer", 3, "graph").over("abc"):
+        items.append(item)
+        clock[0] += LOGGED / 4 if item != "c" else 2 * LOGGED
+    assert items == list("abc") and not capsys.readouterr().out
+
+
+def test_whoever_looks_on_is_told_more_often(clock, capsys, monkeypatch):
+    monkeypatch.setattr(progress.sys.stdout, "isatty", lambda: True, raising=False)
+    lines = Lines("train", 100, "step")
+    for done in range(1, 22):
+        clock[0] += 1
+        lines.at(done)
+    assert len(capsys.readouterr().out.splitlines()) == 2
