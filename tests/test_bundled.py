@@ -18,30 +18,27 @@ from lib.tpugraphs.padding import detect_padding
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
 ROOT = DataRoot(BUNDLED, BUNDLED)
-DRAWN = BUNDLED.with_name("xla-cpu-drawn")
-ROOTS = [ROOT, DataRoot(DRAWN, DRAWN)]
 FEWEST = {"random": 48, "default": 32}
 
 
-def graphs(collection: str, split: str, root: DataRoot = ROOT) -> list:
+def graphs(collection: str, split: str) -> list:
     folder = Path(*collection.split("-"))
-    return [read_layout(path) for path in root.files("npz" / folder, split)]
+    return [read_layout(path) for path in ROOT.files("npz" / folder, split)]
 
 
-def clocks(root: DataRoot) -> dict[str, str]:
+def clocks() -> dict[str, str]:
     """By what each program was timed."""
-    programs = pl.read_parquet(root.path / "programs.parquet")
+    programs = pl.read_parquet(ROOT.path / "programs.parquet")
     return dict(programs.select("graph", "timed_by").iter_rows())
 
 
 def test_they_are_small():
-    assert sum(path.stat().st_size for root in ROOTS for path in root.path.rglob("*")) < 20e6
+    assert sum(path.stat().st_size for path in ROOT.path.rglob("*")) < 20e6
 
 
-@pytest.mark.parametrize("root", ROOTS, ids=lambda root: root.path.name)
 @pytest.mark.parametrize("collection", LAYOUT_COLLECTIONS)
-def test_enough_programs_and_configurations(collection, root):
-    found = {split: graphs(collection, split, root) for split in SPLITS}
+def test_enough_programs_and_configurations(collection):
+    found = {split: graphs(collection, split) for split in SPLITS}
     everything = [graph for split in SPLITS for graph in found[split]]
     assert len(everything) >= 32
     assert 0.15 <= len(found["test"]) / len(everything) <= 0.25
@@ -51,13 +48,12 @@ def test_enough_programs_and_configurations(collection, root):
         assert (graph.node_config_feat == -1).all(axis=(1, 2)).any()  # the compiler's own layouts
 
 
-@pytest.mark.parametrize("root", ROOTS, ids=lambda root: root.path.name)
 @pytest.mark.parametrize("collection", LAYOUT_COLLECTIONS)
-def test_truth_lies_apart(collection, root):
-    measured = root.measurements(collection)
-    timed_by = clocks(root)
+def test_truth_lies_apart(collection):
+    measured = ROOT.measurements(collection)
+    timed_by = clocks()
     for split in SPLITS:
-        for graph in graphs(collection, split, root):
+        for graph in graphs(collection, split):
             own = measured.filter(pl.col("graph") == graph.name)
             assert own["split"].unique().to_list() == [split]
             assert own["config"].to_list() == list(range(len(graph.config_runtime)))
