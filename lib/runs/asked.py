@@ -30,7 +30,9 @@ def parser_of(stage: str, description: str = "") -> argparse.ArgumentParser:
     match stage:
         case "preprocess":
             cores = len(os.sched_getaffinity(0))
-            parser.add_argument("--jobs", type=int, default=cores, help="worker processes")
+            parser.add_argument(
+                "--jobs", type=int, default=cores, help="worker processes (one a core)"
+            )
             parser.add_argument(
                 "--keep-going", action="store_true", help="name bad files, skip them"
             )

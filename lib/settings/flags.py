@@ -20,10 +20,14 @@ class _StageFlags(Parser):
         first.add_argument("--collection")
         first.add_argument("--model")
         first.add_argument("--show", action="store_true")
+        first.add_argument("-h", "--help", action="store_true")
         named = first.parse_known_args(args)[0]
-        every = [one for models in MODELS.values() for one in models.values()]
         if named.collection in COLLECTIONS:
             every = [settings_class(named.collection, named.model)]
+        elif named.help:
+            self.epilog, every = _models(), []
+        else:  # and the error is about the collection
+            every = [one for models in MODELS.values() for one in models.values()]
         known: set[str] = set()
         for one in every:
             _add_settings(self, one, known)
@@ -36,19 +40,30 @@ class _StageFlags(Parser):
 def parser(description: str) -> argparse.ArgumentParser:
     """A stage's command line: what to work on, and a flag for each setting of its kind and model.
 
-    Which these are, ``--collection`` and ``--model`` say; without a collection, ``--help`` shows
-    all models' flags.
+    Which these are, ``--collection`` and ``--model`` say; without a collection, ``--help`` names
+    the models.
     """
-    form = argparse.ArgumentDefaultsHelpFormatter
-    made = _StageFlags(description=description, formatter_class=form)
+    made = _StageFlags(description=description)
     made.add_argument("--collection", required=True, help=f"one of {', '.join(COLLECTIONS)}")
     made.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
+    made.add_argument(
+        "--outputs", type=Path, default=Path("outputs"), help="where results go (outputs)"
+    )
     file = "a TOML file of settings, such as `make tune` writes; flags beat it"
     made.add_argument("--settings", type=Path, metavar="FILE", help=file)
     shown = "print every setting, its value and where it comes from, and do no more"
     made.add_argument("--show", action="store_true", help=shown)
     return made
+
+
+def _models() -> str:
+    """Which models there are, and how to see the settings of one."""
+    collections = {
+        kind: [one for one in COLLECTIONS if COLLECTIONS[one] == kind] for kind in MODELS
+    }
+    named = [f"{', '.join(collections[kind])}: {', '.join(MODELS[kind])}" for kind in MODELS]
+    shown = "--collection NAME --model NAME --help shows them"
+    return f"Every setting of a model is a flag; {shown}. Models of {'; of '.join(named)}"
 
 
 def _add_settings(made: argparse.ArgumentParser, kind: type[Settings], known: set[str]) -> None:
