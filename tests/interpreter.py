@@ -14,6 +14,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -59,6 +60,7 @@ FRESH = ("lib.runs.begin",)  # of what is imported: does something when it is
 def quick(repository: Path = REPOSITORY) -> Path:
     """The folder of this process's own server for a tree, which is started by the first call."""
     folder = Path(tempfile.mkdtemp(prefix="tgraph-python-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     client, address = folder / "bin" / "python", str(folder / "socket")
     client.parent.mkdir()
     client.write_text(CLIENT.format(python=sys.executable, address=address))
