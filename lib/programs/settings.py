@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import Settings, check_heads, check_words, setting
+from lib.settings.base import ByData, Settings, check_heads, check_words, setting
 from lib.settings.search import among, between
 
 TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
@@ -39,7 +39,7 @@ class ProgramCollection(Settings):
     batch: int = setting(
         256,
         "programs a step, all of them with equally many leaves",
-        search=among(64, 128, 256, 512),
+        search=among(64, 128, 256, 512, 600),
     )
     alpha: float = setting(
         0.0,
@@ -68,14 +68,29 @@ class ProgramSettings(ProgramCollection):
     )
 
     network: ClassVar[str] = "lib.programs.models.cdmpp:Cdmpp"
+    implied: ClassVar[ByData] = {
+        "paper": {
+            **{"batch": 600, "learning_rate": 1.68e-5, "weight_decay": 1.3e-3},
+            **{"optimizer": "adam", "schedule": "cyclic"},
+        }
+    }
     fold_class: ClassVar[str] = "lib.programs.train:ProgramsFold"
 
     model: str = setting("cdmpp", "network: a Transformer over the leaves of a program's tree")
     epochs: int = setting(30, "passes over the training programs")
+    learning_rate: float = setting(
+        1e-3,
+        "peak of the learning rate",
+        least=0,
+        most=1,
+        search=between(1e-5, 2e-2, logarithmic=True),
+    )
     # network (5.1)
-    paper: bool = setting(False, "the sizes that the paper's search found (appendix B)")
+    paper: bool = setting(
+        False, "the sizes that the paper's search found (table 6), and its way of training"
+    )
     channels: int = setting(96, "width of a leaf's vector", search=WIDTHS)
-    layers: int = setting(2, "layers of the Transformer", search=between(1, 6))
+    layers: int = setting(2, "layers of the Transformer", search=between(1, 12))
     heads: int = setting(4, "heads of its attention", search=HEADS)
     dropout: float = setting(
         0.0, "share of the channels left out in training", 0, 0.99, search=between(0, 0.5)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/ranking/blending.py
-OPTIMIZERS = ("adamw", "sgd")  # lib/train/loop.py
+OPTIMIZERS = ("adamw", "adam", "sgd")  # lib/train/loop.py
 SCHEDULES = ("cosine", "linear", "constant", "cyclic")  # the functions of lib/train/schedule.py
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
 CHOICES = {  # of settings that are words
@@ -142,6 +142,7 @@ class Settings:
     scatter: ClassVar[str] = ""
     # What suits data better than the defaults. A class beats its bases, a hardware beats a size.
     fits: ClassVar[ByData] = {}
+    implied: ClassVar[ByData] = {}  # what a switch, by its name, sets beside itself
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.
     weights_depend_on: ClassVar[tuple[str, ...]] = (

@@ -67,6 +67,8 @@ def settings_for(collection: str, dataset: Dataset, overrides: dict[str, Any]) -
     values: dict[str, Any] = {}
     for own in layers_of(collection, chosen, dataset).values():
         values |= own
+    for switch, own in chosen.implied.items():
+        values |= own if overrides.get(switch) else {}
     values |= overrides
     if "folds_total" not in overrides:
         values["folds_total"] = _folds_for(collection, chosen, dataset, values)
@@ -150,12 +152,13 @@ def origins_of(
 
     Returns:
         ``DEFAULT`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`),
-        ``FEW_GRAPHS``, or one of the keys of ``given``.
+        ``FEW_GRAPHS``, a switch that implies it, or one of the keys of ``given``.
     """
     origins = {one.name: DEFAULT for one in dataclasses.fields(settings)}
     layers = layers_of(settings.collection, type(settings), dataset)
     if settings.folds_total != usual_folds(settings.collection, type(settings), dataset):
         layers[FEW_GRAPHS] = {"folds_total": settings.folds_total}
+    layers |= {f"--{one}": own for one, own in settings.implied.items() if getattr(settings, one)}
     for origin, values in {**layers, **given}.items():
         origins |= dict.fromkeys(values, origin)
     return origins | {"collection": COMMAND_LINE}

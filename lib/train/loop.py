@@ -273,18 +273,18 @@ def new_network(build: Callable[[], nn.Module], data: Fold, seed: int, fold: int
 def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.Optimizer:
     """What takes the steps; weight decay on matrices only, not on biases, scales, temperatures.
 
-    AdamW (TGraph paper, 2.4.2), or stochastic gradient descent with Nesterov's momentum (CDMPP,
-    5.3, which leaves the momentum open).
+    AdamW (TGraph paper, 2.4.2), Adam (CDMPP, table 6), or stochastic gradient descent with
+    Nesterov's momentum (CDMPP, 5.3, which leaves the momentum open).
     """
     matrices, others = [], []
     for name, one in network.named_parameters():  # (networks side by side have rows of biases)
         (others if one.ndim <= 1 or name.endswith(("bias", "scale")) else matrices).append(one)
     decay = settings.weight_decay
     groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
-    rate = settings.learning_rate
     if settings.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=rate, momentum=MOMENTUM, nesterov=True)
-    return torch.optim.AdamW(groups, lr=rate, fused=True)
+        return torch.optim.SGD(groups, settings.learning_rate, MOMENTUM, nesterov=True)
+    kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[settings.optimizer]
+    return kind(groups, settings.learning_rate, fused=True)
 
 
 def _validation(

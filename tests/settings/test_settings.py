@@ -450,3 +450,14 @@ def test_what_fits_data_are_settings_that_there_are(chosen):
         for word, values in vars(base).get("fits", {}).items():
             assert word in (*WORDS["size"], *WORDS["hardware"])
             assert values.keys() <= {one.name for one in dataclasses.fields(chosen)}
+
+
+def test_a_switch_implies_settings_that_a_flag_beats():
+    about = ["--model", "cdmpp", "--paper", "--batch", "32"]
+    resolved = settings.resolve(arguments(*about, collection="programs-cpu"))
+    found, origins = resolved.settings, resolved.origins
+    assert (found.learning_rate, found.weight_decay, found.batch) == (1.68e-5, 1.3e-3, 32)
+    assert (found.optimizer, found.schedule) == ("adam", "cyclic")
+    assert origins["learning_rate"] == "--paper" and origins["batch"] == "command line"
+    plain = settings.resolve(arguments("--model", "cdmpp", collection="programs-cpu")).settings
+    assert (plain.learning_rate, plain.optimizer) == (1e-3, "adamw")

@@ -33,6 +33,7 @@ class Sizes:
     Attributes:
         channels: width of a leaf's vector.
         layers, heads, hidden: of the Transformer.
+        counts: widths between all leaves' vectors and the program's.
         embedding: width of a program's and a device's vector.
         decoder, decoder_layers: width and number of the decoder's hidden layers.
     """
@@ -41,13 +42,18 @@ class Sizes:
     layers: int
     heads: int
     hidden: int
+    counts: tuple[int, ...]
     embedding: int
     decoder: int
     decoder_layers: int
 
 
-# What the paper's search found (table 6). It does not say how many heads; 716 has few divisors.
-PAPER = Sizes(716, 11, 4, 985, 69, 930, 3)
+# What the paper's search found (table 6), read as the published code has it: the "input layer" and
+# the "linear layers in the encoder" come after the Transformer, once for each number of leaves, and
+# the Transformer itself is of the features' width. For programs of five leaves that makes 13.7
+# million weights (the paper: 13.8). Neither heads nor the Transformer's hidden width are in the
+# table; 2,048 is PyTorch's.
+PAPER = Sizes(164, 11, 4, 2048, (716, 985, 985, 985), 69, 930, 3)
 
 
 def sizes_of(settings: ProgramSettings) -> Sizes:
@@ -55,7 +61,7 @@ def sizes_of(settings: ProgramSettings) -> Sizes:
     if settings.paper:
         return PAPER
     c = settings.channels
-    return Sizes(c, settings.layers, settings.heads, 2 * c, c, 2 * c, 2)
+    return Sizes(c, settings.layers, settings.heads, 2 * c, (), c, 2 * c, 2)
 
 
 @dataclass(frozen=True)
@@ -101,7 +107,8 @@ class LeafEncoder(nn.Module):
         self.standardize = Standardize(LEAF_FEATURES)
         powers = torch.arange(0, LEAF_FEATURES, 2, dtype=torch.float64) / LEAF_FEATURES
         self.register_buffer("frequencies", THETA**-powers, persistent=False)
-        self.first = nn.Linear(LEAF_FEATURES, channels)
+        same = channels == LEAF_FEATURES  # as the paper's
+        self.first = nn.Identity() if same else nn.Linear(LEAF_FEATURES, channels)
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(
                 channels, heads, hidden, dropout, nn.functional.gelu, batch_first=True
@@ -126,7 +133,7 @@ class LeafEncoder(nn.Module):
 
 
 class LeafCountLayers(nn.Module):
-    """A linear layer for each number of leaves, from all leaves' vectors to one.
+    """Linear layers for each number of leaves, from all leaves' vectors to one.
 
     A number that no training program had, or that has no layer, gets that of the nearest number
     which has one, the smaller of two, and the leaves are averaged in as many equal runs.
@@ -135,13 +142,16 @@ class LeafCountLayers(nn.Module):
         channels: width of a leaf's vector.
         width: of what comes out.
         most: leaves of the largest layer.
+        hidden: widths of the layers before the last.
     """
 
     known: Tensor
 
-    def __init__(self, channels: int, width: int, most: int):
+    def __init__(self, channels: int, width: int, most: int, hidden: tuple[int, ...] = ()):
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(k * channels, width) for k in range(1, most + 1))
+        self.layers = nn.ModuleList(
+            _perceptron(k * channels, hidden, width, 0.0) for k in range(1, most + 1)
+        )
         self.register_buffer("known", torch.ones(most, dtype=torch.bool))
 
     def fit(self, counts: Tensor) -> None:
@@ -164,13 +174,18 @@ class LeafCountLayers(nn.Module):
         return min(known, key=lambda one: (abs(one - count), one))
 
 
-def perceptron(width: int, hidden: int, layers: int, out: int, dropout: float) -> nn.Sequential:
+def perceptron(width: int, hidden: int, layers: int, out: int, dropout: float) -> nn.Module:
     """Linear layers with GELU between them: ``layers`` hidden ones and the last."""
+    return _perceptron(width, (hidden,) * layers, out, dropout)
+
+
+def _perceptron(width: int, hidden: tuple[int, ...], out: int, dropout: float) -> nn.Module:
     parts: list[nn.Module] = []
-    for _ in range(layers):
-        parts += [nn.Linear(width, hidden), nn.GELU(), nn.Dropout(dropout)]
-        width = hidden
-    return nn.Sequential(*parts, nn.Linear(width, out))
+    for after in hidden:
+        parts += [nn.Linear(width, after), nn.GELU(), nn.Dropout(dropout)]
+        width = after
+    last = nn.Linear(width, out)
+    return nn.Sequential(*parts, last) if parts else last
 
 
 class Cdmpp(nn.Module):
@@ -183,7 +198,9 @@ class Cdmpp(nn.Module):
         self.encoder = LeafEncoder(
             sizes.channels, sizes.layers, sizes.heads, sizes.hidden, dropout, settings.positional
         )
-        self.counts = LeafCountLayers(sizes.channels, sizes.embedding, settings.most_leaves)
+        self.counts = LeafCountLayers(
+            sizes.channels, sizes.embedding, settings.most_leaves, sizes.counts
+        )
         self.device = perceptron(DEVICE_FEATURES, sizes.embedding, 1, sizes.embedding, 0.0)
         self.decoder = perceptron(sizes.embedding, sizes.decoder, sizes.decoder_layers, 1, dropout)
 

@@ -131,6 +131,17 @@ def test_the_papers_sizes_are_taken():
     assert sizes_of(settings) is PAPER and sizes_of(TINY).channels == 16
 
 
+def test_the_papers_network_has_the_papers_number_of_weights():
+    network = build(ProgramSettings("programs-cpu", paper=True, most_leaves=5))
+    fives = network.counts.layers[4]
+    count = sum(one.numel() for one in network.parameters())
+    others = sum(one.numel() for one in network.counts.parameters())
+    mine = count - others + sum(one.numel() for one in fives.parameters())
+    assert mine == pytest.approx(13.8e6, rel=0.01)
+    x = torch.rand(2, 5, LEAF_FEATURES)
+    assert network.counts(x).shape == (2, 69)
+
+
 def test_predictions_are_times(network):
     with torch.inference_mode():
         seconds = network.log_seconds(batch(6)).exp()
