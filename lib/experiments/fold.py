@@ -46,7 +46,6 @@ class SegmentsFold(GraphsFold):
         network.inputs.standardize.fit_chunks(features)
 
     def read(self, one: str) -> LabelledGraph:
-        """See :meth:`GraphsFold.read`."""
         graph = self.graph(one)
         return LabelledGraph(one, graph, graph.graph.runtime)
 
@@ -57,7 +56,6 @@ class SegmentsFold(GraphsFold):
         settings: PoolingSettings,
         generator: np.random.Generator,
     ) -> Sample:
-        """See :meth:`GraphsFold.sample`."""
         (graph,), (own,) = graphs, chosen
         batch = self.step.batch(graph.prepared, own, generator)
         return Sample(batch, [torch.from_numpy(graph.runtime[own])])
@@ -65,11 +63,9 @@ class SegmentsFold(GraphsFold):
     def done(
         self, graphs: Sequence[LabelledGraph], chosen: Sequence[np.ndarray], sample: Sample
     ) -> None:
-        """See :meth:`GraphsFold.done`."""
         self.step.done(graphs[0].prepared, chosen[0], sample.inputs)
 
     def estimate(self, network: nn.Module, settings: PoolingSettings) -> Estimate | None:
-        """See :meth:`Fold.estimate`."""
         return self.step.estimate()
 
     def graph(self, name: str) -> Segmented:

@@ -33,7 +33,6 @@ class KernelSegmentsFold(SegmentsFold):
         )
 
     def read(self, one: Any) -> LabelledGraph:
-        """See :meth:`GraphsFold.read`."""
         kernel = self.graph(one)
         return LabelledGraph(one, kernel, kernel.graph.target)
 

@@ -79,7 +79,6 @@ class RunSteps(FullSteps):
     def batch(
         self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
-        """See :meth:`FullSteps.batch`."""
         length = min(self.settings.trained_nodes, graph.node_count)
         start = int(generator.integers(graph.node_count - length + 1))
         nodes = torch.from_numpy(graph.run(start, start + length))
@@ -120,7 +119,6 @@ class SegmentSteps(FullSteps):
     def batch(
         self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
-        """See :meth:`FullSteps.batch`."""
         s, cells = self.settings, graph.cells(chosen)
         trained = generator.permutation(len(graph))[: s.trained_segments]
         kept = generator.random(len(graph)) >= s.segment_dropout
@@ -194,16 +192,13 @@ class SegmentSteps(FullSteps):
         )
 
     def record(self) -> dict[str, bool]:
-        """See :meth:`Beside.record`."""
         return {"historical_embeddings": self.table is not None}
 
     def saved(self, epochs: int) -> None:
-        """See :class:`Beside`."""
         if self.kept is not None:
             self.kept.saved(epochs)
 
     def end(self) -> None:
-        """See :class:`Beside`."""
         if self.kept is not None:
             self.kept.end()
 

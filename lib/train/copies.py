@@ -43,7 +43,6 @@ class CopiesFold(GraphsFold):
     lessons: int = 0
 
     def standardize(self, network: nn.Module) -> None:
-        """See :meth:`Fold.standardize`."""
         batches = [
             graph.prepared.batch(np.arange(min(self.fitted, len(graph.runtime))))
             for graph in self.train
@@ -53,7 +52,6 @@ class CopiesFold(GraphsFold):
         network.inputs.repeated.fit(torch.cat([batch.repeated for batch in batches]))
 
     def teach(self, network: nn.Module) -> None:
-        """See :meth:`Fold.teach`."""
         if self.measured is None:
             return
         inputs = network.inputs.copies(self.measured.features) * self.measured.known

@@ -222,7 +222,6 @@ class GraphsFold(Fold):
         return one
 
     def steps(self, settings: GraphSettings) -> int:
-        """See :meth:`Fold.steps`."""
         return len(self.train)
 
     def groups(self, settings: GraphSettings, generator: np.random.Generator) -> Sequence[Any]:

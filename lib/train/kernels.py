@@ -49,12 +49,10 @@ class KernelsFold(GraphsFold):
         )
 
     def read(self, one: str) -> LabelledGraph:
-        """See :meth:`GraphsFold.read`."""
         kernel = self.cache.graph(one)
         return LabelledGraph(one, kernel, kernel.target)
 
     def steps(self, settings: TileSettings) -> int:
-        """See :meth:`Fold.steps`."""
         return -(-len(self.train) // settings.kernels)
 
     def sample(
@@ -64,7 +62,6 @@ class KernelsFold(GraphsFold):
         settings: TileSettings,
         generator: np.random.Generator,
     ) -> Sample:
-        """See :meth:`GraphsFold.sample`."""
         pairs = zip(graphs, chosen, strict=True)
         runtimes = [torch.from_numpy(kernel.runtime[own]) for kernel, own in pairs]
         batch = tile_batch([kernel.prepared for kernel in graphs], chosen)

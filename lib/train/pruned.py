@@ -28,15 +28,12 @@ class PrunedFold(GraphsFold):
         return torch.cat([graph.prepared.features for graph in self.train])
 
     def standardize(self, network: nn.Module) -> None:
-        """See :meth:`Fold.standardize`."""
         network.inputs.standardize.fit(self.numeric_features())
 
     def loss_of(self, settings: LayoutSettings) -> Loss:
-        """See :meth:`GraphsFold.loss_of`."""
         return HINGES[settings.loss_reduction]
 
     def estimate(self, network: nn.Module, settings: LayoutSettings) -> Estimate | None:
-        """See :meth:`Fold.estimate`."""
         shapes = {graph.name: graph.prepared.shape for graph in self.train}
         return step_estimate(network, shapes, settings.configurations)
 
