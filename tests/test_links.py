@@ -72,6 +72,24 @@ def test_pages_that_code_and_its_messages_name_are_there():
     assert [one for one in sorted(named) if not (REPOSITORY / one[1]).exists()] == []
 
 
+def long_lines(text: str) -> list[str]:
+    """Lines of prose that are too long; tables and what programs print cannot be broken."""
+    lines = BLOCK.sub("", text).splitlines()
+    return [line for line in lines if len(line) > 100 and not line.startswith("|")]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+def test_lines_of_prose_are_short(path):
+    generated = path.match("data/*/README.md") or path.match("data/*/NOTES.md")
+    if not generated and path.name != "CHANGELOG.md":
+        assert long_lines(path.read_text(encoding="utf-8")) == []
+
+
+def test_a_long_line_is_found():
+    assert long_lines(f"short\n| {'a' * 99} |\n```\n{'b' * 101}\n```\n") == []
+    assert long_lines(f"{'c' * 101}\n") == ["c" * 101]
+
+
 def test_every_page_is_linked():
     """From a page of the tree, so that a reader who begins with the README may find it."""
     linked = {
