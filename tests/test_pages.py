@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from lib.settings import settings_for
+from lib.tpugraphs.dataset import read_dataset
 from tests.interpreter import quick
 from tests.stages import LONGEST, REPOSITORY, environment, make_command
 from tests.synthetic import write_collection
@@ -25,6 +27,7 @@ MODEL, COLLECTION = "docs/how-to/add-a-model.md", "docs/how-to/add-a-collection.
 PYTHON = "docs/reference/python.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"`(lib/[\w/]+\.py)`")
+BUNDLED_LAYOUTS = REPOSITORY / "data" / "xla-cpu"
 BUNDLED = ("layout-xla-default", "layout-xla-random", "layout-nlp-random")
 # What takes minutes on the pages takes seconds here.
 SMALL = {"FOLDS": 2, "EPOCHS": 1, "JOBS": 1, "ALSO": "none"}
@@ -118,7 +121,7 @@ def python_of(page: str) -> list[str]:
 def lines_of(page: str) -> list[str]:
     """The command lines of a page."""
     shell = (text for _, language, text in blocks(page) if language == "sh")
-    return [line for text in shell for line in text.splitlines()]
+    return [line for text in shell for line in text.replace("\\\n", " ").splitlines()]
 
 
 def test_a_model_is_added(tree):
@@ -151,6 +154,20 @@ def test_the_commands_that_the_readme_begins_with(tree):
     line = [quick(tree) / "bin" / "python", "-c", read]
     done = subprocess.run(line, cwd=tree, env=environment() | {"PYTHONPATH": str(tree)})
     assert done.returncode == 0
+
+
+def test_the_picture_shows_what_the_first_command_runs():
+    picture = (REPOSITORY / "docs" / "flow.svg").read_text()
+    shown = " ".join(re.sub(r"<style>.*</style>|<[^>]*>", " ", picture, flags=re.DOTALL).split())
+    line = lines_of("README.md")[0].partition("#")[0].strip()
+    name = line.partition("COLLECTION=")[2]
+    chosen = settings_for(name, read_dataset(BUNDLED_LAYOUTS), {})
+    assert line in shown
+    assert f" {chosen.model}, " in shown
+    assert f"{chosen.folds_total} folds" in shown
+    assert f"best {chosen.best_folds} folds" in shown
+    assert f"{chosen.cache.name}/" in shown
+    assert (len(chosen.also.split(",")), "learned from all four" in shown) == (3, True)
 
 
 def test_a_program_is_ranked_from_python(monkeypatch, capsys):

@@ -37,7 +37,7 @@ help() { # OUT MAKEFILE ...
   CPUS=1  GPUS=0  MINUTES=1440     what a task is given there, and after how long Slurm ends a job
   SLICES=8                         tasks that stage 1 is cut into there (default: by the size of the data)
   PROCESSES=4                      train a fold by so many processes of a machine, a GPU each if it has some
-  ARGS="--channels 256"            any other setting; 02_train.py --collection NAME --help lists them
+  ARGS="--channels 256"            any other setting (docs/reference/settings.md has them)
   WANDB_MODE=disabled  NO_COLOR=1  no W&B (offline without a key, online with one); no colour
 END
 }
