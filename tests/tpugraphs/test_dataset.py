@@ -76,7 +76,7 @@ def test_official_files(tmp_path):
         ({"hardware": "tpu", "propagation": "return"}, "tpu"),
     ],
 )
-def test_the_size_is_enough_and_what_is_guessed_is_said(tmp_path, said, hardware):
+def test_the_size_is_enough_and_what_is_guessed_is_said(tmp_path, said, hardware, capsys):
     root = root_of(tmp_path / "mine", "train/a.npz")
     (root / "dataset.json").write_text(json.dumps({"size": "small", **said}))
     found = read_dataset(root)
@@ -85,6 +85,12 @@ def test_the_size_is_enough_and_what_is_guessed_is_said(tmp_path, said, hardware
     args = Namespace(collection="layout-xla-default", data=root, folds_total=5)
     told = settings.resolve(args).choice()
     assert told.endswith(f"hardware {hardware}") == ("guessed" in told) == ("hardware" not in said)
+    with pytest.raises(SystemExit):
+        settings.resolve(Namespace(**vars(args), show=True))
+    shown = capsys.readouterr().out.splitlines()[-1]
+    assert ("guessed: " in shown and "hardware" in shown.partition("guessed: ")[2]) == (
+        "hardware" not in said
+    )
 
 
 @pytest.mark.parametrize(
