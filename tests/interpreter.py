@@ -106,7 +106,6 @@ def import_all() -> None:
     """
     import gc
 
-    import matplotlib.figure  # noqa: F401
     import pyarrow.parquet  # noqa: F401
     import scipy.stats  # noqa: F401
     import torch._dynamo  # AdamW does when it is first made

@@ -275,7 +275,6 @@ def test_a_study_trains_what_it_needs_and_is_not_repeated(run, tmp_path):
     assert blending["graphs"].unique().to_list() == [8]  # every training graph, held out once
     assert blending["score"].n_unique() == 1  # one fold: every method ranks alike
     assert table["default"].sum() == 2
-    assert (folder / "study" / "study.svg").stat().st_size > 1000
     weights = folder / f"study/part_0_of_2/{TGRAPH}/fold_0/last.safetensors"
     before = weights.stat().st_mtime_ns
     assert run_stage("lib.study", *flags).returncode == 0

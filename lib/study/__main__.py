@@ -2,7 +2,7 @@
 
 Reads   <outputs>/<collection>/cache/, and <collection>[@<model>]/fold_<k>/ if these flags would
         train it; other networks are trained below the study
-Writes  <outputs>/<collection>[@<model>]/study/{study,graphs}.parquet and study.svg
+Writes  <outputs>/<collection>[@<model>]/study/{study,graphs}.parquet
 
     python -m lib.study --collection layout-xla-random --model tgraph
 """

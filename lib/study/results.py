@@ -23,7 +23,7 @@ column                         meaning
 =============================  =================================================================
 
 The settings that a study is not about are null. ``graphs.parquet`` has the score of each graph
-under each choice, and ``study.svg`` shows the table.
+under each choice; the report draws it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ from lib.ranking.truth import CachedLabels, Truth
 from lib.runs.identity import Making
 from lib.scoring.folds import check_count, validation_score
 from lib.settings import WEIGHTS_FILES, Settings
-from lib.study.plot import plot_study
 from lib.study.protocol import (
     PERMUTATIONS,
     folders_of,
@@ -114,11 +113,10 @@ def run_study(
 
 
 def write_study(folder: Path, graphs: pl.DataFrame, table: pl.DataFrame) -> None:
-    """Write ``graphs.parquet``, ``study.parquet`` and ``study.svg``."""
+    """Write ``graphs.parquet`` and ``study.parquet``."""
     for name, frame in (("graphs", graphs), ("study", table)):
         with atomic_file(folder / f"{name}.parquet") as temporary:
             write_parquet(frame, temporary)
-    plot_study(folder / "study.svg", table)
 
 
 def trained_folds(folder: Path, weights: str, count: int | None) -> list[int]:

@@ -9,7 +9,7 @@ tells how many nodes can be configured. Two graphs do: 121 of 1,696 (the same no
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import beta
@@ -78,6 +78,10 @@ class GraphSize:
     nodes: int
     configurable: int
     configurations: int
+
+    def limited(self, most: int) -> GraphSize:
+        """The same with no more configurations than so many."""
+        return replace(self, configurations=min(self.configurations, most))
 
 
 def official_graphs(collection: str, share: float = 1.0, seed: int = 0) -> list[GraphSize]:

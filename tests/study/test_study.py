@@ -19,7 +19,6 @@ from lib.ranking.metrics import kendall_tau, tile_score
 from lib.ranking.truth import CachedLabels, Truth
 from lib.runs.identity import Making
 from lib.settings import LayoutSettings, PlusSettings
-from lib.study.plot import plot_study
 from lib.study.protocol import (
     ALL,
     BATCHES,
@@ -297,9 +296,6 @@ def test_differences_are_paired_by_graph(tmp_path):
     text = study_text(table)
     assert "0.5000*" in text
     assert "blending: best method rank, folds 4: 0.5500, +0.0500 +- 0.0231" in text
-    plot_study(tmp_path / "a.svg", table)
-    plot_study(tmp_path / "b.svg", table)
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
 def test_other_collections_are_seen_from_a_view(tmp_path):

@@ -5,7 +5,6 @@ Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.npz, its pro
         <network>.b<batch>.<device>.json, what --json prints
 
     python -m lib.programs.latency resnet18 1 avx2
-    python -m lib.programs.latency mine.py:network 8 avx512 --plot timeline.svg
 
 A network is one of lib/collect/tvm/networks, or a function of a file of your own that returns a
 torch.nn.Module and a tuple of example inputs, or an ONNX file. TVM makes programs of it, in an
@@ -32,7 +31,6 @@ from lib.programs.inputs import device_named, devices_of
 from lib.programs.latency.error import calls_of, error_of, held_out
 from lib.programs.latency.estimate import as_json, as_text, estimate
 from lib.programs.latency.network import read_network
-from lib.programs.latency.plot import check_picture, plot_timeline
 from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
 from lib.programs.messages import last_words
 from lib.runs.sources import ROOT
@@ -63,10 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
     said = as_json(found)
     told = path.with_suffix(f".{args.device}.json")
     write_json(told, said)
-    if args.plot:
-        plot_timeline(args.plot, found)
-    wrote = ", ".join(str(one) for one in (told, args.plot) if one)
-    print(json.dumps(said, indent=2) if args.json else f"{as_text(found)}; wrote {wrote}")
+    print(json.dumps(said, indent=2) if args.json else f"{as_text(found)}; wrote {told}")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -86,7 +81,6 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--gap", type=float, default=GAP, help="microseconds between two calls")
     made.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
     made.add_argument("--json", action="store_true", help="print all, for machines")
-    made.add_argument("--plot", type=Path, help="draw the timeline: an svg, png or pdf")
     return made
 
 
@@ -97,8 +91,6 @@ def check(args: argparse.Namespace) -> None:
             raise UserError(f"--{name} {getattr(args, name)}: must be at least {least}")
     if not (math.isfinite(args.gap) and args.gap >= 0):
         raise UserError(f"--gap {args.gap}: must be at least 0")
-    if args.plot:
-        check_picture(args.plot)
     if not args.tvm.exists():
         raise UserError(f"--tvm {args.tvm}: no such file; make latency installs TVM")
 

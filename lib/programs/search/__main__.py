@@ -3,7 +3,7 @@
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/, and the collection's data
 Writes  <outputs>/<collection>[@<model>]/search/<network>.<device>/
             database_workload.json, database_tuning_record.json   TVM's own tuning database
-            search.json, search.svg                               what was found, and when
+            search.json                                           what was found, and when
 
     python -m lib.programs.search --network resnet18 --device avx2 --budget 64
     python -m lib.programs.search --task 0a1b2c3d4e5f6071 --device avx512 --cost-model xgboost
@@ -41,7 +41,6 @@ from lib.programs.inputs import Programs, device_named, devices_of
 from lib.programs.latency.__main__ import TVM, file_name
 from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
 from lib.programs.messages import COST_MODELS, PREDICTOR, Message, last_words, receive, send
-from lib.programs.search.plot import plot_search
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 from lib.programs.search.scorer import Scorer
 from lib.programs.tensorir.records import read_programs
@@ -146,9 +145,8 @@ def programs_of(about: dict[str, Any], arrays: dict[str, np.ndarray]) -> Program
 
 
 def write(folder: Path, record: SearchRecord) -> None:
-    """The record and its picture."""
+    """The record, which the report draws."""
     write_json(folder / "search.json", record.as_json())
-    plot_search(folder / "search.svg", record)
 
 
 def predictor(

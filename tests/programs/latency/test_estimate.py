@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.files.errors import DataError, UserError
+from lib.files.errors import DataError
 from lib.programs.latency.error import DRAWS, Error, calls_of, error_of, held_out
 from lib.programs.latency.estimate import as_json, as_text, costs, estimate
 from lib.programs.latency.memory import CACHES
 from lib.programs.latency.network import read_network
-from lib.programs.latency.plot import plot_timeline
 from lib.programs.latency.predict import fastest
 from tests.programs.builders import write_root
 from tests.programs.latency.networks import write_network
@@ -67,16 +66,6 @@ def test_what_costs_most_comes_first(found):
     assert (told["seconds"], told["low"], told["high"]) == (0.0132, 0.0096, 0.018)
     assert told["replayed_seconds"] == 0.012
     assert len(told["tasks"]) == 3
-
-
-def test_a_timeline_is_drawn_the_same_each_time(found, tmp_path):
-    for name in ("a.svg", "b.svg"):
-        plot_timeline(tmp_path / name, found)
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-    assert b"op1" in (tmp_path / "a.svg").read_bytes() or (tmp_path / "a.svg").stat().st_size > 5000
-    plot_timeline(tmp_path / "a.png", found)
-    with pytest.raises(UserError, match=r"--plot .*a.txt: must end in one of .svg .png .pdf"):
-        plot_timeline(tmp_path / "a.txt", found)
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), min_size=1, max_size=5))
