@@ -100,7 +100,7 @@ def train_fold(
             tell_as_it_was(making, "train", fold)
         return
     data, network = new_fold_network(cache, fold, chosen, folder)
-    training = FoldTraining(network, data, chosen, fold, processes)
+    training = FoldTraining(network, data, fold, processes)
     if not processes.first:
         for _ in training.run(state, about["identity"]):
             pass

@@ -48,9 +48,10 @@ def held_out(cache, tmp_path_factory) -> list[dict[str, float]]:
         kernel = cache.graph(name)
         if len(kernel.runtime) <= TOO_FEW_TO_MISS:
             continue
-        data = KernelsFold(cache, [other for other in learnable if other != name], [name])
+        learned = [other for other in learnable if other != name]
+        data = KernelsFold(cache, learned, [name], settings)
         network = new_network(lambda: build_network(settings), data, 0, index)
-        training = FoldTraining(network, data, settings, index)
+        training = FoldTraining(network, data, index)
         assert len(list(training.run(state / name, name))) == 150
         network.eval()
         scores = kernel_scores(network, kernel, settings.inference_configurations)

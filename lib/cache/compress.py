@@ -50,7 +50,7 @@ def compress(
     return CachedGraph(
         name=raw.name,
         split=split,
-        **_pruned(raw, hops),
+        **_pruned(raw, hops),  # type: ignore[arg-type]
         dictionary=dictionary,
         cells=kept_cells,
         runtime=runtime,

@@ -142,8 +142,8 @@ class _Encoder:
             join_codes(encode_layouts(digits)), return_index=True, return_inverse=True
         )
         known = len(self.numbers)
-        numbers = [self.numbers.setdefault(one, len(self.numbers)) for one in joined.tolist()]
-        numbers = np.array(numbers, np.int64)
+        numbered = [self.numbers.setdefault(one, len(self.numbers)) for one in joined.tolist()]
+        numbers = np.array(numbered, np.int64)
         while len(self.digits) < len(self.numbers):
             self.digits = np.concatenate([self.digits, np.empty_like(self.digits)])
         self.digits[known : len(self.numbers)] = digits[first[numbers >= known]]
@@ -168,7 +168,7 @@ class _Encoder:
 
     def _widen(self, dtype: type) -> None:
         if self.cells.dtype != dtype:
-            wider = np.empty(self.cells.shape, dtype)
+            wider: np.ndarray = np.empty(self.cells.shape, dtype)
             wider[: self.done] = self.cells[: self.done]
             self.cells = wider
 

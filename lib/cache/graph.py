@@ -81,7 +81,7 @@ class CachedGraph:
         unset = ~self.dictionary.any(axis=1)  # code 0: six times -1
         own = np.full(len(self.cells), unset.any())
         for cells in self.cells.T if unset.any() else ():  # a node at a time: c may be 100,000
-            own &= unset[cells]
+            own &= unset[cells]  # type: ignore[index]
         found = own[self.original]
         return int(found.argmax()) if found.any() else None
 

@@ -30,7 +30,7 @@ def kept_nodes(
         return np.arange(node_count)
     kept = np.zeros(node_count, bool)
     kept[config_nodes] = True
-    for _ in range(hops):
+    for _ in range(int(hops)):
         reached = kept[edges].any(axis=1)
         if kept[edges[reached]].all():
             break

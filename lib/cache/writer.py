@@ -44,7 +44,7 @@ class CacheWriter:
         arrays, columns = graph.packed()
         row: dict[str, Any] = {"graph": graph.name, "split": graph.split, **columns}
         for name, (dtype, shape, count) in self.arrays.items():
-            values = np.ascontiguousarray(arrays[name], dtype)
+            values: np.ndarray = np.ascontiguousarray(arrays[name], dtype)
             if values.shape[1:] != shape:
                 raise ValueError(
                     f"{graph.name}: {name} has entries {values.shape[1:]}, not {shape}"

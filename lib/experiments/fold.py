@@ -6,6 +6,7 @@ What a model's step is, :mod:`lib.experiments.steps` says.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from lib.train.split import sides_of
 KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
 
 
-class SegmentsFold(GraphsFold):
+class SegmentsFold(GraphsFold[Any, Any]):
     """Names of the training and validation graphs of one fold, sorted, and a model's steps.
 
     Graphs are read from the cache when they are needed; a few of them stay prepared.
@@ -53,7 +54,6 @@ class SegmentsFold(GraphsFold):
         self,
         graphs: Sequence[LabelledGraph],
         chosen: Sequence[np.ndarray],
-        settings: PoolingSettings,
         generator: np.random.Generator,
     ) -> Sample:
         (graph,), (own,) = graphs, chosen
@@ -65,7 +65,7 @@ class SegmentsFold(GraphsFold):
     ) -> None:
         self.step.done(graphs[0].prepared, chosen[0], sample.inputs)
 
-    def estimate(self, network: nn.Module, settings: PoolingSettings) -> Estimate | None:
+    def estimate(self, network: nn.Module) -> Estimate | None:
         return self.step.estimate()
 
     def graph(self, name: str) -> Segmented:
@@ -86,5 +86,5 @@ def load_fold(cache: Cache, fold: int, settings: PoolingSettings) -> SegmentsFol
     Raises:
         UserError: also if the historical table would be larger than was asked for.
     """
-    sides = ([graph.name for graph in side] for side in sides_of(fold, cache, settings))
+    sides = ([graph.name for graph in side] for side in sides_of(cache, fold, settings))
     return SegmentsFold(cache, *sides, settings)

@@ -28,7 +28,7 @@ class Checksum:
 
     def update(self, piece: bytes | memoryview | np.ndarray) -> None:
         """Add the next bytes."""
-        self.value = zlib.crc32(piece, self.value)
+        self.value = zlib.crc32(piece, self.value)  # type: ignore[arg-type]
 
     @property
     def digits(self) -> str:

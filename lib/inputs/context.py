@@ -137,10 +137,10 @@ class ContextRows:
             states = self._heard(states)
             before, rows = rows, Rows.of(states + self._own, wanted)
             layers.append(self._layer(rows, before))
-        return ContextBatch(
+        return ContextBatch(  # type: ignore[call-arg]
             self.nodes,
             torch.from_numpy(first.nodes),
-            *(torch.from_numpy(first.pairs(copies, end)) for end in (TENSOR, READER)),
+            *(torch.from_numpy(first.pairs(copies, end)) for end in (TENSOR, READER)),  # type: ignore[arg-type]
             torch.from_numpy(first.pairs(operations, 0)),
             layers,
             *map(torch.from_numpy, rows.surrounded(copies)),

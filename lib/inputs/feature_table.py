@@ -16,7 +16,7 @@ class FeatureTable:
 
     def __init__(self, width: int, nodes: int):
         self._count = 0
-        self._room = (
+        self._room: tuple[np.ndarray, ...] = (
             np.empty((64, width), np.float32),
             np.empty((64, nodes), np.int64),
             np.empty(64, np.float32),
@@ -47,13 +47,13 @@ class FeatureTable:
         shares: np.ndarray,
     ) -> None:
         """Rows of the next numbers."""
-        count, added = self._count + len(features), (features, nodes, shares)
+        count = self._count + len(features)
         if not len(features):
             return
         if count > len(self._room[0]):
             self._room = tuple(
                 np.resize(one, (max(count, 2 * len(one)), *one.shape[1:])) for one in self._room
             )
-        for table, rows in zip(self._room, added, strict=True):
+        for table, rows in zip(self._room, (features, nodes, shares), strict=True):
             table[self._count : count] = rows
         self._count = count

@@ -34,8 +34,8 @@ class Input:
     """
 
     prepare: Callable[[Any, Any], Any]
-    scores: Callable[[nn.Module, Any, int, np.ndarray | None], np.ndarray] | None
-    groupings: Callable[[nn.Module, Any, np.ndarray, int], np.ndarray] | None = None
+    scores: Callable[[Any, Any, int, np.ndarray | None], np.ndarray] | None
+    groupings: Callable[[Any, Any, np.ndarray, int], np.ndarray] | None = None
     estimate: Callable[[nn.Module, Mapping[str, GraphShape], int], Estimate | None] | None = None
     widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}
 

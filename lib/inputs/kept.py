@@ -75,7 +75,7 @@ def _tensors(value: object, name: str = "") -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, Tensor | int):
         yield name[1:], torch.as_tensor(value)
     elif isinstance(value, OnDevice):
-        for one in fields(value):
+        for one in fields(value):  # type: ignore[arg-type]
             yield from _tensors(getattr(value, one.name), f"{name}.{one.name}")
     elif isinstance(value, list):
         for place, one in enumerate(value):
@@ -89,12 +89,12 @@ def _batch(tensors: Mapping[str, Tensor]) -> CostBatch:
         places = sorted({int(name.split(".")[2]) for name in tensors if ".layers." in name})
         layers = [_layer(tensors, f"context.layers.{place}.") for place in places]
         context = _made(ContextBatch, tensors, "context.", layers=layers)
-    return _made(CostBatch, tensors, "", configurations=count, context=context)
+    return _made(CostBatch, tensors, "", configurations=count, context=context)  # type: ignore[return-value]
 
 
 def _layer(tensors: Mapping[str, Tensor], name: str) -> ContextLayer:
     sides = {side: _made(Neighbours, tensors, f"{name}{side}.") for side in ("operands", "users")}
-    return _made(ContextLayer, tensors, name, **sides)
+    return _made(ContextLayer, tensors, name, **sides)  # type: ignore[return-value]
 
 
 def _made(kind: type, tensors: Mapping[str, Tensor], prefix: str, **others: object) -> OnDevice:

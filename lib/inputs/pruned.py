@@ -100,11 +100,11 @@ def _pool_scores(
     network: nn.Module, batch: GraphBatch, places: np.ndarray, size: int
 ) -> np.ndarray:
     """Scores of the configurations of one pool in the order of each of (p, b) places, (p, b)."""
-    shared = network.share(batch)
+    shared = network.share(batch)  # type: ignore[operator]
     return np.stack(
         [
             chunk_scores(
-                lambda group: network.score_group(shared, torch.from_numpy(group)),
+                lambda group: network.score_group(shared, torch.from_numpy(group)),  # type: ignore[operator]
                 even(np.argsort(place), size),
                 len(place),
             )
@@ -117,7 +117,7 @@ def _pool_size(network: nn.Module, nodes: int, size: int) -> int | None:
     """How many configurations a pool may have; None if the network shares nothing."""
     if not getattr(network, "shares", lambda: False)():
         return None
-    return max(size, POOL_BYTES // network.bytes_shared(nodes))
+    return max(size, POOL_BYTES // network.bytes_shared(nodes))  # type: ignore[operator]
 
 
 def step_estimate(
@@ -133,7 +133,7 @@ def step_estimate(
 
     def needed(shape: GraphShape) -> int:
         count = min(size, shape.configurations)
-        return network.step_bytes(shape.most_rows(count), shape.nodes, count)
+        return network.step_bytes(shape.most_rows(count), shape.nodes, count)  # type: ignore[operator]
 
     if not hasattr(network, "step_bytes"):
         return None
@@ -148,7 +148,7 @@ def scoring_estimate(
     def needed(shape: GraphShape) -> int:
         count = min(size, shape.configurations)
         pool = min(_pool_size(network, shape.nodes, size) or count, shape.configurations)
-        return network.scoring_bytes(shape.most_rows(pool), shape.nodes, count, pool)
+        return network.scoring_bytes(shape.most_rows(pool), shape.nodes, count, pool)  # type: ignore[operator]
 
     if not hasattr(network, "scoring_bytes"):
         return None

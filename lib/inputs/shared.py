@@ -102,8 +102,8 @@ class SharedProgram:
         moved, orders = None, self.tables.orders.items
         if copy.path:
             view, end = self.tables.loops.view(copy.path), copy.path[-1]
-            plain = view.end_order(self.tensors.plain[end])
-            moved = MovedTensor(view.sizes, plain, float(self.tensors.bytes[end]))
+            plain = view.end_order(self.tensors.plain[end])  # type: ignore[union-attr]
+            moved = MovedTensor(view.sizes, plain, float(self.tensors.bytes[end]))  # type: ignore[union-attr]
         before, after = orders[copy.before], orders[copy.after]
         return ResolvedCopy(copy.tensor, before, after, copy.reason, copy.reader, moved)
 

@@ -74,7 +74,10 @@ def takes(like: torch.Tensor) -> bool:
 
 def library() -> Path:
     """The compiled library: another one for other sources, another torch or processor."""
-    key = {"sources": fingerprint_files(sources(), HERE), "torch": torch.__version__}
+    key: dict[str, Any] = {
+        "sources": fingerprint_files(sources(), HERE),
+        "torch": torch.__version__,
+    }
     key |= {"flags": FLAGS, "processor": _processor(), "python": sys.version}
     return Path(sys.prefix) / "tgraph-native" / f"{fingerprint_value(key)[:16]}.so"
 

@@ -19,7 +19,6 @@ from lib.programs.inputs import Programs, batches_of, halves_of, predict_by
 from lib.programs.models.cdmpp_plus import HALVES, POOLED, CdmppPlus
 from lib.programs.models.correction import Correction, corrected_rows
 from lib.programs.models.trees import Trees
-from lib.programs.settings import ProgramPlusSettings
 from lib.programs.train import ProgramsFold
 
 READ = 4096  # programs whose pooled features are computed at a time
@@ -101,15 +100,13 @@ class BoostedFold(ProgramsFold):
         program, device = np.nonzero(known)
         return np.concatenate([rows[program], self.devices.numpy()[device]], 1)
 
-    def validate(
-        self, network: CdmppPlus, settings: ProgramPlusSettings, whole: bool = False
-    ) -> Mapping[str, dict[str, float]]:
+    def validate(self, network: CdmppPlus, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """See :meth:`Fold.validate`; blend and correction are fitted anew to the network as it is.
 
         Each on half of the tasks; each half is judged by what was fitted on the other. Where a half
         has no tasks, both are fitted on all.
         """
-        own = predict_by(network, network, self.held, self.devices, settings.batch)
+        own = predict_by(network, network, self.held, self.devices, self.settings.batch)
         if not np.isfinite(own).all():
             return {}
         known, halves = np.isfinite(self.held.seconds), halves_of(self.held)

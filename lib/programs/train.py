@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,7 +62,7 @@ class LabelledPrograms:
 
 
 @dataclass(eq=False)
-class ProgramsFold(Fold):
+class ProgramsFold(Fold[Any, Any]):
     """The programs of one fold.
 
     Attributes:
@@ -94,13 +95,13 @@ class ProgramsFold(Fold):
         where = next(network.buffers()).device
         self.labels = network.labels(torch.from_numpy(known).to(where)).float().cpu()
 
-    def steps(self, settings: ProgramSettings) -> int:
-        return sum(1 for _ in batches_of(self._alike(), settings.batch))
+    def steps(self) -> int:
+        return sum(1 for _ in batches_of(self._alike(), self.settings.batch))
 
-    def groups(self, settings: ProgramSettings, generator: np.random.Generator) -> list[np.ndarray]:
+    def groups(self, generator: np.random.Generator) -> list[np.ndarray]:
         """See :meth:`Fold.groups`: batches of one number of leaves and one set of devices."""
         order = generator.permutation(len(self.programs))
-        batches = list(batches_of(self._alike()[order], settings.batch))
+        batches = list(batches_of(self._alike()[order], self.settings.batch))
         return [order[batches[number]] for number in generator.permutation(len(batches))]
 
     def _alike(self) -> np.ndarray:
@@ -109,15 +110,13 @@ class ProgramsFold(Fold):
         _, sets = np.unique(known, axis=0, return_inverse=True)
         return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
 
-    def take(
-        self, group: np.ndarray, settings: ProgramSettings, generator: np.random.Generator
-    ) -> Iterator[LabelledPrograms]:
+    def take(self, group: np.ndarray, generator: np.random.Generator) -> Iterator[LabelledPrograms]:
         known = np.isfinite(self.programs.seconds[group]).any(0)
         inputs = self.programs.batch(group, self.devices[known])
         labels = self.labels[torch.from_numpy(group)][:, known]
-        compared = settings.alpha and known.sum() > 1
+        compared = self.settings.alpha and known.sum() > 1
         apart = int(generator.integers(known.sum())) if compared else -1
-        yield LabelledPrograms(inputs, labels, settings, apart)
+        yield LabelledPrograms(inputs, labels, self.settings, apart)
 
     def loss(self, network: nn.Module, sample: LabelledPrograms) -> Tensor:
         """See :meth:`Fold.loss`; and the discrepancy between devices, if it counts.
@@ -134,14 +133,12 @@ class ProgramsFold(Fold):
         far = central_moment_discrepancy(own, rest)
         return sample.loss(predicted) + sample.settings.alpha * far
 
-    def validate(
-        self, network: nn.Module, settings: ProgramSettings, whole: bool = False
-    ) -> Mapping[str, dict[str, float]]:
+    def validate(self, network: nn.Module, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """See :meth:`Fold.validate`; errors of each task."""
-        predicted = predict(network, self.held, self.devices, settings.batch)
+        predicted = predict(network, self.held, self.devices, self.settings.batch)
         return self.errors(predicted) if np.isfinite(predicted).all() else {}
 
-    def samples_validation(self, settings: ProgramSettings) -> bool:
+    def samples_validation(self) -> bool:
         """See :meth:`Fold.samples_validation`: programs have no configurations."""
         return False
 

@@ -100,7 +100,7 @@ class Kind:
             runtimes: (c,) measured.
             graph: as it is cached, for the baseline.
         """
-        own = {one.key: one.compute(scores, runtimes) for one in self.metrics}
+        own = {one.key: one.compute(scores, runtimes) for one in self.metrics}  # type: ignore[misc]
         if graph.compilers_own is not None:
             own |= gains(scores, runtimes, graph.compilers_own)
         return {**own, **self.references(runtimes, graph)}

@@ -132,12 +132,12 @@ def random_best(runtimes: np.ndarray, k: int) -> float:
 
 def tile_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
     """Every tile metric of one kernel, by key."""
-    return {one.key: one.compute(scores, runtimes) for one in TILE_METRICS}
+    return {one.key: one.compute(scores, runtimes) for one in TILE_METRICS}  # type: ignore[misc]
 
 
 def ranking_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
     """Every layout metric of one graph, by key."""
-    return {one.key: one.compute(scores, runtimes) for one in LAYOUT_METRICS}
+    return {one.key: one.compute(scores, runtimes) for one in LAYOUT_METRICS}  # type: ignore[misc]
 
 
 def gains(scores: np.ndarray, runtimes: np.ndarray, own: int) -> dict[str, float]:

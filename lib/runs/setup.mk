@@ -47,6 +47,7 @@ $(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/programs/ada
 test: lint  ## lint and all tests, on all cores
 	$(RUN) -m pytest -q -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
-lint: $(READY)-test $(READY)-native  ## ruff check and ruff format --check
+lint: $(READY)-test $(READY)-native  ## ruff check, ruff format --check and mypy
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy

@@ -172,7 +172,7 @@ class Stage:
 
     def _write_record(self) -> None:
         self.recorded = self.record()
-        write_json(self.path, self.recorded)
+        write_json(self.path, self.recorded)  # type: ignore[arg-type]
 
 
 def _about(name: str, chosen: Mapping[str, Any], data: str, experiment: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class Tracker:
         bests: Mapping[str, str] | None = None,
     ):
         self.bests = dict(bests or {})
-        self.about = {
+        self.about: dict[str, Any] = {
             "project": os.environ.get("WANDB_PROJECT") or PROJECT,
             "job_type": job_type,
             "group": group,
@@ -70,7 +70,7 @@ class Tracker:
             "resume": "allow",
         }
         self.mode = "disabled"
-        self.run: wandb.Run | None = None
+        self.run: Any = None  # a wandb.Run, which is imported late
 
     def start(self) -> Tracker:
         """Begin the run, unless ``WANDB_MODE=disabled``, which does not even import W&B."""
@@ -162,7 +162,7 @@ class Tracker:
             x_file_stream_retry_max=RETRIES,
             x_file_transfer_retry_max=RETRIES,
         )
-        return wandb.init(mode=self.mode, settings=quiet, **self.about)
+        return wandb.init(mode=self.mode, settings=quiet, **self.about)  # type: ignore[arg-type]
 
     def _is_unreachable(self) -> bool:
         """Whether a stage of the same make has waited for the server before."""
@@ -230,7 +230,7 @@ def _kind(kind: pl.DataType) -> type | None:
     """W&B's type of a column; ``None``: it is to find out."""
     if kind.is_numeric():
         return float
-    return {pl.String: str, pl.Boolean: bool}.get(kind)
+    return {pl.String: str, pl.Boolean: bool}.get(kind)  # type: ignore[call-overload]
 
 
 def data_frame(rows: pl.DataFrame) -> pandas.DataFrame:

@@ -84,8 +84,8 @@ def described(settings: DataclassInstance) -> dict[str, Any]:
 
 def wanted_range(one: Field, value: Any) -> str:
     """What a value must be and is not: empty if it is within its setting's bounds."""
-    least, most = (one.metadata.get(bound) for bound in ("least", "most"))
-    if least is None or value in one.metadata["words"] or least <= value <= most:
+    least, most = one.metadata.get("least"), one.metadata.get("most")
+    if least is None or most is None or value in one.metadata["words"] or least <= value <= most:
         return ""
     if most >= MOST and not value > most:
         return f"at least {least:g}"

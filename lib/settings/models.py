@@ -197,7 +197,7 @@ class PlusSettings(LearnedBeside):
         WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,), first=1
     )
     inference_configurations: int = setting(512, "configurations a batch of inference", first=3)
-    epochs: int | str = setting(
+    epochs: int | str = setting(  # type: ignore[assignment]
         AUTO,
         f"passes over the training graphs; `{AUTO}`: as many as make 4,000 steps, 20 at most",
         words=(AUTO,),

@@ -52,7 +52,7 @@ def settings_class(collection: str, model: str | None = None) -> type[Settings]:
     return models[model]
 
 
-def settings_for(collection: str, dataset: Dataset, overrides: dict[str, Any]) -> Settings:
+def settings_for(collection: str, dataset: Dataset, overrides: Mapping[str, Any]) -> Settings:
     """The settings of one collection.
 
     Args:
@@ -192,9 +192,9 @@ def cache_of(results: Path, about: dict[str, Any]) -> Path:
         results: ``<outputs>/<collection>[@<model>]``.
         about: the settings, as a stage recorded them.
     """
-    collection, _, model = results.name.partition("+")[0].partition("@")
+    collection, _, named = results.name.partition("+")[0].partition("@")
     collection = about.get("collection") or collection
-    model = about.get("model") or model or None
+    model = about.get("model") or named
     if collection not in COLLECTIONS:
         return results / "cache"
     kind = MODELS[COLLECTIONS[collection]].get(model) or plain_model(collection)

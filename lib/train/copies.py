@@ -15,6 +15,7 @@ from torch import nn
 
 from lib.cache.reader import Cache
 from lib.inputs.measured import MeasuredCopies, measured_copies
+from lib.models.plus import TGraphPlus
 from lib.settings import PlusSettings
 from lib.train.fold import GraphsFold, LabelledGraph
 from lib.train.products import ProductsFold
@@ -27,38 +28,38 @@ OUTLIER = 0.3  # of a logarithm: what lies further off, the clock may be to blam
 
 
 @dataclass(frozen=True)
-class CopiesFold(GraphsFold):
+class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
     """Training and validation graphs of one fold, as :func:`prepared_sides` orders them.
 
     Attributes:
-        fitted: configurations of a graph that the standardization is fitted on, the first ones.
         measured: copies that the network is taught first, if there are any.
-        lessons: steps of that.
     """
 
     train: list[LabelledGraph]
     valid: list[LabelledGraph]
-    fitted: int
+    settings: PlusSettings
     measured: MeasuredCopies | None = None
-    lessons: int = 0
 
-    def standardize(self, network: nn.Module) -> None:
+    def standardize(self, network: TGraphPlus) -> None:
+        """See :meth:`Fold.standardize`; on the first configurations of a graph, as many as a step
+        has."""
+        most = self.settings.configurations
         batches = [
-            graph.prepared.batch(np.arange(min(self.fitted, len(graph.runtime))))
-            for graph in self.train
+            graph.prepared.batch(np.arange(min(most, len(graph.runtime)))) for graph in self.train
         ]
         network.inputs.copies.fit(torch.cat([batch.copies for batch in batches]))
         network.inputs.off_layout.fit(torch.cat([batch.off_layout for batch in batches]))
         network.inputs.repeated.fit(torch.cat([batch.repeated for batch in batches]))
 
-    def teach(self, network: nn.Module) -> None:
+    def teach(self, network: TGraphPlus) -> None:
         if self.measured is None:
             return
         inputs = network.inputs.copies(self.measured.features) * self.measured.known
         optimizer = torch.optim.AdamW(network.parameters(), weight_decay=DECAY, fused=True)
         network.train()
-        for step in range(self.lessons):
-            optimizer.param_groups[0]["lr"] = learning_rate(step, self.lessons, PEAK, WARMUP)
+        lessons = self.settings.lessons
+        for step in range(lessons):
+            optimizer.param_groups[0]["lr"] = learning_rate(step, lessons, PEAK, WARMUP)
             rows = torch.randint(len(inputs), (ROWS,))
             learned = network.copy_cost(inputs[rows])
             targets = self.measured.costs[rows].expand_as(learned)
@@ -70,7 +71,7 @@ class CopiesFold(GraphsFold):
 
 def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold | ProductsFold:
     """The graphs of one fold, ready to be resolved; raises as :func:`prepared_sides`."""
-    return fold_of(*prepared_sides(fold, cache, settings), settings)
+    return fold_of(*prepared_sides(cache, fold, settings), settings)
 
 
 def fold_of(
@@ -78,7 +79,7 @@ def fold_of(
 ) -> CopiesFold | ProductsFold:
     """What is trained on some graphs and validated on others, on the hardware of the settings."""
     if settings.hardware == "tpu":
-        return ProductsFold(train, valid)
+        return ProductsFold(train, valid, settings)
     file = settings.taught
     measured = None if file is None else measured_copies(file)
-    return CopiesFold(train, valid, settings.configurations, measured, settings.lessons)
+    return CopiesFold(train, valid, settings, measured)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from lib.train.fold import Fold, GraphSettings, Sample
+from lib.train.fold import Fold, Sample
 from lib.train.processes import Processes
 
 
@@ -26,31 +26,29 @@ class Dealt:
     count: int = 1
 
 
-def deal(
-    data: Fold, settings: GraphSettings, fold: int, epoch: int, processes: Processes
-) -> Iterator[Dealt]:
+def deal(data: Fold[Any, Any], fold: int, epoch: int, processes: Processes) -> Iterator[Dealt]:
     """The steps of an epoch, all drawn from (seed, fold, epoch).
 
     Where steps take several samples, each is drawn from a generator of its own, torch's as well,
     so that it is the same whichever process it is dealt to.
     """
+    settings = data.settings
     seeds = [settings.seed, fold, epoch]
     generator = np.random.default_rng(seeds)
     seed_torch(generator)
     if settings.accumulate == 1:
-        for sample in data.samples(settings, generator):
+        for sample in data.samples(generator):
             yield Dealt([sample])
         return
-    groups = data.groups(settings, generator)
+    groups = data.groups(generator)
     for start in range(0, len(groups), settings.accumulate):
         step = groups[start : start + settings.accumulate]
         numbered = list(enumerate(step, start + 1))  # to numpy, 0 would be no part of a seed
-        yield Dealt(_own(data, settings, seeds, numbered, processes), len(step))
+        yield Dealt(_own(data, seeds, numbered, processes), len(step))
 
 
 def _own(
-    data: Fold,
-    settings: GraphSettings,
+    data: Fold[Any, Any],
     seeds: list[int],
     numbered: Sequence[tuple[int, Any]],
     processes: Processes,
@@ -63,7 +61,7 @@ def _own(
         number, group = numbered[place]
         own = np.random.default_rng([*seeds, number])
         seed_torch(own)
-        yield from data.take(group, settings, own)
+        yield from data.take(group, own)
 
 
 def seed_torch(generator: np.random.Generator) -> None:

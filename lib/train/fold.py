@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -26,7 +26,9 @@ from lib.settings import LayoutCollection, Settings, TileCollection
 from lib.train.loss import LOSSES, pairwise_hinge
 from lib.train.processes import Processes
 
-GraphSettings = LayoutCollection | TileCollection
+Network = TypeVar("Network", bound=nn.Module)
+Chosen = TypeVar("Chosen", bound=Settings)
+ChosenOfGraphs = TypeVar("ChosenOfGraphs", bound=LayoutCollection | TileCollection)
 Loss = Callable[[Tensor, Tensor], Tensor]  # (..., b) scores and (b,) runtimes to (...)
 
 
@@ -113,28 +115,30 @@ class Beside:
         return {}
 
 
-class Fold(ABC):
-    """What stage 2 trains on and validates on, whatever a step has.
+class Fold(ABC, Generic[Network, Chosen]):
+    """What stage 2 trains a network on and validates it on, whatever a step has.
 
     Attributes:
+        settings: of the model.
         train, valid: graphs, tasks, or their names, sorted by name.
         earlier_seconds: that an earlier run took for what this one has read, see :meth:`keep`.
         beside: what is kept beside the network.
     """
 
+    settings: Chosen
     train: Sequence[Any]
     valid: Sequence[Any]
     earlier_seconds: float = 0.0
     beside: Beside = Beside()
 
     @abstractmethod
-    def standardize(self, network: nn.Module) -> None:
+    def standardize(self, network: Network) -> None:
         """Fit the network's standardization on the training graphs."""
 
-    def teach(self, network: nn.Module) -> None:  # noqa: B027
+    def teach(self, network: Network) -> None:
         """What a new, standardized network is taught before it sees a graph."""
 
-    def keep(self, file: Path, identity: str) -> None:  # noqa: B027
+    def keep(self, file: Path, identity: str) -> None:
         """Where to keep what :meth:`standardize` fits beside it, if that takes long.
 
         Args:
@@ -143,52 +147,47 @@ class Fold(ABC):
         """
 
     @abstractmethod
-    def steps(self, settings: GraphSettings) -> int:
+    def steps(self) -> int:
         """How many :meth:`samples` there are."""
 
     @abstractmethod
-    def groups(self, settings: GraphSettings, generator: np.random.Generator) -> Sequence[Any]:
+    def groups(self, generator: np.random.Generator) -> Sequence[Any]:
         """What each sample of a pass is made of, in random order."""
 
     @abstractmethod
-    def take(
-        self, group: Any, settings: GraphSettings, generator: np.random.Generator
-    ) -> Iterator[Sample]:
+    def take(self, group: Any, generator: np.random.Generator) -> Iterator[Sample]:
         """The one sample of a group; whoever asks for another one has taken the step."""
 
-    def samples(self, settings: GraphSettings, generator: np.random.Generator) -> Iterator[Sample]:
+    def samples(self, generator: np.random.Generator) -> Iterator[Sample]:
         """One pass over what is trained on."""
-        for group in self.groups(settings, generator):
-            yield from self.take(group, settings, generator)
+        for group in self.groups(generator):
+            yield from self.take(group, generator)
 
-    def loss(self, network: nn.Module, sample: Any) -> Tensor:
+    def loss(self, network: Network, sample: Any) -> Tensor:
         """What a step's sample costs; one of :meth:`take`, on the network's device."""
         return sample.loss(network(sample.inputs))
 
     @abstractmethod
-    def validate(
-        self, network: nn.Module, settings: GraphSettings, whole: bool = False
-    ) -> Mapping[str, dict[str, float]]:
+    def validate(self, network: Network, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """Metrics of each validation graph, ``settings.metric`` among them, by name.
 
         Empty if a score is not finite.
 
         Args:
             network: in evaluation mode.
-            settings: of the collection.
             whole: on all configurations of a graph, not on :func:`validated` ones alone.
         """
 
     @abstractmethod
-    def samples_validation(self, settings: GraphSettings) -> bool:
+    def samples_validation(self) -> bool:
         """Whether epochs are validated on less than there is."""
 
-    def estimate(self, network: nn.Module, settings: GraphSettings) -> Estimate | None:
+    def estimate(self, network: Network) -> Estimate | None:
         """Memory that a step takes, as far as it is known beforehand and worth telling."""
         return None
 
 
-class GraphsFold(Fold):
+class GraphsFold(Fold[Network, ChosenOfGraphs]):
     """Training and validation graphs of one fold, some of whose configurations a step has.
 
     Attributes:
@@ -202,7 +201,6 @@ class GraphsFold(Fold):
         self,
         graphs: Sequence[LabelledGraph],
         chosen: Sequence[np.ndarray],
-        settings: GraphSettings,
         generator: np.random.Generator,
     ) -> Sample:
         """A step's graphs under the configurations chosen of each; here it is one graph.
@@ -211,34 +209,32 @@ class GraphsFold(Fold):
         """
         (graph,), (own,) = graphs, chosen
         runtimes = [torch.from_numpy(graph.runtime[own])]
-        return Sample(graph.prepared.batch(own), runtimes, self.loss_of(settings))
+        return Sample(graph.prepared.batch(own), runtimes, self.loss_of())
 
-    def loss_of(self, settings: GraphSettings) -> Loss:
-        """The function that a :class:`Sample` is minimized by."""
-        return LOSSES[settings.loss]
+    def loss_of(self) -> Loss:
+        """The function that a :class:`Sample` is minimized by: the one that settings name."""
+        return LOSSES[self.settings.loss]  # type: ignore[union-attr]
 
     def read(self, one: Any) -> LabelledGraph:
         """A graph of ``train`` or ``valid``."""
         return one
 
-    def steps(self, settings: GraphSettings) -> int:
+    def steps(self) -> int:
         return len(self.train)
 
-    def groups(self, settings: GraphSettings, generator: np.random.Generator) -> Sequence[Any]:
+    def groups(self, generator: np.random.Generator) -> Sequence[Any]:
         """See :meth:`Fold.groups`: every training graph once.
 
         Groups of graphs differ in size by one at most, so that none is left with a remainder.
         """
         order = generator.permutation(len(self.train))
-        return np.array_split(order, self.steps(settings))
+        return np.array_split(order, self.steps())
 
-    def take(
-        self, group: Any, settings: GraphSettings, generator: np.random.Generator
-    ) -> Iterator[Sample]:
+    def take(self, group: Any, generator: np.random.Generator) -> Iterator[Sample]:
         """See :meth:`Fold.take`; configurations are drawn anew (TGraph, 2.2.5)."""
         graphs = [self.read(self.train[index]) for index in group]
-        chosen = [_drawn(one, settings.configurations, generator) for one in graphs]
-        sample = self.sample(graphs, chosen, settings, generator)
+        chosen = [_drawn(one, self.settings.configurations, generator) for one in graphs]
+        sample = self.sample(graphs, chosen, generator)
         yield sample
         self.done(graphs, chosen, sample)
 
@@ -247,23 +243,21 @@ class GraphsFold(Fold):
     ) -> None:
         """The step was taken."""
 
-    def validate(
-        self, network: nn.Module, settings: GraphSettings, whole: bool = False
-    ) -> Mapping[str, dict[str, float]]:
+    def validate(self, network: Network, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """See :meth:`Fold.validate`: on :func:`validated` configurations, or all."""
-        score, found = input_of(settings).scores, {}
-        most = None if whole else settings.validation_configurations
+        s, found = self.settings, {}
+        score, most = input_of(s).scores, None if whole else s.validation_configurations
         for graph in map(self.read, self.valid):
             rows = validated(graph, most)
-            scores = score(network, graph.prepared, settings.inference_configurations, rows)
+            scores = score(network, graph.prepared, s.inference_configurations, rows)  # type: ignore[misc]
             if not np.isfinite(scores).all():
                 return {}
             found[graph.name] = self.metrics(scores, graph.runtime[rows])
         return found
 
-    def samples_validation(self, settings: GraphSettings) -> bool:
+    def samples_validation(self) -> bool:
         """See :meth:`Fold.samples_validation`: on some configurations of a graph."""
-        most = settings.validation_configurations
+        most = self.settings.validation_configurations
         return any(len(self.read(one).runtime) > most for one in self.valid)
 
 
@@ -288,7 +282,7 @@ def _drawn(graph: LabelledGraph, most: int, generator: np.random.Generator) -> n
     return np.sort(generator.choice(count, min(count, most), replace=False))
 
 
-def load_fold(cache: Cache, fold: int, settings: Settings) -> Fold:
+def load_fold(cache: Cache, fold: int, settings: Settings) -> Fold[Any, Any]:
     """The graphs of one fold of a collection, for the model that settings name.
 
     Raises:

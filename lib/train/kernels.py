@@ -31,46 +31,46 @@ ROWS = 1 << 12  # compared at a time
 
 
 @dataclass(frozen=True)
-class KernelsFold(GraphsFold):
+class KernelsFold(GraphsFold[TileNetwork, TileSettings]):
     """Names of the training and validation kernels of one fold, sorted."""
 
     cache: Cache
     train: list[str]
     valid: list[str]
+    settings: TileSettings
     metrics = staticmethod(tile_metrics)
 
     def standardize(self, network: TileNetwork) -> None:
         """See :meth:`Fold.standardize`: both of them, one kernel in memory at a time."""
         network.kernel.standardize.fit_chunks(
-            lambda: (kernel_batch([self.cache.graph(name)]).features for name in self.train)
+            lambda: (kernel_batch([self.cache.graph(name)]).features for name in self.train)  # type: ignore[list-item]
         )
         network.standardize.fit_chunks(
-            lambda: (evenly_spaced(self.cache.graph(name)) for name in self.train)
+            lambda: (evenly_spaced(self.cache.graph(name)) for name in self.train)  # type: ignore[arg-type]
         )
 
     def read(self, one: str) -> LabelledGraph:
         kernel = self.cache.graph(one)
-        return LabelledGraph(one, kernel, kernel.target)
+        return LabelledGraph(one, kernel, kernel.target)  # type: ignore[attr-defined]
 
-    def steps(self, settings: TileSettings) -> int:
-        return -(-len(self.train) // settings.kernels)
+    def steps(self) -> int:
+        return -(-len(self.train) // self.settings.kernels)
 
     def sample(
         self,
         graphs: Sequence[LabelledGraph],
         chosen: Sequence[np.ndarray],
-        settings: TileSettings,
         generator: np.random.Generator,
     ) -> Sample:
         pairs = zip(graphs, chosen, strict=True)
         runtimes = [torch.from_numpy(kernel.runtime[own]) for kernel, own in pairs]
         batch = tile_batch([kernel.prepared for kernel in graphs], chosen)
-        return Sample(batch, runtimes, HINGES[settings.loss_reduction])
+        return Sample(batch, runtimes, HINGES[self.settings.loss_reduction])
 
 
 def load_fold(cache: Cache, fold: int, settings: TileSettings) -> KernelsFold:
     """The kernels of one fold; raises as :func:`sides_of`."""
-    return KernelsFold(cache, *sides_of(cache, fold, settings))
+    return KernelsFold(cache, *sides_of(cache, fold, settings), settings)
 
 
 def sides_of(cache: Cache, fold: int, settings: TileCollection) -> tuple[list[str], list[str]]:
@@ -82,10 +82,10 @@ def sides_of(cache: Cache, fold: int, settings: TileCollection) -> tuple[list[st
     Raises:
         UserError: if there is no such fold, or there are too few kernels.
     """
-    assigned = folds_with(fold, cache, settings)
+    assigned = folds_with(cache, fold, settings)
     valid = [name for name in sorted(assigned) if assigned[name] == fold]
     others = [name for name in sorted(assigned) if assigned[name] != fold]
-    train = [name for name in others if _rows_differ(cache.graph(name).config_feat)]
+    train = [name for name in others if _rows_differ(cache.graph(name).config_feat)]  # type: ignore[attr-defined]
     if not train:
         why = f"{SAME} of each kernel that it would be trained on"
         raise UserError(f"{cache.folder}: fold {fold}: {why}: {', '.join(others)}")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,7 @@ from lib.runs.memory import out_of_memory_told
 from lib.runs.provenance import versions
 from lib.settings import Settings
 from lib.train.dealing import Dealt, deal
-from lib.train.fold import Fold, GraphSettings
+from lib.train.fold import Chosen, Fold, Network
 from lib.train.processes import ALONE, Processes
 from lib.train.saved import Progress, read_state, save_state
 from lib.train.schedule import learning_rate, passes_of, peak_rate
@@ -29,7 +29,7 @@ from lib.train.schedule import learning_rate, passes_of, peak_rate
 MOMENTUM = 0.9  # of stochastic gradient descent
 
 
-class FoldTraining:
+class FoldTraining(Generic[Network, Chosen]):
     """One fold's network, optimizer and progress.
 
     Everything random is drawn from (seed, fold, epoch), what networks draw of torch's generators
@@ -38,30 +38,27 @@ class FoldTraining:
 
     Args:
         network: with fresh weights and fitted standardization.
-        data: the fold's graphs.
-        settings: of the collection.
+        data: the fold's graphs, and the model's settings.
         fold: its number, part of every seed.
         processes: that train it together; the first one validates, and writes files.
     """
 
     def __init__(
         self,
-        network: nn.Module,
-        data: Fold,
-        settings: GraphSettings,
+        network: Network,
+        data: Fold[Network, Chosen],
         fold: int,
         processes: Processes = ALONE,
     ):
-        self.network, self.data, self.settings, self.fold = network, data, settings, fold
-        self.processes = processes
+        self.network, self.data, self.fold, self.processes = network, data, fold, processes
+        settings = self.settings = data.settings
         data.beside.share(processes)
         self.optimizer = _optimizer(network, settings)
-        self.progress = Progress()
+        self.progress, self.best = Progress(), _copy(network)
         self.device = next(network.parameters()).device
-        self.best = _copy(network)
         self.resumed_at, self.taken = 0, 0
         self.told: Callable[[int], None] = lambda steps: None  # after each of them
-        self.steps_per_epoch = -(-data.steps(settings) // settings.accumulate)
+        self.steps_per_epoch = -(-data.steps() // settings.accumulate)
         self.epochs = passes_of(settings, self.steps_per_epoch)
         self.steps = max(1, round(self.epochs * self.steps_per_epoch))
 
@@ -77,12 +74,12 @@ class FoldTraining:
                 so is one that something else computed, such as another version of torch, whose
                 sums are rounded otherwise.
         """
-        parts = [identity, versions(), computed_by(self.network)]
+        parts: list[Any] = [identity, versions(), computed_by(self.network)]
         if self.processes.count > 1:  # whose sums are rounded otherwise, too
             parts.append(self.processes.count)
         identity = fingerprint_value(parts)
         self._resume(state, identity)
-        estimate = self.data.estimate(self.network, self.settings)
+        estimate = self.data.estimate(self.network)
         with out_of_memory_told(estimate, self.device, "train" if self.processes.first else ""):
             yield from self._epochs(state, identity)
 
@@ -110,7 +107,7 @@ class FoldTraining:
         self.network.train()
         results, self.taken = [], 0
         left = range(self._steps_done(epoch), self.steps)
-        dealt = deal(self.data, self.settings, self.fold, epoch, self.processes)
+        dealt = deal(self.data, self.fold, epoch, self.processes)
         for step, own in zip(left, dealt, strict=False):
             rate = self._set_learning_rate(step)
             results.append(self.step(own))
@@ -173,7 +170,7 @@ class FoldTraining:
         for one in parameters:
             if one.grad is None:
                 one.grad = torch.zeros_like(one)
-        self.processes.add_up([loss, *(one.grad for one in parameters)])
+        self.processes.add_up([loss, *(one.grad for one in parameters if one.grad is not None)])
 
     def _validate(self, epoch: int) -> dict[str, float]:
         """Mean metrics over the validation graphs, and the best weights if these are they."""
@@ -183,7 +180,7 @@ class FoldTraining:
         if (epoch + 1) % self.settings.validate_every and not last:
             return {}
         self.network.eval()
-        graphs = self.data.validate(self.network, self.settings)
+        graphs = self.data.validate(self.network)
         if not graphs:
             self.progress.last = {}
             return {}
@@ -208,15 +205,15 @@ class FoldTraining:
         """
         used = self.settings.weights
         known = self.validations[used]
-        if not known or not self.data.samples_validation(self.settings):
+        if not known or not self.data.samples_validation():
             return
         trained = _copy(self.network)
         self.network.load_state_dict(trained if used == "last" else self.best)
         self.network.eval()
-        graphs = self.data.validate(self.network, self.settings, whole=True)
+        graphs = self.data.validate(self.network, whole=True)
         self.network.load_state_dict(trained)
         whole = _validation(known["epoch"], graphs, self.settings.metric) if graphs else {}
-        self.progress = replace(self.progress, **{used: whole})
+        self.progress = replace(self.progress, **{used: whole})  # type: ignore[arg-type]
 
     @property
     def validations(self) -> dict[str, dict[str, Any]]:
@@ -258,7 +255,9 @@ class FoldTraining:
             self.resumed_at = self.progress.epochs
 
 
-def new_network(build: Callable[[], nn.Module], data: Fold, seed: int, fold: int) -> nn.Module:
+def new_network(
+    build: Callable[[], Network], data: Fold[Network, Any], seed: int, fold: int
+) -> Network:
     """A network with weights drawn from (seed, fold), standardized on the training graphs.
 
     What else it is to begin with: see :meth:`Fold.teach`.
@@ -276,7 +275,8 @@ def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.Optimizer:
     AdamW (TGraph paper, 2.4.2), Adam (CDMPP, table 6), or stochastic gradient descent with
     Nesterov's momentum (CDMPP, 5.3, which leaves the momentum open).
     """
-    matrices, others = [], []
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for name, one in network.named_parameters():  # (networks side by side have rows of biases)
         (others if one.ndim <= 1 or name.endswith(("bias", "scale")) else matrices).append(one)
     decay = settings.weight_decay

@@ -21,6 +21,7 @@ from scipy.linalg import block_diag, solve
 from lib.models.prices import CENTRES, FAR, PADDING, Prices
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import noise_of
+from lib.settings import PlusSettings
 from lib.train.fold import GraphsFold, LabelledGraph, validated
 
 MOST, LEAST, TOGETHER = 4096, 64, 1 << 14  # configurations of a graph, and of all graphs
@@ -46,7 +47,7 @@ class Measured(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ProductsFold(GraphsFold):
+class ProductsFold(GraphsFold[Prices, PlusSettings]):
     """Training and validation graphs of one fold, each sorted by name.
 
     Graphs of other collections that are learned from as well come last.
@@ -54,6 +55,7 @@ class ProductsFold(GraphsFold):
 
     train: list[LabelledGraph]
     valid: list[LabelledGraph]
+    settings: PlusSettings
 
     def _rows(self, graph: LabelledGraph) -> np.ndarray:
         most = max(LEAST, min(MOST, TOGETHER // len(self.train)))
@@ -87,7 +89,8 @@ class ProductsFold(GraphsFold):
 
         def judged(off: float) -> float:
             weights = _solved(parts, expected, off)
-            return np.mean([kendall_tau(one.parts @ weights, one.wanted) for one in others])
+            taus = [kendall_tau(one.parts @ weights, one.wanted) for one in others]
+            return float(np.mean(taus))
 
         weights = _solved(measured, expected, max(OFF, key=judged))
         with torch.no_grad():

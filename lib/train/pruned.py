@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import nn
 
 from lib.cache.reader import Cache
 from lib.inputs.pruned import step_estimate
@@ -17,27 +17,28 @@ from lib.train.split import prepared_sides
 
 
 @dataclass(frozen=True)
-class PrunedFold(GraphsFold):
+class PrunedFold(GraphsFold[Any, LayoutSettings]):
     """Training and validation graphs of one fold, as :func:`prepared_sides` orders them."""
 
     train: list[LabelledGraph]
     valid: list[LabelledGraph]
+    settings: LayoutSettings
 
     def numeric_features(self) -> torch.Tensor:
         """(nodes of all training graphs, 134): what the standardization is fitted on."""
         return torch.cat([graph.prepared.features for graph in self.train])
 
-    def standardize(self, network: nn.Module) -> None:
+    def standardize(self, network: Any) -> None:
         network.inputs.standardize.fit(self.numeric_features())
 
-    def loss_of(self, settings: LayoutSettings) -> Loss:
-        return HINGES[settings.loss_reduction]
+    def loss_of(self) -> Loss:
+        return HINGES[self.settings.loss_reduction]
 
-    def estimate(self, network: nn.Module, settings: LayoutSettings) -> Estimate | None:
+    def estimate(self, network: Any) -> Estimate | None:
         shapes = {graph.name: graph.prepared.shape for graph in self.train}
-        return step_estimate(network, shapes, settings.configurations)
+        return step_estimate(network, shapes, self.settings.configurations)
 
 
 def load_fold(cache: Cache, fold: int, settings: LayoutSettings) -> PrunedFold:
     """The graphs of one fold, ready to be batched; raises as :func:`prepared_sides`."""
-    return PrunedFold(*prepared_sides(fold, cache, settings))
+    return PrunedFold(*prepared_sides(cache, fold, settings), settings)

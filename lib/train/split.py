@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
@@ -18,7 +18,7 @@ from lib.train.fold import LabelledGraph
 NO_FOLD = -1  # of a graph that every fold learns from
 
 
-def folds_with(fold: int, cache: Cache, settings: Settings) -> dict[str, int]:
+def folds_with(cache: Cache, fold: int, settings: Settings) -> dict[str, int]:
     """The fold of each graph of the merged train and valid splits that can be ranked.
 
     Raises:
@@ -41,7 +41,7 @@ def left_out(cache: Cache) -> str:
 
 
 def sides_of(
-    fold: int, cache: Cache, settings: Settings
+    cache: Cache, fold: int, settings: Settings
 ) -> tuple[list[CachedGraph], list[CachedGraph]]:
     """The graphs to train on and to validate on, each sorted by name.
 
@@ -49,12 +49,14 @@ def sides_of(
         UserError: as :func:`folds_with`.
     """
     sides: tuple[list[CachedGraph], list[CachedGraph]] = ([], [])
-    for name, own in sorted(folds_with(fold, cache, settings).items()):
+    for name, own in sorted(folds_with(cache, fold, settings).items()):
         sides[own == fold].append(cache.graph(name))
     return sides
 
 
-def prepared_sides(fold: int, cache: Cache, settings: Settings) -> Iterator[list[LabelledGraph]]:
+def prepared_sides(
+    cache: Cache, fold: int, settings: Settings
+) -> tuple[list[LabelledGraph], list[LabelledGraph]]:
     """The graphs of :func:`sides_of`, each as the model's input prepares it.
 
     Those of other collections that are learned from as well come last of those to train on.
@@ -63,9 +65,12 @@ def prepared_sides(fold: int, cache: Cache, settings: Settings) -> Iterator[list
         UserError: as :func:`folds_with` and :func:`learned_beside`.
     """
     prepare = input_of(settings).prepare
-    train, valid = sides_of(fold, cache, settings)
-    for side in (chain(train, learned_beside(fold, cache, settings)), valid):
-        yield [LabelledGraph(one.name, prepare(one, settings), one.runtime) for one in side]
+
+    def prepared(side: Iterable[CachedGraph]) -> list[LabelledGraph]:
+        return [LabelledGraph(one.name, prepare(one, settings), one.runtime) for one in side]
+
+    train, valid = sides_of(cache, fold, settings)
+    return prepared(chain(train, learned_beside(cache, fold, settings))), prepared(valid)
 
 
 def other_caches(cache: Cache, settings: Settings) -> dict[str, Cache]:
@@ -82,7 +87,7 @@ def other_caches(cache: Cache, settings: Settings) -> dict[str, Cache]:
     return {name: Cache(outputs / path) for name, path in settings.others.items()}
 
 
-def learned_beside(fold: int, cache: Cache, settings: Settings) -> Iterator[CachedGraph]:
+def learned_beside(cache: Cache, fold: int, settings: Settings) -> Iterator[CachedGraph]:
     """The graphs of other collections that a fold is trained on as well.
 
     Of each they are those that its own fold of the same number is trained on, so that nobody's
@@ -95,7 +100,7 @@ def learned_beside(fold: int, cache: Cache, settings: Settings) -> Iterator[Cach
         UserError: if another collection's cache is not there.
     """
     part = PARTS[settings.keep_together]
-    held = {part(name) for name, own in folds_with(fold, cache, settings).items() if own == fold}
+    held = {part(name) for name, own in folds_with(cache, fold, settings).items() if own == fold}
     tested = set(cache.names("test"))
     for name, other in other_caches(cache, settings).items():
         names = other.learning

@@ -70,7 +70,7 @@ def _training(settings: Settings, cache: Cache, fold: int) -> FoldTraining:
     """As stage 2 makes it."""
     data = load_fold(cache, fold, settings)
     network = new_network(lambda: network_for(settings), data, settings.seed, fold)
-    return FoldTraining(network, data, settings, fold)
+    return FoldTraining(network, data, fold)
 
 
 def _train(

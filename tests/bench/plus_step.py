@@ -44,7 +44,7 @@ def main() -> None:
     torch.set_num_threads(1)
     chosen = settings_for(args.collection, read_dataset(BUNDLED), {"also": "none"})
     fold = load_fold(cache_of(chosen, BUNDLED, args.outputs), 0, chosen)
-    samples = list(islice(fold.samples(chosen, np.random.default_rng(0)), args.steps))
+    samples = list(islice(fold.samples(np.random.default_rng(0)), args.steps))
     torch.manual_seed(0)
     ours = network_for(chosen)
     contestants = {"plain": PlainTGraphPlus(ours), "members at once": ours}

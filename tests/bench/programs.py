@@ -180,7 +180,7 @@ def speed(cache: Cache, trees: Trees, seconds: float = 10.0) -> str:
         chosen = MODELS["programs"][model]("programs-cpu")
         data = fold_class(chosen)(case.train, case.valid, case.devices, chosen)
         network = new_network(lambda c=chosen: network_for(c), data, 0, 0)
-        rate = _rate(FoldTraining(network, data, chosen, 0), seconds)
+        rate = _rate(FoldTraining(network, data, 0), seconds)
         lines.append(f"{model}: {rate:,.0f}, {rate / base:.1f} times as many")
         some = load_programs(cache, _first(cache, 1000))
         for devices in (case.devices[:1], case.devices):

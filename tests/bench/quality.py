@@ -139,7 +139,7 @@ def _trained(
     graphs = _shared(data, variant.share, settings.seed, fold)
     network = new_network(lambda: network_for(settings), graphs, settings.seed, fold)
     network = variant.change(network)
-    training = FoldTraining(network, graphs, settings, fold)
+    training = FoldTraining(network, graphs, fold)
     with tempfile.TemporaryDirectory() as folder:
         for _ in training.run(Path(folder) / "state.safetensors", "bench"):
             pass
@@ -147,7 +147,7 @@ def _trained(
     for name in names:
         with judged(network, VARIANTS[name].part):
             for collection, own in every.items():
-                valid = own.validate(network, chosen[collection], whole=True)
+                valid = own.validate(network, whole=True)
                 yield name, collection, {graph: one["tau"] for graph, one in valid.items()}
 
 
@@ -169,7 +169,7 @@ def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -
     if not others:
         return
     told = replace(settings, also=",".join(others))
-    wanted = sorted(graph.name for graph in learned_beside(fold, cache, told))
+    wanted = sorted(graph.name for graph in learned_beside(cache, fold, told))
     found = sorted(g.name for name, data in every.items() if name != own for g in data.train)
     assert wanted == found, f"{own}, fold {fold}: other graphs are learned from"
 

@@ -87,7 +87,7 @@ def fold_of(train: list[CachedGraph], valid: list[CachedGraph], settings: Settin
         for side in (train, valid)
     ]
     of_copies = settings.input == "lib.inputs.copies:INPUT"
-    return copies.fold_of(*sides, settings) if of_copies else PrunedFold(*sides)
+    return copies.fold_of(*sides, settings) if of_copies else PrunedFold(*sides, settings)
 
 
 def by_network(model: str) -> Method:
@@ -101,7 +101,7 @@ def by_network(model: str) -> Method:
         settings = settings_for("layout-xla-default", TPUGRAPHS, given)
         data = fold_of(train, [held], settings)
         network = new_network(lambda: network_for(settings), data, seed, 0)
-        training = FoldTraining(network, data, settings, 0)
+        training = FoldTraining(network, data, 0)
         with tempfile.TemporaryDirectory() as folder:
             for _ in training.run(Path(folder) / "state", "bench"):
                 pass

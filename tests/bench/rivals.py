@@ -79,7 +79,7 @@ def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
         )
         data = fold_class(chosen)(case.train, case.valid, case.devices, chosen)
         made = new_network(lambda: network_for(chosen), data, case.seed, 0)
-        training = FoldTraining(made, data, chosen, 0)
+        training = FoldTraining(made, data, 0)
         with tempfile.TemporaryDirectory() as folder:
             list(training.run(Path(folder) / "state", "bench"))
         return predict(made.eval(), case.test, case.devices, chosen.batch)

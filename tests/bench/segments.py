@@ -47,14 +47,14 @@ def measure(model: str, folder: Path, configurations: int) -> dict[str, Any]:
     settings = MODELS["layout"][model](COLLECTION, configurations=configurations, **own)
     fold = SegmentsFold(Cache(folder / "cache"), ["g"], [], settings)
     network = new_network(lambda: build_network(settings), fold, 0, 0)
-    training = FoldTraining(network, fold, settings, 0)
+    training = FoldTraining(network, fold, 0)
     fold.begin(folder / "state", "bench", 0)
     before = resident("VmRSS:")
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     seconds = [timed_epoch(training, number) for number in range(STEPS)]
     found = {
         "memory": resident("VmHWM:") - before,
-        "estimate": fold.estimate(network, settings).bytes,
+        "estimate": fold.estimate(network).bytes,
     }
     fold.end()
     return {**found, "first": seconds[0], "later": min(seconds[1:])}

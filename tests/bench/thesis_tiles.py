@@ -85,12 +85,12 @@ def measure(cache: Cache, model: str, seed: int, name: str) -> dict[str, float]:
         if other != name and np.ptp(cache.graph(other).config_feat, axis=0).any()
     ]
     if model == "tile":
-        data = KernelsFold(cache, learned, [name])
+        data = KernelsFold(cache, learned, [name], chosen)
     else:
         data = KernelSegmentsFold(cache, learned, [name], chosen)
     fold = kernels_of(cache).index(name)
     network = new_network(lambda: network_for(chosen), data, seed, fold)
-    training = FoldTraining(network, data, chosen, fold)
+    training = FoldTraining(network, data, fold)
     with tempfile.TemporaryDirectory() as folder:
         list(training.run(Path(folder) / "state", "bench"))
         data.beside.end()

@@ -56,7 +56,7 @@ def training(cache: Cache, model: str, **overrides) -> FoldTraining:
     settings = settings_of(model, **overrides)
     data = load_fold(cache, 0, settings)
     network = new_network(lambda: build_network(settings), data, settings.seed, 0)
-    return FoldTraining(network, data, settings, 0)
+    return FoldTraining(network, data, 0)
 
 
 def finished(cache: Cache, model: str, state: Path, **overrides) -> FoldTraining:
@@ -83,7 +83,7 @@ def test_it_learns(cache, model, tmp_path):
     assert last < 0.75 * first
     made.data.valid = made.data.train
     made.network.eval()
-    graphs = made.data.validate(made.network, made.settings)
+    graphs = made.data.validate(made.network)
     assert np.mean([metrics["tau"] for metrics in graphs.values()]) > 0.3
 
 

@@ -46,7 +46,7 @@ def cache(tmp_path_factory) -> Cache:
 def finished(cache: Cache, model: str, state: Path, epochs_run: int = 10**6, **overrides):
     chosen = settings_of(model, **overrides)
     data = load_fold(cache, 0, chosen)
-    made = FoldTraining(new_network(lambda: build_network(chosen), data, 0, 0), data, chosen, 0)
+    made = FoldTraining(new_network(lambda: build_network(chosen), data, 0, 0), data, 0)
     for row in made.run(state, "a"):
         if row["epoch"] >= epochs_run:
             break
@@ -59,7 +59,7 @@ def test_sides_and_targets_are_those_of_the_tile_network(cache):
     assert (data.train, data.valid) == (other.train, other.valid)
     name = data.train[0]
     assert np.array_equal(data.read(name).runtime, cache.graph(name).target)
-    sample = next(data.samples(data.settings, np.random.default_rng(0)))
+    sample = next(data.samples(np.random.default_rng(0)))
     assert sample.size == 16
 
 
@@ -83,7 +83,7 @@ def test_it_learns(cache, model, tmp_path):
     made = finished(cache, model, tmp_path / "state", epochs=30.0, learning_rate=2e-2)
     losses = [row["loss"] for row in made.progress.history]
     assert losses[-1] < 0.85 * losses[0]
-    graphs = made.data.validate(made.network.eval(), made.settings)
+    graphs = made.data.validate(made.network.eval())
     assert set(graphs) == set(made.data.valid)
     assert all(
         set(found) == set(tile_metrics(np.arange(3), np.arange(1, 4))) for found in graphs.values()
@@ -94,7 +94,7 @@ def test_it_learns(cache, model, tmp_path):
 def test_a_step_keeps_gradients_where_the_model_says(cache, model):
     data = load_fold(cache, 0, settings_of(model))
     data.step.table = None
-    sample = next(data.samples(data.settings, np.random.default_rng(0)))
+    sample = next(data.samples(np.random.default_rng(0)))
     parts = list(sample.inputs.segments)
     trained = [part for part in parts if part.trained]
     assert len(parts) == (3 if model == "gst" else 1)  # of 8 nodes, three at a time

@@ -30,7 +30,7 @@ def trained(cache, settings, folder, epochs: int | None = None) -> FoldTraining:
     """A training of fold 0; with ``epochs``, one that was killed after so many."""
     data = load_fold(cache, 0, settings)
     network = new_network(lambda: network_for(settings), data, settings.seed, 0)
-    training = FoldTraining(network, data, settings, 0)
+    training = FoldTraining(network, data, 0)
     for row in training.run(folder / "state.safetensors", "identity"):
         if row["epoch"] == epochs:
             break
@@ -46,8 +46,8 @@ def latencies(labels) -> torch.Tensor:
 def test_a_pass_has_every_program_once_in_batches_of_one_number_of_leaves(cache):
     data = load_fold(cache, 0, SETTINGS)
     new_network(lambda: network_for(SETTINGS), data, 0, 0)
-    samples = list(data.samples(SETTINGS, np.random.default_rng(0)))
-    assert len(samples) == data.steps(SETTINGS)
+    samples = list(data.samples(np.random.default_rng(0)))
+    assert len(samples) == data.steps()
     assert sum(len(one.labels) for one in samples) == len(data.programs)
     found, expected = latencies(one.labels for one in samples), latencies([data.labels])
     torch.testing.assert_close(found.sort().values, expected.sort().values)
@@ -59,7 +59,7 @@ def test_a_batch_reads_the_devices_that_its_programs_were_measured_on(cache):
     data.programs.seconds[1::3, 1:] = np.nan
     new_network(lambda: network_for(SETTINGS), data, 0, 0)
     widths = set()
-    for one in data.samples(SETTINGS, np.random.default_rng(0)):
+    for one in data.samples(np.random.default_rng(0)):
         assert torch.isfinite(one.labels).any(0).all()
         known = one.inputs.devices.tolist()
         assert len(known) == one.labels.shape[1]
@@ -72,8 +72,7 @@ def test_passes_are_in_other_orders(cache):
     data = load_fold(cache, 0, SETTINGS)
     new_network(lambda: network_for(SETTINGS), data, 0, 0)
     one, other, same = (
-        latencies(s.labels for s in data.samples(SETTINGS, np.random.default_rng(seed)))
-        for seed in (0, 1, 0)
+        latencies(s.labels for s in data.samples(np.random.default_rng(seed))) for seed in (0, 1, 0)
     )
     assert torch.equal(one, same) and not torch.equal(one, other)
 
@@ -122,9 +121,9 @@ def test_devices_are_drawn_together_if_their_discrepancy_counts(cache, tmp_path,
 def test_one_device_is_compared_with_none(cache, tmp_path):
     data = load_fold(cache, 0, SETTINGS)
     data.programs.seconds[:, 1:] = np.nan
-    settings = replace(SETTINGS, alpha=1.0)
-    network = new_network(lambda: network_for(settings), data, 0, 0)
-    sample = next(data.samples(settings, np.random.default_rng(0)))
+    data.settings = replace(SETTINGS, alpha=1.0)
+    network = new_network(lambda: network_for(data.settings), data, 0, 0)
+    sample = next(data.samples(np.random.default_rng(0)))
     plain = sample.loss(network(sample.inputs))
     torch.testing.assert_close(data.loss(network, sample), plain)
 
@@ -158,7 +157,7 @@ def test_a_validation_task_is_predicted_by_what_was_fitted_without_it(cache, tmp
     own = halves_of(other.data.held) == 0
     held = other.data.held
     other.data.held = replace(held, seconds=np.where(own[:, None], held.seconds * 3, held.seconds))
-    other.data.validate(other.network.eval(), PLUS)
+    other.data.validate(other.network.eval())
     one, two = (
         predict_held(each.network.eval(), each.data.held, each.data.devices, 100)
         for each in (plain, other)

@@ -65,8 +65,8 @@ def test_nothing_that_is_held_out_is_learned_from(
     chosen = plus(OTHER, together)
     unseen: set[str] = set()
     for fold in range(K):
-        beside = {graph.name for graph in learned_beside(fold, own, chosen)}
-        valid = {graph.name for graph in sides_of(fold, own, chosen)[1]}
+        beside = {graph.name for graph in learned_beside(own, fold, chosen)}
+        valid = {graph.name for graph in sides_of(own, fold, chosen)[1]}
         held, tested = {part(name) for name in valid}, set(own.names("test"))
         assert not {part(name) for name in beside} & held
         assert not beside & (tested | set(other.names("test")))
@@ -99,7 +99,7 @@ def test_a_collection_of_fewer_families_than_folds_is_learned_from_whole(tmp_pat
     own = write_cache(tmp_path, OWN, names_of(4, 2, 0))
     write_cache(tmp_path, OTHER, {"f10.a": "train", "f10.b": "valid", "f10.c": "test"})
     for fold in range(K):
-        beside = learned_beside(fold, own, plus(OTHER))
+        beside = learned_beside(own, fold, plus(OTHER))
         assert [graph.name for graph in beside] == ["f10.a", "f10.b"]
 
 

@@ -79,8 +79,8 @@ def test_a_pass_has_every_kernel_once_and_new_configurations(cache):
     seen = []
     generator = np.random.default_rng(0)
     for _ in range(2):
-        samples = list(data.samples(SETTINGS, generator))
-        assert len(samples) == data.steps(SETTINGS) == -(-len(data.train) // 3)
+        samples = list(data.samples(generator))
+        assert len(samples) == data.steps() == -(-len(data.train) // 3)
         groups = [len(sample.runtimes) for sample in samples]
         assert max(groups) <= min(groups) + 1
         assert sum(groups) == len(data.train)
@@ -100,7 +100,7 @@ def test_targets_belong_to_their_configurations(cache):
         for name in data.train
         for row, target in zip(cache.graph(name).config_feat, cache.graph(name).target, strict=True)
     }
-    for sample in data.samples(SETTINGS, np.random.default_rng(0)):
+    for sample in data.samples(np.random.default_rng(0)):
         targets = torch.cat(sample.runtimes).tolist()
         rows = sample.inputs.configurations.numpy()
         assert {(r.tobytes(), t) for r, t in zip(rows, targets, strict=True)} <= known
@@ -108,9 +108,8 @@ def test_targets_belong_to_their_configurations(cache):
 
 @pytest.mark.parametrize("reduction", HINGES)
 def test_the_loss_is_the_mean_over_kernels(cache, reduction):
-    data = load_fold(cache, 0, SETTINGS)
-    chosen = replace(SETTINGS, loss_reduction=reduction)
-    sample = next(data.samples(chosen, np.random.default_rng(0)))
+    data = load_fold(cache, 0, replace(SETTINGS, loss_reduction=reduction))
+    sample = next(data.samples(np.random.default_rng(0)))
     scores = torch.randn(sample.size)
     parts = [scores[sample.inputs.kernel == i] for i in range(len(sample.runtimes))]
     losses = [HINGES[reduction](s, t) for s, t in zip(parts, sample.runtimes, strict=True)]
@@ -144,7 +143,7 @@ def training(cache, **overrides) -> FoldTraining:
     settings = tiny_settings(**{"folds_total": 4, "configurations": 8, **overrides})
     data = load_fold(cache, 0, settings)
     network = new_network(lambda: build_network(settings), data, settings.seed, 0)
-    return FoldTraining(network, data, settings, 0)
+    return FoldTraining(network, data, 0)
 
 
 @pytest.mark.parametrize(
@@ -197,4 +196,4 @@ def test_a_network_that_diverged_has_no_validation(cache):
     made = training(cache, epochs=1.0)
     with torch.no_grad():
         made.network.out.bias.fill_(float("nan"))
-    assert made.data.validate(made.network, made.settings) == {}
+    assert made.data.validate(made.network) == {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -33,17 +35,19 @@ def labelled(seed: int) -> LabelledGraph:
 
 @pytest.fixture(scope="module")
 def data() -> PrunedFold:
-    return PrunedFold([labelled(i) for i in range(4)], [labelled(i) for i in (8, 9)])
+    graphs = [[labelled(i) for i in numbers] for numbers in (range(4), (8, 9))]
+    return PrunedFold(*graphs, tiny_settings())
 
 
 def training(data: PrunedFold, dropout: float = 0.0, **overrides) -> FoldTraining:
     settings = tiny_settings(**overrides)
+    data = replace(data, settings=settings)
     network = new_network(lambda: build_network(settings), data, settings.seed, 1)
     if dropout:  # which none of the paper's networks has
         network.second.register_forward_hook(
             lambda module, _, found: nn.functional.dropout(found, dropout, module.training)
         )
-    return FoldTraining(network, data, settings, 1)
+    return FoldTraining(network, data, 1)
 
 
 def finished(data: PrunedFold, state, identity="a", **overrides) -> FoldTraining:

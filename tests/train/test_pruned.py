@@ -61,7 +61,7 @@ def test_standardization_sees_the_training_graphs_only(cache):
 @pytest.mark.parametrize("reduction", HINGES)
 def test_the_loss_is_reduced_as_the_setting_says(cache, reduction):
     chosen = tiny_settings(folds_total=4, loss_reduction=reduction)
-    sample = next(load_fold(cache, 1, chosen).samples(chosen, np.random.default_rng(0)))
+    sample = next(load_fold(cache, 1, chosen).samples(np.random.default_rng(0)))
     scores = torch.linspace(-1, 1, sample.size)
     assert sample.loss(scores) == HINGES[reduction](scores, sample.runtimes[0])
 

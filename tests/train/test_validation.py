@@ -60,7 +60,7 @@ def test_the_best_weights_are_judged_by_all_if_they_are_used(data, tmp_path):  #
     after = {name: tensor.clone() for name, tensor in made.network.state_dict().items()}
     known = made.validation("best")
     made.network.load_state_dict(made.best)
-    whole = made.data.validate(made.network.eval(), made.settings, whole=True)
+    whole = made.data.validate(made.network.eval(), whole=True)
     assert known["graphs"] == {name: found["tau"] for name, found in whole.items()}
     history = [row["validation_tau"] for row in made.progress.history]
     assert known["epoch"] == 1 + history.index(max(history))

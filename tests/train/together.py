@@ -75,7 +75,7 @@ def training(folder: Path, name: str, processes: Processes = ALONE) -> FoldTrain
     settings = replace(settings, accumulate=2)
     data = load_fold(Cache(folder / cache), 0, settings)
     network = new_network(partial(network_for, settings), data, settings.seed, 0)
-    return FoldTraining(network, data, settings, 0, processes)
+    return FoldTraining(network, data, 0, processes)
 
 
 def keep(made: FoldTraining, path: Path) -> None:

@@ -19,7 +19,7 @@ SETTINGS = tiny_settings(folds_total=2)
 def stage_2(cache: Cache, fold: int, state) -> FoldTraining:
     data = load_fold(cache, fold, SETTINGS)
     network = new_network(lambda: network_for(SETTINGS), data, SETTINGS.seed, fold)
-    training = FoldTraining(network, data, SETTINGS, fold)
+    training = FoldTraining(network, data, fold)
     list(training.run(state, "identity"))
     return training
 

@@ -101,8 +101,9 @@ def by_fine_tuning(
     whole = case.programs
     source = Part(replace(whole, seconds=whole.seconds[:, :-1]), case.devices[:-1])
     target = Part(replace(whole, seconds=whole.seconds[:, -1:]), case.devices[-1:])
-    data = AdaptFold(source.with_latencies(), target.with_latencies(), target, tuning.alpha)
-    fine_tune(network, data, tuning.of(settings), draw, state, identity)
+    parts = source.with_latencies(), target.with_latencies(), target
+    data = AdaptFold(*parts, tuning.alpha, tuning.of(settings))
+    fine_tune(network, data, draw, state, identity)
     found = [_alone(network, one, case) for one in (case.programs, case.test)]
     shift = best_factor(found[0][case.known] - case.target)
     return {TUNED: (found[0] + shift, found[1] + shift)}

@@ -49,7 +49,7 @@ def source_network(
     sides = (_on(side, case.numbers[:-1]) for side in load_sides(cache, fold, settings))
     data = fold_class(settings)(*sides, case.devices[:-1], settings)
     network = new_network(lambda: network_for(settings), data, settings.seed, fold)
-    training = FoldTraining(network, data, settings, fold)
+    training = FoldTraining(network, data, fold)
     state = path.with_name(f"{path.stem}.state")
     for row in training.run(state, identity):
         if "validation_mape" in row:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -90,7 +91,7 @@ class AdaptSample:
 
 
 @dataclass(eq=False)
-class AdaptFold(Fold):
+class AdaptFold(Fold[Any, ProgramCollection]):
     """What a network is fine-tuned on.
 
     Attributes:
@@ -98,12 +99,14 @@ class AdaptFold(Fold):
         chosen: with the latencies of the chosen tasks on the target; ``None`` if none are known.
         target: without latencies, whatever they say.
         alpha: what the discrepancy counts.
+        settings: of the network, with epochs of ``EPOCH`` steps and the rate of fine-tuning.
     """
 
     source: Part
     chosen: Part | None
     target: Part
     alpha: float
+    settings: ProgramCollection
     train: tuple[str, ...] = ()
     valid: tuple[str, ...] = ()
 
@@ -123,21 +126,18 @@ class AdaptFold(Fold):
                 for one in self.labelled
             ]
 
-    def steps(self, settings: ProgramCollection) -> int:
+    def steps(self) -> int:
         return EPOCH
 
-    def groups(
-        self, settings: ProgramCollection, generator: np.random.Generator
-    ) -> list[tuple[Drawn, ...]]:
+    def groups(self, generator: np.random.Generator) -> list[tuple[Drawn, ...]]:
         """See :meth:`Fold.groups`: which programs of each part."""
         parts = [*self.labelled, *([self.target] if self.alpha else [])]
-        drawn = (_drawn(one.programs.counts, settings.batch, generator) for one in parts)
+        drawn = (_drawn(one.programs.counts, self.settings.batch, generator) for one in parts)
         return list(zip(*drawn, strict=True))
 
     def take(
         self,
         group: tuple[Drawn, ...],
-        settings: ProgramCollection,
         generator: np.random.Generator,
     ) -> Iterator[AdaptSample]:
         parts = [*self.labelled, self.target]
@@ -148,25 +148,22 @@ class AdaptFold(Fold):
         known = list(zip(self.labels, group, strict=False))
         labels = [each[torch.from_numpy(own)] for each, (own, _) in known]
         weights = [weight for _, (_, weight) in known]
-        yield AdaptSample(inputs, labels, weights, self.alpha, settings)
+        yield AdaptSample(inputs, labels, weights, self.alpha, self.settings)
 
     def loss(self, network: nn.Module, sample: AdaptSample) -> Tensor:
         return sample.loss([network.with_latents(one) for one in sample.inputs])
 
-    def validate(
-        self, network: nn.Module, settings: ProgramCollection, whole: bool = False
-    ) -> Mapping[str, dict[str, float]]:
+    def validate(self, network: nn.Module, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """Nothing is held out of the few labels there are."""
         return {}
 
-    def samples_validation(self, settings: ProgramCollection) -> bool:
+    def samples_validation(self) -> bool:
         return False
 
 
 def fine_tune(
     network: nn.Module,
     data: AdaptFold,
-    settings: ProgramCollection,
     draw: int,
     state: Path,
     identity: str,
@@ -176,13 +173,12 @@ def fine_tune(
     Args:
         network: trained; its weights are changed.
         data: to train on.
-        settings: of the network, with epochs of ``EPOCH`` steps and the rate of fine-tuning.
         draw: part of every seed.
         state: file of the training state, deleted in the end.
         identity: fingerprint of what the result depends on.
     """
     data.standardize(network)
-    training = FoldTraining(network, data, settings, draw)
+    training = FoldTraining(network, data, draw)
     network.train()
     for _ in training.run(state, identity):
         pass

@@ -127,9 +127,10 @@ def adapt_to_networks(work: Work, pattern: str) -> str:
     identity = work.identity("networks", pattern, described(ensemble.settings), case.fold)
     if (found := _done(work.folder, identity)) is None:
         before = _every(case)
-        data = AdaptFold(case.source, None, case.target, work.tuning.alpha)
+        chosen = work.tuning.of(ensemble.settings)
+        data = AdaptFold(case.source, None, case.target, work.tuning.alpha, chosen)
         state = work.folder / "state.safetensors"
-        fine_tune(case.network, data, work.tuning.of(ensemble.settings), work.draw, state, identity)
+        fine_tune(case.network, data, work.draw, state, identity)
         logs = {BEFORE: before, AFTER: _every(case)}
         first, every = case.target.programs.first, np.ones(len(before), bool)
         section = ", ".join(case.names)

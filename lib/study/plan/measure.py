@@ -147,7 +147,7 @@ def measure_train(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
         sample, started = next(samples), time.perf_counter()
         training.step(Dealt([sample]))[0].item()  # read back: a GPU has finished then
         seconds.append(time.perf_counter() - started)
-    training.data.validate(training.network.eval(), training.settings)  # takes memory as well
+    training.data.validate(training.network.eval())  # takes memory as well
     on_device = torch.cuda.max_memory_allocated() if training.device.type == "cuda" else 0
     return {
         "load_seconds": loaded / (len(training.data.train) + len(training.data.valid)),
@@ -163,7 +163,7 @@ def _samples(training: FoldTraining) -> Iterator[Any]:
     generator = np.random.default_rng(0)
     training.network.train()
     while True:
-        yield from training.data.samples(training.settings, generator)
+        yield from training.data.samples(generator)
 
 
 def measure_infer(task: dict[str, Any], settings: Settings) -> dict[str, Any]:
@@ -203,7 +203,7 @@ def _training(task: dict[str, Any], settings: Settings) -> FoldTraining:
     torch.set_num_threads(settings.threads)
     data = load_fold(Cache(Path(task["folder"]) / "cache"), 0, settings)
     network = new_network(lambda: network_for(settings), data, settings.seed, 0)
-    return FoldTraining(network, data, settings, 0)
+    return FoldTraining(network, data, 0)
 
 
 STAGES = {"train": measure_train, "infer": measure_infer}
