@@ -12,11 +12,12 @@ import numpy as np
 
 from lib.files.errors import DataError
 from lib.programs.inputs import Programs
+from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import WIDTH
-from lib.programs.tensorir.nests import nests
+from lib.programs.tensorir.records import MOST_ACCESS
 from lib.programs.tensorir.tree import COLUMNS, Forest, fault, positions
 
-ARRAYS = (*COLUMNS, "hash", "joined", "leaves", "nodes", "features")
+ARRAYS = (*COLUMNS, "hash", "joined", "leaves", "nodes", "features", "accesses")
 
 
 def described_programs(
@@ -40,7 +41,7 @@ def described_programs(
     return Programs(
         features=features.astype(np.float16)[kept],
         position=positions(forest).astype(np.int64)[kept],
-        loops=nests(forest)[kept],
+        loops=accesses.around(forest, arrays["accesses"])[kept],
         starts=np.concatenate([[0], np.cumsum(arrays["leaves"][joined])]).astype(np.int64),
         seconds=np.full((int(joined.sum()), 0), np.nan),
         tasks=tuple(tasks),
@@ -64,6 +65,9 @@ def check_described(path: Path, arrays: Mapping[str, np.ndarray]) -> tuple[Fores
     largest = np.finfo(np.float16).max
     if features.shape[1:] != (WIDTH,) or not (np.abs(features) <= largest).all():
         raise DataError(path, "features", "no numbers", f"{WIDTH} numbers a leaf")
+    known = arrays["accesses"]
+    if known.shape != (len(features), accesses.WIDTH) or not (np.abs(known) <= MOST_ACCESS).all():
+        raise DataError(path, "accesses", "no numbers", f"{accesses.WIDTH} numbers a leaf")
     if any(arrays[name].dtype.kind not in "iu" for name in COLUMNS):
         raise DataError(path, "depth", "no whole numbers", "whole numbers of each loop")
     if arrays["joined"].shape != (count,):

@@ -44,7 +44,7 @@ class Programs:
     Attributes:
         features: (leaves, 164) float16, of one program after the other.
         position: (leaves,) int64.
-        loops: (leaves, 20) float16.
+        loops: (leaves, 118) float16.
         starts: (n + 1,) int64, where each program's leaves begin.
         seconds: (n, d) float64, the geometric mean over equal programs; NaN if not measured.
         tasks: names, in the order of the programs.

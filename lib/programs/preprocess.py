@@ -16,10 +16,17 @@ import polars as pl
 from lib.files.errors import DataError
 from lib.preprocess.reading import Reading
 from lib.programs.task import CachedTask
-from lib.programs.tensorir.nests import nests
-from lib.programs.tensorir.records import TABLES, Programs, read_programs, table_path
+from lib.programs.tensorir.accesses import UNKNOWN, around
+from lib.programs.tensorir.records import (
+    ACCESSES,
+    TABLES,
+    Programs,
+    read_programs,
+    table_path,
+)
 
 SPLITS = ("train", "test")  # those of `search` are for trying out searches, and nothing else
+WITHOUT = "access patterns; what is measured anew has them, and is predicted better"
 LEAF_BYTES_RAW = 165 * 4  # float32 features and the position of a leaf
 
 
@@ -29,7 +36,8 @@ def source_files(path: Path) -> list[Path]:
     Args:
         path: its ``dataset.json``.
     """
-    return [path, *(table_path(path.parent, name) for name in sorted(TABLES))]
+    more = [ACCESSES] if table_path(path.parent, ACCESSES).exists() else []
+    return [path, *(table_path(path.parent, name) for name in sorted([*TABLES, *more]))]
 
 
 def about(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
@@ -70,6 +78,10 @@ def read_graphs(
 def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, dict[str, int]]]:
     """The measured tasks of some splits of a dataset; otherwise as :func:`read_graphs`."""
     data = read_programs(path.parent)
+    if (data.accesses == UNKNOWN).all():
+        print(
+            f"{path.parent}: without {ACCESSES}.parquet: programs are predicted without {WITHOUT}"
+        )
     measured = data.latencies["program"].unique()
     rows = data.programs.with_row_index("program").filter(
         pl.col("program").is_in(measured.implode())
@@ -84,7 +96,7 @@ def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, di
     number = pl.col("device").replace_strict(numbers, default=None, return_dtype=pl.Int8)
     pairs = data.latencies.sort("program", "device").with_columns(number)
     first = np.searchsorted(pairs["program"].to_numpy(), np.arange(len(data.programs) + 1)).tolist()
-    loops = nests(data.forest)
+    loops = around(data.forest, data.accesses)
     for task in known:
         programs = by_task[task]["program"].to_numpy().astype(np.int64)
         own = pl.concat([pairs[first[one] : first[one + 1]] for one in programs])

@@ -27,7 +27,8 @@ class CachedTask:
         networks: that call it.
         features: (leaves, 164) float16, log2(1 + x), of the distinct programs one after the other.
         position: (leaves,) int32, the ordering vectors of their trees.
-        loops: (leaves, 20) float16, of the loops around, see :mod:`lib.programs.tensorir.nests`.
+        loops: (leaves, 118) float16, of the loops around and what is accessed, see
+            :func:`lib.programs.tensorir.accesses.around`.
         counts: (d,) int32, leaves of each distinct program.
         original: (p,) int32, which distinct program each of the source's is.
         program: (p,) int32, the row of each in the source's table of programs.
@@ -82,7 +83,7 @@ def networks_of(row: Mapping[str, Any]) -> tuple[str, ...]:
 ARRAYS: Arrays = {
     "features": (np.float16, (164,), "leaves"),
     "position": (np.int32, (), "leaves"),
-    "loops": (np.float16, (20,), "leaves"),
+    "loops": (np.float16, (118,), "leaves"),
     "counts": (np.int32, (), "distinct"),
     "original": (np.int32, (), "programs"),
     "program": (np.int32, (), "programs"),

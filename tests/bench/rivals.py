@@ -16,7 +16,7 @@ from torch import nn
 
 from lib.inputs.input import network_for
 from lib.programs.inputs import Programs, batches_of, predict
-from lib.programs.models.cdmpp import LEAF_FEATURES
+from lib.programs.models.cdmpp_plus import POOLED
 from lib.programs.models.correction import SHIFTS
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.train import fold_class
@@ -24,7 +24,6 @@ from lib.settings import MODELS
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import RecursiveLstm, Trees
 
-POOLED = 4 * LEAF_FEATURES  # sum, maximum, last and dominant leaf: no loops
 ROUNDS = 300  # of boosting
 
 Fit = Callable[["Case", np.ndarray, np.ndarray], Callable[[np.ndarray], np.ndarray]]
@@ -94,13 +93,12 @@ def _tables(case: Case) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     found = {}
     for side in ("train", "valid", "test"):
         programs: Programs = getattr(case, side)
-        rows = np.empty((len(programs), len(case.devices), POOLED + 1 + 8), np.float32)
+        rows = np.empty((len(programs), len(case.devices), POOLED + 8), np.float32)
         work = np.empty(len(programs))
         for own in batches_of(programs.counts, 4096):
             with torch.no_grad():
                 both, done = made.rows(programs.batch(own, case.devices))
-            both = both.reshape(len(own), len(case.devices), -1).numpy()
-            rows[own] = np.concatenate([both[..., :POOLED], both[..., -9:]], 2)
+            rows[own] = both.reshape(len(own), len(case.devices), -1).numpy()
             work[own] = done
         found[side] = rows, work
     return found

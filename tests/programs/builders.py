@@ -13,6 +13,7 @@ from lib.cache.reader import Cache
 from lib.files.parquet import write_parquet
 from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.settings import ProgramPlusSettings, ProgramSettings
+from lib.programs.tensorir.accesses import COLUMNS as ACCESSES
 from lib.programs.tensorir.features import FEATURES, WIDTH
 from lib.programs.tensorir.records import table_path
 from lib.programs.tensorir.tree import COLUMNS, positions
@@ -117,6 +118,10 @@ def _write(root, tasks, programs, networks, test, forests, features, latencies) 
         "nodes": pl.DataFrame({name: getattr(forest, name) for name in COLUMNS}),
         "leaves": pl.DataFrame(np.concatenate(features), schema=list(FEATURES)).with_columns(
             position=positions(forest)
+        ),
+        "accesses": pl.DataFrame(  # alike where features are
+            np.repeat(np.floor(np.concatenate(features)[:, :1]), len(ACCESSES), 1),
+            schema=list(ACCESSES),
         ),
         "latencies": pl.DataFrame(
             latencies,

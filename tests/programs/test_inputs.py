@@ -20,7 +20,7 @@ from lib.programs.inputs import (
 )
 from lib.programs.models.cdmpp import LEAF_FEATURES, LOOP_FEATURES, Cdmpp
 from lib.programs.task import ARRAYS
-from lib.programs.tensorir import nests
+from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import FEATURES
 from tests.programs.builders import SPEED, device, tiny_settings, write_programs
 
@@ -117,7 +117,7 @@ def test_an_unknown_instruction_set_is_told():
 
 
 def test_networks_know_the_widths_of_features_and_loops():
-    assert len(FEATURES) == LEAF_FEATURES and LOOP_FEATURES == nests.WIDTH
+    assert len(FEATURES) == LEAF_FEATURES and LOOP_FEATURES == accesses.AROUND
     assert ARRAYS["features"][1] == (LEAF_FEATURES,) and ARRAYS["loops"][1] == (LOOP_FEATURES,)
 
 

@@ -13,7 +13,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.preprocess.collection import RawFile, write_cache
-from lib.programs.tensorir.nests import nests
+from lib.programs.tensorir.accesses import around
 from lib.programs.tensorir.records import read_programs, table_path
 from tests.programs.builders import COLLECTION, SPEED, write_programs, write_root
 
@@ -58,7 +58,7 @@ def test_devices_that_measured_nothing_to_learn_from_are_left_out(made, tmp_path
 
 def test_features_places_and_loops_are_the_sources_to_the_bit(made):
     cache, data = made
-    loops = nests(data.forest)
+    loops = around(data.forest, data.accesses)
     for name in cache.names("train", "test"):
         task = cache.graph(name)
         starts = np.concatenate([[0], np.cumsum(task.counts)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,8 +10,11 @@ import tvm
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule, meta_schedule, transform
 
+from lib.collect.tvm.accesses import Store, statement_of
 from lib.collect.tvm.compiler import SCHEDULE_TARGET
 from lib.files.errors import UserError
+from lib.programs.tensorir import accesses
+from lib.programs.tensorir.accesses import Statement
 from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.tree import LEAF, NO_ROW, SERIAL, Forest, from_nodes, loop_nests
 
@@ -18,11 +22,9 @@ OUTER_PRODUCT, LOOPS = -3, -2  # columns that the tree can be checked against
 ANNOTATION = "pragma_auto_unroll_max_step"
 TOLERANCE = 1e-3  # of log2: features are single precision
 
-# Of what PerStoreFeature lowers a module by before it looks at the stores, what makes stores and
-# loops; the rest moves and shrinks buffers, takes most of the time and leaves the tree as it is.
-_lowering = tvm.ir.transform.Sequential(
-    [transform.LowerInitBlock(), transform.ConvertBlocksToOpaque()]
-)
+# Of what PerStoreFeature lowers a module by before it looks at the stores, what makes stores; the
+# rest moves and shrinks buffers, takes most of the time and leaves the tree as it is.
+_lowering = transform.LowerInitBlock()
 _extractor = meta_schedule.feature_extractor.PerStoreFeature()
 
 
@@ -40,51 +42,96 @@ def features(programs: Sequence[IRModule | Schedule]) -> list[np.ndarray]:
 
 
 def tree_of(module: IRModule) -> Forest:
+    """The loops of a scheduled module around its stores, see :class:`Walked`."""
+    return Walked(module).tree
+
+
+class Walked:
     """The loops of a scheduled module around its stores.
 
     Loops of one iteration are left out, as the features leave them out, unless they are marked:
     to be parallel, vectorized or unrolled.
+
+    Attributes:
+        tree: of loops, and of stores as leaves.
     """
-    nodes: list[list[int]] = []
-    rows: dict[object, int] = {}
-    last: dict[int, int] = {}
-    _walk(_lowering(module)["main"].body, 0, nodes, rows, last)
-    for row, node in last.items():
-        nodes[node][-1] = row
-    return from_nodes([tuple(node) for node in nodes])
 
+    tree: Forest
 
-def _walk(statement, depth: int, nodes: list, rows: dict, last: dict) -> None:
-    """Append the nodes of a statement; ``last`` tells which leaf each row belongs to."""
-    kind = type(statement).__name__
-    if kind == "For":
-        if not isinstance(statement.extent, tvm.tirx.IntImm):
+    def __init__(self, module: IRModule):
+        function = _lowering(module)["main"]
+        self.nodes: list[list[int]] = []
+        self.rows: dict[int, int] = {}
+        self.last: dict[int, tuple[int, Store]] = {}  # of each row
+        self.shared: dict[int, list[int]] = {}  # of each buffer: the loops around all its blocks
+        self._walk(function.body, [], None, 0)
+        for row, (node, _) in self.last.items():
+            self.nodes[node][-1] = row
+        self.tree = from_nodes([tuple(node) for node in self.nodes])
+        self.arguments = {hash(one) for one in function.params}
+
+    def statement(self, row: int) -> Statement:
+        """How the store that a row of features is of goes through its buffers."""
+        shared = {k: len(own) for k, own in self.shared.items() if k not in self.arguments}
+        return statement_of(*self.last[row][1], shared)
+
+    def _walk(self, statement, loops: list, realize, conditions: int) -> None:
+        """Append the nodes of a statement below some loops, a block and conditions."""
+        kind = type(statement).__name__
+        if kind == "For":
+            self._loop(statement, loops, realize, conditions)
+        elif kind == "SeqStmt":
+            for part in statement.seq:
+                self._walk(part, loops, realize, conditions)
+        elif kind == "BufferStore":
+            if type(statement.value).__name__ not in ("FloatImm", "IntImm"):
+                row = self.rows.setdefault(hash(statement.buffer), len(self.rows))
+                self.last[row] = len(self.nodes), (loops, realize, statement, conditions)
+            self.nodes.append([len(loops), LEAF, 1, 0, NO_ROW])
+        elif kind == "IfThenElse":
+            self._walk(statement.then_case, loops, realize, conditions + 1)
+            if statement.else_case is not None:
+                self._walk(statement.else_case, loops, realize, conditions + 1)
+        elif kind == "SBlockRealize":
+            self._note(statement.block, loops)
+            self._walk(statement.block.body, loops, statement, conditions)
+        elif hasattr(statement, "body"):
+            self._walk(statement.body, loops, realize, conditions)
+        elif kind not in ("Evaluate", "Bind"):  # Bind names a value, which a store after it has
+            raise UserError(f"a statement of kind {kind} was not expected in a tensor program")
+
+    def _loop(self, loop, loops: list, realize, conditions: int) -> None:
+        if not isinstance(loop.extent, tvm.tirx.IntImm):
             raise UserError("a loop's length is not fixed, and no predictor knows such loops")
-        extent = int(statement.extent)
-        unroll = int(statement.annotations.get(ANNOTATION, 0))
-        marked = int(statement.kind)
+        extent, marked = int(loop.extent), int(loop.kind)
+        unroll = int(loop.annotations.get(ANNOTATION, 0))
         if extent > 1 or unroll or marked != SERIAL:
-            nodes.append([depth, marked, extent, unroll, NO_ROW])
-            depth += 1
-        _walk(statement.body, depth, nodes, rows, last)
-    elif kind == "SeqStmt":
-        for part in statement.seq:
-            _walk(part, depth, nodes, rows, last)
-    elif kind == "BufferStore":
-        if type(statement.value).__name__ not in ("FloatImm", "IntImm"):
-            row = rows.setdefault(statement.buffer, len(rows))
-            last[row] = len(nodes)
-        nodes.append([depth, LEAF, 1, 0, NO_ROW])
-    elif kind == "IfThenElse":
-        _walk(statement.then_case, depth, nodes, rows, last)
-        if statement.else_case is not None:
-            _walk(statement.else_case, depth, nodes, rows, last)
-    elif kind == "SBlockRealize":
-        _walk(statement.block.body, depth, nodes, rows, last)
-    elif hasattr(statement, "body"):
-        _walk(statement.body, depth, nodes, rows, last)
-    elif kind not in ("Evaluate", "Bind"):  # Bind names a value, which a store after it has
-        raise UserError(f"a statement of kind {kind} was not expected in a tensor program")
+            self.nodes.append([len(loops), marked, extent, unroll, NO_ROW])
+            loops = [*loops, (hash(loop.loop_var), extent, marked, unroll)]
+        self._walk(loop.body, loops, realize, conditions)
+
+    def _note(self, block, loops: list) -> None:
+        """Note the loops around the buffers of a block."""
+        names = [one[0] for one in loops]
+        for region in (*block.reads, *block.writes):
+            known = self.shared.setdefault(hash(region.source), names)
+            if known is not names:
+                alike = zip(known, names, strict=False)
+                here = itertools.takewhile(lambda both: both[0] == both[1], alike)
+                self.shared[hash(region.source)] = [one for one, _ in here]
+
+
+def accesses_of(
+    walked: Sequence[Walked], tables: Sequence[np.ndarray], good: Sequence[bool]
+) -> np.ndarray:
+    """(rows, 98) float16 access patterns of all rows of features; unknown where these are not
+    ``good``."""
+    known = [one for one, right in zip(walked, good, strict=True) if right]
+    found = accesses.columns([one.statement(row) for one in known for row in one.last])
+    rows = np.repeat(np.array(good, bool), [len(table) for table in tables])
+    every = accesses.unknown(len(rows))
+    every[rows] = found
+    return every
 
 
 def disagreement(tree: Forest, table: np.ndarray) -> str | None:

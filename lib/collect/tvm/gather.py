@@ -30,6 +30,7 @@ class Gathered:
     unscheduled: list[tuple] = field(default_factory=list)
     nodes: list[np.ndarray] = field(default_factory=list)
     leaves: list[np.ndarray] = field(default_factory=list)
+    accesses: list[np.ndarray] = field(default_factory=list)
     position: list[np.ndarray] = field(default_factory=list)
     dropped: Counter = field(default_factory=Counter)
     dates: list[str] = field(default_factory=list)
@@ -89,13 +90,14 @@ def _add(found: Gathered, work: Path, one: raw.Measured, usual: dict[str, float]
     found.dropped["features and tree disagree"] += int((~joined).sum())
     found.dropped["another output"] += int((joined & ~agree).sum())
     kept = np.flatnonzero(joined & agree)
-    forest, tables = one.forest(), one.tables()
+    forest, tables, patterns = one.forest(), one.tables(), one.patterns()
     first = len(found.programs)
     for k in kept:
         tree = forest.tree(k)
         found.nodes.append(np.stack([getattr(tree, name) for name in COLUMNS], 1).astype(np.int32))
         found.leaves.append(half := tables[k].astype(np.float16))
         found.rounding = max(found.rounding, float(np.abs(half - tables[k]).max()))
+        found.accesses.append(patterns[k])
         found.position.append(positions(tree))
         sizes = len(tables[k]), tree.nodes
         found.programs.append((found.tasks[task], str(one.hash[k]), turn, *sizes))

@@ -12,13 +12,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import FEATURES
-from lib.programs.tensorir.records import DISAGREE, Programs
+from lib.programs.tensorir.records import ACCESSES, DISAGREE, Programs
 from lib.programs.tensorir.tree import COLUMNS
 
 DISAGREEMENT = 0.1  # of two processes, above which a latency is flagged
 KEY = ["task", "schedule"]
-RAGGED = {"nodes": "nodes", "leaves": "leaves"}  # table -> the column that counts its rows
+RAGGED = {
+    "nodes": "nodes",
+    "leaves": "leaves",
+    ACCESSES: "leaves",
+}  # table -> the column that counts its rows
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,9 @@ def dataset_of(data: Programs) -> Dataset:
     small = ("tasks", "networks", "programs", "latencies", "unscheduled")
     kept = {name: getattr(data, name) for name in small}
     tables = {**kept, "nodes": nodes, "leaves": leaves.with_columns(position)}
+    tables[ACCESSES] = pl.DataFrame(
+        {name: data.accesses[:, k] for k, name in enumerate(accesses.COLUMNS)}
+    )
     return Dataset(tables, data.about["devices"])
 
 

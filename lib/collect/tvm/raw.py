@@ -18,6 +18,8 @@ import numpy as np
 from lib.files.artifacts import atomic_file
 from lib.files.believing import believing
 from lib.files.errors import DataError
+from lib.programs.tensorir.accesses import WIDTH as ACCESSES
+from lib.programs.tensorir.accesses import unknown
 from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.tree import COLUMNS, Forest, fault
 
@@ -45,10 +47,11 @@ def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str,
         programs: TVM's modules, or schedules.
         hashes, traces: of each.
     """
-    from lib.collect.tvm.features import disagreement, features, tree_of
+    from lib.collect.tvm.features import Walked, accesses_of, disagreement, features
 
     tables = features(programs) if programs else []
-    trees = [tree_of(getattr(one, "mod", one)) for one in programs]
+    walked = [Walked(getattr(one, "mod", one)) for one in programs]
+    trees = [one.tree for one in walked]
     good = [disagreement(tree, table) is None for tree, table in zip(trees, tables, strict=True)]
     columns = {
         name: np.concatenate([getattr(tree, name) for tree in trees] or [np.zeros(0)])
@@ -61,6 +64,7 @@ def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str,
         "leaves": np.array([len(table) for table in tables], np.int32),
         "nodes": np.array([tree.nodes for tree in trees], np.int32),
         "joined": np.array(good, bool),
+        "accesses": accesses_of(walked, tables, good),
         **columns,
     }
 
@@ -98,6 +102,11 @@ class Measured:
     def tables(self) -> list[np.ndarray]:
         """The features of each program, (leaves, 164) float32."""
         return np.split(self.arrays["features"], np.cumsum(self.arrays["leaves"])[:-1])
+
+    def patterns(self) -> list[np.ndarray]:
+        """The access patterns of each program, (leaves, 98) float16; older files have none."""
+        found = self.arrays.get("accesses", unknown(len(self.arrays["features"])))
+        return np.split(found, np.cumsum(self.arrays["leaves"])[:-1])
 
 
 def write(place: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
@@ -154,6 +163,9 @@ def _check_programs(found: Measured) -> None:
     features = found.arrays["features"]
     if features.shape[1:] != (WIDTH,) or not np.isfinite(features).all():
         raise DataError(found.path, "features", "no numbers", f"{WIDTH} numbers a leaf")
+    patterns = found.arrays.get("accesses", unknown(len(features)))
+    if patterns.shape != (len(features), ACCESSES) or not np.isfinite(patterns).all():
+        raise DataError(found.path, "accesses", "no numbers", f"{ACCESSES} numbers a leaf")
     if found.arrays["joined"].shape != found.hash.shape:
         raise DataError(found.path, "joined", "another length", "a flag a program")
     if wrong := fault(found.forest()):

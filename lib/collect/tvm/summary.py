@@ -66,6 +66,8 @@ a reference program ran more than 15 % slower than usual even at its best moment
 - `leaves.parquet`: MetaSchedule's 164 features of each store, log2(1 + x), in half precision
   (largest error {rounding:.4f}), and `position`, the store's place in the pre-order sequence with
   a mark after each leaf.
+- `accesses.parquet`: how each of these stores goes through memory: which loops reduce, how far
+  each moves each buffer, what fits the caches, see `lib/programs/tensorir/accesses.py`.
 - `latencies.parquet`: `program`, `device` (of `dataset.json`), `seconds`, `again`, `flags`.
 - `unscheduled.parquet`: `task`, `device`, `seconds` without a schedule; {unscheduled:,} tasks.
 

@@ -21,7 +21,7 @@ from lib.programs.models.labels import LabelTransform
 from lib.programs.settings import ProgramSettings
 
 LEAF_FEATURES = 164
-LOOP_FEATURES = 20
+LOOP_FEATURES = 118  # loops one by one, and access patterns
 DEVICE_FEATURES = 8
 THETA = 10_000.0  # the base of the positional encoding's frequencies
 
@@ -71,7 +71,8 @@ class ProgramBatch(OnDevice):
     Attributes:
         features: (b, l, 164) of any float type, not yet standardized.
         position: (b, l) integers, the ordering vectors of the compact trees.
-        loops: (b, l, 20) of any float type, of the loops around the leaves; the paper has none.
+        loops: (b, l, 118) of any float type, of the loops around the leaves, and what these access;
+            the paper has none.
         devices: (d, 8) float32.
     """
 

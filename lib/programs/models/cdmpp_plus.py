@@ -28,8 +28,8 @@ from lib.programs.models.correction import Correction
 from lib.programs.models.trees import Trees
 from lib.programs.settings import ProgramPlusSettings
 
-# Sum, maximum, last and dominant leaf, the loops of the latter two; size of the tree, leaves, work.
-POOLED = 4 * LEAF_FEATURES + 2 * LOOP_FEATURES + 3
+# The last and the dominant leaf, and the loops of either; size of the tree, leaves, work.
+POOLED = 2 * (LEAF_FEATURES + LOOP_FEATURES) + 3
 ROWS = 4096  # that the trees take at a time
 HALVES = 2  # of validation tasks
 
@@ -70,8 +70,6 @@ def pooled(batch: ProgramBatch, features: Tensor, work: Tensor) -> Tensor:
     first, dominant = torch.arange(programs, device=features.device), work.argmax(1)
     loops = batch.loops.float()
     parts = (
-        torch.log2(1 + (torch.exp2(features) - 1).sum(1)),
-        features.amax(1),
         features[:, -1],
         features[first, dominant],
         loops[:, -1],

@@ -3,7 +3,8 @@
 A root has ``dataset.json`` and seven tables. ``tasks``, ``networks`` (a row for each task that a
 network calls) and ``programs`` say what was measured; ``nodes`` and ``leaves`` hold the trees and
 features of the programs, one after the other; ``latencies`` has a row for each program on a
-device, ``unscheduled`` for each task on one.
+device, ``unscheduled`` for each task on one. An eighth,
+``accesses``, goes with ``leaves``; roots that were measured before there was one lack it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from lib.files.artifacts import read_json
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.schema import expect
+from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import FEATURES
 from lib.programs.tensorir.tree import COLUMNS, NO_ROW, Forest, fault, positions
 
@@ -52,6 +54,7 @@ TABLES = {
     },
     "unscheduled": {"task": "integer", "device": "integer", "seconds": "number"},
 }
+ACCESSES, MOST_ACCESS = "accesses", 64  # a table that may be absent, and its largest number
 ADVICE = "restore it, or make collect KIND=programs writes another"
 DEVICE = {"name": str, "instructions": str, "processor": str, "threads": int}
 INSTRUCTIONS = ("sse2", "avx2", "avx512")
@@ -95,6 +98,7 @@ class Programs:
         about: ``dataset.json``; ``about["devices"]`` is a list of what each device is.
         tasks, networks, programs, latencies, unscheduled: the tables, see :data:`TABLES`.
         features: (leaves, 164) float16, log2(1 + x), of all programs one after the other.
+        accesses: (leaves, 98) float16, see :mod:`lib.programs.tensorir.accesses`.
         position: (leaves,) int64, the ordering vectors.
         starts: (programs + 1,) int64, where each program's leaves begin.
         forest: the trees.
@@ -107,6 +111,7 @@ class Programs:
     latencies: pl.DataFrame
     unscheduled: pl.DataFrame
     features: np.ndarray
+    accesses: np.ndarray
     position: np.ndarray
     starts: np.ndarray
     forest: Forest
@@ -140,6 +145,7 @@ def read_programs(root: Path) -> Programs:
         about=about,
         **kept,
         features=features,
+        accesses=_accesses(root, len(features)),
         position=position,
         starts=starts,
         forest=forest,
@@ -149,6 +155,20 @@ def read_programs(root: Path) -> Programs:
 def table_path(root: Path, name: str) -> Path:
     """Where a table is."""
     return root / f"{name}.parquet"
+
+
+def _accesses(root: Path, leaves: int) -> np.ndarray:
+    """(leaves, 98) float16; unknown if there is no such table."""
+    path = table_path(root, ACCESSES)
+    if not path.exists():
+        return accesses.unknown(leaves)
+    table = read_parquet(path, dict.fromkeys(accesses.COLUMNS, "number"), ADVICE)
+    if len(table) != leaves:
+        raise DataError(path, "rows", len(table), f"{leaves}, as of the leaves")
+    found = table.select(accesses.COLUMNS).to_numpy().astype(np.float16)
+    if not (np.abs(found) <= MOST_ACCESS).all():
+        raise DataError(path, "accesses", "no number", f"-{MOST_ACCESS} to {MOST_ACCESS}")
+    return found
 
 
 def _starts(counts: pl.Series) -> np.ndarray:

@@ -18,10 +18,11 @@ from tvm import s_tir, te, tirx
 
 from lib.collect.tvm import compiler, measure, raw, timing
 from lib.collect.tvm.extract import extract
-from lib.collect.tvm.features import disagreement, features, tree_of
+from lib.collect.tvm.features import Walked, disagreement, features, tree_of
 from lib.collect.tvm.networks import chosen
 from lib.collect.tvm.plan import eligible, tasks_of
 from lib.files.artifacts import read_json, write_json
+from lib.programs.tensorir.accesses import COLUMNS, UNKNOWN, WIDTH, columns
 from lib.programs.tensorir.features import FEATURES
 from lib.programs.tensorir.tree import PARALLEL, UNROLLED, VECTORIZED, loop_nests, positions
 
@@ -108,6 +109,54 @@ def test_a_tree_is_the_loops_around_the_stores(scheduled):
     assert tree.extent[nest].tolist() == [32, 64, 512, 8, 16]
     assert tree.kind[nest].tolist() == [PARALLEL, PARALLEL, UNROLLED, VECTORIZED, 0]
     assert positions(tree).tolist() == [7]
+
+
+def test_a_statement_is_how_its_loops_move_its_buffers(scheduled):
+    """c[i, j] += a[i, k] * b[k, j] under loops of 32 i, 64 j, 512 k, 8 j and 16 i."""
+    found = Walked(scheduled).statement(0)
+    assert found.extent.tolist() == [32, 64, 512, 8, 16]
+    assert found.reduces.tolist() == [False, False, True, False, False]
+    written, a, b = found.accesses
+    assert written.span.tolist() == [[496, 0, 0, 0, 15], [0, 504, 0, 7, 0]]
+    assert a.span.tolist() == [[496, 0, 0, 0, 15], [0, 0, 511, 0, 0]]
+    assert b.span.tolist() == [[0, 0, 511, 0, 0], [0, 504, 0, 7, 0]]
+    assert {(tuple(one.shape), one.bytes, one.inside) for one in found.accesses} == {
+        ((512, 512), 4, -1)
+    }
+    assert found.domains[:2].tolist() == [512, 512] and found.domains[5] == 512
+    assert (found.needed, found.conditions) == (512.0**3, 0)
+
+
+def test_a_buffer_is_kept_inside_the_loops_around_all_that_uses_it():
+    """An intermediate that is computed row by row; a condition of a padded load."""
+    a = te.placeholder((16, 16), name="a")
+    padded = te.compute(
+        (18, 16), lambda i, j: tirx.if_then_else(tirx.all(i >= 1, i < 17), a[i - 1, j], 0.0), "p"
+    )
+    result = te.compute((16, 16), lambda i, j: padded[i, j] + padded[i + 2, j], "r")
+    schedule = s_tir.Schedule(te.create_prim_func([a, result]))
+    schedule.compute_at(schedule.get_sblock("p"), schedule.get_loops(schedule.get_sblock("r"))[0])
+    walked = Walked(schedule.mod)
+    pad, add = (walked.statement(row) for row in (0, 1))
+    assert [one.inside for one in pad.accesses] == [1, -1]
+    assert [one.inside for one in add.accesses] == [-1, 1]
+    assert pad.conditions == 1 and add.conditions == 0
+    assert pad.conditional.tolist() == [True, True, False]  # row, three rows around it, column
+    assert pad.extent.tolist() == [16, 3, 16] and pad.needed == 18 * 16
+    names = ("repeated", "output_bytes")
+    found = columns([pad])[0][[COLUMNS.index(one) for one in names]]
+    np.testing.assert_allclose(found, np.log2([768 / 288, 3 * 16 * 4]), rtol=1e-3)
+
+
+def test_what_a_predictor_reads_has_access_patterns_of_every_row_that_fits_its_tree(scheduled):
+    modules = [
+        scheduled,
+        *(one.module for one in compiler.Sampler(product(64), 1).distinct(3, set())),
+    ]
+    found = raw.described(modules, [""] * 4, [""] * 4)
+    assert found["joined"].all()
+    assert found["accesses"].shape == (found["leaves"].sum(), WIDTH)
+    assert not (found["accesses"] == UNKNOWN).all(1).any()
 
 
 def test_features_of_another_program_are_noticed(scheduled):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lib.collect.tvm import raw
+from lib.programs.tensorir.accesses import unknown
 from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.tree import COLUMNS
 from tests.programs.tensorir.trees import joined, tree
@@ -30,6 +31,7 @@ def write_network(path: Path, programs: int = 3, about: Any = None, **arrays: An
         "leaves": np.array([len(one.leaves) for one in trees], np.int32),
         "nodes": np.array([one.nodes for one in trees], np.int32),
         "features": rng.uniform(0, 4, (len(forest.leaves), WIDTH)).astype(np.float32),
+        "accesses": unknown(len(forest.leaves)),
     }
     said = {
         "network": "diamond.b1",

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.inputs.input import network_for
+from lib.programs.models.cdmpp import LOOP_FEATURES as LOOPS
 from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.cdmpp_plus import POOLED, CdmppPlus, log_work, pooled
 from lib.programs.models.correction import Correction, corrected_rows
@@ -55,22 +56,25 @@ def test_work_is_what_leaves_compute():
     np.testing.assert_allclose(found, np.log1p([2 * 100 + 15, 15]), rtol=1e-5)
 
 
-def test_pooled_features_are_sums_maxima_last_and_dominant():
+def test_pooled_features_are_those_of_the_last_and_the_dominant_leaf():
     numbers = torch.tensor([[1.0, 8.0], [3.0, 2.0], [5.0, 1.0]])  # of three leaves
     features = torch.zeros(1, 3, 164)
     features[0, :, :2] = torch.log2(1 + numbers)
     work = torch.tensor([[0.0, 4.0, 1.0]])
     one = ProgramBatch(
-        features, torch.tensor([[2, 5, 9]]), torch.arange(60.0).reshape(1, 3, 20), torch.zeros(1, 8)
+        features,
+        torch.tensor([[2, 5, 9]]),
+        torch.arange(3.0 * LOOPS).reshape(1, 3, LOOPS),
+        torch.zeros(1, 8),
     )
     row = pooled(one, features, work)[0]
-    parts = torch.exp2(row[:656].reshape(4, 164)[:, :2]) - 1
-    expected = [[9.0, 11.0], [5.0, 8.0], [5.0, 1.0], [3.0, 2.0]]
+    parts = torch.exp2(row[:328].reshape(2, 164)[:, :2]) - 1
+    expected = [[5.0, 1.0], [3.0, 2.0]]
     torch.testing.assert_close(parts, torch.tensor(expected), rtol=1e-4, atol=1e-4)
-    assert row[656:676].tolist() == list(range(40, 60))  # the last leaf's loops
-    assert row[676:696].tolist() == list(range(20, 40))  # the dominant leaf's
-    assert row[696:698].tolist() == [9, 3]
-    assert row[698] == pytest.approx(np.log(np.exp([0, 4, 1]).sum()), rel=1e-5)
+    assert row[328 : 328 + LOOPS].tolist() == list(range(2 * LOOPS, 3 * LOOPS))  # of the last leaf
+    assert row[328 + LOOPS : -3].tolist() == list(range(LOOPS, 2 * LOOPS))  # of the dominant one
+    assert row[-3:-1].tolist() == [9, 3]
+    assert row[-1] == pytest.approx(np.log(np.exp([0, 4, 1]).sum()), rel=1e-5)
 
 
 def test_twice_the_work_takes_twice_the_time():

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from lib.programs.messages import receive, send
+from lib.programs.tensorir.accesses import unknown
 from lib.programs.tensorir.features import WIDTH
 from lib.programs.tensorir.tree import COLUMNS
 from tests.programs.latency.networks import SHAPES
@@ -35,6 +36,7 @@ def programs(rng: np.random.Generator) -> dict[str, np.ndarray]:
         "leaves": np.array([len(one.leaves) for one in trees], np.int32),
         "nodes": np.array([one.nodes for one in trees], np.int32),
         "features": rng.uniform(0, 4, (len(forest.leaves), WIDTH)).astype(np.float32),
+        "accesses": unknown(len(forest.leaves)),
     }
 
 

@@ -1,0 +1,158 @@
+"""How a statement of a scheduled module reads and writes its buffers, loop by loop.
+
+An index is a sum over loops, nearly always. So each one is worked out at the first iteration of all
+loops, and at the last of each one with the others at their first: what that moves the index by is
+the loop's own part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lib.programs.tensorir.accesses import DIMENSIONS, DOMAINS, Access, Statement
+
+BINARY = {
+    **{"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "FloorDiv": np.floor_divide},
+    **{"FloorMod": np.mod, "Div": np.floor_divide, "Mod": np.mod},
+    **{"Min": np.minimum, "Max": np.maximum},
+}
+SIDES = {"And": ("a", "b"), "Or": ("a", "b"), "Not": ("a",)}  # of a condition
+COMPARED = ("LT", "LE", "GT", "GE", "EQ", "NE")
+CONDITIONAL = "prim.if_then_else"
+REDUCES = 2  # the kind of a block's variable that is summed over
+PARTS = ("a", "b", "value", "true_value", "false_value")
+Loop = tuple[int, int, int, int]  # variable, iterations, kind, steps that may be unrolled
+Store = tuple[list[Loop], Any, Any, int]  # loops, block, statement, conditions around it
+
+
+def statement_of(
+    loops: Sequence[Loop], realize: Any, store: Any, around: int, shared: Mapping[int, int]
+) -> Statement:
+    """What is known of one store.
+
+    Args:
+        loops: around it, those that the tree has, outermost first.
+        realize: of the block that it is in.
+        store: itself.
+        around: conditions around it.
+        shared: of buffers that are no arguments: how many loops are around all that use them.
+    """
+    _, extent, kind, unroll = zip(*loops, strict=True) if loops else ((), (), (), ())
+    points = _Points(loops)
+    domains, reduces = points.enter(realize)
+    points.walk(store.value)
+    if type(realize.predicate).__name__ != "IntImm":
+        points.condition(realize.predicate)
+    used = {hash(store.buffer): (store.buffer, store.indices)}
+    for one in points.loads:
+        used.setdefault(hash(one.source), (one.source, one.indices))
+    accesses = [points.access(*one, shared.get(key, -1)) for key, one in used.items()]
+    sizes = [(*own, *[1] * DOMAINS)[:DOMAINS] for own in domains]
+    return Statement(
+        extent=np.array(extent, np.int64),
+        kind=np.array(kind, np.int64),
+        reduces=reduces,
+        unroll=max(unroll, default=0),
+        accesses=accesses,
+        domains=np.concatenate(sizes),
+        needed=float(np.prod([*domains[0], *domains[1]], dtype=np.float64)),
+        conditions=around + points.conditions,
+        conditional=points.conditional,
+    )
+
+
+class _Points:
+    """Whole numbers at 1 + l points: all loops at their first iteration, each one at its last.
+
+    Attributes:
+        loads, conditions, conditional: of the values that were looked through: what is loaded, how
+            many conditions there are, and (l,) whether one depends on a loop.
+    """
+
+    def __init__(self, loops: Sequence[Loop]):
+        count = len(loops)
+        self.first = np.zeros(1 + count, np.int64)
+        rows = np.zeros((count, 1 + count), np.int64)
+        rows[np.arange(count), 1 + np.arange(count)] = [one[1] - 1 for one in loops]
+        self.values = {one[0]: row for one, row in zip(loops, rows, strict=True)}
+        self.loads: list[Any] = []
+        self.conditions, self.conditional = 0, np.zeros(count, bool)
+
+    def enter(self, realize: Any) -> tuple[tuple[list[int], list[int]], np.ndarray]:
+        """Learn a block's variables.
+
+        Returns:
+            Sizes of those that are computed and of those that are summed over, and (l,) whether a
+            loop moves one of the latter.
+        """
+        sizes: tuple[list[int], list[int]] = ([], [])
+        reduces = np.zeros(len(self.first) - 1, bool)
+        own = {}
+        for variable, given in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+            value = own[hash(variable.var)] = self.value(given)
+            summed = int(variable.iter_type) == REDUCES
+            sizes[summed].append(_number(variable.dom.extent))
+            if summed:
+                reduces |= value[1:] != value[0]
+        self.values |= own
+        return sizes, reduces
+
+    def value(self, value: Any) -> np.ndarray:
+        """(1 + l,) of an index; 0 of what is read from a buffer."""
+        kind = type(value).__name__
+        if kind == "Var":
+            return self.values.get(hash(value), self.first)
+        if kind == "IntImm":
+            return self.first + int(value.value)
+        if (compute := BINARY.get(kind)) is not None:
+            with np.errstate(divide="ignore"):
+                return compute(self.value(value.a), self.value(value.b))
+        return self.value(value.value) if kind == "Cast" else self.first
+
+    def access(self, buffer: Any, indices: Sequence[Any], inside: int) -> Access:
+        """A load or a store; of very many dimensions the inner ones."""
+        rows = np.array([self.value(one) for one in indices] or [self.first])[-DIMENSIONS:]
+        shape = np.array([_number(x) for x in buffer.shape] or [1], np.int64)[-DIMENSIONS:]
+        return Access(np.abs(rows[:, 1:] - rows[:, :1]), shape, _bytes(str(buffer.dtype)), inside)
+
+    def walk(self, value: Any) -> None:
+        """Look through a value."""
+        kind = type(value).__name__
+        if kind == "TensorLoad":
+            self.loads.append(value)
+        elif kind == "Call":
+            given = list(value.args)
+            if getattr(value.op, "name", "") == CONDITIONAL:
+                self.condition(given.pop(0))
+            for one in given:
+                self.walk(one)
+        elif kind not in ("Var", "IntImm", "FloatImm"):
+            if kind == "Select":
+                self.condition(value.condition)
+            for part in PARTS:
+                if (one := getattr(value, part, None)) is not None:
+                    self.walk(one)
+
+    def condition(self, value: Any) -> None:
+        """Note a condition, and which loops it depends on."""
+        self.conditions += 1
+        todo = [value]
+        while todo:
+            one = todo.pop()
+            kind = type(one).__name__
+            if kind in COMPARED:
+                gap = self.value(one.a) - self.value(one.b)
+                self.conditional |= gap[1:] != gap[0]
+            else:
+                todo += [getattr(one, side) for side in SIDES.get(kind, ())]
+
+
+def _number(value: Any) -> int:
+    return int(value.value) if type(value).__name__ == "IntImm" else 1
+
+
+def _bytes(kind: str) -> int:
+    return max(1, int("".join(c for c in kind if c.isdigit()) or 8) // 8)
