@@ -72,6 +72,16 @@ def test_pages_that_code_and_its_messages_name_are_there():
     assert [one for one in sorted(named) if not (REPOSITORY / one[1]).exists()] == []
 
 
+def test_files_that_pages_name_are_there():
+    """But for the model that a guide has one write, and what the history is of."""
+    pages = [path for path in PAGES if path.name != "CHANGELOG.md"]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in pages)
+    named = set(re.findall(r"`((?:lib|tests)/[\w/.]+\.\w+)", text))
+    assert len(named) > 30
+    missing = {one for one in named if not (REPOSITORY / one).exists()}
+    assert missing == {"lib/models/linear.py"}
+
+
 def long_lines(text: str) -> list[str]:
     """Lines of prose that are too long; tables and what programs print cannot be broken."""
     lines = BLOCK.sub("", text).splitlines()
