@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 
 from lib.cache.reader import Cache
 from lib.files.errors import one_line_errors
+from lib.runs.asked import parser_of
+from lib.settings import resolve
 from lib.tpugraphs.dataset import write_dataset
 from lib.tpugraphs.npz import write_layout
 from tests.builders import COLLECTION
@@ -66,7 +68,8 @@ class Stage:
         ):
             try:
                 with one_line_errors(), STAGE["Stage"]() as stage:
-                    STAGE["main"](stage)
+                    args = parser_of("preprocess", "").parse_args()
+                    STAGE["main"](stage, args, resolve(args))
             except SystemExit as exit:
                 code = exit.code
         return code, out.getvalue(), err.getvalue()

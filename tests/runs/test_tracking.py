@@ -322,8 +322,8 @@ def test_a_resumed_run_tells_all_its_epochs():
     """What a killed one had logged may be lost with it."""
     rows = [{"epoch": epoch, "loss": 1.0} for epoch in (1, 2, 3)]
     training = types.SimpleNamespace(
-        settings=types.SimpleNamespace(metric="tau"),
-        **{"epochs": 3, "fold": 0, "resumed_at": 2, "validations": {}},
+        settings=types.SimpleNamespace(metric="tau", results="layout-xla-default"),
+        **{"steps": 9, "fold": 0, "resumed_at": 2, "validations": {}},
         run=lambda state, identity: iter(rows),
     )
     told = []
