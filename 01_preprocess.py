@@ -52,7 +52,7 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
         folder, own = one.folder(cache), one.of(files, raw)
         stage.alone(args.outputs, folder)
         count, skipped = write_slice(folder, own, raw, about, **sliced)
-        print(f"preprocess: {count} {chosen.graphs} in {folder}/{_told(skipped)}")
+        print(f"preprocess: {count} {chosen.graphs} in {folder}/{_name_skipped(skipped)}")
         return
 
     record = record_path(args.outputs, "preprocess", chosen)
@@ -67,7 +67,7 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
     note_run(stage, making, table)
     stage.note(**resolved.record())
 
-    left_out = _told(skipped)
+    left_out = _name_skipped(skipped)
     print(summary_table(table, cache))
     print(
         f"preprocess: {chosen.collection} from {root.path}: "
@@ -84,7 +84,7 @@ def note_run(stage: Stage, making: Making, table: pl.DataFrame) -> None:
     stage.note(raw=making.raw_files, contents=making.contents(known))
 
 
-def _told(skipped: Sequence[Skipped]) -> str:
+def _name_skipped(skipped: Sequence[Skipped]) -> str:
     """Name the files that were left out; how many these are, in words."""
     for one in skipped:
         print(f"skipped: {one}", file=sys.stderr)

@@ -95,7 +95,7 @@ def train_fold(
     folder = files[0].parent
     state = folder / "state.safetensors"
     waited = processes.first and stage.alone(making.outputs, folder, *files, state)
-    if processes.told(waited and making.as_it_was("train", fold)):
+    if processes.broadcast(waited and making.as_it_was("train", fold)):
         if processes.first:
             tell_as_it_was(making, "train", fold)
         return
@@ -142,7 +142,7 @@ def train(training: FoldTraining, state: Path, identity: str, tracker: Tracker) 
     """Train to the end; say how far it is now and then, and tell W&B of each epoch and the end."""
     chosen, seen = training.settings, ""
     lines = Lines(f"train: {chosen.results} fold {training.fold}", training.steps, "step")
-    training.told = lambda steps: lines.at(steps, seen)
+    training.after_step = lambda steps: lines.at(steps, seen)
     for row in training.run(state, identity):
         tracker.log(epoch_point(row))  # those before a kill too, some of which it may have lost
         tau = row.get(f"validation_{chosen.metric}")

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from lib.cache.reader import Cache
-from lib.experiments.history import EmbeddingTable
+from lib.experiments.embeddings import EmbeddingTable
 from lib.experiments.inputs import Segmented, boundaries, segments_batch
 from lib.experiments.models.gat import attention_bytes, forward_bytes
 from lib.experiments.models.segments import Segment, SegmentsBatch

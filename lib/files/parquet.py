@@ -177,10 +177,10 @@ def _check(path: Path, advice: str) -> None:
         raise DataError(path, KEY, "none", f"one, as every table has that is whole; {advice}")
     with open_regular(path) as file:
         file.seek(place)
-        told = file.read(DIGITS).decode("latin-1")
+        noted = file.read(DIGITS).decode("latin-1")
     found = checksum_of(path, (place, place + DIGITS))
-    if found != told:
-        raise DataError(path, KEY, f"{found} (damaged)", f"{told}; {advice}")
+    if found != noted:
+        raise DataError(path, KEY, f"{found} (damaged)", f"{noted}; {advice}")
 
 
 def _digits(path: Path) -> int | None:

@@ -63,8 +63,8 @@ class Prices(nn.Module):
 
     def __init__(self, width: int, roles: Sequence[int]):
         super().__init__()
-        told = torch.tensor(roles)
-        one_layout = [(told == -1) | (told == role) for role in sorted(set(roles) - {-1})]
+        given = torch.tensor(roles)
+        one_layout = [(given == -1) | (given == role) for role in sorted(set(roles) - {-1})]
         self.compared = [torch.ones(width, dtype=torch.bool), *one_layout]
         self.standardize = Standardize(width)
         self.register_buffer("centres", torch.full((CENTRES, width), FAR))

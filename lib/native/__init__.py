@@ -92,10 +92,10 @@ def _load(path: Path) -> None:
 
 def _is_whole(path: Path) -> bool:
     """Whether a library is what was written: a part of one kills the process that loads it."""
-    told = _record(path)
-    if not told or not path.is_file() or path.stat().st_size != told["bytes"]:
+    about = _record(path)
+    if not about or not path.is_file() or path.stat().st_size != about["bytes"]:
         return False
-    return checksum_of(path) == told["checksum"]
+    return checksum_of(path) == about["checksum"]
 
 
 def _record(path: Path) -> dict[str, Any]:

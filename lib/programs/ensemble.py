@@ -148,8 +148,8 @@ def summary_table(sections: Mapping[str, Mapping[str, Any]]) -> str:
         for by in ("all", "device", "operator"):
             for name, own in groups.get(by, {}).items():
                 title = section if by == "all" else f"  {name}"
-                cells = [one.plain(own.get(one.key)) for one in SHOWN]
-                rows.append([title, f"{int(own['pairs']):,}", *cells])
+                texts = [one.plain(own.get(one.key)) for one in SHOWN]
+                rows.append([title, f"{int(own['pairs']):,}", *texts])
     return table(rows, ["", "latencies", *(one.heading for one in SHOWN)])
 
 

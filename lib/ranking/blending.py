@@ -10,9 +10,7 @@ import polars as pl
 KEYS = ("graph", "config")
 
 
-def choose_folds(
-    validation: Mapping[int, float], count: int, higher_is_better: bool = True
-) -> list[int]:
+def choose_folds(validation: Mapping[int, float], count: int, higher_is_better: bool) -> list[int]:
     """The ``count`` folds of best validation score, best first (TGraph paper, section 2.4.3).
 
     Training a fold fails now and then; leaving the worst one out is the cure. Ties go to the

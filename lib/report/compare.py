@@ -82,8 +82,8 @@ def _sides(first: Experiment, second: Experiment) -> str:
     rows = []
     for side, one in (("A", first), ("B", second)):
         blended = ", ".join(map(str, one.blended)) or "-"
-        told = [one.name() or "-", one.data[:12], blended, _cost(one)]
-        rows.append([f"{side}  {one.folder}", *told])
+        texts = [one.name() or "-", one.data[:12], blended, _cost(one)]
+        rows.append([f"{side}  {one.folder}", *texts])
     text = table(rows, ["", "experiment", "data", "folds blended", "training"])
     warning = ""
     if first.collection != second.collection:

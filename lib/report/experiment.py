@@ -87,8 +87,8 @@ class Experiment:
     @property
     def measured(self) -> list[int]:
         """The folds that stage 4 measured, each on its own validation graphs."""
-        told = self.metrics.get("folds", {}).get(f"validation_{self.kind.main.key}")
-        return sorted(map(int, told or self.folds))
+        measured = self.metrics.get("folds", {}).get(f"validation_{self.kind.main.key}")
+        return sorted(map(int, measured or self.folds))
 
     @property
     def blending(self) -> str:
@@ -120,12 +120,12 @@ class Experiment:
 
     def settings(self) -> dict[str, Any]:
         """Each setting's value in the stage that reads it."""
-        told = {name: one.get("settings", {}) for name, one in self.stages.items()}
-        told["train"] = next(iter(self.folds.values()), {})
-        told["infer"] = next((v for k, v in told.items() if k.startswith("infer_")), {})
+        of_stage = {name: one.get("settings", {}) for name, one in self.stages.items()}
+        of_stage["train"] = next(iter(self.folds.values()), {})
+        of_stage["infer"] = next((v for k, v in of_stage.items() if k.startswith("infer_")), {})
         used = {}
         for key, value in sorted(self.about.items()):
-            owner = told.get(READ_BY.get(key, "train"), {})
+            owner = of_stage.get(READ_BY.get(key, "train"), {})
             if not isinstance(value, dict | list) and key not in NO_SETTINGS:
                 used[key] = owner.get(key, value)
         return used

@@ -101,9 +101,9 @@ def _scores(experiment: Experiment) -> str:
     for fold, one in experiment.folds.items():
         last, best = one.get("last", {}), one.get("best", {})
         mark = "blended" if fold in experiment.blended else ""
-        cells = [main.text(side.get(main.key)) for side in (last, best)]
+        texts = [main.text(side.get(main.key)) for side in (last, best)]
         epoch = f"{best['epoch']:g} of {last.get('epoch', 0):g}" if best else "–"
-        rows.append([f"fold {fold}", *cells, epoch, mark])
+        rows.append([f"fold {fold}", *texts, epoch, mark])
     if rows:
         head = [f"validation {main.name}", "last", "best", "best epoch", ""]
         blocks.append(table(rows, head))
@@ -121,11 +121,11 @@ def _means(
     """Means over the graphs of each section that stage 4 measured; empty if there is none."""
     rows = []
     for section in filter(experiment.metrics_of, SECTIONS):
-        cells = []
+        texts = []
         for metric in shown:
             values = list(experiment.values(section, metric.key).values())
-            cells.append(with_error(metric, mean(values)) if values else "–")
-        rows.append([section, str(len(experiment.metrics_of(section))), *cells])
+            texts.append(with_error(metric, mean(values)) if values else "–")
+        rows.append([section, str(len(experiment.metrics_of(section))), *texts])
     head = [f"{title} by stage 4", f"{experiment.kind.item}s", *names]
     return table(rows, head) if rows else ""
 

@@ -75,11 +75,11 @@ def _table(rows: pl.DataFrame, choices: list[str], metric: Metric) -> Table:
         if place >= ROWS and not row.get("default"):
             continue
         mark = " (used)" if row.get("default") else ""
-        cells = [_shown(c, row[c]) for c in choices]
-        cells[-1] += mark
+        texts = [_shown(c, row[c]) for c in choices]
+        texts[-1] += mark
         score = _pair(row["score"], row["standard_error"], metric.decimals + 1)
         gain = _pair(row["difference"], row["difference_standard_error"], metric.decimals + 1, "+")
-        lines.append([*cells, score, gain])
+        lines.append([*texts, score, gain])
     return Table([*choices, metric.name, "against the one used"], lines)
 
 

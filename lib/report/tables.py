@@ -51,8 +51,8 @@ def graphs(experiment: Experiment, most: int = 1000) -> Table:
     for section in ("test", "validation"):
         found = experiment.metrics_of(section)
         for name in ranked(found, kind.main)[:most]:
-            cells = [metric.text(found[name].get(metric.key)) for metric in shown]
-            rows.append([name, section, *cells])
+            texts = [metric.text(found[name].get(metric.key)) for metric in shown]
+            rows.append([name, section, *texts])
     head = [kind.item, "split", *(metric.name for metric in shown)]
     return Table(head, rows, sortable=True)
 
@@ -94,8 +94,8 @@ def times(experiment: Experiment) -> Table:
         one = duration(each.value) + (f" ± {duration(each.error)}" if each.count > 1 else "")
         total = sum(seconds)
         picture = bar(total / longest, f"{stage} {duration(total)}")
-        cells = [stage, str(each.count), one, duration(total), readable(memory) if memory else "–"]
-        rows.append([*cells, picture])
+        texts = [stage, str(each.count), one, duration(total), readable(memory) if memory else "–"]
+        rows.append([*texts, picture])
     return Table(["stage", "runs", "each (wall)", "together", "peak memory", ""], rows)
 
 
@@ -106,10 +106,10 @@ def folds(experiment: Experiment) -> Table | None:
         used, best = one["validation"], one.get("best", {})
         held = used.get("graphs", {})
         families = ", ".join(sorted({family(name) for name in held}))
-        cells = [str(fold), main.text(used.get(main.key)), main.text(best.get(main.key))]
-        cells.append(f"{best['epoch']:g}" if best else "–")
-        cells.append("yes" if fold in blended else "no")
-        rows.append([*cells, f"{len(held)} of {families}" if held else "–"])
+        texts = [str(fold), main.text(used.get(main.key)), main.text(best.get(main.key))]
+        texts.append(f"{best['epoch']:g}" if best else "–")
+        texts.append("yes" if fold in blended else "no")
+        rows.append([*texts, f"{len(held)} of {families}" if held else "–"])
     head = ["fold", main.name, f"best {main.name}", "best epoch", "blended"]
     return Table([*head, f"held out: {experiment.kind.item}s, families"], rows) if rows else None
 
@@ -140,8 +140,8 @@ def facts(experiment: Experiment) -> Table:
 def changed(experiment: Experiment) -> Table | None:
     """The settings that are no defaults of the model, and where their values come from; ``None``
     where no stage has told."""
-    told = [one["origins"] for one in experiment.stages.values() if "origins" in one]
-    origins = {name: why for one in told for name, why in one.items()}
+    known = [one["origins"] for one in experiment.stages.values() if "origins" in one]
+    origins = {name: why for one in known for name, why in one.items()}
     rows = [[k, str(v), origins[k]] for k, v in experiment.settings().items() if k in origins]
     return Table(["setting", "value", "from"], rows) if rows else None
 

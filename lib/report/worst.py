@@ -33,13 +33,13 @@ def worst(experiment: Experiment) -> Table | None:
     sizes, rows = _sizes(experiment), []
     for name in ranked(found, kind.main)[::-1][:WORST]:
         others = [v for n, v in values.items() if n != name and family(n) == family(name)]
-        cells = [name, kind.main.text(values[name])]
-        cells.append(with_error(kind.main, mean(others)) if others else "–")
+        texts = [name, kind.main.text(values[name])]
+        texts.append(with_error(kind.main, mean(others)) if others else "–")
         if ceilings:
             noisy = " (noisy labels)" if ceilings.get(name, 1.0) < NOISY else ""
-            cells.append(kind.ceiling.text(ceilings.get(name)) + noisy)
+            texts.append(kind.ceiling.text(ceilings.get(name)) + noisy)
         sized = (f"{one:,}" if one else "–" for one in sizes.get(name, (0, 0)))
-        rows.append([*cells, pass_of(name) or "–", *sized])
+        rows.append([*texts, pass_of(name) or "–", *sized])
     head = [kind.item, kind.main.name, "others of its family"]
     head += [kind.ceiling.name] if ceilings else []
     return Table([*head, "pass", "nodes", "configurations"], rows, sortable=True)

@@ -117,8 +117,8 @@ class Stage:
         self.about |= {"fold": fold, "run": _run_id(part, settings, data, identity)}
         if name != "preprocess":
             self.about["preprocess_run"] = _run_of_preprocessing(outputs, settings, data)
-        told = {k: v for k, v in self.about.items() if k not in ("settings", "made_from")}
-        config = {**chosen, **told}
+        about = {k: v for k, v in self.about.items() if k not in ("settings", "made_from")}
+        config = {**chosen, **about}
         self.tracker = Tracker(
             job_type=name,
             group=f"{settings.results.partition('+')[0]}-{experiment}",

@@ -79,8 +79,8 @@ def account(outcomes: list[Outcome], seconds: float) -> str:
     """A line a collection: how it went, its scores, its time; and the time of all together."""
     lines = [f"{'collection':<20}{'':<10}{''.join(f'{s:>12}' for s in SPLIT_OF)}{'time':>9}"]
     for one in outcomes:
-        cells = [f"{one.scores[s]:.3f}" if s in one.scores else "-" for s in SPLIT_OF]
-        numbers = "".join(f"{cell:>12}" for cell in cells)
+        texts = [f"{one.scores[s]:.3f}" if s in one.scores else "-" for s in SPLIT_OF]
+        numbers = "".join(f"{cell:>12}" for cell in texts)
         clock = _clock(one.seconds) if one.status != "left out" else "-"
         lines.append(f"{one.collection:<20}{one.status:<10}{numbers}{clock:>9}  {one.note}")
     count = {s: sum(o.status == s for o in outcomes) for s in ("done", "failed", "left out")}

@@ -96,8 +96,8 @@ def _known(collection: str, root: DataRoot | None) -> _Known:
         return None, {}
     truth = Truth(RawLabels(root, raw_folder(collection)), root.measurements(collection))
     programs = root.programs(collection)
-    told = () if programs is None else programs.iter_rows()
-    return truth, {graph: (family, in_training) for graph, family, in_training in told}
+    rows = () if programs is None else programs.iter_rows()
+    return truth, {graph: (family, in_training) for graph, family, in_training in rows}
 
 
 def collection_means(scores: pl.DataFrame) -> pl.DataFrame:

@@ -23,7 +23,7 @@ from lib.tpugraphs.constrain import constrained
 from lib.tpugraphs.program import Program
 
 COMMAND = ("-m", "lib.collect.xla.timed")
-TOLD = "rounds.json"
+ROUNDS = "rounds.json"
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def _rounds(program: Program, configurations: Sequence[int], python: Path) -> li
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
             told = [one.removeprefix("error: ") for one in lines if one.startswith("error: ")]
             raise UserError(f"{program.path}: {[*lines, *told][-1][:300]}")
-        path = Path(folder, TOLD)
+        path = Path(folder, ROUNDS)
         found = json.loads(path.read_text())
     expect(found, {"rounds": [[int]]}, path)
     return [np.array(one, np.int64) for one in found["rounds"]]

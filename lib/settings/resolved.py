@@ -18,7 +18,7 @@ from lib.settings.tables import (
     COMMAND_LINE,
     DEFAULT,
     FEW_GRAPHS,
-    TOLD,
+    OF_DATA,
     check_collection,
     origins_of,
     plain_model,
@@ -94,7 +94,9 @@ class Resolved:
         why = "as --model says" if self.origins["model"] == COMMAND_LINE else best
         where = self.root().path
         said = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {where}"
-        if guessed := [f"{one} {getattr(dataset, one)}" for one in TOLD if one in dataset.guessed]:
+        if guessed := [
+            f"{one} {getattr(dataset, one)}" for one in OF_DATA if one in dataset.guessed
+        ]:
             said += f"; guessed, for its dataset.json does not say: {', '.join(guessed)}"
         if self.origins["folds_total"] == FEW_GRAPHS:
             usual = usual_folds(settings.collection, type(settings), dataset)

@@ -19,7 +19,7 @@ from lib.tpugraphs.rankable import count_parts
 
 # Where a value may come from, beside others.
 DEFAULT, COMMAND_LINE, FEW_GRAPHS = "default", "command line", "how few graphs there are"
-TOLD = ("hardware",)  # settings that a dataset itself has
+OF_DATA = ("hardware",)  # settings that a dataset itself has
 # The settings of each model, by kind of collection; the first one is taken if none is named.
 MODELS: dict[str, Mapping[str, type[Settings]]] = {
     kind: Named(system.models) for kind, system in SYSTEMS.items()
@@ -135,7 +135,7 @@ def layers_of(
         for own in fits:
             values |= own.get(word, {})
     fields = {one.name for one in dataclasses.fields(kind)}
-    values |= {name: getattr(dataset, name) for name in TOLD if name in fields}
+    values |= {name: getattr(dataset, name) for name in OF_DATA if name in fields}
     return {"this data root" if dataset.size == "small" else "official": values}
 
 

@@ -178,7 +178,7 @@ def blending_rows(
         validation = {run.fold: _validation(run, settings) for run in runs}
         tables = {run.fold: score_tables(read_run(run.scores, "test"), truth) for run in runs}
         for count in range(1, len(runs) + 1):
-            best = choose_folds(validation, count)
+            best = choose_folds(validation, count, settings.higher_is_better)
             for graph, (_, runtimes) in tables[best[0]].items():
                 own = [tables[fold][graph][0].mean(axis=0) for fold in best]
                 for method in METHODS:

@@ -21,7 +21,7 @@ from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 
 FILE = "dataset.json"
-PROGRAMS = "programs"  # the kind of collections of tensor programs
+KIND_OF_PROGRAMS = "programs"  # the kind of collections of tensor programs
 SUFFIXES = (".npz", ".pb")  # of raw files
 SPLITS = ("train", "valid", "test")
 MEASUREMENTS = "measurements.parquet"  # runtimes that lie apart from the raw files
@@ -119,7 +119,7 @@ def read_dataset(root: Path) -> Dataset:
             )
         return dataclasses.replace(TPUGRAPHS, collections=collections, root=root)
     found = read_json(path)
-    if isinstance(found, dict) and found.get("kind") == PROGRAMS:
+    if isinstance(found, dict) and found.get("kind") == KIND_OF_PROGRAMS:
         return _of_programs(found, path)
     expect(found, {"size": str} | {f"{name}?": str for name in (*SAID, *EARLIER)}, path)
     reach = found.pop(*EARLIER, None)
@@ -189,7 +189,7 @@ def npz_folder(roots: Iterable[Path], folder: Path) -> tuple[Path, Path] | None:
 
 def of_programs(folder: Path) -> bool:
     """Whether a collection's folder is that of tensor programs."""
-    return folder.parts[0] == PROGRAMS
+    return folder.parts[0] == KIND_OF_PROGRAMS
 
 
 def _graphs_in(root: Path) -> Iterable[str]:

@@ -27,7 +27,7 @@ from lib.tpugraphs.dataset import (
 from lib.tpugraphs.npz import stem
 
 PUNCTUATION = frozenset(',:;"')  # of a submission
-PROGRAMS = "programs.parquet"
+FAMILIES_FILE = "programs.parquet"
 FAMILIES = {
     "collection": "text",
     "graph": "text",
@@ -113,7 +113,7 @@ class DataRoot:
         Raises:
             DataError: if it is another table, or a program is in it twice.
         """
-        path = self.path / PROGRAMS
+        path = self.path / FAMILIES_FILE
         rows = _rows(path, FAMILIES, collection)
         if rows is not None:
             _check_none(path, rows, "graph", pl.col("graph").is_duplicated(), "each program once")

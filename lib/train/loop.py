@@ -57,7 +57,7 @@ class FoldTraining(Generic[Network, Chosen]):
         self.progress, self.best = Progress(), _copy(network)
         self.device = next(network.parameters()).device
         self.resumed_at, self.taken = 0, 0
-        self.told: Callable[[int], None] = lambda steps: None  # after each of them
+        self.after_step: Callable[[int], None] = lambda steps: None  # after each of them
         self.steps_per_epoch = -(-data.steps() // settings.accumulate)
         self.epochs = passes_of(settings, self.steps_per_epoch)
         self.steps = max(1, round(self.epochs * self.steps_per_epoch))
@@ -91,7 +91,7 @@ class FoldTraining(Generic[Network, Chosen]):
             yield row
             if not np.isfinite(row["loss"]):
                 return
-            if self.processes.told(time.monotonic() - saved >= self.settings.save_seconds):
+            if self.processes.broadcast(time.monotonic() - saved >= self.settings.save_seconds):
                 self._save(state, identity)
                 saved = time.monotonic()
         self._validate_whole()
@@ -111,7 +111,7 @@ class FoldTraining(Generic[Network, Chosen]):
         for step, own in zip(left, dealt, strict=False):
             rate = self._set_learning_rate(step)
             results.append(self.step(own))
-            self.told(step + 1)
+            self.after_step(step + 1)
         losses, norms = (torch.stack(each).tolist() for each in zip(*results, strict=True))
         row = {
             "epoch": self._passes(epoch + 1),
@@ -238,7 +238,7 @@ class FoldTraining(Generic[Network, Chosen]):
     def _save(self, path: Path, identity: str) -> None:
         if self.processes.first:
             save_state(path, identity, self.network, self.best, self.optimizer, self.progress)
-        self.processes.told(True)  # what is kept beside it belongs to it only now
+        self.processes.broadcast(True)  # what is kept beside it belongs to it only now
         self.data.beside.saved(self.progress.epochs)
 
     def _resume(self, path: Path, identity: str) -> None:

@@ -55,7 +55,7 @@ class Processes:
         for one, part in zip(tensors, parts, strict=True):
             one.copy_(part.view_as(one))
 
-    def told(self, value: float) -> float:
+    def broadcast(self, value: float) -> float:
         """The first one's value. No process goes on before the first one has come here."""
         return self._agreed(value if self.first else 0.0, distributed.ReduceOp.SUM)
 

@@ -40,7 +40,7 @@ class Tuning:
     folds: int
     database: Path
 
-    def run(self, workers: Workers, count: int, told: Callable[[Study], None]) -> None:
+    def run(self, workers: Workers, count: int, ended: Callable[[Study], None]) -> None:
         """Run trials until so many have ended, those of earlier runs among them.
 
         The first one has the settings as they are. With one job, which values are tried depends
@@ -50,7 +50,7 @@ class Tuning:
         Args:
             workers: that run them.
             count: how many there are to be.
-            told: is called when a trial has ended.
+            ended: is called when a trial has ended.
 
         Raises:
             UserError: several trials in a row died, or none came to a value.
@@ -69,7 +69,7 @@ class Tuning:
                 if said.what != "pass":
                     del trials[said.key]
                     deaths = deaths + 1 if said.what == "died" else 0
-                    told(self.study)
+                    ended(self.study)
             if deaths >= MOST_DEATHS:
                 raise UserError(f"{deaths} trials in a row died; the last of {said.why}")
         if not completed(self.study):

@@ -88,8 +88,8 @@ def completed(study: Study) -> list[FrozenTrial]:
 
 def failures(study: Study) -> Mapping[int, str]:
     """Why trials came to nothing, by their numbers; without those that were pruned."""
-    told: dict[int, Any] = {one.number: one.user_attrs.get(WHY) for one in finished(study)}
-    return {number: why for number, why in told.items() if why}
+    whys: dict[int, Any] = {one.number: one.user_attrs.get(WHY) for one in finished(study)}
+    return {number: why for number, why in whys.items() if why}
 
 
 @contextmanager

@@ -217,7 +217,7 @@ def _rate(training: FoldTraining, seconds: float) -> float:
     training.network.train()
     started, seen = time.perf_counter(), 0
     while True:
-        for sample in training.data.samples(training.settings, np.random.default_rng(0)):
+        for sample in training.data.samples(np.random.default_rng(0)):
             training.step(Dealt([sample]))
             seen += len(sample.labels)
             if time.perf_counter() - started > seconds:

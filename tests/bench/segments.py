@@ -72,7 +72,7 @@ def write_cache(folder: Path, nodes: int, configurations: int) -> None:
 def timed_epoch(training: FoldTraining, number: int) -> float:
     """Seconds of one step: an epoch of one graph, without validation."""
     started = time.perf_counter()
-    for sample in training.data.samples(training.settings, np.random.default_rng(number)):
+    for sample in training.data.samples(np.random.default_rng(number)):
         training.step(Dealt([sample]))
     return time.perf_counter() - started
 

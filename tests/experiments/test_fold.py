@@ -13,7 +13,7 @@ from lib.cache.codec import decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.experiments import history
+from lib.experiments import embeddings
 from lib.experiments.steps import SegmentSteps
 from lib.files.errors import UserError
 from lib.models import build_network
@@ -194,7 +194,7 @@ def test_a_table_that_is_too_large_is_refused(cache):
 
 def free_disk(monkeypatch, size: int) -> None:
     usage = type("Usage", (), {"free": size})
-    monkeypatch.setattr(history.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(embeddings.shutil, "disk_usage", lambda path: usage)
 
 
 def test_a_table_that_does_not_fit_the_disk_is_done_without(cache, tmp_path, monkeypatch, capsys):

@@ -26,9 +26,10 @@ def frame(scores: dict[str, list[float]], split: str = "test") -> pl.DataFrame:
 
 def test_choose_folds():
     validation = {0: 0.1, 1: 0.5, 2: -0.3, 3: 0.5, 4: 0.2}
-    assert choose_folds(validation, 4) == [1, 3, 4, 0]
-    assert choose_folds(validation, 1) == [1]
-    assert choose_folds(validation, 9) == [1, 3, 4, 0, 2]
+    assert choose_folds(validation, 4, True) == [1, 3, 4, 0]
+    assert choose_folds(validation, 1, True) == [1]
+    assert choose_folds(validation, 9, True) == [1, 3, 4, 0, 2]
+    assert choose_folds(validation, 2, False) == [2, 0]
 
 
 def test_blend_is_the_mean_over_folds():

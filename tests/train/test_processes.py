@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from lib.experiments.history import EmbeddingTable
+from lib.experiments.embeddings import EmbeddingTable
 from lib.files import checkpoint
 from lib.train.processes import Processes
 from lib.train.schedule import peak_rate
@@ -111,10 +111,10 @@ def test_a_table_of_several_processes_goes_back_to_what_was_saved(tmp_path):
 class _Silent(Processes):
     """Processes of which each is asked in turn, and that agree."""
 
-    def told(self, value: float) -> float:
+    def broadcast(self, value: float) -> float:
         return value
 
-    least = most = told
+    least = most = broadcast
 
 
 def test_torchrun_gives_the_stage_s_exit_code_and_no_more_words(tmp_path):

@@ -96,7 +96,7 @@ def main(folder: Path) -> None:
                     for _ in range(CUT + 1):
                         next(first)
                     first.close()
-                    processes.told(True)  # as killed together, and started together
+                    processes.broadcast(True)  # as killed together, and started together
                 made = training(folder, name, processes)
                 list(made.run(state, "a"))
                 keep(made, folder / f"{name}-{how}-{processes.rank}.safetensors")

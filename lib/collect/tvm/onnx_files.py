@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto
 
-from lib.collect.tvm.sources import Source, told
+from lib.collect.tvm.sources import Source, one_line_of
 from lib.files.errors import DataError
 
 
@@ -24,7 +24,7 @@ def read(path: Path, batch: int | None) -> tuple[ModelProto, tuple[np.ndarray, .
     Raises:
         UserError: it is no ONNX file, or an input has no size, or one for another batch.
     """
-    with told(str(path), "onnx cannot read it"):
+    with one_line_of(str(path), "onnx cannot read it"):
         model = onnx.load(path)
         onnx.checker.check_model(model)
     generator = np.random.default_rng(0)
@@ -82,11 +82,11 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
 
     names = [one.name for one in _inputs(model)]
     given = dict(zip(names, inputs, strict=True))
-    with told(name, "TVM cannot read it"):
+    with one_line_of(name, "TVM cannot read it"):
         shapes = {key: list(one.shape) for key, one in given.items()}
         types = {key: str(one.dtype) for key, one in given.items()}
         module = relax_of(model, shapes, types, keep_params_in_input=True)
-    with told(name, "ONNX's reference cannot run it"):
+    with one_line_of(name, "ONNX's reference cannot run it"):
         wanted = ReferenceEvaluator(model).run(None, given)
     makers = {one: node for node in model.graph.node for one in node.output}
     return Source(

@@ -76,7 +76,7 @@ def from_torch(name: str, module: torch.nn.Module, inputs: tuple) -> Source:
         UserError: ``torch.export`` or TVM cannot read it; says which operator, and why.
     """
     _check_types(name, [*module.parameters(), *module.buffers(), *_tensors(inputs)])
-    with told(name, "torch.export cannot read it"):
+    with one_line_of(name, "torch.export cannot read it"):
         exported = torch.export.export(module.eval(), inputs)
         table = torch.export.default_decompositions()
         for operator in WHOLE & table.keys():
@@ -104,7 +104,7 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
         longer = _with_all_results(exported)
         return _exported(name, longer, longer.module(), inputs)
 
-    with told(name, "TVM cannot read it"):
+    with one_line_of(name, "TVM cannot read it"):
         found = from_exported_program(
             exported, keep_params_as_input=True, run_ep_decomposition=False
         )
@@ -162,7 +162,7 @@ def _place(node: Any) -> str:
 
 
 @contextmanager
-def told(name: str, what: str) -> Iterator[None]:
+def one_line_of(name: str, what: str) -> Iterator[None]:
     """Say in one line what torch or TVM cannot do with a network, and at which operator."""
     try:
         yield

@@ -109,7 +109,7 @@ def export(
     measured = _with(read_exported(root) if add else [], new)
     if not measured:
         raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
-    measured = [_told(one, counted or {}) for one in measured]
+    measured = [_with_counts(one, counted or {}) for one in measured]
     measured = _in_families(measured, settled_families(root / names[1]))
     settled = settled_splits(root / names[1])
     splits = assign_splits(((m.source, m.name, m.family) for m in measured), settled=settled)
@@ -167,7 +167,7 @@ def _with(before: Sequence[Measurements], new: Sequence[Measurements]) -> list[M
     return [*new, *(one for one in before if (one.source, one.program) not in names)]
 
 
-def _told(one: Measurements, counted: Mapping[str, Any]) -> Measurements:
+def _with_counts(one: Measurements, counted: Mapping[str, Any]) -> Measurements:
     """The same graph, with the operations of its program if only ``counted`` has them."""
     if one.about.get(COLUMN) or one.program not in counted:
         return one

@@ -22,7 +22,7 @@ from lib.tpugraphs.npz import read_layout
 
 GRAPHS = Path("npz", "layout")  # in a dataset
 HOW = ("measured_at", "processor", "jax", "xla_flags", "round_seconds", "quiet_lock")
-PROGRAMS = {
+PROGRAM_COLUMNS = {
     **dict.fromkeys(("collection", "split", "graph", *HOW), "text"),
     "rejected": "integer",
 }
@@ -47,7 +47,7 @@ def _graphs(root: Path, path: Path) -> Iterator[Measurements]:
     if measured.schema.get("rounds") != pl.List(pl.Int64):
         raise DataError(place, "rounds", measured.schema.get("rounds"), "lists of nanoseconds")
     own = measured.partition_by("collection", "graph", as_dict=True)
-    for row in read_parquet(path, PROGRAMS, ADVICE, others=True).iter_rows(named=True):
+    for row in read_parquet(path, PROGRAM_COLUMNS, ADVICE, others=True).iter_rows(named=True):
         rows = own.get((row["collection"], row["graph"]))
         if rows is None:
             raise DataError(place, "graph", "no rows", f"those of {row['graph']}")

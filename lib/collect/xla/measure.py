@@ -73,11 +73,11 @@ def _breed(
     bench: ProgramBench, bred: list[Compiled], size: int, generator: np.random.Generator
 ) -> list[Compiled]:
     """The next generation; the first one has the unconstrained configuration in it."""
-    history = [one.configuration for one in bred]
+    earlier = [one.configuration for one in bred]
     runtimes = [min(one.rounds) for one in bred]
     first = [] if bred else [drawing.unconstrained(bench.ranks)]
     proposed = first + drawing.next_generation(
-        history, runtimes, size - len(first), bench.ranks, generator
+        earlier, runtimes, size - len(first), bench.ranks, generator
     )
     children = [bench.compile(c, DEFAULT) for c in proposed]
     return [one for one in children if one is not None]

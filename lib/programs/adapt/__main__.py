@@ -49,10 +49,10 @@ def main(arguments: list[str] | None = None) -> None:
     folder = args.outputs / chosen.results / "adapt" / name
     with Stage() as stage:
         stage.alone(args.outputs, folder, folder / "metrics.json")
-        print(told(args, chosen, cache, folder, root.path))
+        print(adapt(args, chosen, cache, folder, root.path))
 
 
-def told(
+def adapt(
     args: argparse.Namespace, chosen: ProgramCollection, cache: Cache, folder: Path, data: Path
 ) -> str:
     """Do it; returns what there is to say."""

@@ -58,6 +58,6 @@ def text_of(rows: Sequence[Mapping[str, Any]]) -> str:
         shown.append([section, f"{most:,.0f}", *[""] * len(SHOWN)])
         for row in methods:
             count = "" if row[COUNT] == most else f"{row[COUNT]:,.0f}"
-            cells = [one.plain(row.get(one.key)) for one in SHOWN]
-            shown.append([f"  {row['method']}", count, *cells])
+            texts = [one.plain(row.get(one.key)) for one in SHOWN]
+            shown.append([f"  {row['method']}", count, *texts])
     return table(shown, ["", COUNT, *(one.heading for one in SHOWN)])

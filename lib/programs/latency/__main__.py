@@ -59,9 +59,9 @@ def main(arguments: list[str] | None = None) -> None:
     learned = learned_tasks(cache)
     found = estimate(network, name, predicted, error, learned, args.gap * 1e-6)
     said = as_json(found)
-    told = path.with_suffix(f".{args.device}.json")
-    write_json(told, said)
-    print(json.dumps(said, indent=2) if args.json else f"{as_text(found)}; wrote {told}")
+    file = path.with_suffix(f".{args.device}.json")
+    write_json(file, said)
+    print(json.dumps(said, indent=2) if args.json else f"{as_text(found)}; wrote {file}")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -78,7 +78,7 @@ class SearchRecord:
 def as_table(tasks: Sequence[TaskSearch]) -> str:
     """A row a task: how fast it was, and is, and how many programs were discarded, if any."""
     lost = any(one.discarded for one in tasks)
-    cells = [
+    texts = [
         [
             one.operators[:40],
             one.task[:8],
@@ -93,7 +93,7 @@ def as_table(tasks: Sequence[TaskSearch]) -> str:
     ]
     discarded = ["discarded"] if lost else []
     heads = ["task", "", "calls", "measured", *discarded, "unscheduled ms", "best ms", ""]
-    return table(cells, heads)
+    return table(texts, heads)
 
 
 def warning(tasks: Sequence[TaskSearch]) -> str:

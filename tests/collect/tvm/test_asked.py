@@ -6,7 +6,7 @@ import pytest
 from torch import nn
 
 from lib.collect.tvm.asked import named
-from lib.collect.tvm.sources import from_torch, told
+from lib.collect.tvm.sources import from_torch, one_line_of
 from lib.files.errors import UserError
 
 MINE = """
@@ -99,7 +99,7 @@ def test_half_precision_is_told(mine):
 def test_what_depends_on_values_is_told_with_its_line(mine):
     """In torch's words, which name no line of the user's."""
     module, inputs = named(f"{mine}:chooses", None).build()
-    with pytest.raises(UserError) as error, told("x", "torch.export cannot read it"):
+    with pytest.raises(UserError) as error, one_line_of("x", "torch.export cannot read it"):
         module(*inputs)
     said = f"x: torch.export cannot read it: {mine}:7: what it runs depends on values of tensors"
     assert str(error.value).startswith(said) and len(str(error.value).splitlines()) == 1

@@ -97,7 +97,7 @@ class EmbeddingTable:
             return self._resume(epochs)
         if self.processes.first:
             self._make()
-        self.made = bool(self.processes.told(self.made))
+        self.made = bool(self.processes.broadcast(self.made))
         if self.made:
             self._map()
         self.step = 0

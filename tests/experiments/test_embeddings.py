@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.experiments import history
-from lib.experiments.history import EmbeddingTable
+from lib.experiments import embeddings
+from lib.experiments.embeddings import EmbeddingTable
 from lib.files.errors import UserError
 
 SIZES = {"a": (5, 3), "b": (4, 1)}
@@ -111,7 +111,7 @@ def test_it_is_bounded_before_it_is_made(tmp_path):
 
 def free_disk(monkeypatch, size: int) -> None:
     usage = type("Usage", (), {"free": size})
-    monkeypatch.setattr(history.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(embeddings.shutil, "disk_usage", lambda path: usage)
 
 
 def test_a_full_disk_is_told_before(tmp_path, monkeypatch):
@@ -121,7 +121,7 @@ def test_a_full_disk_is_told_before(tmp_path, monkeypatch):
 
 
 def test_without_a_limit_it_is_made_if_it_fits_the_disk_with_room_to_spare(tmp_path, monkeypatch):
-    least = int(table(0).bytes / history.FREE_SHARE)
+    least = int(table(0).bytes / embeddings.FREE_SHARE)
     for free, made in ((least - 1, False), (least + 1, True)):
         free_disk(monkeypatch, free)
         found = table(limit=0)
