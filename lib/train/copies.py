@@ -7,6 +7,7 @@ caches is the same in every program, and there are many more copies than program
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from torch import nn
 
 from lib.cache.reader import Cache
 from lib.inputs.measured import MeasuredCopies, measured_copies
-from lib.models.plus import TGraphPlus
+from lib.models.plus import CostBatch, TGraphPlus
 from lib.settings import PlusSettings
 from lib.train.fold import GraphsFold, LabelledGraph
 from lib.train.products import ProductsFold
@@ -42,11 +43,16 @@ class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
 
     def standardize(self, network: TGraphPlus) -> None:
         """See :meth:`Fold.standardize`; on the first configurations of a graph, as many as a step
-        has."""
-        most = self.settings.configurations
-        batches = [
-            graph.prepared.batch(np.arange(min(most, len(graph.runtime)))) for graph in self.train
-        ]
+        has.
+
+        Each process takes the graphs in an order of its own, so that folds that begin together
+        find on disk what the other has resolved (:mod:`lib.inputs.kept`), half of them each.
+        """
+        found: dict[int, CostBatch] = {}
+        for place in np.random.default_rng(os.getpid()).permutation(len(self.train)).tolist():
+            graph, most = self.train[place], self.settings.configurations
+            found[place] = graph.prepared.batch(np.arange(min(most, len(graph.runtime))))
+        batches = [found[place] for place in range(len(found))]
         network.inputs.copies.fit(torch.cat([batch.copies for batch in batches]))
         network.inputs.off_layout.fit(torch.cat([batch.off_layout for batch in batches]))
         network.inputs.repeated.fit(torch.cat([batch.repeated for batch in batches]))
