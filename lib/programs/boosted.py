@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 from lib.files import checkpoint
 from lib.files.errors import DataError
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
-from lib.programs.inputs import Programs, batches_of, halves_of, predict_by
-from lib.programs.models.cdmpp_plus import HALVES, POOLED, CdmppPlus
-from lib.programs.models.correction import Correction, corrected_rows
+from lib.programs.inputs import Programs, batches_of, halves_of, parts_of, predict_by
+from lib.programs.models.cdmpp_plus import HALVES, PARTS, POOLED, CdmppPlus, by_parts
+from lib.programs.models.correction import corrected_rows
 from lib.programs.models.trees import Trees
 from lib.programs.train import ProgramsFold
 
@@ -27,7 +28,7 @@ BOOSTING: dict[str, Any] = {  # of XGBoost
     "nthread": 1,
     "max_bin": 64,
     "subsample": 0.7,
-    "colsample_bytree": 0.3,
+    "colsample_bytree": 0.2,
     "min_child_weight": 3,
 }
 # An error of a logarithm, weighted by predicted over measured seconds, is nearly a relative one.
@@ -54,10 +55,9 @@ class BoostedFold(ProgramsFold):
         with torch.no_grad():
             network.level.fill_(float(np.nanmean(relative)))
         self.labels = torch.from_numpy(np.log(programs.seconds)).float()
-        if not self._read_trees(network.trees):
-            self._fit_trees(network.trees, rows, relative)
+        if not self._read_trees(network):
+            self._fit_trees(network, rows, relative)
         self.by_trees = predict_by(network.by_trees, network, self.held, self.devices, READ)
-        self.held_rows = self._rows(network, self.held)
 
     def _rows(self, network: CdmppPlus, programs: Programs) -> np.ndarray:
         """(n, ``POOLED``) float32: what trees read of some programs, whatever the device."""
@@ -68,18 +68,53 @@ class BoostedFold(ProgramsFold):
                 rows[own] = network.rows(batch)[0][:: len(self.devices), :POOLED].cpu().numpy()
         return rows
 
-    def _fit_trees(self, trees: Trees, rows: np.ndarray, relative: np.ndarray) -> None:
-        """Boost trees on (n, ``POOLED``) features and (n, d) logarithms, and keep them."""
-        known = np.isfinite(relative)
-        table = self._table(rows, known)
+    def _fit_trees(self, network: CdmppPlus, rows: np.ndarray, relative: np.ndarray) -> None:
+        """Boost both stages on (n, ``POOLED``) features and (n, d) logarithms, and keep them.
+
+        A part of the tasks after the other is predicted by trees that are fitted on the rest; the
+        second stage is fitted to what those predictions get wrong.
+        """
         started = time.perf_counter()
-        boost(trees, table, relative[known], self.settings.tree_rate, self.settings.seed)
+        known = np.isfinite(relative)
+        table, wanted = self._table(rows, known), relative[known]
+        part = self._parts()[np.nonzero(known)[0]]
+        own = Trees(len(network.trees.feature) // PARTS, network.trees.depth)
+        seed, work = self.settings.seed, torch.from_numpy(table[:, POOLED - 1])
+        first = torch.zeros(len(table))
+        network.trees.base.zero_()
+        for number in range(PARTS):
+            held = part == number
+            seen = ~held if (~held).any() else held  # of a single task there is one part
+            boost(own, table[seen], wanted[seen], self.settings.tree_rate, seed)
+            first[held] = by_parts(own, torch.from_numpy(table[held]))
+            network.trees.take(own, number * len(own.feature), 1 / PARTS)
+        if len(network.correction.feature):
+            self._correct(network.correction, table, first + work, work, wanted - first.numpy())
         if self.kept:
             file, identity = self.kept
             about = {"identity": identity, "seconds": time.perf_counter() - started}
-            checkpoint.save(file, trees.state_dict(), about)
+            checkpoint.save(file, _both(network).state_dict(), about)
 
-    def _read_trees(self, trees: Trees) -> bool:
+    def _parts(self) -> np.ndarray:
+        """(n,) the part of each program: of a task all are in one, unless the split parts tasks."""
+        if self.settings.split == "random":
+            return np.arange(len(self.programs)) % PARTS
+        return parts_of(self.programs, PARTS)
+
+    def _correct(
+        self,
+        trees: Trees,
+        table: np.ndarray,
+        first: torch.Tensor,
+        work: torch.Tensor,
+        gap: np.ndarray,
+    ) -> None:
+        """Fit the second stage to (n,) logarithms that the first is off by, ``gap``."""
+        weights = np.exp(-gap).clip(1 / MOST_WEIGHT, MOST_WEIGHT)
+        given = corrected_rows(torch.from_numpy(table), first[:, None], work).numpy()
+        boost(trees, given, gap, CORRECTED, self.settings.seed, weights, RELATIVE)
+
+    def _read_trees(self, network: CdmppPlus) -> bool:
         """Whether there were such trees; a file that is damaged is as good as none."""
         if not self.kept or not self.kept[0].exists():
             return False
@@ -89,7 +124,7 @@ class BoostedFold(ProgramsFold):
             expect(about, {"identity": str, "seconds": float}, file)
             if about["identity"] != identity:
                 return False
-            checkpoint.load_into(trees, file, tensors)
+            checkpoint.load_into(_both(network), file, tensors)
         except DataError:
             return False
         self.earlier_seconds = about["seconds"]
@@ -101,7 +136,7 @@ class BoostedFold(ProgramsFold):
         return np.concatenate([rows[program], self.devices.numpy()[device]], 1)
 
     def validate(self, network: CdmppPlus, whole: bool = False) -> Mapping[str, dict[str, float]]:
-        """See :meth:`Fold.validate`; blend and correction are fitted anew to the network as it is.
+        """See :meth:`Fold.validate`; the blends are fitted anew to the network as it is.
 
         Each on half of the tasks; each half is judged by what was fitted on the other. Where a half
         has no tasks, both are fitted on all.
@@ -111,40 +146,21 @@ class BoostedFold(ProgramsFold):
             return {}
         known, halves = np.isfinite(self.held.seconds), halves_of(self.held)
         sides = [known & (halves == number)[:, None] for number in range(HALVES)]
-        given = [self._first(own, side) for side in sides]
         predicted = np.full_like(own, np.nan)
-        for number, correction in enumerate(network.corrections.cpu()):
+        for number, blend in enumerate(network.blends):
             other = 1 - number
-            fitted = number if sides[number].any() else other
-            self._correct(correction, given[fitted], self.held.seconds[sides[fitted]])
+            fitted = sides[number] if sides[number].any() else sides[other]
+            blend.calibrate(own[fitted], self.by_trees[fitted], self.held.seconds[fitted])
+            both = (torch.from_numpy(one[sides[other]]) for one in (own, self.by_trees))
             with torch.inference_mode():
-                predicted[sides[other]] = correction(*given[other])[:, 0]
-        network.corrections.to(device_of(network))
+                predicted[sides[other]] = blend.cpu()(*both)
+        network.blends.to(device_of(network))
         return self.errors(predicted)
 
-    def _first(self, own: np.ndarray, part: np.ndarray) -> tuple[torch.Tensor, ...]:
-        """What a correction takes, of validation programs and devices, those of ``part``, (n, d).
 
-        Each pair by itself, as of one device.
-        """
-        rows = torch.from_numpy(self._table(self.held_rows, part))
-        both = (torch.from_numpy(one[part])[:, None] for one in (own, self.by_trees))
-        return (*both, rows, rows[:, POOLED - 1])
-
-    def _correct(
-        self, correction: Correction, given: tuple[torch.Tensor, ...], seconds: np.ndarray
-    ) -> None:
-        """Fit a correction to what it takes of some pairs, and the (pairs,) seconds they took."""
-        network, trees, rows, work = given
-        correction.calibrate(network[:, 0].numpy(), trees[:, 0].numpy(), seconds)
-        if not len(correction.trees.feature):
-            return
-        first = correction.blended(network, trees)  # (pairs, 1)
-        gap = np.log(seconds) - first[:, 0].numpy()
-        weights, table = np.exp(-gap), corrected_rows(rows, first, work).numpy()
-        weights = weights.clip(1 / MOST_WEIGHT, MOST_WEIGHT)
-        seed = self.settings.seed
-        boost(correction.trees, table, gap, CORRECTED, seed, weights, RELATIVE)
+def _both(network: CdmppPlus) -> nn.ModuleDict:
+    """Both stages of trees, as they are kept."""
+    return nn.ModuleDict({"first": network.trees, "second": network.correction})
 
 
 def boost(
@@ -178,15 +194,15 @@ def boost(
     found = model["learner"]["gradient_booster"]["model"]["trees"]
     trees.base.fill_(base)
     for number, tree in enumerate(found):
-        _fill(trees, number, {name: np.array(tree[name]) for name in PARTS})
+        _fill(trees, number, {name: np.array(tree[name]) for name in FIELDS})
 
 
-PARTS = ("left_children", "right_children", "split_indices", "split_conditions")
+FIELDS = ("left_children", "right_children", "split_indices", "split_conditions")
 
 
 def _fill(trees: Trees, number: int, tree: Mapping[str, np.ndarray]) -> None:
     """One tree level by level; below a leaf both sides are the leaf."""
-    left, right, index, condition = (tree[name] for name in PARTS)
+    left, right, index, condition = (tree[name] for name in FIELDS)
     node = np.zeros(1, np.int64)  # of the tree, at each place of a level
     start = 0
     for _ in range(trees.depth):

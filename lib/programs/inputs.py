@@ -168,8 +168,13 @@ def predict_held(network: nn.Module, programs: Programs, devices: Tensor, size: 
 
 def halves_of(programs: Programs) -> np.ndarray:
     """(n,) 0 or 1: which half of the tasks each program's is of, by its name."""
-    halves = np.array([zlib.crc32(name.encode()) % 2 for name in programs.tasks], np.int64)
-    return halves[programs.task]
+    return parts_of(programs, 2)
+
+
+def parts_of(programs: Programs, count: int) -> np.ndarray:
+    """(n,) which of ``count`` parts of the tasks each program's is of, by its name."""
+    parts = np.array([zlib.crc32(name.encode()) % count for name in programs.tasks], np.int64)
+    return parts[programs.task]
 
 
 def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:

@@ -131,7 +131,7 @@ class ProgramPlusSettings(ProgramCollection):
     prepared: ClassVar[str] = "trees.safetensors"
     prepared_depends_on: ClassVar[tuple[str, ...]] = (
         *("collection", "seed", "folds_total", "keep_together", "split", "device"),
-        *("trees", "tree_depth", "tree_rate"),
+        *("trees", "tree_depth", "tree_rate", "correction_trees", "correction_depth"),
     )
 
     loss: ClassVar[str] = "mse"  # of logarithms
@@ -151,22 +151,25 @@ class ProgramPlusSettings(ProgramCollection):
         0.1, "share of the channels left out in training", 0, 0.99, search=between(0, 0.5)
     )
     trees: int = setting(
-        200, "trees of gradient boosting", most=100_000, search=among(100, 200, 300, 500, 800)
+        200,
+        "trees of each of three sums of the first stage",
+        most=100_000,
+        search=among(100, 200, 300, 500, 800),
     )
     tree_depth: int = setting(
         8, "decisions on a path through a tree", most=12, search=between(4, 10)
     )
     tree_rate: float = setting(
-        0.08,
+        0.1,
         "share of what a tree finds that counts",
         least=1e-4,
         most=1,
         search=between(0.01, 0.3, logarithmic=True),
     )
     correction_trees: int = setting(
-        150, "trees that correct the blend, fitted on validation programs; 0: none", 0, 100_000
+        300, "trees of the second stage, fitted to errors of the first; 0: none", 0, 100_000
     )
-    correction_depth: int = setting(6, "decisions on a path through one of them", most=12)
+    correction_depth: int = setting(7, "decisions on a path through one of them", most=12)
 
     def check(self) -> None:
         super().check()

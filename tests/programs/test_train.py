@@ -11,7 +11,8 @@ import torch
 from lib.files.errors import UserError
 from lib.inputs.input import network_for
 from lib.programs import boosted
-from lib.programs.inputs import halves_of, predict_held
+from lib.programs.inputs import halves_of, parts_of, predict_held
+from lib.programs.models.cdmpp_plus import PARTS
 from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
@@ -166,12 +167,38 @@ def test_a_validation_task_is_predicted_by_what_was_fitted_without_it(cache, tmp
     assert not np.isclose(one[~own], two[~own]).any()
 
 
+def test_the_second_stage_is_fitted_to_what_was_said_of_programs_by_trees_without_their_tasks(
+    cache, monkeypatch
+):
+    """Of each sum of the first stage another part of the tasks is left out, of the second none."""
+    shown, boost = [], boosted.boost
+
+    def noted(trees, rows, wanted, *more):
+        shown.append((rows, wanted))
+        return boost(trees, rows, wanted, *more)
+
+    monkeypatch.setattr(boosted, "boost", noted)
+    data = load_fold(cache, 0, PLUS)
+    new_network(lambda: network_for(PLUS), data, 0, 0)
+    *firsts, (rows, gap) = shown
+    parts = parts_of(data.programs, PARTS)
+    known = np.isfinite(data.programs.seconds)
+    part = parts[np.nonzero(known)[0]]
+    assert set(parts) == set(range(PARTS)) and len(rows) == known.sum()
+    for number, (seen, _) in enumerate(firsts):
+        assert np.array_equal(seen, rows[part != number, :-2])
+    said = rows[:, -2]
+    logs = np.log(data.programs.seconds[known])
+    np.testing.assert_allclose(said + gap, logs, atol=1e-4)
+
+
 def test_trees_do_not_see_what_is_held_out(cache):
     data, other = load_fold(cache, 0, PLUS), load_fold(cache, 0, PLUS)
     other.held = replace(other.held, seconds=other.held.seconds * 7)
     one, two = (new_network(lambda: network_for(PLUS), each, 0, 0) for each in (data, other))
-    assert torch.equal(one.trees.value, two.trees.value)
-    assert one.trees.value.abs().sum() > 0
+    for each in ("trees", "correction"):
+        assert torch.equal(getattr(one, each).value, getattr(two, each).value)
+        assert getattr(one, each).value.abs().sum() > 0
 
 
 def test_trees_that_were_kept_are_read_and_others_are_fitted_anew(cache, tmp_path, monkeypatch):
@@ -187,10 +214,11 @@ def test_trees_that_were_kept_are_read_and_others_are_fitted_anew(cache, tmp_pat
 
     one, by_trees = network("a")
     two, again = network("a")
-    assert len(fitted) == 1 and np.array_equal(by_trees, again)
+    each = PARTS + 1  # both stages
+    assert len(fitted) == each and np.array_equal(by_trees, again)
     assert all(torch.equal(one[name], two[name]) for name in one)
     network("b")
-    assert len(fitted) == 2
+    assert len(fitted) == 2 * each
     path.write_bytes(path.read_bytes()[:-1])
     three, _ = network("b")
-    assert len(fitted) == 3 and torch.equal(one["trees.value"], three["trees.value"])
+    assert len(fitted) == 3 * each and torch.equal(one["trees.value"], three["trees.value"])

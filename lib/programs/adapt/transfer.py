@@ -22,6 +22,7 @@ PARTS = 5  # of the chosen tasks, each predicted by what the others teach
 STEPS = 10  # of a weight, from 0 to 1
 GENTLE: dict[str, Any] = {  # for some hundred programs of a few dozen tasks
     **BOOSTING,
+    "colsample_bytree": 0.3,
     "max_depth": 4,
     "eta": 0.06,
     "objective": "reg:pseudohubererror",  # most programs gain nothing, some a lot

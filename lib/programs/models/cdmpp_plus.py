@@ -2,12 +2,14 @@
 
 Programs differ by orders of magnitude because they do more or less work, which can be counted. So
 a network predicts the logarithm of latency over work, leaf by leaf, and adds the leaves up. Next
-to it stands a sum of decision trees on pooled features of all leaves. The two are blended by the
-mean of logarithms, and further trees correct the blend (:mod:`lib.programs.models.correction`).
+to it stand decision trees on pooled features: a first stage, and a second that corrects it
+(:mod:`lib.programs.models.correction`). The first is the mean of ``PARTS`` sums of trees, each
+fitted without a part of the training tasks; so each training program is predicted by trees that
+have not seen its task, and the second stage is fitted to what these get wrong.
 
-Blend and correction are fitted on validation programs: on one half of their tasks, and on the other
-once more. So a validation program can be predicted by what was fitted without its task; all others
-are predicted by the mean of both.
+Network and trees are blended by the mean of logarithms. The blend is fitted on validation programs:
+on one half of their tasks, and on the other once more. So a validation program can be predicted by
+what was fitted without its task; all others are predicted by the mean of both.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from lib.programs.models.cdmpp import (
     ProgramBatch,
     perceptron,
 )
-from lib.programs.models.correction import Correction
+from lib.programs.models.correction import Blend, corrected_rows
 from lib.programs.models.trees import Trees
 from lib.programs.settings import ProgramPlusSettings
 
@@ -32,6 +34,7 @@ from lib.programs.settings import ProgramPlusSettings
 POOLED = 2 * (LEAF_FEATURES + LOOP_FEATURES) + 3
 ROWS = 4096  # that the trees take at a time
 HALVES = 2  # of validation tasks
+PARTS = 3  # of training tasks, each predicted by trees that were fitted on the others
 
 
 class LogLatency(nn.Module):
@@ -81,6 +84,11 @@ def pooled(batch: ProgramBatch, features: Tensor, work: Tensor) -> Tensor:
     return torch.cat(parts, 1)
 
 
+def by_parts(trees: Trees, rows: Tensor) -> Tensor:
+    """(n,) of (n, features), some rows at a time."""
+    return torch.cat([trees(part) for part in rows.split(ROWS)])
+
+
 class CdmppPlus(nn.Module):
     """The blend; see this module's head."""
 
@@ -100,9 +108,9 @@ class CdmppPlus(nn.Module):
         self.device = perceptron(DEVICE_FEATURES, c, 1, c, 0.0)
         self.decoder = perceptron(c, 2 * c, 2, 1, dropout)
         self.level = nn.Parameter(torch.zeros(()))
-        self.trees = Trees(settings.trees, settings.tree_depth)
-        count, depth = settings.correction_trees, settings.correction_depth
-        self.corrections = nn.ModuleList(Correction(count, depth) for _ in range(HALVES))
+        self.trees = Trees(PARTS * settings.trees, settings.tree_depth)
+        self.correction = Trees(settings.correction_trees, settings.correction_depth)
+        self.blends = nn.ModuleList(Blend() for _ in range(HALVES))
 
     @classmethod
     def from_settings(
@@ -132,12 +140,13 @@ class CdmppPlus(nn.Module):
         return torch.logsumexp(each + work[..., None], 1) + self.level, latents
 
     def by_trees(self, batch: ProgramBatch) -> Tensor:
-        """Logarithms of latencies by the trees alone, (b, d)."""
-        return self._by_trees(*self.rows(batch))
-
-    def _by_trees(self, rows: Tensor, work: Tensor) -> Tensor:
-        found = [self.trees(part) for part in rows.split(ROWS)]
-        return torch.cat(found).reshape(len(work), -1) + work[:, None]
+        """Logarithms of latencies by both stages of trees alone, (b, d)."""
+        rows, work = self.rows(batch)
+        first = by_parts(self.trees, rows).reshape(len(work), -1) + work[:, None]
+        if not len(self.correction.feature):
+            return first
+        gain = by_parts(self.correction, corrected_rows(rows, first, work))
+        return first + gain.reshape(first.shape)
 
     def rows(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
         """What trees read, (b * d, ``POOLED`` + 8), device by device of each program; (b,) work."""
@@ -153,9 +162,8 @@ class CdmppPlus(nn.Module):
 
     def by_halves(self, batch: ProgramBatch) -> Tensor:
         """The same by what was fitted on each half of the validation tasks, (b, d, 2)."""
-        rows, work = self.rows(batch)
-        network, trees = self(batch).double(), self._by_trees(rows, work).double()
-        return torch.stack([one(network, trees, rows, work) for one in self.corrections], -1)
+        network, trees = self(batch).double(), self.by_trees(batch).double()
+        return torch.stack([one(network, trees) for one in self.blends], -1)
 
     def _read(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
         features = batch.features.float()

@@ -1,9 +1,8 @@
-"""What corrects a first prediction of latencies: a second stage, fitted where the first one errs.
+"""What corrects a first prediction of latencies, and what blends two.
 
-The first stage is fitted to squared errors of logarithms on its training programs. The second is
-shown programs that the first has not seen, with what that said of them, and is fitted to relative
-errors: it learns which predictions are drawn to the middle, and that what is too large counts more
-than what is too small.
+The first stage of trees is fitted to squared errors of logarithms. The second is shown programs
+with what trees that had not seen them said, and is fitted to relative errors: it learns which
+predictions are drawn to the middle, and that what is too large counts more than what is too small.
 """
 
 from __future__ import annotations
@@ -12,48 +11,27 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lib.programs.models.trees import Trees
-
 SHIFTS = np.linspace(-0.5, 0.3, 81)  # logarithms of the factor that are tried
 WEIGHTS = np.linspace(0, 1, 11)  # of the network in the blend
 
 
-class Correction(nn.Module):
-    """A blend of two predictions, and trees that add to it.
-
-    Args:
-        count: trees; none blends alone.
-        depth: decisions on a path through a tree.
-    """
+class Blend(nn.Module):
+    """Two predictions as one, times a factor."""
 
     weight: Tensor
     shift: Tensor
 
-    def __init__(self, count: int, depth: int):
+    def __init__(self) -> None:
         super().__init__()
-        self.trees = Trees(count, depth)
         self.register_buffer("weight", torch.tensor(0.5))
         self.register_buffer("shift", torch.zeros(()))
 
-    def forward(self, network: Tensor, trees: Tensor, rows: Tensor, work: Tensor) -> Tensor:
-        """Logarithms of latencies in seconds, (b, d) float64.
-
-        Args:
-            network, trees: (b, d) float64, what both say.
-            rows: (b * d, f) float32, device by device of each program.
-            work: (b,) its logarithm.
-        """
-        first = self.blended(network, trees)
-        if not len(self.trees.feature):
-            return first
-        return first + self.trees(corrected_rows(rows, first, work)).reshape(first.shape)
-
-    def blended(self, network: Tensor, trees: Tensor) -> Tensor:
-        """Both predictions as one."""
+    def forward(self, network: Tensor, trees: Tensor) -> Tensor:
+        """Logarithms of latencies in seconds, of the shape of what both say."""
         return self.weight * network + (1 - self.weight) * trees + self.shift
 
     def calibrate(self, network: np.ndarray, trees: np.ndarray, seconds: np.ndarray) -> None:
-        """Set the blend's weight and factor to those of least mean relative error.
+        """Set weight and factor to those of least mean relative error.
 
         Args:
             network, trees: (n,) predicted logarithms of programs that neither was fitted on.
@@ -70,6 +48,12 @@ class Correction(nn.Module):
 
 
 def corrected_rows(rows: Tensor, first: Tensor, work: Tensor) -> Tensor:
-    """What a correction's trees read, (b * d, f + 2): also the first prediction, and over work."""
+    """What a correction's trees read, (b * d, f + 2): also the first prediction, and over work.
+
+    Args:
+        rows: (b * d, f) what the first trees read, device by device of each program.
+        first: (b, d) logarithms that these predict.
+        work: (b,) its logarithm.
+    """
     both = [first.reshape(-1, 1), (first - work[:, None]).reshape(-1, 1)]
     return torch.cat([rows, *(one.to(rows.dtype) for one in both)], 1)

@@ -34,6 +34,13 @@ class Trees(nn.Module):
         self.register_buffer("value", torch.zeros((count, leaves)))
         self.register_buffer("base", torch.zeros(()))
 
+    def take(self, other: Trees, place: int, share: float) -> None:
+        """Take over trees of another sum from a place on, as a share of this one."""
+        own = slice(place, place + len(other.feature))
+        self.feature[own], self.threshold[own] = other.feature, other.threshold
+        self.value[own] = share * other.value
+        self.base += share * other.base
+
     def forward(self, rows: Tensor) -> Tensor:
         """(n, features) float32 to (n,), the base and a leaf of each tree added up.
 

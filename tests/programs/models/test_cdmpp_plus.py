@@ -14,7 +14,8 @@ from lib.inputs.input import network_for
 from lib.programs.models.cdmpp import LOOP_FEATURES as LOOPS
 from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.cdmpp_plus import POOLED, CdmppPlus, log_work, pooled
-from lib.programs.models.correction import Correction, corrected_rows
+from lib.programs.models.correction import Blend, corrected_rows
+from lib.programs.models.trees import Trees
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.tensorir.features import FEATURES
 from tests.programs.models.test_cdmpp import batch, rows_of
@@ -31,9 +32,8 @@ def network() -> CdmppPlus:
     made.trees.feature.random_(0, POOLED)
     made.trees.threshold.uniform_(0, 20)
     made.trees.value.normal_()
-    for each in made.corrections:
-        each.trees.feature.random_(0, POOLED + 10)
-        each.trees.value.normal_()
+    made.correction.feature.random_(0, POOLED + 10)
+    made.correction.value.normal_()
     return made
 
 
@@ -98,7 +98,7 @@ def test_twice_the_work_takes_twice_the_time():
 def test_the_blend_finds_the_weight_and_factor_that_are_right(share, factor, seed):
     rng = np.random.default_rng(seed)
     one, other = rng.normal(size=(2, 200))
-    made = Correction(0, 1)
+    made = Blend()
     seconds = np.exp(share / 10 * one + (1 - share / 10) * other + factor)
     made.calibrate(one, other, seconds)
     assert float(made.weight) == pytest.approx(share / 10, abs=1e-6)
@@ -107,25 +107,42 @@ def test_the_blend_finds_the_weight_and_factor_that_are_right(share, factor, see
 
 def test_the_factor_is_below_one_where_predictions_are_uncertain():
     noise = np.random.default_rng(0).normal(size=4000)
-    made = Correction(0, 1)
+    made = Blend()
     made.calibrate(np.zeros(4000), np.zeros(4000), np.exp(0.3 * noise))
     assert float(made.shift) < -0.05
 
 
-def test_a_prediction_is_the_mean_of_two_blends_and_what_their_trees_add(network):
+def test_a_prediction_is_the_mean_of_two_blends(network):
     one = batch(4)
-    network.corrections[1].weight.fill_(0.2)
+    network.blends[1].weight.fill_(0.2)
     with torch.inference_mode():
-        parts, (rows, work) = (
-            (network(one).double(), network.by_trees(one).double()),
-            network.rows(one),
-        )
-        found = []
-        for each in network.corrections:
-            first = each.weight * parts[0] + (1 - each.weight) * parts[1] + each.shift
-            gain = each.trees(corrected_rows(rows, first, work)).reshape(first.shape)
-            assert gain.abs().sum() > 0
-            found.append(first + gain)
+        parts = network(one).double(), network.by_trees(one).double()
+        found = [
+            each.weight * parts[0] + (1 - each.weight) * parts[1] + each.shift
+            for each in network.blends
+        ]
         assert not torch.allclose(*found)
         torch.testing.assert_close(network.by_halves(one), torch.stack(found, -1))
         torch.testing.assert_close(network.log_seconds(one), sum(found) / 2)
+
+
+def test_the_second_stage_adds_to_the_first_what_it_reads_of_it(network):
+    one = batch(4)
+    with torch.inference_mode():
+        rows, work = network.rows(one)
+        first = network.trees(rows).reshape(len(work), -1) + work[:, None]
+        gain = network.correction(corrected_rows(rows, first, work)).reshape(first.shape)
+        assert gain.abs().sum() > 0
+        torch.testing.assert_close(network.by_trees(one), first + gain)
+
+
+def test_a_sum_takes_over_shares_of_others():
+    torch.manual_seed(0)
+    rows, others, whole = torch.rand(9, 4), [Trees(2, 3) for _ in range(2)], Trees(4, 3)
+    for number, other in enumerate(others):
+        other.feature.random_(0, 4)
+        other.threshold.uniform_()
+        other.value.normal_()
+        other.base.normal_()
+        whole.take(other, 2 * number, 0.5)
+    torch.testing.assert_close(whole(rows), sum(one(rows) for one in others) / 2)
