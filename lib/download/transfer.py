@@ -114,7 +114,7 @@ def discard(path: Path) -> None:
 def _transfer(url: str, path: Path, reserve: Callable[[int, int], None]) -> None:
     known, offset = _version(url, path), _size(path)
     resumable = known is not None and known.length is not None and known.validator is not None
-    if not resumable or not 0 < offset < (known.length or 0):
+    if known is None or not resumable or not 0 < offset < (known.length or 0):
         known, offset = None, 0
     with _open(url, path, known, offset) as response:
         version, offset = _agree(url, path, response, known, offset)
@@ -232,7 +232,7 @@ def _size(path: Path) -> int:
 
 def _version(url: str, path: Path) -> Version | None:
     """The state of an unfinished transfer of ``url``; whatever else stands there is ignored."""
-    state = None
+    state: Any = None
     with contextlib.suppress(OSError, UserError):
         state = read_json(_state_path(path))
     try:

@@ -53,7 +53,7 @@ def extract(archive: Path, name: str, prefix: PurePosixPath, folder: Path) -> di
     with open_regular(archive) as file:
         total, end = size_of(file), 0
         try:
-            with tarfile.TarFile(fileobj=_Bounded(file), encoding="utf-8") as tar:
+            with tarfile.TarFile(fileobj=_Bounded(file), encoding="utf-8") as tar:  # type: ignore[arg-type]
                 for count, member in enumerate(tar, 1):
                     if count > MAX_MEMBERS:
                         raise DataError(name, "members", f"over {MAX_MEMBERS}", "fewer")

@@ -163,7 +163,8 @@ def preprocess(
 
 def _tasks(files: Iterable[RawFile], most: int) -> Iterator[list[RawFile]]:
     """Some files after one another: handing each small one over would take as long as reading."""
-    task, size = [], 0
+    task: list[RawFile] = []
+    size = 0
     for file in files:
         own = 0
         with suppress(OSError):  # of a file that is gone, its worker tells

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
+from lib.files.errors import UserError
+from lib.runs.due import all_flags, making_by
 from tests.interpreter import python
 from tests.stages import LONGEST, REPOSITORY, SCRIPTS, TINY_FLAGS, command, environment
 from tests.synthetic import write_collection
@@ -28,3 +32,9 @@ def test_a_stage_reads_its_settings_and_what_the_data_say_once(tmp_path):
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines()[-1] == "opened: dataset.json=1 mine.toml=1", script
+
+
+def test_more_folds_than_there_are_are_refused_before_anything_starts():
+    line = ["--collection", "layout-xla-default", "--folds", "99"]
+    with pytest.raises(UserError, match=r"^--folds 99 \(FOLDS of make\): must be from 1 to"):
+        making_by(all_flags("x").parse_args(line))
