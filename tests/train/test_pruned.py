@@ -91,7 +91,7 @@ def test_stage_2_names_what_no_fold_has(cache, tmp_path, capsys):
     stage = runpy.run_path(str(REPOSITORY / "02_train.py"), run_name="stage")["train_fold"]
     stage.__globals__.update(new_fold_network=lambda *_: (data, None))
     stage.__globals__.update(dict.fromkeys(("FoldTraining", "train", "finish"), lambda *_: None))
-    stage(run, making, 0, {}, SimpleNamespace(first=True, count=1, told=lambda one: one))
+    stage(run, making, 0, {}, SimpleNamespace(first=True, count=1, broadcast=lambda one: one))
     assert capsys.readouterr().out == (
         "train: left out of all folds: flat (all its configurations ran equally fast), "
         "single (all its configurations are the same), unlabelled (no runtimes)\n"
