@@ -145,8 +145,9 @@ def train(training: FoldTraining, state: Path, identity: str, tracker: Tracker) 
     training.after_step = lambda steps: lines.at(steps, seen)
     for row in training.run(state, identity):
         tracker.log(epoch_point(row))  # those before a kill too, some of which it may have lost
-        tau = row.get(f"validation_{chosen.metric}")
-        seen = f"loss {row['loss']:.3f}" + (f", {chosen.metric} {tau:.3f}" if tau else "")
+        value = row.get(f"validation_{chosen.metric}")
+        validated = "" if value is None else f", {chosen.metric} {value:.3f}"
+        seen = f"loss {row['loss']:.3f}{validated}"
     log_graphs(tracker, training.validations, chosen.metric)
 
 

@@ -7,7 +7,6 @@ Writes  <outputs>/<collection>[@<model>]/scores/fold_<k>.parquet
 from __future__ import annotations
 
 from lib.runs.begin import end_if_as_it_was, one_line_errors
-from lib.settings.tables import check_trained_with
 
 if __name__ == "__main__":  # before all other imports, which take seconds
     asked = end_if_as_it_was("infer", __doc__)
@@ -35,6 +34,7 @@ from lib.runs.memory import out_of_memory_told
 from lib.runs.stage import Stage
 from lib.scoring.scores import stand_for_themselves
 from lib.scoring.scoring import log_splits, scoring_of, summary_table
+from lib.settings.tables import check_trained_with
 
 
 def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:

@@ -86,6 +86,7 @@ class RayExecutor:
         return bool(done)
 
     def result(self, handle: Any) -> int:
+        """See :class:`Executor`; what was raised in the command itself is raised here."""
         try:
             return self.ray.get(handle)
         except self.ray.exceptions.RayTaskError:
@@ -129,6 +130,7 @@ class SubmititExecutor:
             _keep_standard_error()
 
     def submit(self, task: Task) -> Any:
+        """See :class:`Executor`; a :class:`UserError` for a part of a GPU, which only Ray gives."""
         if task.gpus != int(task.gpus):
             raise UserError(f"GPUS={task.gpus}: must be a whole number; only Ray shares one")
         again = {"slurm_max_num_timeout": JOBS} if self.cluster == "slurm" else {}
@@ -148,6 +150,7 @@ class SubmititExecutor:
         return handle.done()
 
     def result(self, handle: Any) -> int:
+        """See :class:`Executor`; what was raised in the command itself is raised here."""
         try:
             return handle.result()
         except self.submitit.core.utils.FailedJobError:

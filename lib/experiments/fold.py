@@ -56,6 +56,7 @@ class SegmentsFold(GraphsFold[Any, Any]):
         chosen: Sequence[np.ndarray],
         generator: np.random.Generator,
     ) -> Sample:
+        """One graph, cut into segments, as the model's steps take it."""
         (graph,), (own,) = graphs, chosen
         batch = self.step.batch(graph.prepared, own, generator)
         return Sample(batch, [torch.from_numpy(graph.runtime[own])])

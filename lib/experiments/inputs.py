@@ -135,6 +135,7 @@ class SegmentedGraph(Segmented):
         return np.flatnonzero((order >= start) & (order < stop))
 
     def prepared(self, number: int) -> GraphTensors:
+        """The nodes, edges and configurable nodes of a segment."""
         start, stop = self.starts[number], self.starts[number + 1]
         own = self.configurable == number
         cut_out = replace(

@@ -34,6 +34,7 @@ class SegmentedKernel(Segmented):
         return np.array(self.graph.config_feat[configurations])
 
     def segment(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Segment:
+        """A segment under some configurations, whose tile sizes every node of it has."""
         places = np.arange(len(cells)) if places is None else places
         nodes = self.tensors(number)
         graph = TiledBatch(
@@ -52,6 +53,7 @@ class SegmentedKernel(Segmented):
         return np.arange(start, stop)
 
     def prepared(self, number: int) -> KernelBatch:
+        """The nodes and edges of a segment."""
         start, stop = self.starts[number], self.starts[number + 1]
         cut_out = replace(
             self.graph,

@@ -79,6 +79,7 @@ class RunSteps(FullSteps):
     def batch(
         self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
+        """The whole graph, with gradients in the nodes of one run."""
         length = min(self.settings.trained_nodes, graph.node_count)
         start = int(generator.integers(graph.node_count - length + 1))
         nodes = torch.from_numpy(graph.run(start, start + length))
@@ -119,6 +120,7 @@ class SegmentSteps(FullSteps):
     def batch(
         self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
+        """Some segments with gradients; of others what is remembered, but for those left out."""
         s, cells = self.settings, graph.cells(chosen)
         trained = generator.permutation(len(graph))[: s.trained_segments]
         kept = generator.random(len(graph)) >= s.segment_dropout

@@ -6,13 +6,11 @@ folds, seeds and numbers of epochs.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,10 +18,11 @@ from lib.cache.graph import CachedGraph
 from lib.files import checkpoint
 from lib.files.artifacts import fingerprint_value
 from lib.files.errors import DataError
+from lib.inputs.shared import fingerprint_arrays
 from lib.models.batch import OnDevice
 from lib.models.context import ContextBatch, ContextLayer, Neighbours
 from lib.models.plus import CostBatch
-from lib.runs.ingredients import NO_CODE
+from lib.runs.ingredients import ASIDE
 from lib.runs.provenance import versions
 from lib.runs.sources import code_of
 
@@ -45,7 +44,9 @@ def kept(graph: CachedGraph, blocks: int, make: Callable[[], CostBatch]) -> Cost
     if graph.folder is None:
         return make()
     path = graph.folder.with_name(FOLDER) / f"{graph.name}.safetensors"
-    made_from = fingerprint_value({"of": _content(graph), "blocks": blocks, "by": _code()})
+    program = graph.node_feat, graph.node_opcode, graph.edges, graph.node_splits
+    content = fingerprint_arrays(*program, graph.config_nodes, graph.dictionary, graph.cells)
+    made_from = fingerprint_value({"of": content, "blocks": blocks, "by": _code()})
     with suppress(DataError, KeyError):
         tensors, about = checkpoint.load(path)
         if about == made_from:
@@ -56,18 +57,9 @@ def kept(graph: CachedGraph, blocks: int, make: Callable[[], CostBatch]) -> Cost
     return batch
 
 
-def _content(graph: CachedGraph) -> str:
-    content = hashlib.sha256()
-    parts = (graph.node_feat, graph.node_opcode, graph.edges, graph.node_splits)
-    for part in (*parts, graph.config_nodes, graph.dictionary, graph.cells):
-        content.update(f"{part.dtype.str} {part.shape}".encode())
-        content.update(np.ascontiguousarray(part).data)
-    return content.hexdigest()
-
-
 @cache
 def _code() -> dict[str, dict[str, str]]:
-    return {"code": code_of(CODE, aside=NO_CODE), "versions": versions()}
+    return {"code": code_of(CODE, aside=ASIDE), "versions": versions()}
 
 
 def _tensors(value: object, name: str = "") -> Iterator[tuple[str, Tensor]]:

@@ -55,13 +55,11 @@ class SharedProgram:
     @classmethod
     def of(cls, graph: CachedGraph) -> SharedProgram:
         """The program of a graph: one that is in use already, if it is the same."""
-        content = hashlib.sha256()
-        for part in (graph.node_feat, graph.node_opcode, graph.edges, graph.config_nodes):
-            content.update(f"{part.dtype.str} {part.shape}".encode())
-            content.update(np.ascontiguousarray(part).data)
-        found = _IN_USE.get(content.digest())
+        program = graph.node_feat, graph.node_opcode, graph.edges, graph.config_nodes
+        content = fingerprint_arrays(*program)
+        found = _IN_USE.get(content)
         if found is None:
-            found = _IN_USE[content.digest()] = cls(TensorGraph.of(graph))
+            found = _IN_USE[content] = cls(TensorGraph.of(graph))
         return found
 
     def describe_new(self) -> None:
@@ -121,4 +119,13 @@ class SharedProgram:
         return (self.tensors.bytes[np.array(nodes, np.int64)] / self._total).astype(np.float32)
 
 
-_IN_USE: WeakValueDictionary[bytes, SharedProgram] = WeakValueDictionary()
+def fingerprint_arrays(*arrays: np.ndarray) -> str:
+    """SHA-256 of arrays' types, shapes and values, 64 hexadecimal digits."""
+    content = hashlib.sha256()
+    for one in arrays:
+        content.update(f"{one.dtype.str} {one.shape}".encode())
+        content.update(np.ascontiguousarray(one).data)
+    return content.hexdigest()
+
+
+_IN_USE: WeakValueDictionary[str, SharedProgram] = WeakValueDictionary()

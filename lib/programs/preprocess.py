@@ -79,9 +79,8 @@ def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, di
     """The measured tasks of some splits of a dataset; otherwise as :func:`read_graphs`."""
     data = read_programs(path.parent)
     if (data.accesses == UNKNOWN).all():
-        print(
-            f"{path.parent}: without {ACCESSES}.parquet: programs are predicted without {WITHOUT}"
-        )
+        told = f"without {ACCESSES}.parquet: programs are predicted without {WITHOUT}"
+        print(f"{path.parent}: {told}")
     measured = data.latencies["program"].unique()
     rows = data.programs.with_row_index("program").filter(
         pl.col("program").is_in(measured.implode())

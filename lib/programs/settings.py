@@ -50,6 +50,7 @@ class ProgramCollection(Settings):
     )
 
     def check(self) -> None:
+        """Also that a random split leaves programs to train on."""
         super().check()
         check_words(self, split=SIDES)
         if self.split == "random" and self.folds_total >= PARTS:

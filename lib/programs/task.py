@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lib.cache.format import Arrays, Form
+from lib.programs.tensorir.accesses import AROUND
 
 JOINED = " "  # between names of networks, which have no blanks
 
@@ -83,7 +84,7 @@ def networks_of(row: Mapping[str, Any]) -> tuple[str, ...]:
 ARRAYS: Arrays = {
     "features": (np.float16, (164,), "leaves"),
     "position": (np.int32, (), "leaves"),
-    "loops": (np.float16, (118,), "leaves"),
+    "loops": (np.float16, (AROUND,), "leaves"),
     "counts": (np.int32, (), "distinct"),
     "original": (np.int32, (), "programs"),
     "program": (np.int32, (), "programs"),

@@ -111,6 +111,7 @@ class ProgramsFold(Fold[Any, Any]):
         return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
 
     def take(self, group: np.ndarray, generator: np.random.Generator) -> Iterator[LabelledPrograms]:
+        """Programs on the devices that they were measured on; one is drawn to be compared."""
         known = np.isfinite(self.programs.seconds[group]).any(0)
         inputs = self.programs.batch(group, self.devices[known])
         labels = self.labels[torch.from_numpy(group)][:, known]

@@ -163,6 +163,7 @@ class LayoutSettings(LearnedBeside, SageSettings):
     )
 
     def check(self) -> None:
+        """Also that attention across channels can reduce their number."""
         super().check()
         if self.channels % (2 * self.squeeze):
             raise UserError(

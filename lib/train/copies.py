@@ -58,6 +58,7 @@ class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
         network.inputs.repeated.fit(torch.cat([batch.repeated for batch in batches]))
 
     def teach(self, network: TGraphPlus) -> None:
+        """Fit the costs of single layout copies to those that were measured by themselves."""
         if self.measured is None:
             return
         inputs = network.inputs.copies(self.measured.features) * self.measured.known

@@ -62,6 +62,7 @@ class KernelsFold(GraphsFold[TileNetwork, TileSettings]):
         chosen: Sequence[np.ndarray],
         generator: np.random.Generator,
     ) -> Sample:
+        """Several kernels side by side, each under its own tile sizes."""
         pairs = zip(graphs, chosen, strict=True)
         runtimes = [torch.from_numpy(kernel.runtime[own]) for kernel, own in pairs]
         batch = tile_batch([kernel.prepared for kernel in graphs], chosen)

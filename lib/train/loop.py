@@ -57,7 +57,7 @@ class FoldTraining(Generic[Network, Chosen]):
         self.progress, self.best = Progress(), _copy(network)
         self.device = next(network.parameters()).device
         self.resumed_at, self.taken = 0, 0
-        self.after_step: Callable[[int], None] = lambda steps: None  # after each of them
+        self.after_step: Callable[[int], None] = lambda steps: None  # that are done
         self.steps_per_epoch = -(-data.steps() // settings.accumulate)
         self.epochs = passes_of(settings, self.steps_per_epoch)
         self.steps = max(1, round(self.epochs * self.steps_per_epoch))

@@ -9,10 +9,8 @@ from lib.settings import Settings
 from lib.settings.models import AUTO
 from lib.train.processes import Processes
 
-STEPS, MOST_PASSES = (
-    4000,
-    20,
-)  # of a training whose passes nobody has chosen: docs/explanation/what-helped.md
+# Of a training whose passes nobody has chosen: docs/explanation/what-helped.md.
+STEPS, MOST_PASSES = 4000, 20
 CYCLES, LOWEST = 4, 0.1  # of the cyclic schedule: how many, and the share of the peak in a valley
 
 

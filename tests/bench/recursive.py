@@ -114,10 +114,10 @@ class RecursiveLstm(nn.Module):
     def __init__(self, width: int = 96):
         super().__init__()
         self.standardize = Standardize(LEAF_FEATURES)
-        self.leaf = perceptron(LEAF_FEATURES, width, 1, width, 0.0)
+        self.leaf = perceptron(LEAF_FEATURES, (width,), width, 0.0)
         self.among = nn.LSTM(width, width, batch_first=True)
         self.join = nn.Linear(width + LOOP, width)
-        self.decoder = perceptron(width + DEVICE_FEATURES, 2 * width, 2, 1, 0.0)
+        self.decoder = perceptron(width + DEVICE_FEATURES, (2 * width, 2 * width), 1, 0.0)
         self.level = nn.Parameter(torch.zeros(()))
 
     def forward(self, features: Tensor, loops: Tensor, shape: Shape, devices: Tensor) -> Tensor:

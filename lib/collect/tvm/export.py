@@ -22,9 +22,13 @@ from lib.files.artifacts import atomic_file, read_json, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.parquet import write_parquet
-from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import FEATURES
-from lib.programs.tensorir.records import ACCESSES, read_programs, table_path
+from lib.programs.tensorir.records import (
+    ACCESSES,
+    read_programs,
+    table_of_accesses,
+    table_path,
+)
 from lib.programs.tensorir.tree import COLUMNS
 
 SORTED = {"latencies": ["program", "device"], "unscheduled": ["task", "device"]}
@@ -46,7 +50,6 @@ def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:
     nodes = {n: columns[:, k].astype(t) for k, (n, t) in enumerate(COLUMNS.items())}
     features = np.concatenate(found.leaves)
     leaves = {name: features[:, k] for k, name in enumerate(FEATURES)}
-    patterns = np.concatenate(found.accesses)
     position = np.concatenate(found.position).astype(np.int16)
     small, real = pl.Int16, pl.Float32
     program = {"task": small, "schedule": pl.String, "round": pl.Int8, "leaves": small}
@@ -65,7 +68,7 @@ def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:
         "programs": _frame(found.programs, program | {"nodes": small}),
         "nodes": pl.DataFrame(nodes),
         "leaves": pl.DataFrame({**leaves, "position": position}),
-        ACCESSES: pl.DataFrame({name: patterns[:, k] for k, name in enumerate(accesses.COLUMNS)}),
+        ACCESSES: table_of_accesses(np.concatenate(found.accesses)),
         "latencies": _frame(found.latencies, latency | {"flags": pl.Int8}),
         "unscheduled": _frame(found.unscheduled, plain),
     }, found

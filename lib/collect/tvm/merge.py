@@ -12,18 +12,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import FEATURES
-from lib.programs.tensorir.records import ACCESSES, DISAGREE, Programs
+from lib.programs.tensorir.records import ACCESSES, DISAGREE, Programs, table_of_accesses
 from lib.programs.tensorir.tree import COLUMNS
 
 DISAGREEMENT = 0.1  # of two processes, above which a latency is flagged
 KEY = ["task", "schedule"]
-RAGGED = {
-    "nodes": "nodes",
-    "leaves": "leaves",
-    ACCESSES: "leaves",
-}  # table -> the column that counts its rows
+# Table -> the column that counts its rows.
+RAGGED = {"nodes": "nodes", "leaves": "leaves", ACCESSES: "leaves"}
 
 
 @dataclass(frozen=True)
@@ -57,9 +53,7 @@ def dataset_of(data: Programs) -> Dataset:
     small = ("tasks", "networks", "programs", "latencies", "unscheduled")
     kept = {name: getattr(data, name) for name in small}
     tables = {**kept, "nodes": nodes, "leaves": leaves.with_columns(position)}
-    tables[ACCESSES] = pl.DataFrame(
-        {name: data.accesses[:, k] for k, name in enumerate(accesses.COLUMNS)}
-    )
+    tables[ACCESSES] = table_of_accesses(data.accesses)
     return Dataset(tables, data.about["devices"])
 
 

@@ -90,6 +90,11 @@ class Measured:
         return json.loads(zlib.decompress(self.arrays["traces"].tobytes()))
 
     @property
+    def accesses(self) -> np.ndarray:
+        """Access patterns of all leaves, one after the other; of older files they are unknown."""
+        return self.arrays.get("accesses", unknown(len(self.arrays["features"])))
+
+    @property
     def best_reference(self) -> float:
         """Seconds of the reference program at its best moment of the job."""
         return float(np.nanmin(self.arrays["reference"]))
@@ -104,9 +109,8 @@ class Measured:
         return np.split(self.arrays["features"], np.cumsum(self.arrays["leaves"])[:-1])
 
     def patterns(self) -> list[np.ndarray]:
-        """The access patterns of each program, (leaves, 98) float16; older files have none."""
-        found = self.arrays.get("accesses", unknown(len(self.arrays["features"])))
-        return np.split(found, np.cumsum(self.arrays["leaves"])[:-1])
+        """The access patterns of each program, (leaves, 98) float16."""
+        return np.split(self.accesses, np.cumsum(self.arrays["leaves"])[:-1])
 
 
 def write(place: Path, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> None:
@@ -163,7 +167,7 @@ def _check_programs(found: Measured) -> None:
     features = found.arrays["features"]
     if features.shape[1:] != (WIDTH,) or not np.isfinite(features).all():
         raise DataError(found.path, "features", "no numbers", f"{WIDTH} numbers a leaf")
-    patterns = found.arrays.get("accesses", unknown(len(features)))
+    patterns = found.accesses
     if patterns.shape != (len(features), ACCESSES) or not np.isfinite(patterns).all():
         raise DataError(found.path, "accesses", "no numbers", f"{ACCESSES} numbers a leaf")
     if found.arrays["joined"].shape != found.hash.shape:

@@ -140,6 +140,7 @@ class AdaptFold(Fold[Any, ProgramCollection]):
         group: tuple[Drawn, ...],
         generator: np.random.Generator,
     ) -> Iterator[AdaptSample]:
+        """A batch of each part, with labels where it has some."""
         parts = [*self.labelled, self.target]
         inputs = [
             part.programs.batch(own, part.devices)

@@ -35,7 +35,7 @@ class Sizes:
         layers, heads, hidden: of the Transformer.
         counts: widths between all leaves' vectors and the program's.
         embedding: width of a program's and a device's vector.
-        decoder, decoder_layers: width and number of the decoder's hidden layers.
+        decoder: widths of the decoder's hidden layers.
     """
 
     channels: int
@@ -44,8 +44,7 @@ class Sizes:
     hidden: int
     counts: tuple[int, ...]
     embedding: int
-    decoder: int
-    decoder_layers: int
+    decoder: tuple[int, ...]
 
 
 # What the paper's search found (table 6), read as the published code has it: the "input layer" and
@@ -53,7 +52,7 @@ class Sizes:
 # the Transformer itself is of the features' width. For programs of five leaves that makes 13.7
 # million weights (the paper: 13.8). Neither heads nor the Transformer's hidden width are in the
 # table; 2,048 is PyTorch's.
-PAPER = Sizes(164, 11, 4, 2048, (716, 985, 985, 985), 69, 930, 3)
+PAPER = Sizes(164, 11, 4, 2048, (716, 985, 985, 985), 69, (930, 930, 930))
 
 
 def sizes_of(settings: ProgramSettings) -> Sizes:
@@ -61,7 +60,7 @@ def sizes_of(settings: ProgramSettings) -> Sizes:
     if settings.paper:
         return PAPER
     c = settings.channels
-    return Sizes(c, settings.layers, settings.heads, 2 * c, (), c, 2 * c, 2)
+    return Sizes(c, settings.layers, settings.heads, 2 * c, (), c, (2 * c, 2 * c))
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ class LeafCountLayers(nn.Module):
     def __init__(self, channels: int, width: int, most: int, hidden: tuple[int, ...] = ()):
         super().__init__()
         self.layers = nn.ModuleList(
-            _perceptron(k * channels, hidden, width, 0.0) for k in range(1, most + 1)
+            perceptron(k * channels, hidden, width, 0.0) for k in range(1, most + 1)
         )
         self.register_buffer("known", torch.ones(most, dtype=torch.bool))
 
@@ -175,12 +174,8 @@ class LeafCountLayers(nn.Module):
         return min(known, key=lambda one: (abs(one - count), one))
 
 
-def perceptron(width: int, hidden: int, layers: int, out: int, dropout: float) -> nn.Module:
-    """Linear layers with GELU between them: ``layers`` hidden ones and the last."""
-    return _perceptron(width, (hidden,) * layers, out, dropout)
-
-
-def _perceptron(width: int, hidden: tuple[int, ...], out: int, dropout: float) -> nn.Module:
+def perceptron(width: int, hidden: tuple[int, ...], out: int, dropout: float) -> nn.Module:
+    """Linear layers with GELU between them: hidden ones of some widths, and the last."""
     parts: list[nn.Module] = []
     for after in hidden:
         parts += [nn.Linear(width, after), nn.GELU(), nn.Dropout(dropout)]
@@ -202,8 +197,8 @@ class Cdmpp(nn.Module):
         self.counts = LeafCountLayers(
             sizes.channels, sizes.embedding, settings.most_leaves, sizes.counts
         )
-        self.device = perceptron(DEVICE_FEATURES, sizes.embedding, 1, sizes.embedding, 0.0)
-        self.decoder = perceptron(sizes.embedding, sizes.decoder, sizes.decoder_layers, 1, dropout)
+        self.device = perceptron(DEVICE_FEATURES, (sizes.embedding,), sizes.embedding, 0.0)
+        self.decoder = perceptron(sizes.embedding, sizes.decoder, 1, dropout)
 
     @classmethod
     def from_settings(cls, settings: ProgramSettings) -> Cdmpp:

@@ -3,8 +3,8 @@
 A root has ``dataset.json`` and seven tables. ``tasks``, ``networks`` (a row for each task that a
 network calls) and ``programs`` say what was measured; ``nodes`` and ``leaves`` hold the trees and
 features of the programs, one after the other; ``latencies`` has a row for each program on a
-device, ``unscheduled`` for each task on one. An eighth,
-``accesses``, goes with ``leaves``; roots that were measured before there was one lack it.
+device, ``unscheduled`` for each task on one. An eighth, ``accesses``, goes with ``leaves``; roots
+that were measured before there was one lack it.
 """
 
 from __future__ import annotations
@@ -155,6 +155,11 @@ def read_programs(root: Path) -> Programs:
 def table_path(root: Path, name: str) -> Path:
     """Where a table is."""
     return root / f"{name}.parquet"
+
+
+def table_of_accesses(patterns: np.ndarray) -> pl.DataFrame:
+    """The table ``accesses`` of the (leaves, 98) access patterns of all programs."""
+    return pl.DataFrame({name: patterns[:, k] for k, name in enumerate(accesses.COLUMNS)})
 
 
 def _accesses(root: Path, leaves: int) -> np.ndarray:
