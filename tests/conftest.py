@@ -12,22 +12,29 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported; threa
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("others", deadline=None)
 settings.load_profile("same")
 
 HERE = Path(__file__).parent
-TOGETHER = HERE / "report"  # tests of a folder that share what takes longest
+TOGETHER = "report"  # tests of a folder that share what takes longest
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """What runs whole stages comes first: it takes longest, and no core is to wait for it.
+    """What runs whole stages comes first: it takes longest, and no core is to wait for it."""
+    items.sort(key=lambda item: item.path.parent not in (HERE, HERE / TOGETHER))
 
-    A file's tests share what they set up, so that one process runs them all.
-    """
-    items.sort(key=lambda item: item.path.parent not in (HERE, TOGETHER))
-    for item in items:
-        path = item.path.parent if item.path.parent == TOGETHER else item.path
-        item.add_marker(pytest.mark.xdist_group(str(path.relative_to(HERE))))
+
+class ByFile(LoadScopeScheduling):
+    """A file's tests share what they set up, so that one process runs them all."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = Path(nodeid.partition("::")[0])
+        return str(path.parent if path.parent.name == TOGETHER else path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return ByFile(config, log)

@@ -45,7 +45,7 @@ $(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/programs/ada
 
 # (Which tests go to one process, tests/conftest.py says.)
 test: lint  ## lint and all tests, on all cores
-	$(RUN) -m pytest -q -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+	$(RUN) -m pytest -q -n $(JOBS) --no-loadscope-reorder
 
 lint: $(READY)-test $(READY)-native  ## ruff check, ruff format --check and mypy
 	$(RUN) -m ruff check .
