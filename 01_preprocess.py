@@ -9,10 +9,13 @@ and one puts them together, with --slices 8. The cache has the same bytes.
 
 from __future__ import annotations
 
-from lib.runs.begin import end_if_as_it_was, one_line_errors
+from lib.runs.begin import one_line_errors
+
+# isort: split
+from lib.runs.asked import parse_or_end
 
 if __name__ == "__main__":  # before all other imports, which take seconds
-    asked = end_if_as_it_was("preprocess", __doc__)
+    asked = parse_or_end("preprocess", __doc__)
 
 # isort: split
 import argparse

@@ -6,10 +6,13 @@ Writes  <outputs>/<collection>[@<model>]/scores/fold_<k>.parquet
 
 from __future__ import annotations
 
-from lib.runs.begin import end_if_as_it_was, one_line_errors
+from lib.runs.begin import one_line_errors
+
+# isort: split
+from lib.runs.asked import parse_or_end
 
 if __name__ == "__main__":  # before all other imports, which take seconds
-    asked = end_if_as_it_was("infer", __doc__)
+    asked = parse_or_end("infer", __doc__)
 
 # isort: split
 import argparse

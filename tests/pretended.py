@@ -51,7 +51,7 @@ def main() -> None:
     script = sys.argv.pop(1)
     stage = next(name for name, own in SCRIPTS.items() if own == script)
     with one_line_errors():
-        args, resolved = asked.end_if_as_it_was(stage, "")
+        args, resolved = asked.parse_or_end(stage, "")
         making = asked.making_of(args, resolved.settings)
         slices = making.cache.with_name(f"{making.cache.name}.slices")
         if getattr(args, "slice", None):

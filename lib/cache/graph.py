@@ -99,3 +99,20 @@ class CachedGraph:
         data = arrays.pop("cells")[: shape[0] * shape[1] * dtype.itemsize]
         cells, folder = data.view(dtype).reshape(shape), row.get("folder")
         return cls(row["graph"], row["split"], cells=cells, folder=folder, **arrays)
+
+
+def neighbours(count: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Immediate neighbours of each node, users and operands alike, each once.
+
+    Args:
+        count: number of nodes.
+        edges: (m, 2) positions.
+
+    Returns:
+        ``(sources, pointers)``, int64: the neighbours of node i are
+        ``sources[pointers[i]:pointers[i + 1]]``, ascending.
+    """
+    both = np.concatenate([edges, edges[:, ::-1]]).reshape(-1, 2).astype(np.int64)
+    keys = np.unique(both[:, 0] * count + both[:, 1])
+    pointers = np.searchsorted(keys, np.arange(count + 1, dtype=np.int64) * count)
+    return keys % max(1, count), pointers.astype(np.int64)

@@ -16,7 +16,7 @@ from lib.cache.reader import Cache
 from lib.experiments.inputs import Segmented, segmented
 from lib.experiments.settings import PoolingSettings
 from lib.files.named import named
-from lib.models.inputs import NUMERIC
+from lib.models.rows import NUMERIC
 from lib.runs.memory import Estimate
 from lib.train.fold import GraphsFold, LabelledGraph, Sample
 from lib.train.split import sides_of

@@ -17,7 +17,7 @@ from lib.experiments.models.segments import Segment, SegmentsBatch
 from lib.experiments.settings import PoolingSettings
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.input import Input
-from lib.inputs.tensors import GraphTensors, graph_tensors
+from lib.inputs.pruned import GraphTensors, graph_tensors
 from lib.runs.memory import Estimate, free_memory, out_of_memory_told
 
 SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, about
@@ -128,7 +128,7 @@ class SegmentedGraph(Segmented):
 
     def run(self, start: int, stop: int) -> np.ndarray:
         """See :meth:`Segmented.run`; tensors have the configurable nodes first, see
-        :class:`lib.inputs.tensors.GraphTensors`.
+        :class:`lib.inputs.pruned.GraphTensors`.
         """
         others = np.setdiff1d(np.arange(self.node_count), self.graph.config_nodes)
         order = np.concatenate([self.graph.config_nodes, others])

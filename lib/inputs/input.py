@@ -10,10 +10,23 @@ import numpy as np
 from torch import nn
 
 from lib.files.named import named
-from lib.inputs.tensors import GraphShape
 from lib.models import build_network
 from lib.runs.memory import Estimate
 from lib.settings.base import Settings
+
+
+@dataclass(frozen=True)
+class GraphShape:
+    """How large a pruned graph is: nodes, configurable ones, layouts that occur, configurations."""
+
+    nodes: int
+    configurable: int
+    layouts: int
+    configurations: int
+
+    def most_rows(self, configurations: int) -> int:
+        """Rows that the table of a batch has at most: a configurable node has one a layout."""
+        return self.nodes + self.configurable * (min(configurations, self.layouts) - 1)
 
 
 @dataclass(frozen=True)

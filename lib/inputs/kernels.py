@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from lib.cache.graph import neighbours
 from lib.cache.kernel import CachedKernel
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.input import Input
-from lib.inputs.tensors import LARGEST_DIGIT, neighbours
-from lib.models.inputs import NUMERIC
+from lib.models.rows import LARGEST_DIGIT, NUMERIC
 from lib.models.tile import KernelBatch, TileBatch, TileNetwork
 
 

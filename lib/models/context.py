@@ -3,7 +3,7 @@
 A configuration touches few of a program's nodes, and most configurations of a batch touch a node
 in one of few ways. So the state of a node is computed once for all configurations under which it,
 and what lies within reach of the blocks, is the same: a *row*. This is exact, as for the rows of
-:mod:`lib.models.inputs`, but it also holds after messages were passed.
+:mod:`lib.models.rows`, but it also holds after messages were passed.
 """
 
 from __future__ import annotations

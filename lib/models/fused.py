@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lib.models.inputs import GraphBatch
+from lib.models.rows import GraphBatch
 
 HALVES = (32, 64, 128)  # half the channels: what the loops are compiled for
 LARGEST_SQUEEZED = 16
@@ -45,7 +45,7 @@ class Cells:
     """Where each (configuration, node) finds its vector, and the nodes' neighbours, as int32.
 
     Attributes:
-        rows: (b, n), rows of the table that :class:`lib.models.inputs.RowInputs` makes.
+        rows: (b, n), rows of the table that :class:`lib.models.rows.RowVectors` makes.
         sources: (e,), neighbours of node 0, then of node 1, ...
         pointers: (n + 1,), where each node's neighbours start in ``sources``.
     """

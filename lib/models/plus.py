@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from lib import native
 from lib.models.batch import OnDevice
 from lib.models.context import Context, ContextBatch, rows_of
-from lib.models.inputs import Standardize
 from lib.models.members import Perceptrons, linears
 from lib.models.prices import Prices
+from lib.models.rows import Standardize
 from lib.settings import PlusSettings
 
 LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in training

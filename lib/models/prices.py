@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.models.batch import OnDevice
-from lib.models.inputs import Standardize
+from lib.models.rows import Standardize
 
 CENTRES = 1024  # nodes under layouts, at most, that likeness is measured to
 ALIKE, SAME = 0.5, 0.02  # root mean square of standardized features at which likeness is e^-1/2

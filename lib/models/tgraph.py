@@ -8,7 +8,6 @@ from torch import Tensor, nn
 from lib import native
 from lib.models import fused
 from lib.models.attention import ChannelSelfAttention, ConfigurationCrossAttention
-from lib.models.inputs import GraphBatch, RowInputs, expand_rows
 from lib.models.memory import (
     FLOAT,
     eager_scoring_bytes,
@@ -16,6 +15,7 @@ from lib.models.memory import (
     fused_scoring_bytes,
     fused_step_bytes,
 )
+from lib.models.rows import GraphBatch, RowVectors, expand_rows
 from lib.models.sage import SageConvolution
 from lib.settings import LayoutSettings
 
@@ -65,7 +65,7 @@ class TGraph(nn.Module):
     ):
         super().__init__()
         self.dropout = dropout
-        self.inputs = RowInputs(opcode_channels, layout_channels)
+        self.inputs = RowVectors(opcode_channels, layout_channels)
         self.first = nn.Linear(self.inputs.width, channels)
         self.second = nn.Linear(channels, channels)
         self.compares_configurations = cross_attention and blocks > 0

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from lib.models.attention import ChannelSelfAttention
 from lib.models.batch import OnDevice
-from lib.models.inputs import DIGIT_VALUES, LAYOUT_DIGITS, NUMERIC, OPCODES, Standardize
+from lib.models.rows import DIGIT_VALUES, LAYOUT_DIGITS, NUMERIC, OPCODES, Standardize
 from lib.models.sage import SageConvolution
 from lib.models.scatter import segment
 from lib.settings import TileSettings

@@ -10,7 +10,7 @@
 namespace tgraph {
 namespace {
 
-constexpr int64_t PARTS = 3;
+constexpr int64_t SOURCES = 3;  // the node itself, its operands, its users
 
 // Who hears whom: where channels begin in what is heard, (members, rows, 3 channels), and where
 // those begin in states, (rows before, members, channels), that come to it with a factor.
@@ -42,7 +42,7 @@ class Heard {
   INLINE void of_members(int64_t row, int64_t source, int part, float factor,
                          const Add& add) const {
     for (int64_t m = 0; m < members_; m++)
-      add(((m * rows + row) * PARTS + part) * channels_, (source * members_ + m) * channels_,
+      add(((m * rows + row) * SOURCES + part) * channels_, (source * members_ + m) * channels_,
           factor);
   }
 
@@ -60,7 +60,7 @@ Tensor heard_forward(const Tensor& states, const Tensor& own, const Tensor& oper
                      const Tensor& user_pointers) {
   int64_t members = states.size(1), channels = states.size(2);
   Heard heard(members, channels, own, operands, operand_pointers, users, user_pointers);
-  Tensor out = at::zeros({members, heard.rows, PARTS * channels}, states.options());
+  Tensor out = at::zeros({members, heard.rows, SOURCES * channels}, states.options());
   const float* from = data<float>(states);
   float* to = data<float>(out);
   heard.each([&](int64_t sum, int64_t state, float factor) {
@@ -73,7 +73,7 @@ Tensor heard_forward(const Tensor& states, const Tensor& own, const Tensor& oper
 Tensor heard_backward(const Tensor& gradient, int64_t before, const Tensor& own,
                       const Tensor& operands, const Tensor& operand_pointers, const Tensor& users,
                       const Tensor& user_pointers) {
-  int64_t members = gradient.size(0), channels = gradient.size(2) / PARTS;
+  int64_t members = gradient.size(0), channels = gradient.size(2) / SOURCES;
   Heard heard(members, channels, own, operands, operand_pointers, users, user_pointers);
   Tensor out = at::zeros({before, members, channels}, gradient.options());
   const float* from = data<float>(gradient);

@@ -29,7 +29,6 @@ from lib.preprocess.workers import uninterrupted_children
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
 
-PARTS = "parts"  # folder in the unfinished cache: what the workers write
 TASK_BYTES = 1 << 21  # of raw files that a worker takes at a time; a larger one comes alone
 TASK_FILES = 128  # at most, and fewer where workers would otherwise end at different times
 TASKS = 8  # of a worker, at least
@@ -150,7 +149,7 @@ def preprocess(
         writer: the cache's.
         files, settings, jobs, keep_going, kind: see :func:`write_cache`.
     """
-    parts = writer.folder / PARTS
+    parts = writer.folder / "parts"  # what the workers write
     parts.mkdir()
     tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
     with closing(_process_all(tasks, kind, settings, parts, jobs, keep_going)) as results:

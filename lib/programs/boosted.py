@@ -17,7 +17,7 @@ from lib.files.errors import DataError
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.programs.inputs import Programs, batches_of, halves_of, parts_of, predict_by
-from lib.programs.models.cdmpp_plus import HALVES, PARTS, POOLED, CdmppPlus, by_parts
+from lib.programs.models.cdmpp_plus import HALVES, POOLED, TREE_FOLDS, CdmppPlus, by_parts
 from lib.programs.models.correction import corrected_rows
 from lib.programs.models.trees import Trees
 from lib.programs.train import ProgramsFold
@@ -78,16 +78,16 @@ class BoostedFold(ProgramsFold):
         known = np.isfinite(relative)
         table, wanted = self._table(rows, known), relative[known]
         part = self._parts()[np.nonzero(known)[0]]
-        own = Trees(len(network.trees.feature) // PARTS, network.trees.depth)
+        own = Trees(len(network.trees.feature) // TREE_FOLDS, network.trees.depth)
         seed, work = self.settings.seed, torch.from_numpy(table[:, POOLED - 1])
         first = torch.zeros(len(table))
         network.trees.base.zero_()
-        for number in range(PARTS):
+        for number in range(TREE_FOLDS):
             held = part == number
             seen = ~held if (~held).any() else held  # of a single task there is one part
             boost(own, table[seen], wanted[seen], self.settings.tree_rate, seed)
             first[held] = by_parts(own, torch.from_numpy(table[held]))
-            network.trees.take(own, number * len(own.feature), 1 / PARTS)
+            network.trees.take(own, number * len(own.feature), 1 / TREE_FOLDS)
         if len(network.correction.feature):
             self._correct(network.correction, table, first + work, work, wanted - first.numpy())
         if self.kept:
@@ -98,8 +98,8 @@ class BoostedFold(ProgramsFold):
     def _parts(self) -> np.ndarray:
         """(n,) the part of each program: of a task all are in one, unless the split parts tasks."""
         if self.settings.split == "random":
-            return np.arange(len(self.programs)) % PARTS
-        return parts_of(self.programs, PARTS)
+            return np.arange(len(self.programs)) % TREE_FOLDS
+        return parts_of(self.programs, TREE_FOLDS)
 
     def _correct(
         self,

@@ -52,7 +52,7 @@ def _mean(costs: Tensor, size: Tensor) -> Tensor:
     return costs.sum() / max(1, len(size))
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor, float, float], Tensor]] = {
+LATENCY_LOSSES: dict[str, Callable[[Tensor, Tensor, float, float], Tensor]] = {
     "mse+mape": mse_and_mape,
     "mse": mean_square,
     "mape": mean_relative,

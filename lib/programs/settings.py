@@ -10,10 +10,11 @@ from lib.settings.base import ByData, Settings, check_heads, check_words, settin
 from lib.settings.search import among, between
 
 TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
-LATENCY_LOSSES = ("mse+mape", "mse", "mape", "mspe")  # lib/programs/losses.py
+LOSS_NAMES = ("mse+mape", "mse", "mape", "mspe")  # of the table in lib/programs/losses.py
 SIDES = ("networks", "random")
 WIDTHS, HEADS = among(48, 96, 192, 384), among(2, 4, 8)  # of a search; each divides each
-PARTS = 10  # of the programs, in a random split: 8 to train on, 1 for validation, 1 for the test
+# Of the programs in a random split: 8 to train on, 1 for validation, 1 for the test.
+RANDOM_PARTS = 10
 
 
 @dataclass(frozen=True)
@@ -53,10 +54,9 @@ class ProgramCollection(Settings):
         """Also that a random split leaves programs to train on."""
         super().check()
         check_words(self, split=SIDES)
-        if self.split == "random" and self.folds_total >= PARTS:
-            raise UserError(
-                f"--folds-total {self.folds_total}: must be below {PARTS} with --split random"
-            )
+        if self.split == "random" and self.folds_total >= RANDOM_PARTS:
+            most = f"must be below {RANDOM_PARTS} with --split random"
+            raise UserError(f"--folds-total {self.folds_total}: {most}")
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ class ProgramSettings(ProgramCollection):
     )
     loss: str = setting(
         "mse+mape",
-        f"what training minimizes: {', '.join(LATENCY_LOSSES)} (5.2)",
-        search=among(*LATENCY_LOSSES),
+        f"what training minimizes: {', '.join(LOSS_NAMES)} (5.2)",
+        search=among(*LOSS_NAMES),
     )
     mape_weight: float = setting(
         1e-3, "lambda of the loss (equation 3)", 0, 1e6, search=between(1e-4, 1, logarithmic=True)
@@ -115,7 +115,7 @@ class ProgramSettings(ProgramCollection):
     def check(self) -> None:
         super().check()
         check_heads(self.channels, self.heads)
-        check_words(self, label_transform=TRANSFORMS, loss=LATENCY_LOSSES)
+        check_words(self, label_transform=TRANSFORMS, loss=LOSS_NAMES)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from lib.programs.inputs import (
     load_programs,
     predict,
 )
-from lib.programs.losses import LOSSES
+from lib.programs.losses import LATENCY_LOSSES
 from lib.programs.metrics import MAPE, MEDIAN
 from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.discrepancy import central_moment_discrepancy
@@ -58,7 +58,7 @@ class LabelledPrograms:
     def loss(self, predicted: Tensor) -> Tensor:
         """What (b, d) predicted labels cost."""
         s = self.settings
-        return LOSSES[s.loss](predicted, self.labels, s.mape_weight, s.least_label)
+        return LATENCY_LOSSES[s.loss](predicted, self.labels, s.mape_weight, s.least_label)
 
 
 @dataclass(eq=False)

@@ -68,7 +68,7 @@ def assign_folds(
     """
     parts: dict[str, list[str]] = {}
     for name in sorted(set(names)):
-        parts.setdefault(PARTS[together](name), []).append(name)
+        parts.setdefault(UNIT_OF[together](name), []).append(name)
     if not 2 <= k <= len(parts):
         what = "families" if together == "family" else "graphs"
         most = f"from 2 to {len(parts)}, the number of {what} that can be ranked"
@@ -126,5 +126,5 @@ def _draw(seed: int, name: str) -> bytes:
 
 
 # What is never split between folds: of a graph's name, what it is known by.
-PARTS: dict[str, Callable[[str], str]] = {"graph": str, "family": family}
-TOGETHER = tuple(PARTS)
+UNIT_OF: dict[str, Callable[[str], str]] = {"graph": str, "family": family}
+TOGETHER = tuple(UNIT_OF)

@@ -12,6 +12,7 @@ import sys
 
 from lib import settings
 from lib.files.artifacts import write_json
+from lib.files.errors import one_line_errors
 from lib.runs.identity import Making
 from lib.runs.ingredients import record_path
 from lib.settings import Resolved, Settings
@@ -70,11 +71,11 @@ def making_of(args: argparse.Namespace, chosen: Settings) -> Making:
     return Making(args.outputs, own, args.data, folds, keep_going)
 
 
-def end_if_as_it_was(stage: str, description: str | None) -> Asked:
-    """What a stage is asked for; the process ends with a line if that is there already.
+@one_line_errors()
+def parse_or_end(stage: str, description: str | None) -> Asked:
+    """Parse the command line; the process ends with a line if the results it asks for are there.
 
-    Raises:
-        UserError: it is not, and there are no raw data.
+    It ends with a line, too, if they are not, and there are no raw data to make them from.
     """
     args = parser_of(stage, description or "").parse_args()
     resolved = settings.resolve(args)

@@ -14,12 +14,8 @@ import sys
 import warnings
 from contextlib import AbstractContextManager
 from types import FrameType
-from typing import TYPE_CHECKING
 
 from lib import INTERRUPTED, INTERRUPTED_CODE, begin_program, told_first
-
-if TYPE_CHECKING:
-    from lib.runs.asked import Asked
 
 
 def one_line_errors() -> AbstractContextManager[None]:
@@ -29,15 +25,6 @@ def one_line_errors() -> AbstractContextManager[None]:
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return errors.one_line_errors()
-
-
-def end_if_as_it_was(stage: str, description: str | None) -> Asked:
-    """:func:`lib.runs.asked.end_if_as_it_was`, for a stage that is run as a program."""
-    from lib.files import errors
-    from lib.runs import asked
-
-    with errors.one_line_errors():  # an interruption still ends the process at once
-        return asked.end_if_as_it_was(stage, description)
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -12,8 +12,7 @@ from torch import nn
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
-from lib.inputs.input import input_of
-from lib.inputs.tensors import GraphShape
+from lib.inputs.input import GraphShape, input_of
 from lib.ranking.folds import splits_of_fold
 from lib.runs.memory import Estimate
 from lib.scoring.scoring import Scoring

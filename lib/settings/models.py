@@ -14,8 +14,8 @@ from lib.settings.search import among, between
 WHOLE = "all"  # hops that keep every node
 AUTO = "auto"  # epochs by how many graphs there are (lib/train/schedule.py)
 EVERY, NONE = "all", "none"  # other collections of the data root to learn from
-LOSSES = ("hinge", "logistic", "correlation", "logistic+correlation")  # lib/train/loss.py
-REDUCTIONS = ("mean", "sum")  # of pairs, by the hinge functions of lib/train/loss.py
+LOSS_NAMES = ("hinge", "logistic", "correlation", "logistic+correlation")  # lib/train/loss.py
+REDUCTIONS = ("mean", "sum")  # of the hinge over pairs
 HARDWARE = ("cpu", "tpu")
 # Copies that were measured by themselves (lib/collect/xla/copies.py), by hardware.
 COPIES = {"cpu": Path(__file__).parents[2] / "data" / "copies-cpu" / "copies.npz"}
@@ -50,6 +50,11 @@ class SageSettings(Settings):
         "mean", "of the loss over pairs: `mean`, as clipping at 1.0 wants, or the `sum` (8)"
     )
 
+    @property
+    def loss(self) -> str:
+        """What training minimizes, by its name in :mod:`lib.train.loss`."""
+        return "hinge" if self.loss_reduction == "mean" else "hinge-sum"
+
     def check(self) -> None:
         super().check()
         check_words(self, loss_reduction=REDUCTIONS)
@@ -72,7 +77,7 @@ class LayoutCollection(Settings):
     }
 
     hardware: str = setting(
-        "tpu", f"that programs are compiled for: {' or '.join(HARDWARE)}; what layouts cost there"
+        "tpu", "that programs are compiled for, as the data say: cpu or tpu; of official data, tpu"
     )
     # stage 1
     hops: int | str = setting(
@@ -220,8 +225,8 @@ class PlusSettings(LearnedBeside):
     )
     loss: str = setting(
         "logistic+correlation",
-        f"what training minimizes: {', '.join(LOSSES)}",
-        search=among(*LOSSES),
+        f"what training minimizes: {', '.join(LOSS_NAMES)}",
+        search=among(*LOSS_NAMES),
     )
     blending: str = setting(
         "standardized", "scale of the blended scores: mean, standardized, min-max, rank", first=4
@@ -239,7 +244,7 @@ class PlusSettings(LearnedBeside):
         super().check()
         if not self.members + self.context_members:
             raise UserError("--members 0 and --context-members 0: there must be some network")
-        check_words(self, loss=LOSSES)
+        check_words(self, loss=LOSS_NAMES)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from lib.files.errors import DataError, UserError
 from lib.files.named import Named
-from lib.ranking.folds import PARTS
+from lib.ranking.folds import UNIT_OF
 from lib.settings.base import Settings
 from lib.settings.models import EVERY, NONE
 from lib.systems import SYSTEMS
@@ -94,9 +94,9 @@ def _folds_for(
     """
     usual = usual_folds(collection, kind, dataset)
     together = values.get("keep_together", kind.keep_together)
-    if dataset.root is None or together not in PARTS:
+    if dataset.root is None or together not in UNIT_OF:
         return usual
-    return max(2, count_parts(dataset.root, folder_of(collection), PARTS[together], usual))
+    return max(2, count_parts(dataset.root, folder_of(collection), UNIT_OF[together], usual))
 
 
 def others_in(also: str, collection: str, dataset: Dataset) -> str:

@@ -23,7 +23,7 @@ from lib.ranking.metrics import tile_metrics
 from lib.settings import TileCollection, TileSettings
 from lib.tpugraphs.rankable import SAME
 from lib.train.fold import GraphsFold, LabelledGraph, Sample
-from lib.train.loss import HINGES
+from lib.train.loss import LOSSES
 from lib.train.split import folds_with
 
 STATISTICS_ROWS = 256  # configurations of a kernel that the standardization sees, evenly spaced
@@ -66,7 +66,7 @@ class KernelsFold(GraphsFold[TileNetwork, TileSettings]):
         pairs = zip(graphs, chosen, strict=True)
         runtimes = [torch.from_numpy(kernel.runtime[own]) for kernel, own in pairs]
         batch = tile_batch([kernel.prepared for kernel in graphs], chosen)
-        return Sample(batch, runtimes, HINGES[self.settings.loss_reduction])
+        return Sample(batch, runtimes, LOSSES[self.settings.loss])
 
 
 def load_fold(cache: Cache, fold: int, settings: TileSettings) -> KernelsFold:

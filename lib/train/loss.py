@@ -98,13 +98,10 @@ def logistic_and_correlation(scores: Tensor, runtimes: Tensor) -> Tensor:
     return pairwise_logistic(scores, runtimes) + correlation(scores, runtimes)
 
 
-# By the setting's name.
-HINGES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mean": pairwise_hinge,
-    "sum": pairwise_hinge_sum,
-}
+# By the name that settings have for it.
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "hinge": pairwise_hinge,
+    "hinge-sum": pairwise_hinge_sum,
     "logistic": pairwise_logistic,
     "correlation": correlation,
     "logistic+correlation": logistic_and_correlation,

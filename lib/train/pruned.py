@@ -11,8 +11,7 @@ from lib.cache.reader import Cache
 from lib.inputs.pruned import step_estimate
 from lib.runs.memory import Estimate
 from lib.settings import LayoutSettings
-from lib.train.fold import GraphsFold, LabelledGraph, Loss
-from lib.train.loss import HINGES
+from lib.train.fold import GraphsFold, LabelledGraph
 from lib.train.split import prepared_sides
 
 
@@ -30,9 +29,6 @@ class PrunedFold(GraphsFold[Any, LayoutSettings]):
 
     def standardize(self, network: Any) -> None:
         network.inputs.standardize.fit(self.numeric_features())
-
-    def loss_of(self) -> Loss:
-        return HINGES[self.settings.loss_reduction]
 
     def estimate(self, network: Any) -> Estimate | None:
         shapes = {graph.name: graph.prepared.shape for graph in self.train}

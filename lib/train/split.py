@@ -10,7 +10,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.inputs.input import input_of
-from lib.ranking.folds import PARTS, folds_of
+from lib.ranking.folds import UNIT_OF, folds_of
 from lib.runs.ingredients import outputs_of
 from lib.settings import Settings
 from lib.train.fold import LabelledGraph
@@ -99,7 +99,7 @@ def learned_beside(cache: Cache, fold: int, settings: Settings) -> Iterator[Cach
     Raises:
         UserError: if another collection's cache is not there.
     """
-    part = PARTS[settings.keep_together]
+    part = UNIT_OF[settings.keep_together]
     held = {part(name) for name, own in folds_with(cache, fold, settings).items() if own == fold}
     tested = set(cache.names("test"))
     for name, other in other_caches(cache, settings).items():

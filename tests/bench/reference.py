@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from lib.inputs.tensors import GraphTensors
+from lib.inputs.pruned import GraphTensors
 
 
 @dataclass(frozen=True)

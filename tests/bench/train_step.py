@@ -32,8 +32,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.inputs.pruned import score_groupings
-from lib.inputs.tensors import GraphTensors, graph_tensors
+from lib.inputs.pruned import GraphTensors, graph_tensors, score_groupings
 from lib.models.tgraph import TGraph
 from lib.train.loss import pairwise_hinge
 from tests.bench.case import SHAPES, Shape, program_graph

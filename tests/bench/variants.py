@@ -137,7 +137,7 @@ SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curves, and all
 ADDITIVE = {"members": 2, "context_members": 0}  # costs of copies by themselves
 CONTEXT = {"members": 0, "context_members": 2}  # that hear what surrounds them
 BOTH = {"members": 2, "context_members": 2}
-PARTS = {"additive": slice(2), "context": slice(2, None), "both": None}  # of those members
+WHICH = {"additive": slice(2), "context": slice(2, None), "both": None}  # of those members
 UNION_NAMES = {
     "own": "",
     "source": ", both searches",
@@ -159,7 +159,7 @@ VARIANTS: dict[str, Variant] = {
     **{
         f"{kind}{UNION_NAMES[also]}": Variant("tgraph-plus", BOTH, also=also, part=part)
         for also in UNIONS
-        for kind, part in PARTS.items()
+        for kind, part in WHICH.items()
     },
     "context, attention across configurations, all four": Variant(
         "tgraph-plus", CONTEXT, change=CrossAttended, also="all"
@@ -187,7 +187,7 @@ VARIANTS: dict[str, Variant] = {
     **{
         f"{kind}, all four, {name}": Variant("tgraph-plus", BOTH | given, also="all", part=part)
         for name, given in (("no dropout", {"dropout": 0.0}), ("20 epochs", {"epochs": 20}))
-        for kind, part in PARTS.items()
+        for kind, part in WHICH.items()
     },
     "additive, 60 epochs": Variant("tgraph-plus", ADDITIVE | {"epochs": 60}),
     "additive, pruned graph": Variant("tgraph-plus", ADDITIVE | {"hops": 1}),
@@ -196,7 +196,7 @@ VARIANTS: dict[str, Variant] = {
             "tgraph-plus", BOTH, share=share, also=also, part=part
         )
         for also in ("own", "all")
-        for kind, part in PARTS.items()
+        for kind, part in WHICH.items()
         for share in SHARES
     },
 }

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.cache.graph import neighbours
 from lib.experiments.models.gat import (
     GraphAttention,
     segment_softmax,
     weighted_sum,
     with_itself,
 )
-from lib.inputs.tensors import neighbours
 from tests.models.dense import adjacency_matrix
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib import native
-from lib.inputs.tensors import graph_tensors
+from lib.inputs.pruned import graph_tensors
 from lib.models.tgraph import TGraph
 from tests.builders import cached_graph
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.inputs.tensors import neighbours
+from lib.cache.graph import neighbours
 from lib.models.sage import SageConvolution, neighbour_sum
 from tests.models.dense import adjacency_matrix
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.inputs.tensors import graph_tensors
+from lib.inputs.pruned import graph_tensors
 from lib.models import build_network, scatter
 from tests.builders import cached_graph, tiny_settings
 

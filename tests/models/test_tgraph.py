@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lib.cache.graph import CachedGraph
-from lib.inputs.tensors import graph_tensors
+from lib.inputs.pruned import graph_tensors
 from lib.models import build_network
 from lib.models.tgraph import TGraph, instance_norm
 from tests.builders import cached_graph, tiny_settings
@@ -28,12 +28,12 @@ GRAPHS = {
 
 
 # What table 3 takes out, and of which parameters nothing is left then.
-PARTS = {
+TAKEN_OUT = {
     "channel_attention": "channel_attention",
     "cross_attention": "cross_attention",
     "edges": "sage.message",
 }
-WITHOUT = [{name: False} for name in PARTS] + [dict.fromkeys(PARTS, False)]
+WITHOUT = [{name: False} for name in TAKEN_OUT] + [dict.fromkeys(TAKEN_OUT, False)]
 
 
 def network_for(graph: CachedGraph, seed: int = 0, **sizes) -> TGraph:
@@ -77,14 +77,14 @@ def test_without_a_part_it_equals_the_dense_network_without(kind, without):
         assert fast.std() > 1e-6
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", TAKEN_OUT)
 def test_a_part_that_is_left_out_has_no_parameters(part):
     names = {
         present: [name for name, _ in TGraph(16, **{part: present}).named_parameters()]
         for present in (True, False)
     }
-    assert any(PARTS[part] in name for name in names[True])
-    assert not any(PARTS[part] in name for name in names[False])
+    assert any(TAKEN_OUT[part] in name for name in names[True])
+    assert not any(TAKEN_OUT[part] in name for name in names[False])
 
 
 def test_the_number_of_parameters_without_each_part():
@@ -120,7 +120,7 @@ def test_without_cross_attention_a_score_does_not_depend_on_the_batch():
 def test_settings_take_parts_out(without):
     network = build_network(tiny_settings(**without))
     names = [name for name, _ in network.named_parameters()]
-    for part, word in PARTS.items():
+    for part, word in TAKEN_OUT.items():
         assert any(word in name for name in names) is without.get(part, True)
 
 

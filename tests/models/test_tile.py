@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from lib.inputs.kernels import kernel_scores, tile_batch
-from lib.models.inputs import Standardize
+from lib.models.rows import Standardize
 from lib.models.tile import LogStandardize, TileNetwork, signed_log
 from tests.kernels import cached_kernel
 

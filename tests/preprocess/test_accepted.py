@@ -14,7 +14,7 @@ from lib.experiments.inputs import SegmentedGraph, segments_batch
 from lib.files.errors import DataError
 from lib.inputs.copies import CopiesGraph
 from lib.inputs.products import ProductsGraph
-from lib.inputs.tensors import graph_tensors
+from lib.inputs.pruned import graph_tensors
 from lib.ranking.baseline import moved_bytes
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.features import RANGES

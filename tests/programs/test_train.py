@@ -12,7 +12,7 @@ from lib.files.errors import UserError
 from lib.inputs.input import network_for
 from lib.programs import boosted
 from lib.programs.inputs import halves_of, parts_of, predict_held
-from lib.programs.models.cdmpp_plus import PARTS
+from lib.programs.models.cdmpp_plus import TREE_FOLDS
 from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
@@ -181,10 +181,10 @@ def test_the_second_stage_is_fitted_to_what_was_said_of_programs_by_trees_withou
     data = load_fold(cache, 0, PLUS)
     new_network(lambda: network_for(PLUS), data, 0, 0)
     *firsts, (rows, gap) = shown
-    parts = parts_of(data.programs, PARTS)
+    parts = parts_of(data.programs, TREE_FOLDS)
     known = np.isfinite(data.programs.seconds)
     part = parts[np.nonzero(known)[0]]
-    assert set(parts) == set(range(PARTS)) and len(rows) == known.sum()
+    assert set(parts) == set(range(TREE_FOLDS)) and len(rows) == known.sum()
     for number, (seen, _) in enumerate(firsts):
         assert np.array_equal(seen, rows[part != number, :-2])
     said = rows[:, -2]
@@ -214,7 +214,7 @@ def test_trees_that_were_kept_are_read_and_others_are_fitted_anew(cache, tmp_pat
 
     one, by_trees = network("a")
     two, again = network("a")
-    each = PARTS + 1  # both stages
+    each = TREE_FOLDS + 1  # both stages
     assert len(fitted) == each and np.array_equal(by_trees, again)
     assert all(torch.equal(one[name], two[name]) for name in one)
     network("b")

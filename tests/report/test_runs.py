@@ -16,7 +16,7 @@ from tests.report.conftest import FOLDER
 from tests.stages import LONGEST, REPOSITORY, TINY_FLAGS, command, environment
 from tests.wandb_reader import OfflineRun, read_run
 
-PARTS = ("preprocess", "train-0", "train-1", "infer-0", "infer-1", "ensemble")
+RUNS = ("preprocess", "train-0", "train-1", "infer-0", "infer-1", "ensemble")
 SLOWDOWNS = {f"validation/top_{k}_slowdown" for k in (1, 5, 10)}
 
 
@@ -29,7 +29,7 @@ def runs(finished) -> dict[str, OfflineRun]:
 
 
 def test_every_stage_is_a_run_of_its_job(runs):
-    assert set(runs) == set(PARTS)
+    assert set(runs) == set(RUNS)
     for part, run in runs.items():
         assert run.about.job_type == part.split("-")[0]
         assert run.about.run_group == f"{TGRAPH}-trial"
@@ -140,7 +140,7 @@ def test_every_stage_leaves_a_record(finished):
     folders = {finished.folder, finished.cache.parent}
     paths = [path for folder in folders for path in (folder / "stages").iterdir()]
     records = {path.stem: read_json(path) for path in paths}
-    assert set(records) == {part.replace("-", "_") for part in PARTS}
+    assert set(records) == {part.replace("-", "_") for part in RUNS}
     for name, record in records.items():
         assert record["stage"] == name.split("_")[0]
         assert record["experiment"] == "trial"
@@ -157,7 +157,7 @@ def test_every_stage_ends_with_a_table(finished):
 
 
 def test_sync_without_a_key_says_so(finished, tmp_path, monkeypatch):
-    assert len(waiting(finished.outputs)) == len(PARTS)
+    assert len(waiting(finished.outputs)) == len(RUNS)
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(AssertionError, match=r"error: 6 runs wait in .*: set WANDB_API_KEY, or"):
         finished.make("wandb-sync")

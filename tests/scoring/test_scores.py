@@ -12,8 +12,7 @@ import torch
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.inputs import pruned
-from lib.inputs.pruned import score_groupings
-from lib.inputs.tensors import graph_tensors
+from lib.inputs.pruned import graph_tensors, score_groupings
 from lib.models import build_network
 from lib.ranking.folds import assign_folds
 from lib.scoring.scores import (

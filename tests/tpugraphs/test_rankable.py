@@ -12,7 +12,7 @@ import pytest
 
 from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
-from lib.ranking.folds import PARTS
+from lib.ranking.folds import UNIT_OF
 from lib.tpugraphs.npz import read_tile, write_layout, write_tile
 from lib.tpugraphs.rankable import EVEN, SAME, UNLABELLED, UNREADABLE, count_parts, nothing_to_rank
 from tests.kernels import tile_kernel
@@ -93,7 +93,7 @@ def test_graphs_and_families_are_counted_until_there_are_enough(tmp_path):
     write(tmp_path, "valid", "b.0")
     write(tmp_path, "valid", "c.0", UNLABELLED)
     write(tmp_path, "test", "d.0")
-    assert count_parts(tmp_path, FOLDER, PARTS["graph"], 20) == 4
-    assert count_parts(tmp_path, FOLDER, PARTS["family"], 20) == 2
-    assert count_parts(tmp_path, FOLDER, PARTS["graph"], 3) == 3
-    assert count_parts(tmp_path, Path("layout", "nlp", "default"), PARTS["graph"], 20) == 20
+    assert count_parts(tmp_path, FOLDER, UNIT_OF["graph"], 20) == 4
+    assert count_parts(tmp_path, FOLDER, UNIT_OF["family"], 20) == 2
+    assert count_parts(tmp_path, FOLDER, UNIT_OF["graph"], 3) == 3
+    assert count_parts(tmp_path, Path("layout", "nlp", "default"), UNIT_OF["graph"], 20) == 20

@@ -11,8 +11,7 @@ from torch import nn
 
 from lib.cache.codec import decode_layouts
 from lib.files import checkpoint
-from lib.inputs.pruned import score_in_batches
-from lib.inputs.tensors import graph_tensors
+from lib.inputs.pruned import graph_tensors, score_in_batches
 from lib.models import build_network
 from lib.ranking.metrics import mean_metrics, ranking_metrics
 from lib.train import loop

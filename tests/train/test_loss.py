@@ -8,17 +8,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.inputs.tensors import graph_tensors
+from lib.inputs.pruned import graph_tensors
 from lib.models.tgraph import TGraph
-from lib.settings.models import LOSSES as NAMES
+from lib.settings.models import LOSS_NAMES, REDUCTIONS
 from lib.train.loss import (
-    HINGES,
     LOSSES,
     correlation,
     pairwise_hinge,
     pairwise_hinge_sum,
 )
-from tests.builders import cached_graph
+from tests.builders import cached_graph, tiny_settings
 
 ROWS = st.lists(
     st.tuples(st.floats(-5, 5), st.integers(1, 4)), min_size=1, max_size=9
@@ -62,21 +61,22 @@ def test_gradients_of_the_sum_are_those_of_the_mean_by_the_number_of_pairs(rows)
     scores = scores.double().requires_grad_()
     pairs = len(slow_terms(scores.tolist(), runtimes.tolist()))
     of_mean, of_sum = (
-        torch.autograd.grad(HINGES[name](scores, runtimes), scores)[0] for name in ("mean", "sum")
+        torch.autograd.grad(hinge(scores, runtimes), scores)[0]
+        for hinge in (pairwise_hinge, pairwise_hinge_sum)
     )
     torch.testing.assert_close(of_sum, pairs * of_mean, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("reduction", HINGES)
-def test_gradient(reduction):
+@pytest.mark.parametrize("hinge", [pairwise_hinge, pairwise_hinge_sum])
+def test_gradient(hinge):
     scores = torch.tensor([0.3, -0.1, 2.5, 0.9, -3.0], dtype=torch.float64, requires_grad=True)
     runtimes = torch.tensor([5, 7, 7, 1, 3])
-    assert torch.autograd.gradcheck(lambda s: HINGES[reduction](s, runtimes), scores)
+    assert torch.autograd.gradcheck(lambda s: hinge(s, runtimes), scores)
 
 
 def test_clipping_at_one_leaves_most_steps_of_the_mean_and_none_of_the_sum():
     """Fresh networks of the paper's size, 64 configurations of a graph: norms of gradients."""
-    norms = {"mean": [], "sum": []}
+    norms = {"hinge": [], "hinge-sum": []}
     for seed in range(4):
         graph = cached_graph(seed, nodes=30, configurable=10, edges=60, configurations=64)
         torch.manual_seed(seed)
@@ -84,11 +84,11 @@ def test_clipping_at_one_leaves_most_steps_of_the_mean_and_none_of_the_sum():
         network.inputs.standardize.fit(torch.from_numpy(graph.node_feat[:, :134]))
         batch, runtimes = graph_tensors(graph).batch(np.arange(64)), torch.from_numpy(graph.runtime)
         for name, found in norms.items():
-            loss = HINGES[name](network(batch), runtimes)
+            loss = LOSSES[name](network(batch), runtimes)
             gradients = torch.autograd.grad(loss, list(network.parameters()))
             found.append(torch.cat([one.flatten() for one in gradients]).norm().item())
     print(norms)
-    assert max(norms["mean"]) < 1 < min(norms["sum"])
+    assert max(norms["hinge"]) < 1 < min(norms["hinge-sum"])
 
 
 def test_a_ranking_with_margins_costs_nothing():
@@ -132,5 +132,6 @@ def test_orders_that_say_nothing_have_no_gradient_and_are_finite(name):
         assert cost.isfinite() and not gradient.any()
 
 
-def test_every_loss_that_a_setting_names_is_there():
-    assert tuple(LOSSES) == NAMES
+def test_the_table_has_every_loss_that_settings_name_and_no_other():
+    reduced = {tiny_settings(loss_reduction=one).loss for one in REDUCTIONS}
+    assert {*LOSS_NAMES, *reduced} == set(LOSSES) and len(reduced) == len(REDUCTIONS)

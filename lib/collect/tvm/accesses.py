@@ -23,7 +23,7 @@ SIDES = {"And": ("a", "b"), "Or": ("a", "b"), "Not": ("a",)}  # of a condition
 COMPARED = ("LT", "LE", "GT", "GE", "EQ", "NE")
 CONDITIONAL = "prim.if_then_else"
 REDUCES = 2  # the kind of a block's variable that is summed over
-PARTS = ("a", "b", "value", "true_value", "false_value")
+CHILDREN = ("a", "b", "value", "true_value", "false_value")
 Loop = tuple[int, int, int, int]  # variable, iterations, kind, steps that may be unrolled
 Store = tuple[list[Loop], Any, Any, int]  # loops, block, statement, conditions around it
 
@@ -132,7 +132,7 @@ class _Points:
         elif kind not in ("Var", "IntImm", "FloatImm"):
             if kind == "Select":
                 self.condition(value.condition)
-            for part in PARTS:
+            for part in CHILDREN:
                 if (one := getattr(value, part, None)) is not None:
                     self.walk(one)
 

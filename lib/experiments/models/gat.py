@@ -62,7 +62,7 @@ def with_itself(sources: Tensor, pointers: Tensor) -> tuple[Tensor, Tensor]:
     """The neighbours of each node with the node itself put before them; a loop counts no more.
 
     Args:
-        sources, pointers: as in :class:`lib.models.inputs.GraphBatch`.
+        sources, pointers: as in :class:`lib.models.rows.GraphBatch`.
     """
     nodes = torch.arange(len(pointers) - 1, device=pointers.device)
     target = targets(pointers)

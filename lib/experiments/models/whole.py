@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from lib.experiments.models.gat import GraphAttention, forward_bytes, with_itself
 from lib.experiments.models.segments import Segment, SegmentsBatch
 from lib.experiments.settings import AttentionSettings, PoolingSettings
-from lib.models.inputs import (
+from lib.models.memory import FLOAT
+from lib.models.rows import (
     CONFIG_DIGITS,
     DIGIT_VALUES,
     LAYOUT_DIGITS,
@@ -34,7 +35,6 @@ from lib.models.inputs import (
     Standardize,
     expand_rows,
 )
-from lib.models.memory import FLOAT
 from lib.models.scatter import targets
 
 SET_VALUES = DIGIT_VALUES - 1  # of a digit, but for "not set"

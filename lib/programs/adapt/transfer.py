@@ -18,7 +18,7 @@ import numpy as np
 from lib.programs.boosted import BOOSTING
 
 SHIFTS = np.linspace(-1, 1, 401)  # logarithms of a factor that are tried
-PARTS = 5  # of the chosen tasks, each predicted by what the others teach
+TASK_FOLDS = 5  # of the chosen tasks, each predicted by what the others teach
 STEPS = 10  # of a weight, from 0 to 1
 GENTLE: dict[str, Any] = {  # for some hundred programs of a few dozen tasks
     **BOOSTING,
@@ -123,10 +123,10 @@ def corrected(
 
 
 def parts_of(task: np.ndarray) -> Iterator[np.ndarray]:
-    """(n,) bool of the programs of one part of the tasks after the other, ``PARTS`` at most."""
+    """(n,) bool of the programs of a part of the tasks, part by part; ``TASK_FOLDS`` at most."""
     place = np.unique(task, return_inverse=True)[1]
-    for part in range(min(PARTS, int(place.max()) + 1)):
-        yield place % PARTS == part
+    for part in range(min(TASK_FOLDS, int(place.max()) + 1)):
+        yield place % TASK_FOLDS == part
 
 
 def blend_of(members: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:

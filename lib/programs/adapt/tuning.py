@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.programs.inputs import Programs, batches_of
-from lib.programs.losses import LOSSES
+from lib.programs.losses import LATENCY_LOSSES
 from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.programs.settings import ProgramCollection
@@ -82,7 +82,7 @@ class AdaptSample:
         s = self.settings
         total = found[0][0].new_zeros(())
         for (predicted, _), labels, weight in zip(found, self.labels, self.weights, strict=False):
-            cost = LOSSES[s.loss](predicted, labels, s.mape_weight, s.least_label)
+            cost = LATENCY_LOSSES[s.loss](predicted, labels, s.mape_weight, s.least_label)
             total = total + weight * cost
         if self.alpha:
             first, last = (found[k][1].flatten(0, 1) for k in (0, -1))

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.models.batch import OnDevice
-from lib.models.inputs import Standardize
+from lib.models.rows import Standardize
 from lib.programs.models.labels import LabelTransform
 from lib.programs.settings import ProgramSettings
 

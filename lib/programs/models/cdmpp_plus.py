@@ -3,7 +3,7 @@
 Programs differ by orders of magnitude because they do more or less work, which can be counted. So
 a network predicts the logarithm of latency over work, leaf by leaf, and adds the leaves up. Next
 to it stand decision trees on pooled features: a first stage, and a second that corrects it
-(:mod:`lib.programs.models.correction`). The first is the mean of ``PARTS`` sums of trees, each
+(:mod:`lib.programs.models.correction`). The first is the mean of ``TREE_FOLDS`` sums of trees, each
 fitted without a part of the training tasks; so each training program is predicted by trees that
 have not seen its task, and the second stage is fitted to what these get wrong.
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lib.models.inputs import Standardize
+from lib.models.rows import Standardize
 from lib.programs.models.cdmpp import (
     DEVICE_FEATURES,
     LEAF_FEATURES,
@@ -34,7 +34,7 @@ from lib.programs.settings import ProgramPlusSettings
 POOLED = 2 * (LEAF_FEATURES + LOOP_FEATURES) + 3
 ROWS = 4096  # that the trees take at a time
 HALVES = 2  # of validation tasks
-PARTS = 3  # of training tasks, each predicted by trees that were fitted on the others
+TREE_FOLDS = 3  # of training tasks, each predicted by trees that were fitted on the others
 
 
 class LogLatency(nn.Module):
@@ -108,7 +108,7 @@ class CdmppPlus(nn.Module):
         self.device = perceptron(DEVICE_FEATURES, (c,), c, 0.0)
         self.decoder = perceptron(c, (2 * c, 2 * c), 1, dropout)
         self.level = nn.Parameter(torch.zeros(()))
-        self.trees = Trees(PARTS * settings.trees, settings.tree_depth)
+        self.trees = Trees(TREE_FOLDS * settings.trees, settings.tree_depth)
         self.correction = Trees(settings.correction_trees, settings.correction_depth)
         self.blends = nn.ModuleList(Blend() for _ in range(HALVES))
 

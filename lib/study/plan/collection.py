@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from lib.files.errors import DataError
-from lib.ranking.folds import PARTS, folds_of
+from lib.ranking.folds import UNIT_OF, folds_of
 from lib.settings import Settings
 from lib.tpugraphs import archive
 from lib.tpugraphs.protobuf import read_protobuf
@@ -37,7 +37,7 @@ def graphs_of(settings: Settings, root: DataRoot | None) -> list[GraphSize]:
 
 def check_folds(settings: Settings, root: DataRoot) -> None:
     """Deal graphs to folds as stage 2 does, which raises a UserError if there are too few."""
-    part = PARTS[settings.keep_together]
+    part = UNIT_OF[settings.keep_together]
     count = count_parts(root.path, settings.folder, part, settings.folds_total)
     folds_of(map(str, range(count)), settings)
 

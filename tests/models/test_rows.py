@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.inputs.tensors import graph_tensors
-from lib.models.inputs import RowInputs, Standardize, expand_rows
+from lib.inputs.pruned import graph_tensors
+from lib.models.rows import RowVectors, Standardize, expand_rows
 from tests.builders import cached_graph
 
 
@@ -39,21 +39,21 @@ def test_a_constant_feature_that_differs_elsewhere_is_still_zero():
 
 
 def test_statistics_are_kept_with_the_weights():
-    inputs = RowInputs(2, 2)
+    inputs = RowVectors(2, 2)
     assert {"standardize.mean", "standardize.factor"} <= set(inputs.state_dict())
     assert not inputs.standardize.mean.requires_grad
 
 
 @pytest.mark.parametrize(("opcode", "layout", "width"), [(16, 4, 246), (3, 2, 134 + 3 + 48)])
 def test_width_of_a_row(opcode, layout, width):
-    inputs = RowInputs(opcode, layout)
+    inputs = RowVectors(opcode, layout)
     batch = graph_tensors(cached_graph()).batch(np.arange(4))
     assert inputs.width == width
     assert inputs(batch).shape == (len(batch.opcode), width)
 
 
 def test_one_embedding_of_digits_serves_both_layouts():
-    inputs = RowInputs(2, 1)
+    inputs = RowVectors(2, 1)
     with torch.no_grad():
         inputs.digit.weight.copy_(torch.arange(7.0)[:, None])
     batch = graph_tensors(cached_graph()).batch(np.arange(4))

@@ -22,6 +22,7 @@ NUMERIC = 134  # node features before the layout: numbers and one-hots (paper, s
 LAYOUT_DIGITS = 6  # node features 134..139: the output's minor-to-major order
 CONFIG_DIGITS = 18  # output, input and kernel layout of a configuration
 DIGIT_VALUES = 7  # -1..5
+LARGEST_DIGIT = DIGIT_VALUES - 2  # tensors of more than six dimensions have larger ones
 OPCODES = 121  # 0 is unknown (FORMAT.md, section 3)
 
 
@@ -104,7 +105,7 @@ class Standardize(nn.Module):
         return (features - self.mean) * self.factor
 
 
-class RowInputs(nn.Module):
+class RowVectors(nn.Module):
     """Rows of a batch as vectors: standardized numbers, opcode and layout embeddings.
 
     One embedding of digits serves the node's layout and the configuration's (section 2.2.4).
