@@ -53,7 +53,7 @@ def main() -> None:
             seconds, _ = time_programs("0", drawn, args.device, clock)
             best = int(np.nanargmin(seconds))
             tuned = whole(found.module, graph, [drawn[best]])
-            took, _ = end_to_end(tuned, args.device, clock, found.given)
+            took, _ = end_to_end(tuned, args.device, clock, found.values)
             each, size = took / calls - seconds[best], 4 * width * width
             numbers = (size * calls / 1e6, 1e6 * took, 1e6 * seconds[best], 1e6 * each)
             shown = [*map(str, (batch, width)), *(f"{x:.2f}" for x in numbers)]

@@ -76,7 +76,7 @@ def main() -> None:
         for task, one in zip(tasks, programs, strict=True)
     }
     tuned = whole(imports.module, graph, programs)
-    seconds, _ = end_to_end(tuned, args.device, clock, imports.given)
+    seconds, _ = end_to_end(tuned, args.device, clock, imports.values)
     found = {"seconds": seconds, "programs": alone}
     print(json.dumps(found))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from lib.collect.tvm import plan, raw
-from lib.collect.tvm.networks import TEST, all_networks, chosen
+from lib.collect.tvm.networks import TEST, all_networks, chosen_networks
 from lib.collect.tvm.slow import slow_jobs
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
@@ -60,7 +60,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Extract what is new, then do the jobs that have no result yet."""
     args = arguments()
-    networks = chosen(args.networks)
+    networks = chosen_networks(args.networks)
     if args.list:
         print("\n".join(n.name for n in networks))
         return
@@ -77,8 +77,8 @@ def main() -> None:
     search: list[str] = []
     if len(networks) == len(all_networks()):
         calls = plan.networks_of(args.output)
-        kept = {task for name in TEST for task in calls[name]}
-        search = plan.searched(args.output, plan.tasks_of(args.output), kept)
+        tested = {task for name in TEST for task in calls[name]}
+        search = plan.searched(args.output, plan.tasks_of(args.output), tested)
     tasks = sorted(set(tasks) - set(search))
     slow = slow_jobs(args.output, phases, processor()) if args.repeat_slow else set()
     again = f", {len(slow)} slow jobs once more" if args.repeat_slow else ""
@@ -92,7 +92,7 @@ def main() -> None:
     print(summary(args.output))
 
 
-def devices_for(given: str | None) -> list[str]:
+def devices_for(names: str | None) -> list[str]:
     """The instruction sets to measure: those that are given, else all that this processor has.
 
     Raises:
@@ -100,7 +100,7 @@ def devices_for(given: str | None) -> list[str]:
     """
     flags = CPUINFO.read_text().split() if CPUINFO.exists() else []
     had = [name for name, flag in NEEDED.items() if not flags or flag in flags]
-    devices = given.split(",") if given else had
+    devices = names.split(",") if names else had
     for device in devices:
         if device not in NEEDED:
             raise UserError(f"--devices {device}: choose from {', '.join(NEEDED)}")
@@ -154,8 +154,8 @@ def summary(work: Path) -> str:
     """How much there is, in one line."""
     counts = {p: len(list((work / "raw" / p).glob("*/*.npz"))) for p in raw.PHASES}
     failed = len(list((work / "raw").glob("*/*/*.failed")))
-    said = ", ".join(f"{n} {phase}" for phase, n in counts.items() if n)
-    return f"collect: jobs done in {work}/: {said}; {failed} failed"
+    done = ", ".join(f"{n} {phase}" for phase, n in counts.items() if n)
+    return f"collect: jobs done in {work}/: {done}; {failed} failed"
 
 
 if __name__ == "__main__":

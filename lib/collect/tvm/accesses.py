@@ -47,10 +47,10 @@ def statement_of(
     if type(realize.predicate).__name__ != "IntImm":
         points.condition(realize.predicate)
     used = {hash(store.buffer): (store.buffer, store.indices)}
-    for one in points.loads:
-        used.setdefault(hash(one.source), (one.source, one.indices))
-    accesses = [points.access(*one, shared.get(key, -1)) for key, one in used.items()]
-    sizes = [(*own, *[1] * DOMAINS)[:DOMAINS] for own in domains]
+    for load in points.loads:
+        used.setdefault(hash(load.source), (load.source, load.indices))
+    accesses = [points.access(*element, shared.get(key, -1)) for key, element in used.items()]
+    sizes = [(*domain, *[1] * DOMAINS)[:DOMAINS] for domain in domains]
     return Statement(
         extent=np.array(extent, np.int64),
         kind=np.array(kind, np.int64),
@@ -76,8 +76,8 @@ class _Points:
         count = len(loops)
         self.first = np.zeros(1 + count, np.int64)
         rows = np.zeros((count, 1 + count), np.int64)
-        rows[np.arange(count), 1 + np.arange(count)] = [one[1] - 1 for one in loops]
-        self.values = {one[0]: row for one, row in zip(loops, rows, strict=True)}
+        rows[np.arange(count), 1 + np.arange(count)] = [loop[1] - 1 for loop in loops]
+        self.values = {loop[0]: row for loop, row in zip(loops, rows, strict=True)}
         self.loads: list[Any] = []
         self.conditions, self.conditional = 0, np.zeros(count, bool)
 
@@ -90,14 +90,14 @@ class _Points:
         """
         sizes: tuple[list[int], list[int]] = ([], [])
         reduces = np.zeros(len(self.first) - 1, bool)
-        own = {}
-        for variable, given in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-            value = own[hash(variable.var)] = self.value(given)
+        values = {}
+        for variable, expression in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+            value = values[hash(variable.var)] = self.value(expression)
             summed = int(variable.iter_type) == REDUCES
             sizes[summed].append(_number(variable.dom.extent))
             if summed:
                 reduces |= value[1:] != value[0]
-        self.values |= own
+        self.values |= values
         return sizes, reduces
 
     def value(self, value: Any) -> np.ndarray:
@@ -114,7 +114,7 @@ class _Points:
 
     def access(self, buffer: Any, indices: Sequence[Any], inside: int) -> Access:
         """A load or a store; of very many dimensions the inner ones."""
-        rows = np.array([self.value(one) for one in indices] or [self.first])[-DIMENSIONS:]
+        rows = np.array([self.value(index) for index in indices] or [self.first])[-DIMENSIONS:]
         shape = np.array([_number(x) for x in buffer.shape] or [1], np.int64)[-DIMENSIONS:]
         return Access(np.abs(rows[:, 1:] - rows[:, :1]), shape, _bytes(str(buffer.dtype)), inside)
 
@@ -124,30 +124,30 @@ class _Points:
         if kind == "TensorLoad":
             self.loads.append(value)
         elif kind == "Call":
-            given = list(value.args)
+            arguments = list(value.args)
             if getattr(value.op, "name", "") == CONDITIONAL:
-                self.condition(given.pop(0))
-            for one in given:
-                self.walk(one)
+                self.condition(arguments.pop(0))
+            for argument in arguments:
+                self.walk(argument)
         elif kind not in ("Var", "IntImm", "FloatImm"):
             if kind == "Select":
                 self.condition(value.condition)
             for part in CHILDREN:
-                if (one := getattr(value, part, None)) is not None:
-                    self.walk(one)
+                if (child := getattr(value, part, None)) is not None:
+                    self.walk(child)
 
     def condition(self, value: Any) -> None:
         """Note a condition, and which loops it depends on."""
         self.conditions += 1
         todo = [value]
         while todo:
-            one = todo.pop()
-            kind = type(one).__name__
+            term = todo.pop()
+            kind = type(term).__name__
             if kind in COMPARED:
-                gap = self.value(one.a) - self.value(one.b)
+                gap = self.value(term.a) - self.value(term.b)
                 self.conditional |= gap[1:] != gap[0]
             else:
-                todo += [getattr(one, side) for side in SIDES.get(kind, ())]
+                todo += [getattr(term, side) for side in SIDES.get(kind, ())]
 
 
 def _number(value: Any) -> int:

@@ -10,23 +10,23 @@ OUTPUTS = 1e-4  # two programs of a task agree if their outputs' fingerprints do
 DIFFERENCE = 1e-3  # of results of networks, relative to the largest number: above it they differ
 
 
-def agree(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> bool:
+def agree(computed: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
     """Whether two results are the same, but for rounding."""
-    return len(found) == len(wanted) and all(
-        difference(a, b) <= DIFFERENCE for a, b in zip(found, wanted, strict=True)
+    return len(computed) == len(expected) and all(
+        difference(a, b) <= DIFFERENCE for a, b in zip(computed, expected, strict=True)
     )
 
 
-def difference(found: np.ndarray, wanted: np.ndarray) -> float:
+def difference(computed: np.ndarray, expected: np.ndarray) -> float:
     """The largest difference over the largest number; NaN is equal to NaN."""
-    if found.size != wanted.size:
+    if computed.size != expected.size:
         return np.inf
-    one, two = (np.asarray(x, np.float64).ravel() for x in (found, wanted))
-    apart = ~((one == two) | (np.isnan(one) & np.isnan(two)))
-    if not (np.isfinite(one) & np.isfinite(two))[apart].all():
+    left, right = (np.asarray(x, np.float64).ravel() for x in (computed, expected))
+    apart = ~((left == right) | (np.isnan(left) & np.isnan(right)))
+    if not (np.isfinite(left) & np.isfinite(right))[apart].all():
         return np.inf
-    largest = np.abs(two[np.isfinite(two)]).max(initial=0.0)
-    return float((np.abs(one[apart] - two[apart]) / max(largest, 1e-30)).max(initial=0.0))
+    largest = np.abs(right[np.isfinite(right)]).max(initial=0.0)
+    return float((np.abs(left[apart] - right[apart]) / max(largest, 1e-30)).max(initial=0.0))
 
 
 def fingerprint(*outputs: np.ndarray) -> tuple[float, float]:
@@ -34,24 +34,24 @@ def fingerprint(*outputs: np.ndarray) -> tuple[float, float]:
 
     Numbers that are none count as ones larger than all others, so that NaN is equal to NaN.
     """
-    flat = np.concatenate([one.reshape(-1).astype(np.float64) for one in outputs])
+    flat = np.concatenate([output.reshape(-1).astype(np.float64) for output in outputs])
     largest = np.abs(flat[np.isfinite(flat)]).max(initial=0.0) or 1.0
     flat = np.nan_to_num(flat / largest, nan=2.0, posinf=3.0, neginf=-3.0)
     signs = np.random.default_rng(flat.size).integers(0, 2, flat.size) * 2.0 - 1.0
     return float(largest * np.sqrt((flat**2).mean())), float(largest * (flat * signs).mean())
 
 
-def same(checks: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def same(checks: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """(n,) whether programs compute what the unscheduled one does."""
-    return (np.abs(checks - wanted) <= OUTPUTS * np.abs(wanted[0]) + 1e-30).all(1)
+    return (np.abs(checks - expected) <= OUTPUTS * np.abs(expected[0]) + 1e-30).all(1)
 
 
 def varied(values: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
     """Values, with others for numbers that are all the same: most programs agree on those."""
     generator = np.random.default_rng(seed)
     return [
-        generator.uniform(0.1, 1, one.shape).astype(one.dtype)
-        if one.dtype.kind == "f" and one.size > 1 and one.min() == one.max()
-        else one
-        for one in values
+        generator.uniform(0.1, 1, array.shape).astype(array.dtype)
+        if array.dtype.kind == "f" and array.size > 1 and array.min() == array.max()
+        else array
+        for array in values
     ]

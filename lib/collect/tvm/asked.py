@@ -37,16 +37,16 @@ def named(name: str, batch: int | None) -> Network:
         path, function = name, ""
     if colon or Path(path).suffix in (".py", ".onnx") or Path(path).is_file():
         return Network(name, _of_file(Path(path), function, batch))
-    known = {one.name: one for one in all_networks()}
-    if name in known and batch in (None, int(name.rpartition(".b")[2])):
-        return known[name]
+    networks = {network.name: network for network in all_networks()}
+    if name in networks and batch in (None, int(name.rpartition(".b")[2])):
+        return networks[name]
     ending = f".b{batch or 1}"
-    fits = [one for key, one in known.items() if f"{key}.".startswith(f"{name}.")]
-    found = [one for one in fits if one.name.endswith(ending)]
-    if not found:
-        there = ", ".join(sorted(one.name for one in fits)) or "python -m lib.collect.tvm --list"
+    fits = [network for key, network in networks.items() if f"{key}.".startswith(f"{name}.")]
+    of_batch = [network for network in fits if network.name.endswith(ending)]
+    if not of_batch:
+        there = ", ".join(sorted(n.name for n in fits)) or "python -m lib.collect.tvm --list"
         raise UserError(f"network {name!r} of batch {batch or 1}: not among {there}")
-    return max(found, key=lambda one: _sizes(one.name))
+    return max(of_batch, key=lambda network: _sizes(network.name))
 
 
 def _sizes(name: str) -> list[int]:
@@ -65,7 +65,7 @@ def _of_file(path: Path, function: str, batch: int | None) -> Callable[[], Built
     if path.suffix != ".py":
         raise UserError(f"{path}{':' * bool(function)}{function}: {KINDS}")
     if not function:
-        there = [f"{path}:{one}" for one in _functions(path)]
+        there = [f"{path}:{name}" for name in _functions(path)]
         raise UserError(f"{path}: of which function? {', '.join(there) or 'it has none'}")
     return lambda: _built(path, function, batch or 1)
 
@@ -74,7 +74,7 @@ def _functions(path: Path) -> list[str]:
     """The functions of a Python file, which is not run."""
     with suppress(SyntaxError, ValueError):
         body = ast.parse(path.read_bytes()).body
-        return [one.name for one in body if isinstance(one, ast.FunctionDef)]
+        return [statement.name for statement in body if isinstance(statement, ast.FunctionDef)]
     return []
 
 
@@ -85,11 +85,11 @@ def _built(path: Path, function: str, batch: int) -> Built:
     sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
-        made = getattr(module, function)
-        made = made(batch) if inspect.signature(made).parameters else made()
+        build = getattr(module, function)
+        built = build(batch) if inspect.signature(build).parameters else build()
     except (Exception, SystemExit) as error:  # the user's code, whatever it does
         raise UserError(f"{path}: {function}: {type(error).__name__}: {error}") from error
-    match made:
+    match built:
         case (torch.nn.Module() as network, tuple() as inputs):
             return network, inputs
     raise UserError(f"{path}: {function}: must return a torch.nn.Module and a tuple of inputs")

@@ -55,12 +55,12 @@ def hash_of(module: IRModule) -> str:
 def outputs_of(task: IRModule) -> list[int]:
     """Which of a tensor program's arguments it writes."""
     function = task["main"]
-    arguments = {one: one for one in function.params}
+    arguments = {parameter: parameter for parameter in function.params}
     written = tvm.s_tir.analysis.get_sblock_access_region(function.body.block, arguments)[1]
     return [
         k
-        for k, one in enumerate(function.params)
-        if any(region.source.same_as(one) for region in written)
+        for k, parameter in enumerate(function.params)
+        if any(region.source.same_as(parameter) for region in written)
     ]
 
 
@@ -122,23 +122,23 @@ class Sampler:
     def draw(self, count: int) -> list[tvm.s_tir.Schedule]:
         """``count`` schedules; some may be equal."""
         self.context.pre_tuning(count, count, self.designs)
-        found = self.context.generate_measure_candidates()
+        candidates = self.context.generate_measure_candidates()
         self.context.post_tuning()
-        return [candidate.sch for candidate in found or ()]
+        return [candidate.sch for candidate in candidates or ()]
 
     def distinct(self, count: int, seen: set[str], tries: int = 6) -> list[Scheduled]:
         """Up to ``count`` programs whose hashes are not in ``seen``; adds theirs to it."""
-        found: list[Scheduled] = []
+        programs: list[Scheduled] = []
         for _ in range(tries):
-            for schedule in self.draw(count - len(found)):
+            for schedule in self.draw(count - len(programs)):
                 name = hash_of(schedule.mod)
                 if name not in seen:
                     seen.add(name)
                     trace = tvm.ir.save_json(schedule.trace.as_json(False))
-                    found.append(Scheduled(name, trace, schedule.mod))
-            if len(found) == count:
+                    programs.append(Scheduled(name, trace, schedule.mod))
+            if len(programs) == count:
                 break
-        return found
+        return programs
 
 
 def rebuilt(task: IRModule, trace: str) -> IRModule:

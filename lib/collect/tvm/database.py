@@ -41,11 +41,11 @@ class TuningDatabase:
         try:
             self.files = meta_schedule.database.JSONDatabase(work_dir=str(folder))
         except Exception as error:  # of TVM, whatever its kind
-            said = " ".join(str(error).split())[-200:]
-            raise DataError(folder, "json", said, "a tuning database of TVM; delete it") from None
-        for one in self.files.get_all_tuning_records():
-            if self._is_own(one.target) and _seconds(one.run_secs) == _seconds(one.run_secs):
-                self._keep(one)
+            reason = " ".join(str(error).split())[-200:]
+            raise DataError(folder, "json", reason, "a tuning database of TVM; delete it") from None
+        for record in self.files.get_all_tuning_records():
+            if self._is_own(record.target) and (taken := _seconds(record.run_secs)) == taken:
+                self._keep(record)
 
     def _keep(self, record: meta_schedule.database.TuningRecord) -> None:
         self.tvm.commit_workload(record.workload.mod)
@@ -73,20 +73,20 @@ class TuningDatabase:
         """Seconds of a task's programs, in the order of measuring; NaN where one did not run."""
         number = self._number(task)
         lines = [json.loads(line) for line in (self.folder / RECORDS).read_text().splitlines()]
-        own = [line[1] for line in lines if line[0] == number and self._is_own(line[1][2])]
-        return [_seconds(one[1]) for one in own]
+        records = [line[1] for line in lines if line[0] == number and self._is_own(line[1][2])]
+        return [_seconds(record[1]) for record in records]
 
     def programs(self, task: IRModule) -> list[tuple[Schedule, float]]:
         """The programs of a task that run, fastest first, with their seconds."""
-        found = self.tvm.get_top_k(self.tvm.commit_workload(task), 1 << 30)
-        return [(one.as_measure_candidate().sch, _seconds(one.run_secs)) for one in found]
+        records = self.tvm.get_top_k(self.tvm.commit_workload(task), 1 << 30)
+        return [(run.as_measure_candidate().sch, _seconds(run.run_secs)) for run in records]
 
     def _number(self, task: IRModule) -> int:
         """A task's line among the workloads."""
-        wanted = self.files.commit_workload(task).as_json()
+        workload = self.files.commit_workload(task).as_json()
         lines = (self.folder / WORKLOADS).read_text().splitlines()
-        found = [k for k, line in enumerate(lines) if json.loads(line)[0] == str(wanted[0])]
-        return found[0]
+        numbers = [k for k, line in enumerate(lines) if json.loads(line)[0] == str(workload[0])]
+        return numbers[0]
 
 
 def _seconds(noted: Sequence[Any] | None) -> float:

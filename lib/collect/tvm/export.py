@@ -43,14 +43,14 @@ def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:
     about, calls = plan.tasks_of(work), plan.networks_of(work)
     names = sorted({task for row in calls.values() for task in row})
     numbers = {task: k for k, task in enumerate(names)}
-    found = gather(work, numbers)
-    if not found.programs:
+    gathered = gather(work, numbers)
+    if not gathered.programs:
         raise UserError(f"{work}: nothing is measured; `make collect KIND=programs` does it")
-    columns = np.concatenate(found.nodes)
+    columns = np.concatenate(gathered.nodes)
     nodes = {n: columns[:, k].astype(t) for k, (n, t) in enumerate(COLUMNS.items())}
-    features = np.concatenate(found.leaves)
+    features = np.concatenate(gathered.leaves)
     leaves = {name: features[:, k] for k, name in enumerate(FEATURES)}
-    position = np.concatenate(found.position).astype(np.int16)
+    position = np.concatenate(gathered.position).astype(np.int16)
     small, real = pl.Int16, pl.Float32
     program = {"task": small, "schedule": pl.String, "round": pl.Int8, "leaves": small}
     latency = {"program": pl.Int32, "device": pl.Int8, "seconds": real, "again": real}
@@ -65,13 +65,13 @@ def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:
             ],
             {"network": pl.String, "family": pl.String, "task": small, "calls": pl.Int32},
         ),
-        "programs": _frame(found.programs, program | {"nodes": small}),
+        "programs": _frame(gathered.programs, program | {"nodes": small}),
         "nodes": pl.DataFrame(nodes),
         "leaves": pl.DataFrame({**leaves, "position": position}),
-        ACCESSES: table_of_accesses(np.concatenate(found.accesses)),
-        "latencies": _frame(found.latencies, latency | {"flags": pl.Int8}),
-        "unscheduled": _frame(found.unscheduled, plain),
-    }, found
+        ACCESSES: table_of_accesses(np.concatenate(gathered.accesses)),
+        "latencies": _frame(gathered.latencies, latency | {"flags": pl.Int8}),
+        "unscheduled": _frame(gathered.unscheduled, plain),
+    }, gathered
 
 
 def _frame(rows: list[tuple], schema: dict[str, Any]) -> pl.DataFrame:
@@ -123,8 +123,8 @@ def export(work: Path, root: Path, add: bool = False) -> dict[str, pl.DataFrame]
         DataError: a raw file, or the dataset that is there, cannot be believed.
         UserError: nothing is measured, or ``root`` has what the work folder lacks.
     """
-    tables, found = tables_of(work)
-    dataset, before = Dataset(tables, list(found.devices.values())), None
+    tables, gathered = tables_of(work)
+    dataset, before = Dataset(tables, list(gathered.devices.values())), None
     if (root / "dataset.json").exists():
         before = read_programs(root)
         old = dataset_of(before)
@@ -135,7 +135,7 @@ def export(work: Path, root: Path, add: bool = False) -> dict[str, pl.DataFrame]
                 f"{root} has {missing} programs that {work} lacks: --add keeps them, another "
                 "folder leaves them alone"
             )
-    about = dataset_json(dataset, found, before.about if add and before else {})
+    about = dataset_json(dataset, gathered, before.about if add and before else {})
     with ExitStack() as stack:
         for name, table in dataset.tables.items():
             table = table.sort(SORTED[name]) if name in SORTED else table

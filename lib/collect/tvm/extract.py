@@ -16,7 +16,7 @@ from tvm.s_tir import meta_schedule
 
 from lib.collect.tvm.compiler import SCHEDULE_TARGET, Sampler, hash_of
 from lib.collect.tvm.importing import imported
-from lib.collect.tvm.networks import Network, chosen
+from lib.collect.tvm.networks import Network, chosen_networks
 from lib.collect.tvm.tasks import network_path, task_path
 from lib.files.artifacts import fingerprint_files, read_json, write_json
 from lib.files.errors import one_line_errors
@@ -66,7 +66,7 @@ def _write_task(path: Path, name: str, module: IRModule) -> None:
 def main() -> None:
     """Write the tasks of the networks that are named, in the work folder."""
     work, patterns = Path(sys.argv[1]), sys.argv[2]
-    for network in tqdm(chosen(patterns), unit="network", file=sys.stdout, disable=None):
+    for network in tqdm(chosen_networks(patterns), unit="network", file=sys.stdout, disable=None):
         extract(network, work)
 
 

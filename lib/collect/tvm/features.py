@@ -34,10 +34,10 @@ def features(programs: Sequence[IRModule | Schedule]) -> list[np.ndarray]:
     A row stands for a buffer: the last store of something that is no constant. A module becomes a
     schedule first, which takes as long as its features: who has schedules gives those.
     """
-    schedules = [one if isinstance(one, Schedule) else Schedule(one) for one in programs]
+    schedules = [p if isinstance(p, Schedule) else Schedule(p) for p in programs]
     first = schedules[0].mod
     context = meta_schedule.TuneContext(mod=first, target=SCHEDULE_TARGET, num_threads=1)
-    candidates = [meta_schedule.MeasureCandidate(one, []) for one in schedules]
+    candidates = [meta_schedule.MeasureCandidate(schedule, []) for schedule in schedules]
     return [table.numpy() for table in _extractor.extract_from(context, candidates)]
 
 
@@ -68,11 +68,11 @@ class Walked:
         for row, (node, _) in self.last.items():
             self.nodes[node][-1] = row
         self.tree = from_nodes([tuple(node) for node in self.nodes])
-        self.arguments = {hash(one) for one in function.params}
+        self.arguments = {hash(parameter) for parameter in function.params}
 
     def statement(self, row: int) -> Statement:
         """How the store that a row of features is of goes through its buffers."""
-        shared = {k: len(own) for k, own in self.shared.items() if k not in self.arguments}
+        shared = {k: len(loops) for k, loops in self.shared.items() if k not in self.arguments}
         return statement_of(*self.last[row][1], shared)
 
     def _walk(self, statement, loops: list, realize, conditions: int) -> None:
@@ -112,13 +112,13 @@ class Walked:
 
     def _note(self, block, loops: list) -> None:
         """Note the loops around the buffers of a block."""
-        names = [one[0] for one in loops]
+        names = [loop[0] for loop in loops]
         for region in (*block.reads, *block.writes):
-            known = self.shared.setdefault(hash(region.source), names)
-            if known is not names:
-                alike = zip(known, names, strict=False)
-                here = itertools.takewhile(lambda both: both[0] == both[1], alike)
-                self.shared[hash(region.source)] = [one for one, _ in here]
+            common = self.shared.setdefault(hash(region.source), names)
+            if common is not names:
+                alike = zip(common, names, strict=False)
+                here = itertools.takewhile(lambda pair: pair[0] == pair[1], alike)
+                self.shared[hash(region.source)] = [name for name, _ in here]
 
 
 def accesses_of(
@@ -126,11 +126,11 @@ def accesses_of(
 ) -> np.ndarray:
     """(rows, 98) float16 access patterns of all rows of features; unknown where these are not
     ``good``."""
-    known = [one for one, right in zip(walked, good, strict=True) if right]
-    found = accesses.columns([one.statement(row) for one in known for row in one.last])
+    usable = [program for program, right in zip(walked, good, strict=True) if right]
+    patterns = accesses.columns([p.statement(row) for p in usable for row in p.last])
     rows = np.repeat(np.array(good, bool), [len(table) for table in tables])
     every = accesses.unknown(len(rows))
-    every[rows] = found
+    every[rows] = patterns
     return every
 
 
@@ -140,7 +140,7 @@ def disagreement(tree: Forest, table: np.ndarray) -> str | None:
         return f"features of {table.shape}, {len(tree.leaves)} leaves"
     for row, nest in zip(table, loop_nests(tree), strict=True):
         extents = tree.extent[nest].astype(np.float64)
-        said = np.log2(1 + extents.prod()), np.log2(1 + len(nest))
-        if not np.allclose(row[[OUTER_PRODUCT, LOOPS]], said, atol=TOLERANCE):
+        expected = np.log2(1 + extents.prod()), np.log2(1 + len(nest))
+        if not np.allclose(row[[OUTER_PRODUCT, LOOPS]], expected, atol=TOLERANCE):
             return f"loops {extents.tolist()} around a leaf whose features are of others"
     return None

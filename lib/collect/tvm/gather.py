@@ -71,76 +71,79 @@ def same_outputs(measured: raw.Measured) -> np.ndarray:
 
 def gather(work: Path, tasks: dict[str, int]) -> Gathered:
     """All rows, of the programs that were joined with their features and compute the same."""
-    found = Gathered(tasks)
+    gathered = Gathered(tasks)
     usual = usual_reference(work)
-    for one in finished(work, "main", "search"):
-        _add(found, work, one, usual)
-    for one in finished(work, "plain"):
-        seconds = seconds_of(one)
-        for k, instructions in enumerate(one.about["devices"]):
-            device = found.device(one.about, *instructions)
-            found.unscheduled.append((tasks[one.about["task"]], device, float(seconds[k, 0])))
-    return found
+    for measured in finished(work, "main", "search"):
+        _add(gathered, work, measured, usual)
+    for measured in finished(work, "plain"):
+        seconds = seconds_of(measured)
+        for k, instructions in enumerate(measured.about["devices"]):
+            device = gathered.device(measured.about, *instructions)
+            task = tasks[measured.about["task"]]
+            gathered.unscheduled.append((task, device, float(seconds[k, 0])))
+    return gathered
 
 
-def _add(found: Gathered, work: Path, one: raw.Measured, usual: dict[str, float]) -> None:
+def _add(gathered: Gathered, work: Path, measured: raw.Measured, usual: dict[str, float]) -> None:
     """The rows of one raw file and of its repetitions."""
-    phase, turn, task = (one.about[key] for key in ("phase", "round", "task"))
-    joined, agree = one.arrays["joined"], same_outputs(one)
-    found.dropped["features and tree disagree"] += int((~joined).sum())
-    found.dropped["another output"] += int((joined & ~agree).sum())
-    kept = np.flatnonzero(joined & agree)
-    forest, tables, patterns = one.forest(), one.tables(), one.patterns()
-    first = len(found.programs)
-    for k in kept:
+    phase, turn, task = (measured.about[key] for key in ("phase", "round", "task"))
+    joined, agree = measured.arrays["joined"], same_outputs(measured)
+    gathered.dropped["features and tree disagree"] += int((~joined).sum())
+    gathered.dropped["another output"] += int((joined & ~agree).sum())
+    usable = np.flatnonzero(joined & agree)
+    forest, tables, patterns = measured.forest(), measured.tables(), measured.patterns()
+    first = len(gathered.programs)
+    for k in usable:
         tree = forest.tree(k)
-        found.nodes.append(np.stack([getattr(tree, name) for name in COLUMNS], 1).astype(np.int32))
-        found.leaves.append(half := tables[k].astype(np.float16))
-        found.rounding = max(found.rounding, float(np.abs(half - tables[k]).max()))
-        found.accesses.append(patterns[k])
-        found.position.append(positions(tree))
+        nodes = np.stack([getattr(tree, name) for name in COLUMNS], 1)
+        gathered.nodes.append(nodes.astype(np.int32))
+        gathered.leaves.append(half := tables[k].astype(np.float16))
+        gathered.rounding = max(gathered.rounding, float(np.abs(half - tables[k]).max()))
+        gathered.accesses.append(patterns[k])
+        gathered.position.append(positions(tree))
         sizes = len(tables[k]), tree.nodes
-        found.programs.append((found.tasks[task], str(one.hash[k]), turn, *sizes))
-    found.dates.append(one.about["measured_at"])
-    repeated = [_repeated(work, p, one) for p in raw.REPEATING if raw.REPEATING[p] == phase]
+        gathered.programs.append((gathered.tasks[task], str(measured.hash[k]), turn, *sizes))
+    gathered.dates.append(measured.about["measured_at"])
+    repeated = [_repeated(work, p, measured) for p in raw.REPEATING if raw.REPEATING[p] == phase]
     second: dict[str, np.ndarray] = {}
-    for other in filter(None, repeated):
-        if _clock(other) == _clock(one):
-            devices = [instructions for instructions, _ in other.about["devices"]]
-            second |= zip(devices, seconds_of(other), strict=True)
+    for repetition in filter(None, repeated):
+        if _clock(repetition) == _clock(measured):
+            devices = [instructions for instructions, _ in repetition.about["devices"]]
+            second |= zip(devices, seconds_of(repetition), strict=True)
         else:  # another processor, or more threads: devices of their own
-            _latencies(found, other, kept, first, {}, SLOW * is_slow(other, usual))
-    _latencies(found, one, kept, first, second, SLOW * is_slow(one, usual))
+            _latencies(gathered, repetition, usable, first, {}, SLOW * is_slow(repetition, usual))
+    _latencies(gathered, measured, usable, first, second, SLOW * is_slow(measured, usual))
 
 
 def _clock(measured: raw.Measured) -> tuple[str, int]:
     return measured.about["processor"], measured.about["threads"]
 
 
-def _repeated(work: Path, phase: str, one: raw.Measured) -> raw.Measured | None:
+def _repeated(work: Path, phase: str, measured: raw.Measured) -> raw.Measured | None:
     """What another process read of the same programs."""
-    path = raw.path(work, phase, one.about["round"], one.about["task"])
+    path = raw.path(work, phase, measured.about["round"], measured.about["task"])
     if not path.exists():
         return None
-    found = raw.read(path)
-    return found if np.array_equal(found.hash, one.hash) else None
+    repetition = raw.read(path)
+    return repetition if np.array_equal(repetition.hash, measured.hash) else None
 
 
 def _latencies(
-    found: Gathered,
-    one: raw.Measured,
-    kept: np.ndarray,
+    gathered: Gathered,
+    measured: raw.Measured,
+    usable: np.ndarray,
     first: int,
     second: dict[str, np.ndarray],
     flags: int,
 ) -> None:
     """A row for each program on each device; ``second`` has what another process read."""
-    for (instructions, mcpu), seconds in zip(one.about["devices"], seconds_of(one), strict=True):
-        device = found.device(one.about, instructions, mcpu)
+    devices = measured.about["devices"]
+    for (instructions, mcpu), seconds in zip(devices, seconds_of(measured), strict=True):
+        device = gathered.device(measured.about, instructions, mcpu)
         again = second.get(instructions)
-        for row, k in enumerate(kept):
+        for row, k in enumerate(usable):
             other = None if again is None else float(again[k])
             mark = flags
             if other is not None and abs(np.log(other / seconds[k])) > np.log1p(DISAGREEMENT):
                 mark |= DISAGREE
-            found.latencies.append((first + row, device, float(seconds[k]), other, mark))
+            gathered.latencies.append((first + row, device, float(seconds[k]), other, mark))

@@ -35,20 +35,20 @@ class Imported:
         name: the network's.
         module: its fused functions, and ``main``, which calls them; what depends on weights alone
             is taken out of it.
-        given: what ``main`` is called with: the example inputs, and the weights as prepared.
-        wanted: what the original computes from the example inputs.
+        values: what ``main`` is called with: the example inputs, and the weights as prepared.
+        expected: what the original computes from the example inputs.
         seen: of each function that was run, the arguments of its first call.
     """
 
     name: str
     module: IRModule
-    given: tuple[np.ndarray, ...]
-    wanted: tuple[np.ndarray, ...]
+    values: tuple[np.ndarray, ...]
+    expected: tuple[np.ndarray, ...]
     seen: dict[str, tuple[np.ndarray, ...]]
 
     def arguments(self, functions: Iterable[str]) -> tuple[np.ndarray, ...]:
         """Of the first call of the first of some functions; none if the network runs none."""
-        return next((self.seen[one] for one in functions if one in self.seen), ())
+        return next((self.seen[name] for name in functions if name in self.seen), ())
 
 
 def imported(network: Network) -> Imported:
@@ -65,12 +65,12 @@ def imported(network: Network) -> Imported:
         read = from_torch if isinstance(module, torch.nn.Module) else from_onnx
         source = read(network.name, module, inputs)
         whole = fused(source.module)
-        given, found, seen = run(source, whole)
-        if not agree(found, source.wanted):
-            raise UserError(f"{network.name}: {_what_differs(source, found)}")
-    kept = {g: f for g, f in whole.functions.items() if g.name_hint != PREPARED}
-    alone = relax.transform.DeadCodeElimination(["main"])(IRModule(kept))
-    return Imported(network.name, alone, given, source.wanted, seen)
+        values, results, seen = run(source, whole)
+        if not agree(results, source.expected):
+            raise UserError(f"{network.name}: {_what_differs(source, results)}")
+    functions = {g: f for g, f in whole.functions.items() if g.name_hint != PREPARED}
+    alone = relax.transform.DeadCodeElimination(["main"])(IRModule(functions))
+    return Imported(network.name, alone, values, source.expected, seen)
 
 
 def fused(module: IRModule) -> IRModule:
@@ -91,41 +91,41 @@ def fused(module: IRModule) -> IRModule:
 
 
 def run(source: Source, module: IRModule) -> tuple[tuple, tuple, dict[str, tuple]]:
-    """Run a fused network on this machine: ``given``, results and ``seen`` of :class:`Imported`."""
+    """Run a fused network here: ``values`` and ``seen`` of :class:`Imported`, results between."""
     names = {variable.name_hint for variable in module.functions}
     seen: dict[str, tuple[np.ndarray, ...]] = {}
 
     def note(_function, name: str, before: bool, _result, *arguments) -> int:
         """Keep what a function is called with, if it is its first call."""
         if before and name in names and name not in seen:
-            seen[name] = tuple(np.array(one.numpy()) for one in arguments)
+            seen[name] = tuple(np.array(argument.numpy()) for argument in arguments)
         return 0
 
     machine = relax.VirtualMachine(tvm.compile(module, host_target()), tvm.cpu(0))
     weights = list(source.weights)
     if PREPARED in names:
         weights = list(machine[PREPARED](weights))
-    given = [*map(tvm.runtime.tensor, source.inputs), *weights]
+    values = [*map(tvm.runtime.tensor, source.inputs), *weights]
     machine.set_instrument(note)
-    found = machine["main"](*given)
-    return tuple(one.numpy() for one in given), arrays_of(found), seen
+    results = machine["main"](*values)
+    return tuple(tensor.numpy() for tensor in values), arrays_of(results), seen
 
 
-def arrays_of(found) -> tuple[np.ndarray, ...]:
+def arrays_of(result) -> tuple[np.ndarray, ...]:
     """The arrays of what a function of TVM returns: a tensor, or several."""
-    if isinstance(found, tvm.runtime.Tensor):
-        return (found.numpy(),)
-    return tuple(array for one in found for array in arrays_of(one))
+    if isinstance(result, tvm.runtime.Tensor):
+        return (result.numpy(),)
+    return tuple(array for part in result for array in arrays_of(part))
 
 
-def _what_differs(source: Source, found: Sequence[np.ndarray]) -> str:
+def _what_differs(source: Source, results: Sequence[np.ndarray]) -> str:
     """Which step of a network is the first that TVM computes otherwise, and how far it is off."""
     steps = source.steps()
     _, ours, _ = run(steps, fused(steps.module))
-    places = [*zip(steps.names, ours, steps.wanted, strict=True)]
-    places += zip(["its results"] * len(found), found, source.wanted, strict=False)
-    for name, one, two in places:
-        if (off := difference(one, two)) > DIFFERENCE:
-            said = f"off by {100 * off:.2g} %" if off < 10 else "other numbers"
-            return f"TVM computes {name} otherwise than {source.original}: {said}"
-    return f"TVM gives {len(found)} results, {source.original} {len(source.wanted)}"
+    places = [*zip(steps.names, ours, steps.expected, strict=True)]
+    places += zip(["its results"] * len(results), results, source.expected, strict=False)
+    for name, computed, expected in places:
+        if (off := difference(computed, expected)) > DIFFERENCE:
+            deviation = f"off by {100 * off:.2g} %" if off < 10 else "other numbers"
+            return f"TVM computes {name} otherwise than {source.original}: {deviation}"
+    return f"TVM gives {len(results)} results, {source.original} {len(source.expected)}"

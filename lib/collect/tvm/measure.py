@@ -60,8 +60,8 @@ class Bench:
     def __init__(self, settings: argparse.Namespace):
         self.settings, self.work = settings, settings.work
         self.devices = settings.devices.split(",")
-        one = settings.threads == 1  # several are left where TVM puts them
-        self.clock = clock_on(settings.core if one else None, settings.realtime)
+        single = settings.threads == 1  # several are left where TVM puts them
+        self.clock = clock_on(settings.core if single else None, settings.realtime)
         self.about = {
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
@@ -84,12 +84,12 @@ class Bench:
         if modules:
             lowered = compiler.lowered(modules)
             libraries = [compiler.machine_program(lowered, device) for device in self.devices]
-        functions = [(one, f"f{k}") for one in libraries for k in range(len(modules))]
-        said = {**self.about, "task": task, "round": turn, "phase": phase, "measured_at": now()}
+        functions = [(library, f"f{k}") for library in libraries for k in range(len(modules))]
+        job = {"task": task, "round": turn, "phase": phase, "measured_at": now()}
         place = raw.path(self.work, phase, turn, task)
         shape = len(self.devices), len(modules)
         watch = Stopwatch(functions, args, compiler.outputs_of(module))
-        return Pending(place, fields, said, watch, arena, shape)
+        return Pending(place, fields, self.about | job, watch, arena, shape)
 
     def programs(self, phase: str, turn: int, task: str, module) -> tuple[list, dict[str, Any]]:
         """A job's programs, and what its file has beside times; those of a file that is there."""
@@ -101,13 +101,13 @@ class Bench:
             fields: dict[str, Any] = {"hash": first.hash}
         elif place.exists():
             first = raw.read(place)
-            kept = {name: a for name, a in first.arrays.items() if name not in raw.TIMED}
-            fields = {"hash": first.hash, **kept}
+            untimed = {name: a for name, a in first.arrays.items() if name not in raw.TIMED}
+            fields = {"hash": first.hash, **untimed}
         else:
-            found = self.drawn(phase, turn, task, module)
-            modules = [one.module for one in found]
-            said = raw.described(modules, [o.hash for o in found], [o.trace for o in found])
-            return modules, said
+            scheduled = self.drawn(phase, turn, task, module)
+            modules = [program.module for program in scheduled]
+            hashes, traces = [p.hash for p in scheduled], [p.trace for p in scheduled]
+            return modules, raw.described(modules, hashes, traces)
         return [compiler.rebuilt(module, trace) for trace in first.traces], fields
 
     def drawn(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
@@ -122,11 +122,11 @@ class Bench:
 
     def visit(self, pending: list[Pending]) -> list[Pending]:
         """One reading of all; what is complete is written, the rest returned."""
-        self.clock.visit([one.watch for one in pending])
-        for one in pending:
-            if one.watch.done:
-                one.write()
-        return [one for one in pending if not one.watch.done]
+        self.clock.visit([job.watch for job in pending])
+        for job in pending:
+            if job.watch.done:
+                job.write()
+        return [job for job in pending if not job.watch.done]
 
 
 def now() -> str:

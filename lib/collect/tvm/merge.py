@@ -51,8 +51,8 @@ def dataset_of(data: Programs) -> Dataset:
     leaves = pl.DataFrame({name: data.features[:, k] for k, name in enumerate(FEATURES)})
     position = pl.Series("position", data.position.astype(np.int16))
     small = ("tasks", "networks", "programs", "latencies", "unscheduled")
-    kept = {name: getattr(data, name) for name in small}
-    tables = {**kept, "nodes": nodes, "leaves": leaves.with_columns(position)}
+    unchanged = {name: getattr(data, name) for name in small}
+    tables = {**unchanged, "nodes": nodes, "leaves": leaves.with_columns(position)}
     tables[ACCESSES] = table_of_accesses(data.accesses)
     return Dataset(tables, data.about["devices"])
 
@@ -64,8 +64,8 @@ def lacking(old: Dataset, new: Dataset) -> int:
 
 def merged(old: Dataset, new: Dataset) -> Dataset:
     """What either has."""
-    known = {d["name"] for d in old.devices}
-    devices = old.devices + [d for d in new.devices if d["name"] not in known]
+    names = {d["name"] for d in old.devices}
+    devices = old.devices + [d for d in new.devices if d["name"] not in names]
     tasks = _tasks(old.tables["tasks"], new.tables["tasks"])
     task_number = {task: k for k, task in enumerate(tasks["task"])}
     device_number = {d["name"]: k for k, d in enumerate(devices)}
@@ -99,33 +99,33 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
 def _tasks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     """The tasks of both: of the test if they are in either, else in the split that they had."""
     tested = pl.concat([old, new]).filter(pl.col("split") == "test")["task"].unique()
-    both = pl.concat([old, new]).unique("task", keep="first").sort("task")
+    tasks = pl.concat([old, new]).unique("task", keep="first").sort("task")
     split = pl.when(pl.col("task").is_in(tested.implode())).then(pl.lit("test"))
-    return both.with_columns(split=split.otherwise("split"))
+    return tasks.with_columns(split=split.otherwise("split"))
 
 
 def _networks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     """The networks of both, by the newer description of each."""
-    kept = old.join(new.select("network").unique(), on="network", how="anti")
-    return pl.concat([kept, new]).sort("network", "task")
+    older = old.join(new.select("network").unique(), on="network", how="anti")
+    return pl.concat([older, new]).sort("network", "task")
 
 
 def _latencies(old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFrame:
     """A row for each program on a device; two different readings are those of two processes."""
     sides = []
-    for one in (old, new):
-        place = one.programs().join(programs.select("program", *KEY), on=KEY)
+    for dataset in (old, new):
+        place = dataset.programs().join(programs.select("program", *KEY), on=KEY)
         place = place.select(pl.col("row").cast(pl.Int32), pl.col("program").cast(pl.Int32))
-        found = one.named("latencies").rename({"program": "row"}).join(place, on="row")
-        sides.append(found.drop("row"))
-    both = sides[0].join(sides[1], on=["program", "device"], how="full", coalesce=True)
+        latencies = dataset.named("latencies").rename({"program": "row"}).join(place, on="row")
+        sides.append(latencies.drop("row"))
+    joined = sides[0].join(sides[1], on=["program", "device"], how="full", coalesce=True)
     other = pl.when(pl.col("seconds_right") != pl.col("seconds")).then("seconds_right")
     first = pl.coalesce("seconds", "seconds_right")
     second = pl.coalesce("again", other, "again_right")
     apart = ((second / first).log().abs() > np.log1p(DISAGREEMENT)).fill_null(False)
     flags = pl.coalesce("flags", "flags_right") & ~np.int8(DISAGREE)
     marked = flags | pl.when(apart).then(pl.lit(DISAGREE, pl.Int8)).otherwise(pl.lit(0, pl.Int8))
-    labels = both.select("program", "device", seconds=first, again=second, flags=marked)
+    labels = joined.select("program", "device", seconds=first, again=second, flags=marked)
     return labels.sort("program", "device")
 
 
@@ -134,10 +134,10 @@ def _ragged(table: str, old: Dataset, new: Dataset, programs: pl.DataFrame) -> p
     counts = programs[RAGGED[table]].to_numpy().astype(np.int64)
     first = np.zeros(len(programs), np.int64)
     shift = 0
-    for one, newer in ((old, False), (new, True)):
-        own = one.tables["programs"][RAGGED[table]].to_numpy().astype(np.int64)
+    for dataset, newer in ((old, False), (new, True)):
+        lengths = dataset.tables["programs"][RAGGED[table]].to_numpy().astype(np.int64)
         here = programs["new"].to_numpy() == newer
-        first[here] = shift + (np.cumsum(own) - own)[programs["row"].to_numpy()[here]]
-        shift += len(one.tables[table])
+        first[here] = shift + (np.cumsum(lengths) - lengths)[programs["row"].to_numpy()[here]]
+        shift += len(dataset.tables[table])
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return pl.concat([old.tables[table], new.tables[table]])[np.repeat(first, counts) + within]

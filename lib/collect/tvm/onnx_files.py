@@ -29,11 +29,11 @@ def read(path: Path, batch: int | None) -> tuple[ModelProto, tuple[np.ndarray, .
         onnx.checker.check_model(model)
     generator = np.random.default_rng(0)
     inputs = []
-    for one in _inputs(model):
-        shape = _shape(path, one, batch)
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type)
+    for tensor in _inputs(model):
+        shape = _shape(path, tensor, batch)
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.type.tensor_type.elem_type)
         if dtype.kind == "f" and dtype != np.float32:
-            raise DataError(path, one.name, dtype, "float32, all that can be predicted")
+            raise DataError(path, tensor.name, dtype, "float32, all that can be predicted")
         drawn = generator.standard_normal(shape) if dtype.kind == "f" else np.ones(shape)
         inputs.append(drawn.astype(dtype))
     return model, tuple(inputs)
@@ -41,20 +41,20 @@ def read(path: Path, batch: int | None) -> tuple[ModelProto, tuple[np.ndarray, .
 
 def _inputs(model: ModelProto) -> list[Any]:
     """The inputs that are no weights."""
-    weights = {one.name for one in model.graph.initializer}
-    return [one for one in model.graph.input if one.name not in weights]
+    weights = {weight.name for weight in model.graph.initializer}
+    return [tensor for tensor in model.graph.input if tensor.name not in weights]
 
 
-def _shape(path: Path, given: Any, batch: int | None) -> list[int]:
+def _shape(path: Path, tensor: Any, batch: int | None) -> list[int]:
     """The sizes of an input."""
     sizes = []
-    for number, one in enumerate(given.type.tensor_type.shape.dim):
-        size = one.dim_value or (batch or 1 if number == 0 else 0)
+    for number, dimension in enumerate(tensor.type.tensor_type.shape.dim):
+        size = dimension.dim_value or (batch or 1 if number == 0 else 0)
         if size < 1:
-            name = one.dim_param or "no name"
-            raise DataError(path, given.name, f"dimension {number} without a size ({name})", "one")
+            name = dimension.dim_param or "no name"
+            raise DataError(path, tensor.name, f"dimension {number} without a size ({name})", "one")
         if number == 0 and batch is not None and size != batch:
-            raise DataError(path, given.name, f"a batch of {size}", f"{batch}, or BATCH={size}")
+            raise DataError(path, tensor.name, f"a batch of {size}", f"{batch}, or BATCH={size}")
         sizes.append(size)
     return sizes
 
@@ -71,31 +71,31 @@ def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> S
     def steps() -> Source:
         """The same with the results of all its steps that are numbers with fractions."""
         longer = copy.deepcopy(model)
-        every = [one for node in model.graph.node for one in node.output if one]
+        every = [output for node in model.graph.node for output in node.output if output]
         longer.graph.ClearField("output")
-        longer.graph.output.extend(onnx.ValueInfoProto(name=one) for one in every)
-        found = dict(zip(every, ReferenceEvaluator(longer).run(None, given), strict=True))
-        kept = [one for one in every if getattr(found[one], "dtype", None) == np.float32]
+        longer.graph.output.extend(onnx.ValueInfoProto(name=output) for output in every)
+        results = dict(zip(every, ReferenceEvaluator(longer).run(None, feeds), strict=True))
+        floats = [o for o in every if getattr(results[o], "dtype", None) == np.float32]
         longer.graph.ClearField("output")
-        longer.graph.output.extend(onnx.ValueInfoProto(name=one) for one in kept)
+        longer.graph.output.extend(onnx.ValueInfoProto(name=output) for output in floats)
         return from_onnx(name, longer, inputs)
 
-    names = [one.name for one in _inputs(model)]
-    given = dict(zip(names, inputs, strict=True))
+    names = [tensor.name for tensor in _inputs(model)]
+    feeds = dict(zip(names, inputs, strict=True))
     with one_line_of(name, "TVM cannot read it"):
-        shapes = {key: list(one.shape) for key, one in given.items()}
-        types = {key: str(one.dtype) for key, one in given.items()}
+        shapes = {key: list(array.shape) for key, array in feeds.items()}
+        types = {key: str(array.dtype) for key, array in feeds.items()}
         module = relax_of(model, shapes, types, keep_params_in_input=True)
     with one_line_of(name, "ONNX's reference cannot run it"):
-        wanted = ReferenceEvaluator(model).run(None, given)
-    makers = {one: node for node in model.graph.node for one in node.output}
+        expected = ReferenceEvaluator(model).run(None, feeds)
+    makers = {output: node for node in model.graph.node for output in node.output}
     return Source(
         original="ONNX's reference",
         module=module,
         inputs=inputs,
         weights=tuple(module["main"].attrs.get("params", ())),
-        wanted=tuple(wanted),
-        names=tuple(_place(makers.get(one.name)) for one in model.graph.output),
+        expected=tuple(expected),
+        names=tuple(_place(makers.get(output.name)) for output in model.graph.output),
         steps=steps,
     )
 

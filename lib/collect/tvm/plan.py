@@ -50,18 +50,17 @@ def _bytes(dtype: str) -> int:
     return int("".join(c for c in dtype if c.isdigit()) or 8) // 8
 
 
-def searched(work: Path, tasks: dict[str, dict[str, Any]], kept: set[str]) -> list[str]:
-    """The tasks for searching: chosen once by hash, not among ``kept``, and remembered."""
+def searched(work: Path, tasks: dict[str, dict[str, Any]], excluded: set[str]) -> list[str]:
+    """The tasks for searching: chosen once by hash, not among ``excluded``, and remembered."""
     path = work / PLAN
     if path.exists():
         return read_json(path)["search"]
     low, high = SEARCH_FLOPS
-    found = [
-        t for t, a in tasks.items() if eligible(a) and low <= a["flops"] <= high and t not in kept
-    ]
-    chosen = sorted(found, key=lambda task: task[::-1])[:SEARCHED]
-    write_json(path, {"search": chosen})
-    return chosen
+    flops = {task: about["flops"] for task, about in tasks.items() if eligible(about)}
+    fitting = [task for task, n in flops.items() if low <= n <= high and task not in excluded]
+    selected = sorted(fitting, key=lambda task: task[::-1])[:SEARCHED]
+    write_json(path, {"search": selected})
+    return selected
 
 
 def chunks(
@@ -103,15 +102,15 @@ def _groups(tasks: Collection[str]) -> list[list[str]]:
 
 def to_do(work: Path, jobs: Sequence[Job], once_more: Collection[Job] = ()) -> list[Job]:
     """The jobs without a result, or wanted ``once_more``, that nothing stands in the way of."""
-    found = []
+    todo = []
     for phase, turn, task in jobs:
         done = (phase, turn, task) not in once_more and raw.path(work, phase, turn, task).exists()
         given_up = raw.failed(work, phase, turn, task).exists()
         first = raw.REPEATING.get(phase)
         missing = first is not None and not raw.path(work, first, turn, task).exists()
         if not (done or given_up or missing):
-            found.append((phase, turn, task))
-    return found
+            todo.append((phase, turn, task))
+    return todo
 
 
 def chosen_tasks(
@@ -128,12 +127,12 @@ def chosen_tasks(
         UserError: there is none.
     """
     tasks, calls = tasks_of(work), networks_of(work)
-    wanted = {task for name in networks for task in calls[name]}
-    found = sorted(t for t in wanted if eligible(tasks[t]) and (among is None or t in among))
-    if not found:
+    called = {task for name in networks for task in calls[name]}
+    hashes = sorted(t for t in called if eligible(tasks[t]) and (among is None or t in among))
+    if not hashes:
         which = "" if among is None else "among those that were named "
         raise UserError(f"no task of these networks {which}has enough schedules to measure")
-    return found
+    return hashes
 
 
 def named_tasks(path: Path) -> list[str]:
@@ -144,8 +143,8 @@ def named_tasks(path: Path) -> list[str]:
     """
     text = read_regular(path, MOST_TEXT).decode(errors="replace")
     lines = [line.strip() for line in text.splitlines()]
-    found = [line.rpartition(".")[2] for line in lines if line and not line.startswith("#")]
-    for one in found:
-        if not HASH.fullmatch(one):
-            raise DataError(path, "task", repr(one), "16 hexadecimal digits, a line each task")
-    return found
+    hashes = [line.rpartition(".")[2] for line in lines if line and not line.startswith("#")]
+    for task in hashes:
+        if not HASH.fullmatch(task):
+            raise DataError(path, "task", repr(task), "16 hexadecimal digits, a line each task")
+    return hashes

@@ -50,8 +50,8 @@ def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str,
     from lib.collect.tvm.features import Walked, accesses_of, disagreement, features
 
     tables = features(programs) if programs else []
-    walked = [Walked(getattr(one, "mod", one)) for one in programs]
-    trees = [one.tree for one in walked]
+    walked = [Walked(getattr(program, "mod", program)) for program in programs]
+    trees = [program.tree for program in walked]
     good = [disagreement(tree, table) is None for tree, table in zip(trees, tables, strict=True)]
     columns = {
         name: np.concatenate([getattr(tree, name) for tree in trees] or [np.zeros(0)])
@@ -129,48 +129,48 @@ def read(place: Path) -> Measured:
         with np.load(place, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file}
         about = json.loads(arrays.pop("about").item())
-        found = Measured(place, about, arrays.pop("hash"), arrays)
+        measured = Measured(place, about, arrays.pop("hash"), arrays)
     if not isinstance(about, dict) or not about.keys() >= ABOUT:
         raise DataError(place, "about", "too little", f"an object with {', '.join(sorted(ABOUT))}")
-    if len(found.hash):
-        _check_times(found)
+    if len(measured.hash):
+        _check_times(measured)
         if about["phase"] not in REPEATING:
-            _check_programs(found)
-    return found
+            _check_programs(measured)
+    return measured
 
 
-def _check_times(found: Measured) -> None:
+def _check_times(measured: Measured) -> None:
     """Every program has readings on every device."""
-    shape = len(found.about["devices"]), len(found.hash)
+    shape = len(measured.about["devices"]), len(measured.hash)
     for name, ndim in (("seconds", 3), ("check", 3)):
-        array = found.arrays.get(name, np.zeros(0))
+        array = measured.arrays.get(name, np.zeros(0))
         if array.ndim != ndim or array.shape[:2] != shape:
-            raise DataError(found.path, name, array.shape, f"{shape} of devices and programs")
-    readings = found.arrays["seconds"][..., 1:]
-    if not (readings > 0).any(-1).all() or (found.arrays["seconds"] <= 0).any():
-        raise DataError(found.path, "seconds", "no time of a program", "positive seconds")
-    reference = found.arrays.get("reference", np.zeros(0))
+            raise DataError(measured.path, name, array.shape, f"{shape} of devices and programs")
+    readings = measured.arrays["seconds"][..., 1:]
+    if not (readings > 0).any(-1).all() or (measured.arrays["seconds"] <= 0).any():
+        raise DataError(measured.path, "seconds", "no time of a program", "positive seconds")
+    reference = measured.arrays.get("reference", np.zeros(0))
     if not (reference > 0).any():
-        raise DataError(found.path, "reference", "no time", "positive seconds")
+        raise DataError(measured.path, "reference", "no time", "positive seconds")
 
 
-def _check_programs(found: Measured) -> None:
+def _check_programs(measured: Measured) -> None:
     """Trees are trees, and the features are as many as the counts say."""
     columns = (*COLUMNS, "features", "leaves", "nodes", "joined")
-    if missing := [name for name in columns if name not in found.arrays]:
-        raise DataError(found.path, missing[0], "nothing", "an array")
+    if missing := [name for name in columns if name not in measured.arrays]:
+        raise DataError(measured.path, missing[0], "nothing", "an array")
     for name, table in (("leaves", "features"), ("nodes", "depth")):
-        counts = found.arrays[name]
-        rows = len(found.arrays[table])
-        if counts.shape != found.hash.shape or (counts < 1).any() or counts.sum() != rows:
-            raise DataError(found.path, name, counts.tolist(), f"counts that add up to {rows}")
-    features = found.arrays["features"]
+        counts = measured.arrays[name]
+        rows = len(measured.arrays[table])
+        if counts.shape != measured.hash.shape or (counts < 1).any() or counts.sum() != rows:
+            raise DataError(measured.path, name, counts.tolist(), f"counts that add up to {rows}")
+    features = measured.arrays["features"]
     if features.shape[1:] != (WIDTH,) or not np.isfinite(features).all():
-        raise DataError(found.path, "features", "no numbers", f"{WIDTH} numbers a leaf")
-    patterns = found.accesses
+        raise DataError(measured.path, "features", "no numbers", f"{WIDTH} numbers a leaf")
+    patterns = measured.accesses
     if patterns.shape != (len(features), ACCESSES) or not np.isfinite(patterns).all():
-        raise DataError(found.path, "accesses", "no numbers", f"{ACCESSES} numbers a leaf")
-    if found.arrays["joined"].shape != found.hash.shape:
-        raise DataError(found.path, "joined", "another length", "a flag a program")
-    if wrong := fault(found.forest()):
-        raise DataError(found.path, *wrong, "trees of loops in pre-order")
+        raise DataError(measured.path, "accesses", "no numbers", f"{ACCESSES} numbers a leaf")
+    if measured.arrays["joined"].shape != measured.hash.shape:
+        raise DataError(measured.path, "joined", "another length", "a flag a program")
+    if wrong := fault(measured.forest()):
+        raise DataError(measured.path, *wrong, "trees of loops in pre-order")

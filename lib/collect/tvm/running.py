@@ -148,7 +148,7 @@ def _in_a_child(work: Callable[[], None]) -> bool:
 
 
 def end_to_end(
-    module: IRModule, device: str, clock: Clock, given: Sequence[np.ndarray] = ()
+    module: IRModule, device: str, clock: Clock, values: Sequence[np.ndarray] = ()
 ) -> tuple[float, tuple[np.ndarray, ...]]:
     """Seconds of a run of the whole network in TVM's virtual machine, and what it computes.
 
@@ -156,7 +156,7 @@ def end_to_end(
         module: the network.
         device: instruction set.
         clock: to time it with; the fastest reading counts.
-        given: what its main function is called with; none for numbers drawn at random.
+        values: what its main function is called with; none for numbers drawn at random.
     """
     library = tvm.compile(module, compiler.target_of(device, cores=1))
     machine = relax.VirtualMachine(library, tvm.cpu(0))
@@ -165,8 +165,8 @@ def end_to_end(
         for p in module["main"].params
     ]
     arena = Arena()
-    inputs = arena.arguments("0", {"arguments": about}, given)
-    computed = tuple(one.copy() for one in arrays_of(machine["main"](*inputs)))
+    inputs = arena.arguments("0", {"arguments": about}, values)
+    computed = tuple(array.copy() for array in arrays_of(machine["main"](*inputs)))
     start = time.perf_counter()
     machine["main"](*inputs)
     number = max(1, int(READING_SECONDS / (time.perf_counter() - start)))

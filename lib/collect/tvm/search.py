@@ -64,11 +64,11 @@ class Asked(meta_schedule.cost_model.PyCostModel):
     def update(self, context, candidates, results) -> None:
         """Tell what was measured."""
         seconds = [float(r.run_secs[0]) if r.run_secs else np.nan for r in results]
-        self.talk.measured([one.sch for one in candidates], seconds)
+        self.talk.measured([candidate.sch for candidate in candidates], seconds)
 
     def predict(self, context, candidates) -> np.ndarray:
         """(n,) the best time that was ever predicted over each one's; 0 of what has none."""
-        logs = self.talk.predicted([one.sch for one in candidates])
+        logs = self.talk.predicted([candidate.sch for candidate in candidates])
         self.best = min(self.best, np.nanmin(logs, initial=np.inf))
         return np.nan_to_num(np.exp(self.best - logs), nan=0.0)
 
@@ -126,14 +126,14 @@ class Search:
         task = compiler.hash_of(module)
         talk = Talk(self.reading, self.writing, task)
         values = varied(values, int(task, 16))
-        (plain,), (wanted,) = time_programs(task, [module], self.args.device, self.clock, values)
+        (plain,), (expected,) = time_programs(task, [module], self.args.device, self.clock, values)
         if not plain == plain:
             raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
         before = self.database.measured(module)
         about = {"operators": name, "unscheduled": float(plain)}
         talk.tell("begin", about, {"seconds": np.array(before, np.float64)})
         if len(before) < self.args.budget:
-            self.rounds(module, talk, len(before), wanted, values)
+            self.rounds(module, talk, len(before), expected, values)
         talk.tell("end", {}, {})
 
     def rounds(
@@ -141,26 +141,26 @@ class Search:
         module: IRModule,
         talk: Talk,
         done: int,
-        wanted: np.ndarray,
+        expected: np.ndarray,
         values: Sequence[np.ndarray],
     ) -> None:
         """Measure what is left of the budget; what programs compute must have this fingerprint."""
         context, model = context_of(module, self.args.seed + done), self.model(talk)
         left = self.args.budget - done
         space = context.generate_design_space()
-        if known := self.database.programs(module):
+        if earlier := self.database.programs(module):
             arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(module["main"])
-            again = [meta_schedule.MeasureCandidate(one, arguments) for one, _ in known]
-            model.update(context, again, results_of([seconds for _, seconds in known]))
+            again = [meta_schedule.MeasureCandidate(schedule, arguments) for schedule, _ in earlier]
+            model.update(context, again, results_of([seconds for _, seconds in earlier]))
         context.pre_tuning(left, min(ROUND, left), space, self.database.tvm, model)
         while candidates := context.generate_measure_candidates():
-            modules = [one.sch.mod for one in candidates]
+            modules = [candidate.sch.mod for candidate in candidates]
             seconds, checks = time_programs(
                 talk.task, modules, self.args.device, self.clock, values, self.args.limit
             )
-            seconds = np.where(same(checks, wanted), seconds, np.nan)
-            for one, taken in zip(candidates, seconds.tolist(), strict=True):
-                self.database.add(module, one.sch, taken)
+            seconds = np.where(same(checks, expected), seconds, np.nan)
+            for candidate, taken in zip(candidates, seconds.tolist(), strict=True):
+                self.database.add(module, candidate.sch, taken)
             results = results_of(seconds.tolist())
             context.notify_runner_results(candidates, results)
             model.update(context, candidates, results)
@@ -183,8 +183,8 @@ def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResu
     """Measured times as MetaSchedule has them; NaN is of a program that is of no use."""
     why = "does not run in time, or computes something else"
     return [
-        meta_schedule.runner.RunnerResult(*(([one], None) if one == one else (None, why)))
-        for one in seconds
+        meta_schedule.runner.RunnerResult(*(([taken], None) if taken == taken else (None, why)))
+        for taken in seconds
     ]
 
 
@@ -204,15 +204,15 @@ def context_of(module: IRModule, seed: int) -> meta_schedule.TuneContext:
     )
 
 
-def chosen_tasks(graph: Graph, wanted: str) -> list[int]:
+def chosen_tasks(graph: Graph, task: str) -> list[int]:
     """The tasks to search, most work first: all of a network, or the one that is asked for."""
-    work = [tvm.s_tir.analysis.estimate_tir_flops(one) for one in graph.tasks]
-    calls = np.bincount([one.task for one in graph.calls], minlength=len(graph.tasks))
+    work = [tvm.s_tir.analysis.estimate_tir_flops(program) for program in graph.tasks]
+    calls = np.bincount([call.task for call in graph.calls], minlength=len(graph.tasks))
     order = sorted(range(len(graph.tasks)), key=lambda k: -work[k] * calls[k])
-    found = [k for k in order if wanted in ("", compiler.hash_of(graph.tasks[k]))]
-    if not found:
-        raise UserError(f"--task {wanted}: not a task of this network")
-    return found
+    numbers = [k for k in order if task in ("", compiler.hash_of(graph.tasks[k]))]
+    if not numbers:
+        raise UserError(f"--task {task}: not a task of this network")
+    return numbers
 
 
 def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
@@ -221,17 +221,18 @@ def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
         return relax.transform.MetaScheduleApplyDatabase()(module)
 
 
-def whole(found: Imported, search: Search) -> dict[str, float]:
-    """Seconds of a whole network without and with the schedules that were found.
+def whole(network: Imported, search: Search) -> dict[str, float]:
+    """Seconds of a whole network without schedules and with the fastest of the database.
 
     Raises:
         UserError: with them it computes something else.
     """
-    device, clock, tuned = search.args.device, search.clock, best_of(found.module, search.database)
-    plain, _ = end_to_end(found.module, device, clock, found.given)
-    seconds, computed = end_to_end(tuned, device, clock, found.given)
-    if not agree(computed, found.wanted):
-        raise UserError(f"{found.name}: under the schedules that were found, its results are wrong")
+    device, clock = search.args.device, search.clock
+    tuned = best_of(network.module, search.database)
+    plain, _ = end_to_end(network.module, device, clock, network.values)
+    seconds, computed = end_to_end(tuned, device, clock, network.values)
+    if not agree(computed, network.expected):
+        raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
     return {"unscheduled": plain, "seconds": seconds}
 
 
@@ -240,8 +241,8 @@ def main() -> None:
     args = arguments()
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # TVM prints; what it says is not for the other half
-    found = imported(named(args.network, args.batch))
-    graph = graph_of(found)
+    network = imported(named(args.network, args.batch))
+    graph = graph_of(network)
     constants = only_constants(graph)  # of which there is nothing to schedule
     tasks = [k for k in chosen_tasks(graph, args.task) if k not in constants]
     calls = np.bincount([one.task for one in graph.calls], minlength=len(graph.tasks)).tolist()
@@ -250,10 +251,10 @@ def main() -> None:
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
     search = Search(args, TuningDatabase(args.folder, args.device), reading, writing)
     for k in tasks:
-        values = found.arguments(one for one, task in graph.functions.items() if task == k)
+        values = network.arguments(one for one, task in graph.functions.items() if task == k)
         search.task(graph.tasks[k], graph.names[k], values)
     if not args.task:
-        talk.tell("whole", whole(found, search), {})
+        talk.tell("whole", whole(network, search), {})
 
 
 def arguments() -> argparse.Namespace:

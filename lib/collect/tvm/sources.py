@@ -51,11 +51,11 @@ class Source:
     """What there is to import.
 
     Attributes:
-        original: what ran it to get ``wanted``.
+        original: what ran it to get ``expected``.
         module: the network in relax.
         inputs: the example inputs.
         weights: in the order of the module's arguments after the inputs.
-        wanted: what the original computes.
+        expected: what the original computes.
         names: of the results, the operators and layers that they come from.
         steps: the same network, with the results of all its steps.
     """
@@ -64,7 +64,7 @@ class Source:
     module: IRModule
     inputs: tuple[np.ndarray, ...]
     weights: tuple[Any, ...]
-    wanted: tuple[np.ndarray, ...]
+    expected: tuple[np.ndarray, ...]
     names: tuple[str, ...]
     steps: Callable[[], Source]
 
@@ -105,15 +105,15 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
         return _exported(name, longer, longer.module(), inputs)
 
     with one_line_of(name, "TVM cannot read it"):
-        found = from_exported_program(
+        program = from_exported_program(
             exported, keep_params_as_input=True, run_ep_decomposition=False
         )
     return Source(
         original="torch",
-        module=found,
-        inputs=tuple(one.numpy(force=True) for one in _tensors(inputs)),
-        weights=tuple(found["main"].attrs.get("params", ())),
-        wanted=tuple(one.numpy(force=True) for one in _tensors(module(*inputs))),
+        module=program,
+        inputs=tuple(tensor.numpy(force=True) for tensor in _tensors(inputs)),
+        weights=tuple(program["main"].attrs.get("params", ())),
+        expected=tuple(tensor.numpy(force=True) for tensor in _tensors(module(*inputs))),
         names=tuple(map(_place, exported.graph.output_node().args[0])),
         steps=steps,
     )
@@ -122,14 +122,14 @@ def _exported(name: str, exported: ExportedProgram, module: Callable, inputs: tu
 def _tensors(nested: Any) -> list[torch.Tensor]:
     """The tensors of nested tuples, in their order."""
     leaves = torch.utils._pytree.tree_leaves(nested)
-    return [one for one in leaves if isinstance(one, torch.Tensor)]
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 def _check_types(name: str, tensors: Iterable[torch.Tensor]) -> None:
     """The programs that were measured compute in single precision."""
-    for one in tensors:
-        if one.is_floating_point() and one.dtype != torch.float32:
-            kind = str(one.dtype).removeprefix("torch.")
+    for tensor in tensors:
+        if tensor.is_floating_point() and tensor.dtype != torch.float32:
+            kind = str(tensor.dtype).removeprefix("torch.")
             raise UserError(f"{name}: {kind}: programs are of float32 alone; add .float()")
 
 
@@ -175,16 +175,16 @@ def one_line_of(name: str, what: str) -> Iterator[None]:
 def _reason(error: BaseException) -> str:
     """Where an error was raised, if that can be told, and its first words."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    said = in_one_line(error)
-    if "data-dependent" in said:
-        own = [one for one in traceback.extract_tb(error.__traceback__) if _is_users(one.filename)]
-        line = f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
+    message = in_one_line(error)
+    if "data-dependent" in message:
+        places = [f for f in traceback.extract_tb(error.__traceback__) if _is_users(f.filename)]
+        line = f"{places[-1].filename}:{places[-1].lineno}: " if places else ""
         return f"{line}what it runs depends on values of tensors; torch.where takes both ways"
-    if missing := UNSUPPORTED.search(said):
+    if missing := UNSUPPORTED.search(message):
         return f"it has no operator {missing[1]}"
-    nodes = [one.f_locals.get("node") for one in frames]
-    steps = [_place(one) for one in nodes if isinstance(one, torch.fx.Node)]
-    return ": ".join([*steps[-1:], said[:MOST_WORDS]])
+    nodes = [frame.f_locals.get("node") for frame in frames]
+    steps = [_place(node) for node in nodes if isinstance(node, torch.fx.Node)]
+    return ": ".join([*steps[-1:], message[:MOST_WORDS]])
 
 
 def _is_users(path: str) -> bool:

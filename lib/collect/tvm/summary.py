@@ -92,12 +92,12 @@ Everything else is `train`.
 """
 
 
-def dataset_json(dataset: Dataset, found: Any, before: dict[str, Any]) -> dict[str, Any]:
+def dataset_json(dataset: Dataset, gathered: Any, before: dict[str, Any]) -> dict[str, Any]:
     """What the data are: kind, hardware, compiler, labels, source, licence, devices, counts.
 
     ``before`` is what the dataset said that was added to, if there was one.
     """
-    dates = [*found.dates, *before.get("measured", ())]
+    dates = [*gathered.dates, *before.get("measured", ())]
     return {
         "name": "programs-cpu",
         "kind": KIND,
@@ -109,8 +109,8 @@ def dataset_json(dataset: Dataset, found: Any, before: dict[str, Any]) -> dict[s
         "devices": dataset.devices,
         "test_networks": list(TEST),
         "measured": [min(dates), max(dates)],
-        "dropped": dict(sorted(found.dropped.items())),
-        "rounding": max(found.rounding, before.get("rounding", 0.0)),
+        "dropped": dict(sorted(gathered.dropped.items())),
+        "rounding": max(gathered.rounding, before.get("rounding", 0.0)),
         "counts": {name: len(table) for name, table in dataset.tables.items()},
         "noise": noise_of(dataset.tables["latencies"], [d["name"] for d in dataset.devices]),
     }
@@ -118,18 +118,18 @@ def dataset_json(dataset: Dataset, found: Any, before: dict[str, Any]) -> dict[s
 
 def noise_of(latencies: pl.DataFrame, names: list[str]) -> dict[str, dict[str, float]]:
     """Device -> how far two processes disagree: number, median, nine tenths, share above 10 %."""
-    found = {}
+    noise = {}
     for k, name in enumerate(names):
         twice = latencies.filter((pl.col("device") == k) & pl.col("again").is_not_null())
         ratio = np.abs(np.log(twice["again"].to_numpy() / twice["seconds"].to_numpy()))
         if len(ratio):
-            found[name] = {
+            noise[name] = {
                 "programs": len(ratio),
                 "median": round(float(np.median(ratio)), 4),
                 "p90": round(float(np.quantile(ratio, 0.9)), 4),
                 "above_10_percent": round(float((ratio > np.log(1.1)).mean()), 4),
             }
-    return found
+    return noise
 
 
 def readme(tables: dict[str, pl.DataFrame], about: dict[str, Any]) -> str:
@@ -188,9 +188,10 @@ def _split_table(tables: dict[str, pl.DataFrame]) -> str:
     of_latency = of_program.gather(latencies["program"])
     rows = []
     for name in ("train", "test", "search"):
-        own = tables["programs"].filter(of_program == name)
-        each = latencies.filter(of_latency == name).group_by("program").len()["len"]
-        counts = (own["task"].n_unique(), len(own), int(each.sum()), each.min() or 0)
+        programs = tables["programs"].filter(of_program == name)
+        readings = latencies.filter(of_latency == name).group_by("program").len()["len"]
+        tasks = programs["task"].n_unique()
+        counts = (tasks, len(programs), int(readings.sum()), readings.min() or 0)
         rows.append((name, *(f"{count:,}" for count in counts)))
     return _markdown(("split", "tasks", "programs", "latencies", "each on, at least"), rows)
 
@@ -200,8 +201,8 @@ def _device_table(latencies: pl.DataFrame, devices: list[dict[str, Any]]) -> str
     rows = []
     for k, device in enumerate(devices):
         seconds = latencies.filter(pl.col("device") == k)["seconds"].to_numpy()
-        known = len(seconds) > 0  # a device may have measured unscheduled programs alone
-        times = np.quantile(seconds, [0.1, 0.5, 0.9]) if known else []
+        timed = len(seconds) > 0  # a device may have measured unscheduled programs alone
+        times = np.quantile(seconds, [0.1, 0.5, 0.9]) if timed else []
         times = [f"{1e3 * t:.3f} ms" for t in times] or [""] * 3
         cells = f"`{device['name']}`", device["mcpu"], device["threads"], f"{len(seconds):,}"
         rows.append((*cells, *times))
@@ -211,7 +212,7 @@ def _device_table(latencies: pl.DataFrame, devices: list[dict[str, Any]]) -> str
 def _operator_table(tasks: pl.DataFrame, programs: pl.DataFrame) -> str:
     first = tasks["operators"].str.extract(r"^([a-z_]*[a-z](?:[123]d)?)", 1)
     kind = first.str.replace(r"_(add|relu|multiply|gelu|tir|clip|silu).*$", "")
-    found = pl.DataFrame({"kind": kind.gather(programs["task"]), "task": programs["task"]})
-    groups = found.group_by("kind").agg(tasks=pl.col("task").n_unique(), programs=pl.len())
+    table = pl.DataFrame({"kind": kind.gather(programs["task"]), "task": programs["task"]})
+    groups = table.group_by("kind").agg(tasks=pl.col("task").n_unique(), programs=pl.len())
     rows = groups.sort(["tasks", "kind"], descending=[True, False]).rows()
     return _markdown(("operator", "tasks", "programs"), rows)

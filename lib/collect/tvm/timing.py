@@ -69,7 +69,7 @@ class Arena:
         self.bytes = base[start:]
 
     def arguments(
-        self, task: str, about: dict[str, Any], given: Sequence[np.ndarray] = ()
+        self, task: str, about: dict[str, Any], numbers: Sequence[np.ndarray] = ()
     ) -> list[tvm.runtime.Tensor]:
         """The tensors that a task is run on: the same in every process.
 
@@ -87,8 +87,8 @@ class Arena:
         for k, ((shape, dtype), size, end) in enumerate(zip(shapes, sizes, ends, strict=True)):
             start = end - -(-size // ALIGNMENT) * ALIGNMENT
             value = self.bytes[start : start + size].view(dtype).reshape(shape)
-            value[...] = given[k] if k < len(given) else 0
-            if dtype.kind == "f" and k >= len(given):
+            value[...] = numbers[k] if k < len(numbers) else 0
+            if dtype.kind == "f" and k >= len(numbers):
                 value[...] = generator.uniform(0.1, 1, shape)
             values.append(tvm.runtime.from_dlpack(value))
         return values

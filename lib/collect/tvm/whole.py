@@ -64,14 +64,14 @@ class Graph:
     functions: dict[str, int]
 
 
-def graph_of(found: Imported) -> Graph:
+def graph_of(network: Imported) -> Graph:
     """The data-flow graph of a network.
 
     Raises:
         UserError: something in it is no call of a tensor program that has features, or there is
             none; names the operator.
     """
-    module = found.module
+    module = network.module
     sources: dict[Any, frozenset[int]] = {}  # of each variable: the calls that it waits for
     calls: list[Call] = []
     tasks: list[IRModule] = []
@@ -82,44 +82,44 @@ def graph_of(found: Imported) -> Graph:
         for binding in block.bindings:
             value = binding.value
             free = relax.analysis.free_vars(value)
-            after = frozenset().union(*(sources.get(one, frozenset()) for one in free))
+            after = frozenset().union(*(sources.get(source, frozenset()) for source in free))
             if _is_program(value):
                 variable = value.args[0]
-                own = alone(module[variable])
-                number = numbers.setdefault(hash_of(own), len(tasks))
+                task = alone(module[variable])
+                number = numbers.setdefault(hash_of(task), len(tasks))
                 if number == len(tasks):
-                    tasks.append(own)
+                    tasks.append(task)
                     names.append(variable.name_hint.removeprefix("fused_"))
-                    _check_loops(found.name, names[-1], own)
+                    _check_loops(network.name, names[-1], task)
                 functions[variable.name_hint] = number
                 reads, writes = _traffic(value, module["main"].params, tasks[number])
                 calls.append(Call(number, tuple(sorted(after)), reads, writes))
                 after = frozenset({len(calls) - 1})
             elif isinstance(value, relax.Call):
                 what = f"TVM has no tensor program for {_operator(value)}"
-                raise UserError(f"{found.name}: {what}")
+                raise UserError(f"{network.name}: {what}")
             sources[binding.var] = after
     if not calls:
-        raise UserError(f"{found.name}: it computes nothing, so that it has no tensor program")
+        raise UserError(f"{network.name}: it computes nothing, so that it has no tensor program")
     return Graph(tuple(calls), tuple(tasks), tuple(names), functions)
 
 
 def without(graph: Graph, dropped: Collection[int]) -> Graph:
     """A graph without some tasks: what waited for a call of one waits for what that waited for."""
-    kept = [k for k in range(len(graph.tasks)) if k not in dropped]
+    remaining = [k for k in range(len(graph.tasks)) if k not in dropped]
     calls: list[Call] = []
     places: list[frozenset[int]] = []  # of each call of the graph: the calls that stand for it
     for call in graph.calls:
         after = frozenset().union(*(places[k] for k in call.after))
         if call.task not in dropped:
-            calls.append(replace(call, task=kept.index(call.task), after=tuple(sorted(after))))
+            calls.append(replace(call, task=remaining.index(call.task), after=tuple(sorted(after))))
             after = frozenset({len(calls) - 1})
         places.append(after)
     return Graph(
         tuple(calls),
-        tuple(graph.tasks[k] for k in kept),
-        tuple(graph.names[k] for k in kept),
-        {name: kept.index(k) for name, k in graph.functions.items() if k in kept},
+        tuple(graph.tasks[k] for k in remaining),
+        tuple(graph.names[k] for k in remaining),
+        {name: remaining.index(k) for name, k in graph.functions.items() if k in remaining},
     )
 
 
@@ -129,15 +129,15 @@ def only_constants(graph: Graph) -> set[int]:
 
 
 def _traffic(
-    value: relax.Call, given: Sequence[relax.Var], task: IRModule
+    value: relax.Call, parameters: Sequence[relax.Var], task: IRModule
 ) -> tuple[tuple[tuple[int, int], ...], int]:
-    """``reads`` and ``writes`` of a call; ``given`` are the network's weights and inputs."""
+    """``reads`` and ``writes`` of a call; ``parameters`` are the network's weights and inputs."""
     writes = _bytes_of(task["main"].params[-1])
     most = max(4 * int(tvm.s_tir.analysis.estimate_tir_flops(task)), writes)
     read = [
-        (number, min(most, _bytes_of(one.ty)))
-        for number, one in enumerate(given)
-        if any(one.same_as(x) for x in value.args[1])
+        (number, min(most, _bytes_of(parameter.ty)))
+        for number, parameter in enumerate(parameters)
+        if any(parameter.same_as(x) for x in value.args[1])
     ]
     return tuple(read), writes
 
@@ -173,14 +173,14 @@ def alone(function: Any) -> IRModule:
 
 def programs_of(graph: Graph, schedules: int, seed: int) -> tuple[list[Scheduled], np.ndarray]:
     """Programs of each task under random schedules, and (n,) which task each is of."""
-    found: list[Scheduled] = []
+    programs: list[Scheduled] = []
     owner: list[int] = []
     for number, task in enumerate(graph.tasks):
         drawn = Sampler(task, seed).distinct(schedules, set())
         drawn = drawn or [Scheduled(hash_of(task), "", task)]
-        found += drawn
+        programs += drawn
         owner += [number] * len(drawn)
-    return found, np.array(owner, np.int32)
+    return programs, np.array(owner, np.int32)
 
 
 def write_network(path: Path, network: Network, schedules: int, seed: int) -> Graph:
@@ -199,9 +199,9 @@ def write_network(path: Path, network: Network, schedules: int, seed: int) -> Gr
     graph = without(graph, only_constants(graph))  # which take next to no time
     programs, owner = programs_of(graph, schedules, seed)
     arrays = raw.described(
-        [one.module for one in programs],
-        [one.hash for one in programs],
-        [one.trace for one in programs],
+        [program.module for program in programs],
+        [program.hash for program in programs],
+        [program.trace for program in programs],
     )
     for number, name in enumerate(graph.names):
         if not arrays["joined"][owner == number].any():
@@ -209,7 +209,7 @@ def write_network(path: Path, network: Network, schedules: int, seed: int) -> Gr
     about = {
         "network": network.name,
         "seed": seed,
-        "calls": [asdict(one) for one in graph.calls],
+        "calls": [asdict(call) for call in graph.calls],
         "tasks": [
             {"task": hash_of(task), "operators": name}
             for task, name in zip(graph.tasks, graph.names, strict=True)

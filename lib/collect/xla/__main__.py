@@ -125,7 +125,7 @@ def _add_worth(parser: Parser) -> None:
 def main() -> None:
     """Measure every chosen program that has no file of enough rounds yet."""
     args = arguments()
-    programs = chosen(args.programs)
+    programs = chosen_programs(args.programs)
     if args.list:
         print("\n".join(f"{p.source}  {p.name}" for p in programs))
         return
@@ -140,7 +140,7 @@ def main() -> None:
     if not args.resume and any(measured_file(args.output, p).exists() for p in programs):
         raise UserError(f"{args.output} has measurements: add --resume to go on, or empty it")
     failures = collect(todo, args)
-    unfit = sum(unfit_file(args.output, one).exists() for one in programs)
+    unfit = sum(unfit_file(args.output, program).exists() for program in programs)
     print(
         f"collect: {len(programs) - unfit - len(failures)} of {len(programs)} programs measured in "
         f"{args.output}/"
@@ -151,13 +151,13 @@ def main() -> None:
         sys.exit(1)
 
 
-def chosen(patterns: str) -> list[ZooProgram]:
+def chosen_programs(patterns: str) -> list[ZooProgram]:
     """The zoo's programs that match any of the comma-separated ``patterns``, in zoo order."""
-    wanted = patterns.split(",")
-    found = [p for p in all_programs() if any(fnmatch(p.name, w) for w in wanted)]
-    if not found:
+    globs = patterns.split(",")
+    programs = [p for p in all_programs() if any(fnmatch(p.name, glob) for glob in globs)]
+    if not programs:
         raise UserError(f"--programs {patterns!r}: no program matches; --list names them")
-    return found
+    return programs
 
 
 def measured_file(output: Path, program: ZooProgram) -> Path:

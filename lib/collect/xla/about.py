@@ -86,23 +86,23 @@ def readme(measured: Sequence[Measurements], programs: pl.DataFrame, notes: str 
     ``notes`` is what they do not say: Markdown that the measurer keeps in ``NOTES.md``.
     """
 
-    def said(key: str) -> str:
-        return "; ".join(sorted({str(one.about.get(key, "unknown")) for one in measured}))
+    def distinct(key: str) -> str:
+        return "; ".join(sorted({str(graph.about.get(key, "unknown")) for graph in measured}))
 
-    dates = sorted(one.about["measured_at"] for one in measured)
-    rounds = {one.search: set() for one in measured}
-    for one in measured:
-        rounds[one.search] |= set((one.rounds > 0).sum(1).tolist())
-    counts = [len(one.rounds) for one in measured]
-    copies = [len(one.optimized_hash) - len(set(one.optimized_hash)) for one in measured]
+    dates = sorted(graph.about["measured_at"] for graph in measured)
+    rounds = {graph.search: set() for graph in measured}
+    for graph in measured:
+        rounds[graph.search] |= set((graph.rounds > 0).sum(1).tolist())
+    counts = [len(graph.rounds) for graph in measured]
+    copies = [len(graph.optimized_hash) - len(set(graph.optimized_hash)) for graph in measured]
     headroom = [
-        base * 1e6 / one.runtime.min()
-        for base, one in zip(programs["base_ms"], measured, strict=True)
+        base * 1e6 / graph.runtime.min()
+        for base, graph in zip(programs["base_ms"], measured, strict=True)
         if base
     ]
     text = README.format(
-        programs=len({(one.source, one.name) for one in measured}),
-        families=len({(one.source, one.family) for one in measured}),
+        programs=len({(graph.source, graph.name) for graph in measured}),
+        families=len({(graph.source, graph.family) for graph in measured}),
         configurations=sum(counts),
         first=dates[0],
         last=dates[-1],
@@ -111,7 +111,7 @@ def readme(measured: Sequence[Measurements], programs: pl.DataFrame, notes: str 
         duplicates=sum(copies) / sum(counts),
         headroom=np.median(headroom),
         notes=f"## About this measurement\n\n{notes.strip()}\n\n" if notes else "",
-        **{key: said(key) for key in SAID},
+        **{key: distinct(key) for key in SAID},
     )
     groups = programs.partition_by("collection", maintain_order=True)
     return text + "".join(map(_markdown, groups))
@@ -145,8 +145,8 @@ def dataset(measured: Sequence[Measurements]) -> Dataset:
 
     XLA for CPUs brings data back to the program's own layouts at once, so layouts `return`.
     """
-    processors = sorted({str(one.about["processor"]) for one in measured})
-    versions = sorted({str(one.about["jax"]) for one in measured})
+    processors = sorted({str(graph.about["processor"]) for graph in measured})
+    versions = sorted({str(graph.about["jax"]) for graph in measured})
     return Dataset(
         name="layouts on XLA:CPU",
         size="small",

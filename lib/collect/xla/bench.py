@@ -97,8 +97,8 @@ class ProgramBench:
         for first in range(0, rounds, AT_ONCE):
             with self.core.calm():
                 for _ in range(min(AT_ONCE, rounds - first)):
-                    for one in random.sample(compiled, len(compiled)):
-                        one.rounds.append(self._fastest_run(one.executable))
+                    for program in random.sample(compiled, len(compiled)):
+                        program.rounds.append(self._fastest_run(program.executable))
 
     def _time_kernels(self, compiled: list[Compiled], rounds: int) -> None:
         """Sum kernels' times.
@@ -108,26 +108,28 @@ class ProgramBench:
         configurations that have it. So a noisy moment falls on few of a configuration's kernels,
         and equal programs have equal sums.
         """
-        known = [kernels_of(one.executable.as_text()) for one in compiled]
+        by_name = [kernels_of(program.executable.as_text()) for program in compiled]
         for _ in range(rounds):
             times: dict[Kernel, list[float]] = defaultdict(list)
             kernels: list[list[Kernel]] = [[] for _ in compiled]
             with self.core.calm():
                 for index in random.sample(range(len(compiled)), len(compiled)):
-                    for kernel, time in self._of_kernels(compiled[index], known[index]):
+                    for kernel, time in self._of_kernels(compiled[index], by_name[index]):
                         kernels[index].append(kernel)
                         times[kernel].append(time)
-            medians = {kernel: float(np.median(own)) for kernel, own in times.items()}
-            for one, own in zip(compiled, kernels, strict=True):
-                one.rounds.append(round(sum(medians[kernel] for kernel in own)))
+            medians = {kernel: float(np.median(readings)) for kernel, readings in times.items()}
+            for program, executed in zip(compiled, kernels, strict=True):
+                program.rounds.append(round(sum(medians[kernel] for kernel in executed)))
 
-    def _of_kernels(self, one: Compiled, known: dict[str, Kernel]) -> list[tuple[Kernel, float]]:
+    def _of_kernels(
+        self, program: Compiled, by_name: dict[str, Kernel]
+    ) -> list[tuple[Kernel, float]]:
         """The kernels of a configuration, and nanoseconds of each in one run of it."""
-        times = profiled(one.executable, self.arguments, known, PROFILED_RUNS)
+        times = profiled(program.executable, self.arguments, by_name, PROFILED_RUNS)
         return [
-            (known[name], 1e3 * typical(own) * len(own) / PROFILED_RUNS)
-            for name, own in times.items()
-            if known[name].kind not in NESTED
+            (by_name[name], 1e3 * typical(readings) * len(readings) / PROFILED_RUNS)
+            for name, readings in times.items()
+            if by_name[name].kind not in NESTED
         ]
 
     def _fastest_run(self, executable: Any) -> int:

@@ -51,11 +51,11 @@ def drawn(rng: np.random.Generator) -> Copy:
     while True:
         rank = int(rng.choice(list(RANKS), p=list(RANKS.values())))
         shape = tuple(int(size) for size in rng.choice(SIZES + COMMON, rank))
-        wanted = low * (high / low) ** rng.random()
-        one, other = (tuple(int(d) for d in rng.permutation(rank)) for _ in range(2))
+        elements = low * (high / low) ** rng.random()
+        first, second = (tuple(int(d) for d in rng.permutation(rank)) for _ in range(2))
         plain, side = tuple(range(rank - 1, -1, -1)), rng.random()
-        before, after = (plain if side < 0.45 else one), (plain if 0.45 <= side < 0.9 else other)
-        if wanted / 2 < prod(shape) < min(2 * wanted, high) and before != after:
+        before, after = (plain if side < 0.45 else first), (plain if 0.45 <= side < 0.9 else second)
+        if elements / 2 < prod(shape) < min(2 * elements, high) and before != after:
             return Copy(shape, before, after)
 
 
@@ -68,9 +68,9 @@ def timed(copies: list[Copy]) -> Iterator[tuple[Copy, float]]:
     device = SingleDeviceSharding(jax.devices()[0])
     sides = [
         [Format(Layout(order[::-1]), device) for order in orders]
-        for orders in zip(*[(each.before, each.after) for each in copies], strict=True)
+        for orders in zip(*[(copy.before, copy.after) for copy in copies], strict=True)
     ]
-    ones = [np.ones(each.shape, np.float32) for each in copies]
+    ones = [np.ones(copy.shape, np.float32) for copy in copies]
     arrays = [jax.device_put(x, form) for x, form in zip(ones, sides[0], strict=True)]
     function = jax.jit(lambda *x: list(x), in_shardings=tuple(sides[0]), out_shardings=sides[1])
     executable = function.lower(*arrays).compile()
@@ -84,7 +84,7 @@ def timed(copies: list[Copy]) -> Iterator[tuple[Copy, float]]:
 def copied_by(kernel: Kernel) -> Copy | None:
     """What a kernel copies, if that is one tensor and all that it does."""
     written = re.match(ARRAY, kernel.text)
-    read = [found for line in kernel.body if (found := re.search(f"{ARRAY} parameter", line))]
+    read = [match for line in kernel.body if (match := re.search(f"{ARRAY} parameter", line))]
     alone = written is not None and len(read) == 1 and written[1] == read[0][1]
     if kernel.kind != "copy" or not alone:
         return None
@@ -98,7 +98,7 @@ def write_copies(path: Path, copies: list[tuple[Copy, float]]) -> None:
     """Write copies and their microseconds, in the form that ``lib.inputs.measured`` reads."""
     most = max(RANKS)
     shapes, before, after = (
-        np.array([(*each[k], *[UNUSED] * (most - len(each[k]))) for each, _ in copies], np.int32)
+        np.array([(*copy[k], *[UNUSED] * (most - len(copy[k]))) for copy, _ in copies], np.int32)
         for k in range(3)
     )
     with atomic_file(path) as temporary, open(temporary, "wb") as file:
@@ -138,15 +138,15 @@ def main() -> None:
     parser.add_argument("--core", type=int, default=1, help="that they run on")
     args = parser.parse_args()
     time_here("lib.collect.xla.copies", args.core)
-    known = read_copies(args.file) if args.file.exists() else []
-    rng = np.random.default_rng(len(known))
-    with tqdm(total=args.count, initial=len(known), disable=None, unit="copy") as bar:
-        while len(known) < args.count:
+    copies = read_copies(args.file) if args.file.exists() else []
+    rng = np.random.default_rng(len(copies))
+    with tqdm(total=args.count, initial=len(copies), disable=None, unit="copy") as bar:
+        while len(copies) < args.count:
             new = list(timed([drawn(rng) for _ in range(AT_ONCE)]))
-            known += new
-            write_copies(args.file, known)
+            copies += new
+            write_copies(args.file, copies)
             bar.update(len(new))
-    print(f"copies: {len(known)} measured in {args.file}")
+    print(f"copies: {len(copies)} measured in {args.file}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from lib.collect.xla.__main__ import ENVIRONMENT, chosen
+from lib.collect.xla.__main__ import ENVIRONMENT, chosen_programs
 from lib.collect.xla.operations import operations, read_counted
 from lib.collect.xla.zoo import ZooProgram
 from lib.files.artifacts import write_json
@@ -40,12 +40,12 @@ def main() -> None:
     parser.add_argument("--programs", default="*", help="comma-separated names or patterns")
     args = parser.parse_args()
     os.environ.update(ENVIRONMENT)
-    found = read_counted(args.file) if args.file.exists() else {}
-    missing = [one for one in chosen(args.programs) if one.name not in found]
+    counted = read_counted(args.file) if args.file.exists() else {}
+    missing = [program for program in chosen_programs(args.programs) if program.name not in counted]
     for program in tqdm(missing, unit="program", disable=None):
-        found[program.name] = operations_of(program)
-        write_json(args.file, found)
-    print(f"count: operations of {len(found)} programs in {args.file}")
+        counted[program.name] = operations_of(program)
+        write_json(args.file, counted)
+    print(f"count: operations of {len(counted)} programs in {args.file}")
 
 
 if __name__ == "__main__":

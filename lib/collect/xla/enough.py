@@ -51,4 +51,4 @@ def missing_rounds(rounds: np.ndarray, search: np.ndarray, wanted: Wanted) -> in
 
 def mean_ceiling(rounds: np.ndarray, search: np.ndarray) -> float:
     """How far a program's labels agree with themselves, the mean of its searches."""
-    return float(np.mean([ceiling(rounds[search == one]) for one in np.unique(search)]))
+    return float(np.mean([ceiling(rounds[search == number]) for number in np.unique(search)]))

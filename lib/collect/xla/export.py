@@ -43,35 +43,34 @@ def tables(
     """``measurements.parquet``, a row a configuration, and ``programs.parquet``, a row a graph."""
     trained = {(m.source, m.family) for m in measured if splits[m.source, m.name] == "train"}
     rows, programs = [], []
-    for one in measured:
-        runtime = one.runtime
-        base = runtime[(one.configuration == -1).all((1, 2))]
-        split = splits[one.source, one.name]
-        key = {"collection": one.collection, "split": split, "graph": one.name}
+    for measurements in measured:
+        runtime, hashes = measurements.runtime, measurements.optimized_hash
+        rounds = measurements.rounds.tolist()
+        base = runtime[(measurements.configuration == -1).all((1, 2))]
+        split = splits[measurements.source, measurements.name]
+        key = {"collection": measurements.collection, "split": split, "graph": measurements.name}
         rows += [
             {**key, "config": k, "runtime": t, "rounds": [r for r in rs if r], "optimized_hash": h}
-            for k, (t, rs, h) in enumerate(
-                zip(runtime.tolist(), one.rounds.tolist(), one.optimized_hash, strict=True)
-            )
+            for k, (t, rs, h) in enumerate(zip(runtime.tolist(), rounds, hashes, strict=True))
         ]
         programs.append(
             {
                 **key,
-                "family": one.family,
-                "family_in_training": (one.source, one.family) in trained,
-                "nodes": len(one.graph.node_opcode),
-                "sites": len(one.nodes),
+                "family": measurements.family,
+                "family_in_training": (measurements.source, measurements.family) in trained,
+                "nodes": len(measurements.graph.node_opcode),
+                "sites": len(measurements.nodes),
                 "configurations": len(runtime),
                 "base_ms": base.min() / 1e6 if len(base) else None,
                 "spread": runtime.max() / runtime.min(),
-                "ceiling": ceiling(one.rounds),
-                "rejected": one.rejected,
-                "measured_at": one.about["measured_at"],
-                "processor": one.about["processor"],
-                **{name: str(one.about.get(name, "unknown")) for name in SAID_ONCE},
-                "timed_by": one.about["timed_by"],
-                "program": one.program,
-                COLUMN: one.about.get(COLUMN),
+                "ceiling": ceiling(measurements.rounds),
+                "rejected": measurements.rejected,
+                "measured_at": measurements.about["measured_at"],
+                "processor": measurements.about["processor"],
+                **{name: str(measurements.about.get(name, "unknown")) for name in SAID_ONCE},
+                "timed_by": measurements.about["timed_by"],
+                "program": measurements.program,
+                COLUMN: measurements.about.get(COLUMN),
             }
         )
     table = pl.DataFrame(programs, infer_schema_length=None)
@@ -105,11 +104,11 @@ def export(
     folder, names = root / GRAPHS, ("measurements.parquet", "programs.parquet")
     if folder.exists() and not (root / names[0]).exists():
         raise UserError(f"{folder} is not of this command's making: choose another output folder")
-    new = [one for own in _worthy(collected, fewest_rounds, least_ceiling) for one in own]
+    new = [graph for graphs in _worthy(collected, fewest_rounds, least_ceiling) for graph in graphs]
     measured = _with(read_exported(root) if add else [], new)
     if not measured:
         raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
-    measured = [_with_counts(one, counted or {}) for one in measured]
+    measured = [_with_counts(graph, counted or {}) for graph in measured]
     measured = _in_families(measured, settled_families(root / names[1]))
     settled = settled_splits(root / names[1])
     splits = assign_splits(((m.source, m.name, m.family) for m in measured), settled=settled)
@@ -127,16 +126,16 @@ def _write(
     """Graphs, tables and what they say of themselves; renamed in reverse order, the graphs last."""
     with ExitStack() as stack:
         folder = stack.enter_context(atomic_folder(root / GRAPHS))
-        for one in measured:
-            place = folder / one.source / one.search / splits[one.source, one.name]
-            write_graph(place / f"{one.name}.npz", one)
+        for graph in measured:
+            place = folder / graph.source / graph.search / splits[graph.source, graph.name]
+            write_graph(place / f"{graph.name}.npz", graph)
         for name, table in written.items():
             remove_leftovers(root / name)
             write_parquet(table, stack.enter_context(atomic_file(root / name)))
         remove_leftovers(root / "README.md")
         notes = root / "NOTES.md"
-        said = notes.read_text() if notes.exists() else ""
-        text = readme(measured, written["programs.parquet"], said)
+        remarks = notes.read_text() if notes.exists() else ""
+        text = readme(measured, written["programs.parquet"], remarks)
         stack.enter_context(atomic_file(root / "README.md")).write_text(text)
         about = stack.enter_context(atomic_file(root / FILE))
         about.write_text(dataset_text(dataset(measured)))
@@ -146,32 +145,32 @@ def _worthy(
     collected: Path, fewest_rounds: int, least_ceiling: float
 ) -> Iterator[Sequence[Measurements]]:
     """The graphs of each program that has enough rounds, and agrees well enough with itself."""
-    for own in _programs(collected):
-        enough = all(one.fewest_rounds >= fewest_rounds for one in own)
-        if own and enough and np.mean([ceiling(one.rounds) for one in own]) >= least_ceiling:
-            yield own
+    for graphs in _programs(collected):
+        enough = all(graph.fewest_rounds >= fewest_rounds for graph in graphs)
+        if graphs and enough and np.mean([ceiling(g.rounds) for g in graphs]) >= least_ceiling:
+            yield graphs
 
 
 def _programs(collected: Path) -> Iterator[Sequence[Measurements]]:
     """The graphs of each program of a folder of raw files, or of a dataset."""
     by_program: dict[tuple[str, str], list[Measurements]] = {}
-    for one in read_exported(collected):
-        by_program.setdefault((one.source, one.program), []).append(one)
+    for graph in read_exported(collected):
+        by_program.setdefault((graph.source, graph.program), []).append(graph)
     yield from by_program.values()
     yield from (read_raw(path) for path in raw_files(collected))
 
 
 def _with(before: Sequence[Measurements], new: Sequence[Measurements]) -> list[Measurements]:
     """The new graphs, and those before of programs that none of them is of."""
-    names = {(one.source, one.program) for one in new}
-    return [*new, *(one for one in before if (one.source, one.program) not in names)]
+    names = {(graph.source, graph.program) for graph in new}
+    return [*new, *(graph for graph in before if (graph.source, graph.program) not in names)]
 
 
-def _with_counts(one: Measurements, counted: Mapping[str, Any]) -> Measurements:
+def _with_counts(graph: Measurements, counted: Mapping[str, Any]) -> Measurements:
     """The same graph, with the operations of its program if only ``counted`` has them."""
-    if one.about.get(COLUMN) or one.program not in counted:
-        return one
-    return replace(one, about=one.about | {COLUMN: json.dumps(counted[one.program])})
+    if graph.about.get(COLUMN) or graph.program not in counted:
+        return graph
+    return replace(graph, about=graph.about | {COLUMN: json.dumps(counted[graph.program])})
 
 
 def _in_families(
@@ -185,39 +184,39 @@ def _in_families(
     """
     named_so = []
     for source in SOURCES:
-        own = {m.program: m.about.get(COLUMN) for m in measured if m.source == source}
-        counted = {name: json.loads(text) if text else None for name, text in own.items()}
+        texts = {m.program: m.about.get(COLUMN) for m in measured if m.source == source}
+        counted = {name: json.loads(text) if text else None for name, text in texts.items()}
         before = {name: family for (place, name), family in settled.items() if place == source}
         families = joined(counted.items(), before)
-        for m in (one for one in measured if one.source == source):
+        for m in (graph for graph in measured if graph.source == source):
             name, about = named(m.program, families[m.program]), m.about | {"program": m.program}
             named_so.append(replace(m, name=name, about=about))
     return sorted(named_so, key=_place)
 
 
-def _place(one: Measurements) -> tuple[int, str, int]:
+def _place(graph: Measurements) -> tuple[int, str, int]:
     """Where a graph stands among all: as its raw file does, then by the search."""
-    return SOURCES.index(one.source), f"{one.name}.npz", SEARCHES.index(one.search)
+    return SOURCES.index(graph.source), f"{graph.name}.npz", SEARCHES.index(graph.search)
 
 
 def raw_files(collected: Path) -> list[Path]:
     """Every finished raw file, by source and name."""
-    found = (path for source in SOURCES for path in sorted((collected / source).glob("*.npz")))
-    return [path for path in found if not path.name.startswith(TEMPORARY)]
+    paths = (path for source in SOURCES for path in sorted((collected / source).glob("*.npz")))
+    return [path for path in paths if not path.name.startswith(TEMPORARY)]
 
 
-def write_graph(path: Path, one: Measurements) -> None:
+def write_graph(path: Path, measurements: Measurements) -> None:
     """Write one graph in the official form; runtimes are zeros if its folder is ``test``."""
     unlabelled = path.parent.name == "test"
     graph = LayoutGraph(
-        name=one.name,
-        node_feat=one.graph.node_feat,
-        node_opcode=one.graph.node_opcode,
-        edge_index=one.graph.edge_index,
-        node_config_ids=one.nodes,
-        node_splits=one.graph.node_splits,
-        node_config_feat=one.configuration,
-        config_runtime=np.zeros_like(one.runtime) if unlabelled else one.runtime,
+        name=measurements.name,
+        node_feat=measurements.graph.node_feat,
+        node_opcode=measurements.graph.node_opcode,
+        edge_index=measurements.graph.edge_index,
+        node_config_ids=measurements.nodes,
+        node_splits=measurements.graph.node_splits,
+        node_config_feat=measurements.configuration,
+        config_runtime=np.zeros_like(measurements.runtime) if unlabelled else measurements.runtime,
     )
     write_layout(path, graph)
 

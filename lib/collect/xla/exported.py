@@ -46,9 +46,9 @@ def _graphs(root: Path, path: Path) -> Iterator[Measurements]:
     measured = read_parquet(place, MEASURED, ADVICE, others=True)
     if measured.schema.get("rounds") != pl.List(pl.Int64):
         raise DataError(place, "rounds", measured.schema.get("rounds"), "lists of nanoseconds")
-    own = measured.partition_by("collection", "graph", as_dict=True)
+    groups = measured.partition_by("collection", "graph", as_dict=True)
     for row in read_parquet(path, PROGRAM_COLUMNS, ADVICE, others=True).iter_rows(named=True):
-        rows = own.get((row["collection"], row["graph"]))
+        rows = groups.get((row["collection"], row["graph"]))
         if rows is None:
             raise DataError(place, "graph", "no rows", f"those of {row['graph']}")
         yield _measurements(root, row, rows.sort("config"))
@@ -78,7 +78,7 @@ def _measurements(root: Path, row: dict[str, Any], rows: pl.DataFrame) -> Measur
 
 def _padded(rounds: list[list[int]]) -> np.ndarray:
     """(c, r) int64, 0 where there are fewer rounds."""
-    found = np.zeros((len(rounds), max(map(len, rounds), default=0)), np.int64)
-    for own, times in zip(found, rounds, strict=True):
-        own[: len(times)] = times
-    return found
+    padded = np.zeros((len(rounds), max(map(len, rounds), default=0)), np.int64)
+    for row, times in zip(padded, rounds, strict=True):
+        row[: len(times)] = times
+    return padded

@@ -47,16 +47,16 @@ def joined(
     settled = settled or {}
     families: dict[str, str] = {}
     counted: list[tuple[str, Operations]] = []
-    for name, own in sorted(programs, key=lambda one: (one[0] not in settled, one[0])):
+    for name, operations in sorted(programs, key=lambda p: (p[0] not in settled, p[0])):
         families[name] = settled.get(name, name.split(".")[0])
-        if own is None:
+        if operations is None:
             continue
         if name not in settled:
-            known = [(likeness(own, other), families[before]) for before, other in counted]
-            near = [one for one in known if one[0] >= ALIKE]
+            alike = [(likeness(operations, other), families[before]) for before, other in counted]
+            near = [pair for pair in alike if pair[0] >= ALIKE]
             if near and families[name] not in {family for _, family in near}:
                 families[name] = max(near)[1]
-        counted.append((name, own))
+        counted.append((name, operations))
     return families
 
 
@@ -74,5 +74,6 @@ def settled_families(table: Path) -> dict[tuple[str, str], str]:
     program = "program" if "program" in rows.columns else "graph"
     source = pl.col("collection").str.split("-").list[1]
     return {
-        (place, name): own for place, name, own in rows.select(source, program, "family").rows()
+        (place, name): family
+        for place, name, family in rows.select(source, program, "family").rows()
     }

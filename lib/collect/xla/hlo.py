@@ -110,25 +110,25 @@ def read_raw(path: Path) -> list[Measurements]:
     nodes = site_positions(module, arrays["site_opcode"].tolist(), arrays["site_ranks"], path)
     graph, order = encode_module(module, -1, path), np.argsort(nodes)
     about = _read_about(path, arrays["about"].item())
-    found = []
+    searches = []
     for index, search in enumerate(SEARCHES):
-        chosen = np.flatnonzero(arrays["search"] == index)
-        one = Measurements(
+        rows = np.flatnonzero(arrays["search"] == index)
+        measurements = Measurements(
             source=path.parent.name,
             search=search,
             name=stem(path),
             graph=graph,
             nodes=nodes[order],
-            configuration=arrays["configuration"][chosen][:, order].reshape(
-                len(chosen), len(nodes), 18
+            configuration=arrays["configuration"][rows][:, order].reshape(
+                len(rows), len(nodes), 18
             ),
-            rounds=arrays["rounds"][chosen],
-            optimized_hash=arrays["optimized_hash"][chosen].tolist(),
+            rounds=arrays["rounds"][rows],
+            optimized_hash=arrays["optimized_hash"][rows].tolist(),
             rejected=int(arrays["rejected"]),
             about=about,
         )
-        found += [one] if len(chosen) else []
-    return found
+        searches += [measurements] if len(rows) else []
+    return searches
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -139,9 +139,9 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     for key, (kind, shape) in RAW.items():
         array = arrays[key]
         sizes |= {n: k for n, k in zip(shape, array.shape, strict=False) if n not in sizes}
-        wanted = tuple(n if isinstance(n, int) else sizes.get(n) for n in shape)
-        if array.dtype.kind != kind or array.shape != wanted:
-            raise DataError(path, key, f"{array.dtype} {array.shape}", f"kind {kind}, {wanted}")
+        due = tuple(n if isinstance(n, int) else sizes.get(n) for n in shape)
+        if array.dtype.kind != kind or array.shape != due:
+            raise DataError(path, key, f"{array.dtype} {array.shape}", f"kind {kind}, {due}")
     used = arrays["rounds"] > 0
     if (arrays["rounds"] < 0).any() or (np.diff(used.astype(np.int8)) > 0).any():
         raise DataError(path, "rounds", "a gap", "positive rounds, then zeros")
@@ -153,8 +153,8 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
 def _read_about(path: Path, text: str) -> dict[str, Any]:
     try:
         about = json.loads(text)
-        said = {key: str(about[key]) for key in ("measured_at", "processor")}
-        return UNTOLD | about | said
+        texts = {key: str(about[key]) for key in ("measured_at", "processor")}
+        return UNTOLD | about | texts
     except (ValueError, TypeError, KeyError) as error:
         raise DataError(path, "about", repr(error), "JSON with processor and date") from None
 
@@ -205,12 +205,13 @@ def site_positions(
         for site in _sites(instruction):
             scoped[site].append(position)
     positions = np.empty(len(opcodes), np.int64)
-    for site, (opcode, wanted) in enumerate(zip(opcodes, np.asarray(ranks).tolist(), strict=True)):
+    sites = zip(opcodes, np.asarray(ranks).tolist(), strict=True)
+    for site, (opcode, slots) in enumerate(sites):
         same = [p for p in scoped[site] if instructions[p].opcode == opcode]
-        fitting = [p for p in same if _slot_ranks(instructions[p], by_id) == wanted]
+        fitting = [p for p in same if _slot_ranks(instructions[p], by_id) == slots]
         if len(fitting) != 1:
-            found = [f"{opcode} {_slot_ranks(instructions[p], by_id)}" for p in same]
-            raise DataError(source, f"site{site}", found, f"one {opcode} of ranks {wanted}")
+            candidates = [f"{opcode} {_slot_ranks(instructions[p], by_id)}" for p in same]
+            raise DataError(source, f"site{site}", candidates, f"one {opcode} of ranks {slots}")
         positions[site] = fitting[0]
     return positions
 

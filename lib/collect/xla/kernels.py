@@ -46,7 +46,7 @@ class Kernel:
             return "other" if opcode is None else opcode[1]
         if "kind=kCustom" in self.text:
             return "library call"
-        done = {found[1] for line in self.body if (found := re.search(r" ([a-z][\w-]*)\(", line))}
+        done = {match[1] for line in self.body if (match := re.search(r" ([a-z][\w-]*)\(", line))}
         return "copy" if done <= {"parameter", "constant", *MOVING} else "loop"
 
     @property
@@ -55,9 +55,9 @@ class Kernel:
         if len(self.body) != 2 or not all(COPY.search(line) for line in self.body):
             return None
         orders = [SHAPE.search(line) for line in self.body]
-        if any(one is None or not one[2] for one in orders):
+        if any(order is None or not order[2] for order in orders):
             return None
-        plain = [_is_row_major(*one.groups()) for one in orders]
+        plain = [_is_row_major(*order.groups()) for order in orders]
         return {(True, False): "writes", (False, True): "reads"}.get(tuple(plain))
 
     @property
@@ -69,8 +69,8 @@ class Kernel:
 
 def _is_row_major(shape: str, order: str) -> bool:
     sizes = [int(d) for d in shape.split(",")]
-    kept = [d for d in map(int, order.split(",")) if sizes[d] > 1]
-    return kept == sorted(kept, reverse=True)
+    dimensions = [d for d in map(int, order.split(",")) if sizes[d] > 1]
+    return dimensions == sorted(dimensions, reverse=True)
 
 
 def kernels_of(text: str) -> dict[str, Kernel]:
@@ -81,15 +81,15 @@ def kernels_of(text: str) -> dict[str, Kernel]:
             computations[head[1]] = current = []
         elif line.startswith("  ") and computations:
             current.append(METADATA.sub("", line.strip()))
-    found = {}
+    kernels = {}
     for lines in computations.values():
         for line in lines:
             if (named := INSTRUCTION.match(line)) is None:
                 continue
             called = CALLED.search(named[2])
             body = _unnamed(computations.get(called[1], [])) if called else ()
-            found[named[1]] = Kernel(NAME.sub("%", CALLED.sub("", named[2])), body)
-    return found
+            kernels[named[1]] = Kernel(NAME.sub("%", CALLED.sub("", named[2])), body)
+    return kernels
 
 
 def _unnamed(lines: Sequence[str]) -> tuple[str, ...]:
@@ -105,7 +105,7 @@ def _unnamed(lines: Sequence[str]) -> tuple[str, ...]:
 Times = dict[str, list[float]]  # by the kernel's name, microseconds
 
 
-def profiled(executable, arguments: Sequence, known: dict[str, Kernel], runs: int) -> Times:
+def profiled(executable, arguments: Sequence, kernels: dict[str, Kernel], runs: int) -> Times:
     """Microseconds of each kernel, of every run but the one that warms up."""
     import jax  # late: JAX reads the environment
     from jax.profiler import ProfileData, ProfileOptions
@@ -122,7 +122,7 @@ def profiled(executable, arguments: Sequence, known: dict[str, Kernel], runs: in
         for plane in ProfileData.from_file(str(path)).planes:
             for line in plane.lines:
                 for event in line.events:
-                    if event.name in known:
+                    if event.name in kernels:
                         times[event.name].append(event.duration_ns / 1e3)
     return times
 

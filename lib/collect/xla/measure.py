@@ -51,36 +51,36 @@ def configurations(bench: ProgramBench, settings: argparse.Namespace, seed: int)
         children = _breed(bench, bred, size, generator)
         bench.time(children, BIRTH_ROUNDS[bench.timed_by])
         bred += children
-    for one in bred:
-        one.rounds.clear()  # parents were chosen for lucky ones: no labels are made of them
+    for program in bred:
+        program.rounds.clear()  # parents were chosen for lucky ones: no labels are made of them
     return drawn + bred
 
 
 def _random_set(bench: ProgramBench, size: int, generator: np.random.Generator) -> list[Compiled]:
-    found: list[Compiled] = []
+    programs: list[Compiled] = []
     seen = {drawing.unconstrained(bench.ranks).tobytes()}
-    while len(found) < size and bench.rejected <= REFUSALS:
+    while len(programs) < size and bench.rejected <= REFUSALS:
         configuration = drawing.random_configuration(bench.ranks, generator)
         if configuration.tobytes() in seen:
             continue
         seen.add(configuration.tobytes())
-        if (one := bench.compile(configuration, RANDOM)) is not None:
-            found.append(one)
-    return found
+        if (program := bench.compile(configuration, RANDOM)) is not None:
+            programs.append(program)
+    return programs
 
 
 def _breed(
     bench: ProgramBench, bred: list[Compiled], size: int, generator: np.random.Generator
 ) -> list[Compiled]:
     """The next generation; the first one has the unconstrained configuration in it."""
-    earlier = [one.configuration for one in bred]
-    runtimes = [min(one.rounds) for one in bred]
+    earlier = [parent.configuration for parent in bred]
+    runtimes = [min(parent.rounds) for parent in bred]
     first = [] if bred else [drawing.unconstrained(bench.ranks)]
     proposed = first + drawing.next_generation(
         earlier, runtimes, size - len(first), bench.ranks, generator
     )
     children = [bench.compile(c, DEFAULT) for c in proposed]
-    return [one for one in children if one is not None]
+    return [child for child in children if child is not None]
 
 
 def check_worth(bench: ProgramBench, settings: argparse.Namespace, seed: int) -> None:
@@ -102,12 +102,12 @@ def check_worth(bench: ProgramBench, settings: argparse.Namespace, seed: int) ->
     seconds, most = time.process_time() - started, settings.compile_seconds
     if seconds > most:
         _leave_out(f"a configuration compiles in {seconds:.3g} CPU seconds, not {most:g}")
-    if (wanted := settings.least_spread) > 1:
+    if (least := settings.least_spread) > 1:
         first += _random_set(bench, FIRST - len(first), generator)
         bench.time(first, BIRTH_ROUNDS[bench.timed_by])
-        runtimes = [min(one.rounds) for one in first]
-        if (spread := max(runtimes) / min(runtimes)) < wanted:
-            _leave_out(f"layouts change the runtime by {spread:.3f}, not by {wanted:g} or more")
+        runtimes = [min(program.rounds) for program in first]
+        if (spread := max(runtimes) / min(runtimes)) < least:
+            _leave_out(f"layouts change the runtime by {spread:.3f}, not by {least:g} or more")
     bench.rejected = 0
 
 
@@ -131,16 +131,16 @@ def measured_before(
     for key, value in now.items():
         if then[key] != value:
             raise SystemExit(f"{path}: {key} was {then[key]!r}, here it is {value!r}; remove it")
-    found = []
+    programs = []
     columns = ("configuration", "search", "optimized_hash", "rounds")
     for configuration, which, text, rounds in zip(*(raw[key] for key in columns), strict=True):
-        one = bench.compile(configuration, int(which))
-        if one is None or one.optimized_hash != text:
+        program = bench.compile(configuration, int(which))
+        if program is None or program.optimized_hash != text:
             raise SystemExit(f"{path}: a configuration compiles to another program now; remove it")
-        one.rounds = rounds[rounds > 0].tolist()
-        found.append(one)
+        program.rounds = rounds[rounds > 0].tolist()
+        programs.append(program)
     bench.rejected = int(raw["rejected"])
-    return found
+    return programs
 
 
 def environment(settings: argparse.Namespace) -> dict[str, str]:
@@ -171,10 +171,10 @@ def write(
             module=np.frombuffer(bench.module, np.uint8),
             site_opcode=np.array([s.opcode for s in bench.traced.sites]),
             site_ranks=np.array(bench.ranks, np.int8),
-            configuration=np.stack([one.configuration for one in compiled]),
-            search=np.array([one.search for one in compiled], np.int8),
+            configuration=np.stack([program.configuration for program in compiled]),
+            search=np.array([program.search for program in compiled], np.int8),
             rounds=_rounds(compiled),
-            optimized_hash=np.array([one.optimized_hash for one in compiled]),
+            optimized_hash=np.array([program.optimized_hash for program in compiled]),
             rejected=np.array(bench.rejected),
             about=np.array(json.dumps(about, sort_keys=True)),
         )
@@ -182,7 +182,7 @@ def write(
 
 def _rounds(compiled: list[Compiled]) -> np.ndarray:
     """(c, r) int64 ns."""
-    return np.array([one.rounds for one in compiled], np.int64)
+    return np.array([program.rounds for program in compiled], np.int64)
 
 
 def arguments() -> argparse.Namespace:
@@ -226,7 +226,7 @@ def main() -> None:
     else:
         check_worth(bench, settings, seed)
         compiled = configurations(bench, settings, seed)
-    searches = np.array([one.search for one in compiled])
+    searches = np.array([program.search for program in compiled])
     while missing := missing_rounds(_rounds(compiled), searches, settings):
         bench.time(compiled, missing)
         write(settings.output, bench, compiled, settings)

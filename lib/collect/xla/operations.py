@@ -24,12 +24,12 @@ def operations(text: str) -> dict[str, int]:
         text: of the optimized HLO module. Operations inside fusions count; what only carries data
             does not.
     """
-    found = Counter(
+    counts = Counter(
         f"{opcode} {len(shape.split(',')) if shape else 0}"
         for shape, opcode in INSTRUCTION.findall(text)
         if opcode not in UNCOUNTED
     )
-    return dict(sorted(found.items()))
+    return dict(sorted(counts.items()))
 
 
 def read_counted(path: Path) -> dict[str, dict[str, int]]:
@@ -39,10 +39,10 @@ def read_counted(path: Path) -> dict[str, dict[str, int]]:
         DataError: it did not.
     """
     expected = "what lib.collect.xla.count writes"
-    found = read_json(path, expected)
-    if not isinstance(found, dict):
-        raise DataError(path, "programs", type(found).__name__, expected)
-    for name, own in found.items():
-        if not isinstance(own, dict) or not all(type(count) is int for count in own.values()):
-            raise DataError(path, name, own, expected)
-    return found
+    counted = read_json(path, expected)
+    if not isinstance(counted, dict):
+        raise DataError(path, "programs", type(counted).__name__, expected)
+    for name, counts in counted.items():
+        if not isinstance(counts, dict) or not all(type(count) is int for count in counts.values()):
+            raise DataError(path, name, counts, expected)
+    return counted

@@ -39,14 +39,14 @@ def assign_splits(
     Returns:
         (source, program) -> ``train``, ``valid`` or ``test``.
     """
-    wanted = set(programs)
+    entries = set(programs)
     splits = {}
-    for source in sorted({source for source, _, _ in wanted}):
+    for source in sorted({source for source, _, _ in entries}):
         families: dict[str, list[str]] = defaultdict(list)
-        for _, program, family in sorted(w for w in wanted if w[0] == source):
+        for _, program, family in sorted(entry for entry in entries if entry[0] == source):
             families[family].append(program)
-        own = {p: split for (s, p), split in (settled or {}).items() if s == source}
-        splits |= {(source, p): split for p, split in _deal(families, own, seed).items()}
+        earlier = {p: split for (s, p), split in (settled or {}).items() if s == source}
+        splits |= {(source, p): split for p, split in _deal(families, earlier, seed).items()}
     return splits
 
 
@@ -63,18 +63,18 @@ def _deal(
     before = defaultdict(set)  # of programs that are not here, too
     for program, split in settled.items():
         before[program.split(".")[0]].add(split)
-    unseen = [p for family, own in families.items() if before[family] == {"test"} for p in own]
+    unseen = [p for family in families if before[family] == {"test"} for p in families[family]]
     for family in sorted(families, key=draw):
         if not before[family] and len(unseen) + len(families[family]) <= min(
             (tests + 1) // 2, total - 1
         ):
             unseen += families[family]
-    splits = {p: "train" for own in families.values() for p in own}
+    splits = {p: "train" for members in families.values() for p in members}
     splits |= {p: "test" for p in unseen} | {p: s for p, s in settled.items() if p in splits}
     turns = []
-    for own in families.values():
-        new = sorted((p for p in own if p not in settled and p not in unseen), key=draw)
-        learned = any(settled.get(p) == "train" for p in own)
+    for members in families.values():
+        new = sorted((p for p in members if p not in settled and p not in unseen), key=draw)
+        learned = any(settled.get(p) == "train" for p in members)
         turns += [(turn, draw(p), p) for turn, p in enumerate(new if learned else new[:-1])]
     variants = [program for _, _, program in sorted(turns)]
     have = Counter(splits.values())

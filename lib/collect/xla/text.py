@@ -33,9 +33,9 @@ def serialized(path: Path) -> bytes:
         text = read_regular(path, MAX_BYTES).decode()
         return _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
     except (ValueError, RuntimeError) as error:
-        found = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200]
         raise DataError(
-            path, "HLO text", found, "what XLA dumps, such as HloModule f ..."
+            path, "HLO text", reason, "what XLA dumps, such as HloModule f ..."
         ) from None
 
 
@@ -45,10 +45,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("source", metavar="IN.txt", type=Path, help="HLO text")
     parser.add_argument("target", metavar="OUT.pb", type=Path, help="the protobuf to write")
     args = parser.parse_args(arguments)
-    found = serialized(args.source)
+    module = serialized(args.source)
     with atomic_file(args.target) as temporary:
-        temporary.write_bytes(found)
-    print(f"text: wrote {args.target}: an HloModuleProto of {len(found):,} bytes")
+        temporary.write_bytes(module)
+    print(f"text: wrote {args.target}: an HloModuleProto of {len(module):,} bytes")
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ class Module:
         self.loaded = device.client.compile_and_load(text, devices, options)
 
     def __call__(self, *arguments: jax.Array) -> list[jax.Array]:
-        found = self.loaded.execute_sharded(arguments)
-        return [one[0] for one in found.disassemble_into_single_device_arrays()]
+        results = self.loaded.execute_sharded(arguments)
+        return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
 
     def as_text(self) -> str:
         """The optimized program."""
@@ -91,9 +91,9 @@ def main() -> None:
         bench = ModuleBench(data[0], TimingCore(args.core))
     except (RuntimeError, ValueError) as error:
         raise UserError(f"XLA cannot run it here: {' '.join(str(error).split())[:200]}") from None
-    compiled = [bench.compile(one, 0) for one in data]
-    bench.time([one for one in compiled if one is not None], ROUNDS)
-    rounds = [[] if one is None else one.rounds for one in compiled]
+    compiled = [bench.compile(module, 0) for module in data]
+    bench.time([program for program in compiled if program is not None], ROUNDS)
+    rounds = [[] if program is None else program.rounds for program in compiled]
     write_json(args.folder / "rounds.json", {"rounds": rounds})
 
 

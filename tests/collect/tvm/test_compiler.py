@@ -19,7 +19,7 @@ from tvm import s_tir, te, tirx
 from lib.collect.tvm import compiler, measure, raw, timing
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.features import Walked, disagreement, features, tree_of
-from lib.collect.tvm.networks import chosen
+from lib.collect.tvm.networks import chosen_networks
 from lib.collect.tvm.plan import eligible, tasks_of
 from lib.files.artifacts import read_json, write_json
 from lib.programs.tensorir.accesses import COLUMNS, UNKNOWN, WIDTH, columns
@@ -208,7 +208,7 @@ def test_arguments_are_the_same_everywhere_and_packed():
 def work(tmp_path_factory):
     """A work folder with the tasks of a small network, and a job of each kind done."""
     work = tmp_path_factory.mktemp("programs")
-    extract(chosen("mlp.w256*")[0], work)
+    extract(chosen_networks("mlp.w256*")[0], work)
     task = next(t for t, a in tasks_of(work).items() if eligible(a))
     settings = argparse.Namespace(
         work=work, devices="sse2,avx2", core=0, realtime=False, threads=1, programs=3
@@ -227,7 +227,7 @@ def test_tasks_of_a_network_are_found(work):
     calls = {row["task"]: row["calls"] for row in read_json(network)["tasks"]}
     assert set(calls) == set(tasks_of(root)) and max(calls.values()) >= 3
     before = network.stat().st_mtime_ns
-    extract(chosen("mlp.w256*")[0], root)
+    extract(chosen_networks("mlp.w256*")[0], root)
     assert network.stat().st_mtime_ns == before
 
 

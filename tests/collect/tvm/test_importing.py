@@ -161,8 +161,10 @@ def perceptron(path, batch, operator: str = "Relu"):
 def test_an_onnx_file_is_a_network(tmp_path):
     path, weight = perceptron(tmp_path / "a.onnx", "N")
     found = imported(named(path, 3))
-    np.testing.assert_allclose(found.wanted[0], np.maximum(found.given[0] @ weight, 0), rtol=1e-5)
-    assert found.given[0].shape == (3, 8)
+    np.testing.assert_allclose(
+        found.expected[0], np.maximum(found.values[0] @ weight, 0), rtol=1e-5
+    )
+    assert found.values[0].shape == (3, 8)
     assert graph_of(found).names == ("matmul_relu",)
 
 

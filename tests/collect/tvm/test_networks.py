@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from lib.collect.tvm.networks import TEST, all_networks, chosen
+from lib.collect.tvm.networks import TEST, all_networks, chosen_networks
 from lib.files.errors import UserError
 
 NETWORKS = all_networks()
@@ -36,6 +36,6 @@ def test_a_network_of_each_family_runs_and_gives_numbers(family):
 
 
 def test_names_are_chosen_by_patterns():
-    assert {n.family for n in chosen("bert*,gpt*")} == {"bert", "gpt"}
+    assert {n.family for n in chosen_networks("bert*,gpt*")} == {"bert", "gpt"}
     with pytest.raises(UserError, match="--list names them"):
-        chosen("no_such*")
+        chosen_networks("no_such*")

@@ -78,7 +78,7 @@ def test_tasks_for_searching_are_remembered_and_kept_from_everything_else(tmp_pa
     tasks = [write_task(tmp_path, k) for k in range(50)]
     write_network(tmp_path, "mlp.w8", dict.fromkeys(tasks, 1))
     about = plan.tasks_of(tmp_path)
-    found = plan.searched(tmp_path, about, kept=set(tasks[:5]))
+    found = plan.searched(tmp_path, about, excluded=set(tasks[:5]))
     assert len(found) == plan.SEARCHED and not set(found) & set(tasks[:5])
     write_task(tmp_path, 50)
     assert plan.searched(tmp_path, plan.tasks_of(tmp_path), set()) == found

@@ -202,7 +202,7 @@ def test_schedules_of_programs_that_give_nan_are_kept(tmp_path, clock):
         modules = [task, *(one.mod for one in Sampler(task, 1).draw(2))]
         seconds, checks = running.time_programs("0", modules, "sse2", clock, own, 60)
         assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
-    assert np.isnan(found.wanted[0]).any() and not np.isnan(found.wanted[0]).all()
+    assert np.isnan(found.expected[0]).any() and not np.isnan(found.expected[0]).all()
 
 
 def test_a_network_that_its_schedules_change_is_refused(mine, tmp_path, clock):
@@ -211,8 +211,8 @@ def test_a_network_that_its_schedules_change_is_refused(mine, tmp_path, clock):
         args=SimpleNamespace(device="sse2"), clock=clock, database=TuningDatabase(tmp_path, "sse2")
     )
     assert half.whole(found, search)["seconds"] > 0
-    other = dataclasses.replace(found, wanted=(found.wanted[0] + 1,))
-    with pytest.raises(UserError, match="under the schedules that were found, its results are wro"):
+    other = dataclasses.replace(found, expected=(found.expected[0] + 1,))
+    with pytest.raises(UserError, match="under the fastest schedules, its results are wro"):
         half.whole(other, search)
 
 

@@ -52,14 +52,14 @@ def all_networks() -> tuple[Network, ...]:
     return tuple(network for _, network in sorted(rows, key=lambda row: row[0]))
 
 
-def chosen(patterns: str) -> list[Network]:
+def chosen_networks(patterns: str) -> list[Network]:
     """The networks whose names match any of the comma-separated shell ``patterns``.
 
     Raises:
         UserError: none does.
     """
-    wanted = patterns.split(",")
-    found = [n for n in all_networks() if any(fnmatch(n.name, w) for w in wanted)]
-    if not found:
+    globs = patterns.split(",")
+    networks = [n for n in all_networks() if any(fnmatch(n.name, glob) for glob in globs)]
+    if not networks:
         raise UserError(f"--networks {patterns!r}: no network matches; --list names them")
-    return found
+    return networks

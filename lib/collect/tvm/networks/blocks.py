@@ -150,13 +150,13 @@ class Encoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, tokens, width) to the same."""
         for k, (attention, forward) in enumerate(zip(self.attentions, self.forwards, strict=True)):
-            one, two = self.norms[2 * k], self.norms[2 * k + 1]
+            first, second = self.norms[2 * k], self.norms[2 * k + 1]
             if self.pre:
-                x = x + attention(one(x))
-                x = x + forward(two(x))
+                x = x + attention(first(x))
+                x = x + forward(second(x))
             else:
-                x = one(x + attention(x))
-                x = two(x + forward(x))
+                x = first(x + attention(x))
+                x = second(x + forward(x))
         return x
 
 

@@ -117,8 +117,8 @@ class Llama(nn.Module):
 
     def rotated(self, x: Tensor) -> Tensor:
         """``x`` (batch, tokens, heads, size) turned by its position."""
-        one, two = x.chunk(2, -1)
-        return x * self.cos + torch.cat([-two, one], -1) * self.sin
+        first, second = x.chunk(2, -1)
+        return x * self.cos + torch.cat([-second, first], -1) * self.sin
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, places, width) to the same."""

@@ -38,9 +38,9 @@ class GatedMlp(nn.Module):
         self.across = nn.Linear(count, count)
 
     def forward(self, x: Tensor) -> Tensor:
-        one, two = nn.functional.gelu(self.up(self.norm(x))).chunk(2, -1)
-        gate = self.across(self.inner(two).transpose(1, 2)).transpose(1, 2)
-        return x + self.down(one * gate)
+        first, second = nn.functional.gelu(self.up(self.norm(x))).chunk(2, -1)
+        gate = self.across(self.inner(second).transpose(1, 2)).transpose(1, 2)
+        return x + self.down(first * gate)
 
 
 def gmlp(width: int, count: int, batch: int) -> Built:
@@ -128,8 +128,8 @@ class Recommender(nn.Module):
 
     def forward(self, dense: Tensor, embedded: Tensor) -> Tensor:
         x = self.bottom(dense)
-        both = torch.cat([x.unsqueeze(1), embedded], 1)
-        products = torch.bmm(both, both.transpose(1, 2)).flatten(1)
+        vectors = torch.cat([x.unsqueeze(1), embedded], 1)
+        products = torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1)
         return torch.sigmoid(self.top(torch.cat([x, products], 1)))
 
 

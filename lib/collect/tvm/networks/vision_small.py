@@ -26,12 +26,12 @@ class UNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, 3, height, width) pictures to values of every pixel."""
-        kept = []
+        skips = []
         for layer in self.down[:-1]:
-            kept.append(layer(x))
-            x = nn.functional.max_pool2d(kept[-1], 2)
+            skips.append(layer(x))
+            x = nn.functional.max_pool2d(skips[-1], 2)
         x = self.down[-1](x)
-        for layer, skip in zip(reversed(self.up), reversed(kept), strict=True):
+        for layer, skip in zip(reversed(self.up), reversed(skips), strict=True):
             x = layer(torch.cat([skip, upsampled(x)], 1))
         return self.head(x)
 

@@ -22,7 +22,7 @@ TRAINED = 0.15  # share of the networks of which a training step is measured: th
 OPERATIONS_SECOND = 2e11  # of a dense product or convolution
 GROUPED_SECOND = 8e8  # of a convolution in groups, which XLA:CPU does not hand to a fast library
 ELEMENTS_SECOND = 1e10  # of everything else
-One = TypeVar("One")
+Option = TypeVar("Option")
 
 
 class Drawing:
@@ -36,7 +36,7 @@ class Drawing:
         self.generator = np.random.default_rng(seed)
         self.train = self.chance(TRAINED)
 
-    def one(self, *options: One) -> One:
+    def pick(self, *options: Option) -> Option:
         """Any of them."""
         return options[int(self.generator.integers(len(options)))]
 
@@ -80,26 +80,26 @@ def drawn_program(family: str, source: str, grammar: Grammar, number: int) -> Zo
 
     def build() -> tuple[Callable, tuple]:
         drawing = Drawing(seed)
-        wanted = drawing.between(*MILLISECONDS) / 1e3
-        network = largest_within(grammar(drawing), mode, wanted)
+        seconds = drawing.between(*MILLISECONDS) / 1e3
+        network = largest_within(grammar(drawing), mode, seconds)
         about = (family, source, variant, network.module, network.inputs, mode, network.loss)
         return flax_program(*about).build()
 
     return ZooProgram(f"{family}.{variant}.{mode}", family, source, build)
 
 
-def largest_within(sizes: Sequence[Callable[[], Network]], mode: str, wanted: float) -> Network:
+def largest_within(sizes: Sequence[Callable[[], Network]], mode: str, seconds: float) -> Network:
     """The largest network that is estimated to take no more seconds than wanted, or the smallest.
 
     Args:
         sizes: small ones first.
         mode: ``forward`` or ``train``.
-        wanted: seconds of a run.
+        seconds: seconds of a run.
     """
     low, high = 0, len(sizes)
     while high - low > 1:
         middle = (low + high) // 2
-        fits = estimated_seconds(sizes[middle](), mode) <= wanted
+        fits = estimated_seconds(sizes[middle](), mode) <= seconds
         low, high = (middle, high) if fits else (low, middle)
     return sizes[low]()
 
@@ -110,8 +110,8 @@ def estimated_seconds(network: Network, mode: str) -> float:
 
     key = jax.ShapeDtypeStruct((2,), np.uint32)
     values = [
-        jax.ShapeDtypeStruct(one.shape, np.int32 if one.classes else np.float32)
-        for one in network.inputs
+        jax.ShapeDtypeStruct(tensor.shape, np.int32 if tensor.classes else np.float32)
+        for tensor in network.inputs
     ]
     variables = jax.eval_shape(network.module.init, key, *values)
     program = jax.make_jaxpr(network.module.apply)(variables, *values)
@@ -121,19 +121,19 @@ def estimated_seconds(network: Network, mode: str) -> float:
 
 def _equations(jaxpr: Any) -> list[Any]:
     """Of a program and all that it calls."""
-    found = []
+    equations = []
     for equation in jaxpr.eqns:
         inner = [p for p in equation.params.values() if hasattr(p, "jaxpr") or hasattr(p, "eqns")]
-        for one in inner:
-            found += _equations(getattr(one, "jaxpr", one))
+        for called in inner:
+            equations += _equations(getattr(called, "jaxpr", called))
         if not inner:
-            found.append(equation)
-    return found
+            equations.append(equation)
+    return equations
 
 
 def _seconds(equation: Any) -> float:
     """About what an operation takes."""
-    elements = sum(math.prod(one.aval.shape) for one in equation.outvars)
+    elements = sum(math.prod(output.aval.shape) for output in equation.outvars)
     name, parameters = equation.primitive.name, equation.params
     if name == "dot_general":
         (contracted, _), _ = parameters["dimension_numbers"]

@@ -142,8 +142,8 @@ def experts(layer: Layer, x: jax.Array) -> jax.Array:
 
 
 MIXINGS: dict[str, Callable[[Layer, jax.Array], jax.Array]] = {
-    one.__name__: one
-    for one in (
+    mixing.__name__: mixing
+    for mixing in (
         *(attention, fused, linear, low_rank, convolution),
         *(windows, places, pooled, latents, experts),
     )
@@ -160,7 +160,8 @@ class DrawnText(nn.Module):
 
     @nn.compact
     def __call__(self, *texts: jax.Array) -> jax.Array | tuple[jax.Array, ...]:
-        embed, blocks = nn.Embed(self.vocabulary, self.width), [Block(one) for one in self.layers]
+        embed = nn.Embed(self.vocabulary, self.width)
+        blocks = [Block(layer) for layer in self.layers]
         steps = self.param("places", nn.initializers.normal(), (texts[0].shape[1], self.width))
         read = []
         for tokens in texts:
@@ -170,45 +171,45 @@ class DrawnText(nn.Module):
             read.append(x)
         return self.out(*read)
 
-    def out(self, x: jax.Array, *others: jax.Array) -> jax.Array | tuple[jax.Array, ...]:
+    def out(self, x: jax.Array, *rest: jax.Array) -> jax.Array | tuple[jax.Array, ...]:
         """What the head says."""
         if self.head == "words":
             return dense(self.vocabulary)(x.reshape(-1, x.shape[-1]))
         if self.head == "tags":
             return nn.Dense(16)(x)
         if self.head == "pairs":  # of texts: which belong together
-            each = [nn.Dense(64)(y.mean(1)) for y in (x, *others)]
-            return each[0] @ each[1].T
+            vectors = [nn.Dense(64)(y.mean(1)) for y in (x, *rest)]
+            return vectors[0] @ vectors[1].T
         if self.head == "span":
-            both = nn.Dense(2)(x)
-            return both[..., 0], both[..., 1]
+            ends = nn.Dense(2)(x)
+            return ends[..., 0], ends[..., 1]
         return nn.Dense(32)(nn.tanh(nn.Dense(x.shape[-1])(x[:, 0])))
 
 
 def grammar(drawing: Drawing, mixings: Sequence[str]) -> Sequence[Callable[[], Network]]:
     """Networks of some ways of mixing, all but their width drawn."""
-    norm, causal = drawing.one("before", "after", "none"), drawing.chance(0.4)
-    gated, activation = drawing.chance(0.3), drawing.one(*ACTIVATIONS)
-    heads, rotary = drawing.one(2, 4, 8), drawing.chance(0.3)
+    norm, causal = drawing.pick("before", "after", "none"), drawing.chance(0.4)
+    gated, activation = drawing.chance(0.3), drawing.pick(*ACTIVATIONS)
+    heads, rotary = drawing.pick(2, 4, 8), drawing.chance(0.3)
     layers = []
     for _ in range(drawing.number(1, 1 if drawing.train else 3)):
         layers.append(
             Layer(
-                drawing.one(*mixings),
+                drawing.pick(*mixings),
                 heads,
-                drawing.one(1, 2, 4),
-                drawing.one(3, 5, 7),
+                drawing.pick(1, 2, 4),
+                drawing.pick(3, 5, 7),
                 causal,
                 rotary,
-                drawing.one(0, 2, 4, 4),
+                drawing.pick(0, 2, 4, 4),
                 gated,
                 activation,
                 norm,
             )
         )
-    head = drawing.one("words", "tags", "pairs", "span", "class")
-    vocabulary = drawing.one(256, 512, 1024)
-    batch, length = drawing.one(1, 2, 4, 8), drawing.one(16, 32, 64, 128)
+    head = drawing.pick("words", "tags", "pairs", "span", "class")
+    vocabulary = drawing.pick(256, 512, 1024)
+    batch, length = drawing.pick(1, 2, 4, 8), drawing.pick(16, 32, 64, 128)
     batch = max(batch, 2) if head == "pairs" else batch
     inputs = (Input((batch, length), vocabulary),) * (2 if head == "pairs" else 1)
     loss = ("cross_entropy",) * 2 if head == "span" else "cross_entropy"
@@ -216,7 +217,7 @@ def grammar(drawing: Drawing, mixings: Sequence[str]) -> Sequence[Callable[[], N
     def sized(width: int) -> Network:
         return Network(DrawnText(tuple(layers), width, vocabulary, head), inputs, loss)
 
-    return [partial(sized, one) for one in WIDTHS if one // heads % 2 == 0]
+    return [partial(sized, width) for width in WIDTHS if width // heads % 2 == 0]
 
 
 GRAMMARS: dict[str, Grammar] = {

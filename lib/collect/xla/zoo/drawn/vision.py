@@ -164,8 +164,8 @@ def gated(block: Block, x: jax.Array) -> jax.Array:
 
 
 BLOCKS: dict[str, Callable[[Block, jax.Array], jax.Array]] = {
-    one.__name__: one
-    for one in (
+    block.__name__: block
+    for block in (
         *(plain, residual, bottleneck, separable, inverted, dense, branches),
         *(modern, tokens, attention, gated),
     )
@@ -226,20 +226,20 @@ class DrawnVision(nn.Module):
 
 def grammar(drawing: Drawing, blocks: Sequence[str]) -> Sequence[Callable[[], Network]]:
     """Networks of some kinds of blocks, all but their channels drawn."""
-    norm, activation = drawing.one("batch", "group", "none"), drawing.one(*ACTIVATIONS)
-    block = drawing.one(*blocks)
+    norm, activation = drawing.pick("batch", "group", "none"), drawing.pick(*ACTIVATIONS)
+    block = drawing.pick(*blocks)
     stages, widen = [], 1.0
     for number in range(drawing.number(*((1, 2) if drawing.train else (2, 3)))):
-        block = drawing.one(*blocks) if len(blocks) > 1 else block
-        down = drawing.one("stride", "max", "mean", "fold") if number else "none"
-        widen *= drawing.one(1.0, 1.5, 2.0) if number else 1.0
+        block = drawing.pick(*blocks) if len(blocks) > 1 else block
+        down = drawing.pick("stride", "max", "mean", "fold") if number else "none"
+        widen *= drawing.pick(1.0, 1.5, 2.0) if number else 1.0
         stages.append(
             Stage(
                 block,
                 widen,
                 drawing.number(1, 1 if drawing.train or block in HEAVY else 2),
-                drawing.one(3, 3, 3, 5, 1),
-                drawing.one(1, 2, 4),
+                drawing.pick(3, 3, 3, 5, 1),
+                drawing.pick(1, 2, 4),
                 drawing.number(2, 4),
                 drawing.chance(0.3),
                 norm,
@@ -247,23 +247,23 @@ def grammar(drawing: Drawing, blocks: Sequence[str]) -> Sequence[Callable[[], Ne
                 down,
             )
         )
-    few = any(one.block in FLAT for one in stages)
-    stem = drawing.one(4, 4, 8) if few else drawing.one(1, 2, 2, 4)
+    few = any(stage.block in FLAT for stage in stages)
+    stem = drawing.pick(4, 4, 8) if few else drawing.pick(1, 2, 2, 4)
     least = 8 * stem  # pixels a side: what is left can be halved three times
-    side = max(least, drawing.one(*((32, 48, 64) if few else (24, 32, 48, 64))) // least * least)
-    batch = drawing.one(1, 1, 2, 4, 8)
-    head = drawing.one("mean", "mean", "flat", "attended", "pixels")
+    side = max(least, drawing.pick(*((32, 48, 64) if few else (24, 32, 48, 64))) // least * least)
+    batch = drawing.pick(1, 1, 2, 4, 8)
+    head = drawing.pick("mean", "mean", "flat", "attended", "pixels")
     loss = "mean_square" if head == "pixels" else "cross_entropy"
 
     def sized(channels: int, batch: int, side: int) -> Network:
         inputs = (Input((batch, side, side, 3)),)
         return Network(DrawnVision(tuple(stages), channels, stem, head), inputs, loss)
 
-    channels = [one for one in SIZES if norm != "group" or one % 8 == 0]
-    smaller = [(channels[0], 1, one) for one in range(least, side, least)]
-    smaller += [(channels[0], one, side) for one in (1, 2, 4) if one < batch]
-    sizes = [*smaller, *((one, batch, side) for one in channels)]
-    return [partial(sized, *one) for one in sizes]
+    channels = [width for width in SIZES if norm != "group" or width % 8 == 0]
+    smaller = [(channels[0], 1, edge) for edge in range(least, side, least)]
+    smaller += [(channels[0], count, side) for count in (1, 2, 4) if count < batch]
+    sizes = [*smaller, *((width, batch, side) for width in channels)]
+    return [partial(sized, *size) for size in sizes]
 
 
 GRAMMARS: dict[str, Grammar] = {

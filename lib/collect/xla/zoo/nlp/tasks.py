@@ -174,9 +174,9 @@ class AdditiveDecoder(Language):
         for _ in range(self.steps):
             weight = nn.softmax(score(nn.tanh(keys + query(state)[:, None]))[..., 0])
             context = jnp.einsum("bl,blw->bw", weight, memory)
-            both = jnp.concatenate([state, context], -1)
-            keep = nn.sigmoid(update(both))
-            new = nn.tanh(fresh(jnp.concatenate([nn.sigmoid(reset(both)) * state, context], -1)))
+            joint = jnp.concatenate([state, context], -1)
+            keep = nn.sigmoid(update(joint))
+            new = nn.tanh(fresh(jnp.concatenate([nn.sigmoid(reset(joint)) * state, context], -1)))
             state = keep * state + (1 - keep) * new
             outputs.append(state)
         return self.logits(jnp.stack(outputs, 1))
