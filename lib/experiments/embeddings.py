@@ -14,7 +14,7 @@ file, so a table of before the machine was started is not resumed, and training 
 
 Processes that train together map the same file and have a journal each. In a pass a graph is one
 process's; all count the same steps, so that who overwrites an entry sees by its step whether it is
-in another one's journal already.
+in another process's journal already.
 """
 
 from __future__ import annotations
@@ -119,27 +119,27 @@ class EmbeddingTable:
                 os.posix_fallocate(file.fileno(), 0, self.bytes)
 
     def read(self, name: str, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What is known of some configurations of a graph.
+        """The entries of some configurations of a graph.
 
         Returns:
             ``(steps, embeddings)``: (b, s) int64, when each was written, 0 for never; and
             (b, s, width) float32.
         """
-        found = self._of(name)[configurations]
-        return found["step"], found["embedding"]
+        entries = self._of(name)[configurations]
+        return entries["step"], entries["embedding"]
 
     def write(
         self, name: str, configurations: np.ndarray, segment: int, embeddings: np.ndarray
     ) -> None:
         """Set the embeddings, (p, width), of one segment under some configurations, once each."""
-        own = self._of(name)
-        before = own[configurations, segment]  # a copy
+        entries = self._of(name)
+        before = entries[configurations, segment]  # a copy
         first = before["step"] <= self.saved_step
         places = self.starts[name] + configurations * self.sizes[name][1] + segment
         self._remember(places[first], before[first])
         after = np.empty(len(configurations), self.entry)
         after["step"], after["embedding"] = self.step, embeddings
-        own[configurations, segment] = after
+        entries[configurations, segment] = after
 
     def next_step(self) -> None:
         """What is written from now on is newer than what was written before."""
@@ -178,11 +178,11 @@ class EmbeddingTable:
                 changes = file.read()
             expect(about, JOURNAL, self.journal)
             self.made = about["made"]
-            known = about["identity"] == self.identity and about["epochs"] <= epochs
+            matches = about["identity"] == self.identity and about["epochs"] <= epochs
             # (the state is saved before the journal)
-            if known and not self.made:
+            if matches and not self.made:
                 return True
-            if not known or about["boot"] != _boot() or self.path.stat().st_size != self.bytes:
+            if not matches or about["boot"] != _boot() or self.path.stat().st_size != self.bytes:
                 return False
         except (OSError, ValueError, RecursionError, DataError):
             return False
@@ -197,10 +197,10 @@ class EmbeddingTable:
     def _undo(self, changes: bytes) -> bool:
         record = self._record()
         whole = len(changes) // record.itemsize  # of a half-written one the entry still stands
-        found = np.frombuffer(changes, record, whole)
-        if ((found["place"] < 0) | (found["place"] >= self.count)).any():
+        changed = np.frombuffer(changes, record, whole)
+        if ((changed["place"] < 0) | (changed["place"] >= self.count)).any():
             return False  # damaged
-        self.values[found["place"]] = found["before"]
+        self.values[changed["place"]] = changed["before"]
         return True
 
     def _remember(self, places: np.ndarray, before: np.ndarray) -> None:

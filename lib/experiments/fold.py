@@ -34,7 +34,7 @@ class SegmentsFold(GraphsFold[Any, Any]):
 
     def __init__(self, cache: Cache, train: list[str], valid: list[str], settings: PoolingSettings):
         self.cache, self.train, self.valid, self.settings = cache, train, valid, settings
-        self.kept: dict[str, Segmented] = {}
+        self.in_memory: dict[str, Segmented] = {}
         self.step = self.beside = named(settings.steps)(cache, train, settings)
 
     def standardize(self, network: nn.Module) -> None:
@@ -46,9 +46,9 @@ class SegmentsFold(GraphsFold[Any, Any]):
 
         network.inputs.standardize.fit_chunks(features)
 
-    def read(self, one: str) -> LabelledGraph:
-        graph = self.graph(one)
-        return LabelledGraph(one, graph, graph.graph.runtime)
+    def read(self, name: str) -> LabelledGraph:
+        graph = self.graph(name)
+        return LabelledGraph(name, graph, graph.graph.runtime)
 
     def sample(
         self,
@@ -57,9 +57,9 @@ class SegmentsFold(GraphsFold[Any, Any]):
         generator: np.random.Generator,
     ) -> Sample:
         """One graph, cut into segments, as the model's steps take it."""
-        (graph,), (own,) = graphs, chosen
-        batch = self.step.batch(graph.prepared, own, generator)
-        return Sample(batch, [torch.from_numpy(graph.runtime[own])])
+        (graph,), (rows,) = graphs, chosen
+        batch = self.step.batch(graph.prepared, rows, generator)
+        return Sample(batch, [torch.from_numpy(graph.runtime[rows])])
 
     def done(
         self, graphs: Sequence[LabelledGraph], chosen: Sequence[np.ndarray], sample: Sample
@@ -71,13 +71,13 @@ class SegmentsFold(GraphsFold[Any, Any]):
 
     def graph(self, name: str) -> Segmented:
         """A graph, cut; small ones are kept."""
-        if name in self.kept:
-            return self.kept[name]
-        already = sum(graph.node_count for graph in self.kept.values())
+        if name in self.in_memory:
+            return self.in_memory[name]
+        already = sum(graph.node_count for graph in self.in_memory.values())
         keep = already + self.cache.rows[name]["nodes"] <= KEPT_NODES
         graph = self.prepare(self.cache.graph(name), self.settings, keep)
         if keep:
-            self.kept[name] = graph
+            self.in_memory[name] = graph
         return graph
 
 

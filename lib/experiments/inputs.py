@@ -56,17 +56,17 @@ class Segmented(ABC):
 
     def edges(self, number: int) -> np.ndarray:
         """(m, 2) those within a segment, between positions in it."""
-        own = self._edges[self._edge_starts[number] : self._edge_starts[number + 1]]
-        return self.graph.edges[own] - self.starts[number]
+        rows = self._edges[self._edge_starts[number] : self._edge_starts[number + 1]]
+        return self.graph.edges[rows] - self.starts[number]
 
     def tensors(self, number: int) -> Any:
         """What a segment's ways to be configured share."""
         if number in self._tensors:
             return self._tensors[number]
-        made = self.prepared(number)
+        tensors = self.prepared(number)
         if self.keep:
-            self._tensors[number] = made
-        return made
+            self._tensors[number] = tensors
+        return tensors
 
     @abstractmethod
     def prepared(self, number: int) -> Any:
@@ -113,11 +113,11 @@ class SegmentedGraph(Segmented):
     def segment(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Segment:
         """See :meth:`Segmented.segment`: once for each way in which they differ in it."""
         places = np.arange(len(cells)) if places is None else places
-        own = cells[places][:, self.configurable == number]
-        if own.shape[1]:
-            distinct, index = np.unique(own, axis=0, return_inverse=True)
+        segment_cells = cells[places][:, self.configurable == number]
+        if segment_cells.shape[1]:
+            distinct, index = np.unique(segment_cells, axis=0, return_inverse=True)
         else:  # no configuration reaches it
-            distinct, index = own[:1], np.zeros(len(places), np.int64)
+            distinct, index = segment_cells[:1], np.zeros(len(places), np.int64)
         tensors = replace(self.tensors(number), cells=distinct)
         return Segment(
             graph=tensors.batch(np.arange(len(distinct))),
@@ -130,20 +130,20 @@ class SegmentedGraph(Segmented):
         """See :meth:`Segmented.run`; tensors have the configurable nodes first, see
         :class:`lib.inputs.pruned.GraphTensors`.
         """
-        others = np.setdiff1d(np.arange(self.node_count), self.graph.config_nodes)
-        order = np.concatenate([self.graph.config_nodes, others])
+        other_nodes = np.setdiff1d(np.arange(self.node_count), self.graph.config_nodes)
+        order = np.concatenate([self.graph.config_nodes, other_nodes])
         return np.flatnonzero((order >= start) & (order < stop))
 
     def prepared(self, number: int) -> GraphTensors:
         """The nodes, edges and configurable nodes of a segment."""
         start, stop = self.starts[number], self.starts[number + 1]
-        own = self.configurable == number
+        inside = self.configurable == number
         cut_out = replace(
             self.graph,
             node_feat=self.graph.node_feat[start:stop],
             node_opcode=self.graph.node_opcode[start:stop],
             edges=self.edges(number),
-            config_nodes=self.graph.config_nodes[own] - start,
+            config_nodes=self.graph.config_nodes[inside] - start,
         )
         return graph_tensors(cut_out)
 
@@ -198,12 +198,12 @@ def segments_scores(
         UserError: if there is not enough memory for a single configuration.
     """
     nodes, edges = graph.largest()
-    each, device = network.forward_bytes(nodes, edges), device_of(network)
+    configuration_bytes, device = network.forward_bytes(nodes, edges), device_of(network)
     if device.type == "cpu":
         most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
-        size = max(1, min(size, most // each))
+        size = max(1, min(size, most // configuration_bytes))
     what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
-    with out_of_memory_told(Estimate(size * each, what, ADVICE), device):
+    with out_of_memory_told(Estimate(size * configuration_bytes, what, ADVICE), device):
         return scores_of_rows(
             lambda chosen: network(segments_batch(graph, chosen)),
             len(graph.graph.runtime),

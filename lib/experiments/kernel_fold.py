@@ -32,9 +32,9 @@ class KernelSegmentsFold(SegmentsFold):
             lambda: (evenly_spaced(self.cache.graph(name)) for name in self.train)
         )
 
-    def read(self, one: Any) -> LabelledGraph:
-        kernel = self.graph(one)
-        return LabelledGraph(one, kernel, kernel.graph.target)
+    def read(self, name: Any) -> LabelledGraph:
+        kernel = self.graph(name)
+        return LabelledGraph(name, kernel, kernel.graph.target)
 
 
 def load_fold(cache: Cache, fold: int, settings: TileCollection) -> KernelSegmentsFold:

@@ -50,7 +50,7 @@ class FullSteps(Beside):
 
     def estimate(self) -> Estimate | None:
         """See :class:`lib.train.fold.Fold`; of the training graph that takes most."""
-        name, needed = max(((n, self._bytes(n)) for n in self.names), key=lambda one: one[1])
+        name, needed = max(((n, self._bytes(n)) for n in self.names), key=lambda pair: pair[1])
         s, nodes = self.settings, self.cache.rows[name]["nodes"]
         count = self._configurations(name)
         what = f"a step of {s.model} on {name} ({nodes:,} nodes, {count} configurations)"
@@ -110,12 +110,12 @@ class SegmentSteps(FullSteps):
 
     def __init__(self, cache: Cache, names: list[str], settings: SegmentSettings):
         super().__init__(cache, names, settings)
-        self.kept: EmbeddingTable | None = None
+        self.history: EmbeddingTable | None = None
         if settings.history:
             limit = round(settings.history_gigabytes * 1e9)
             sizes = {name: self._size(name) for name in names}
-            self.kept = EmbeddingTable(sizes, settings.channels, limit)
-        self.table = self.kept  # None also if it was not made
+            self.history = EmbeddingTable(sizes, settings.channels, limit)
+        self.table = self.history  # None also if it was not made
 
     def batch(
         self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
@@ -123,10 +123,10 @@ class SegmentSteps(FullSteps):
         """Some segments with gradients; of others what is remembered, but for those left out."""
         s, cells = self.settings, graph.cells(chosen)
         trained = generator.permutation(len(graph))[: s.trained_segments]
-        kept = generator.random(len(graph)) >= s.segment_dropout
+        undropped = generator.random(len(graph)) >= s.segment_dropout
         weight = 1 + s.segment_dropout * (len(graph) / len(trained) - 1)
-        others = np.setdiff1d(np.flatnonzero(kept), trained)
-        known, missing = self._known(graph, chosen, others)
+        others = np.setdiff1d(np.flatnonzero(undropped), trained)
+        remembered, missing = self._remembered(graph, chosen, others)
 
         def segments() -> Iterator[Segment]:
             for number in np.sort(trained):
@@ -134,17 +134,17 @@ class SegmentSteps(FullSteps):
             for number, places in missing:
                 yield replace(graph.segment(number, cells, places), trained=False)
 
-        found = None if self.table is None else []
-        return SegmentsBatch(len(chosen), graph.node_count, segments(), known, found)
+        computed = None if self.table is None else []
+        return SegmentsBatch(len(chosen), graph.node_count, segments(), remembered, computed)
 
     def done(self, graph: Segmented, chosen: np.ndarray, batch: SegmentsBatch) -> None:
         """Remember what was computed."""
         if self.table is None:
             return
         self.table.next_step()
-        for one in batch.found:
-            where = chosen[one.places.numpy()]
-            self.table.write(graph.graph.name, where, one.number, one.embeddings.numpy())
+        for embedded in batch.computed:
+            where = chosen[embedded.places.numpy()]
+            self.table.write(graph.graph.name, where, embedded.number, embedded.embeddings.numpy())
 
     def share(self, processes: Processes) -> None:
         """See :meth:`Beside.share`: the table is one file, mapped by all of them.
@@ -152,11 +152,11 @@ class SegmentSteps(FullSteps):
         Raises:
             UserError: if they run on several machines, which do not see each other's memory.
         """
-        if self.kept is None:
+        if self.history is None:
             return
         if not processes.on_one_machine:
             raise UserError("--history: processes on several machines share no table; --no-history")
-        self.kept.processes = processes
+        self.history.processes = processes
 
     def idle(self) -> None:
         """See :meth:`Beside.idle`: all processes count the same steps."""
@@ -169,21 +169,21 @@ class SegmentSteps(FullSteps):
         Raises:
             UserError: if there is none, and segments were to be dropped that it remembers.
         """
-        if self.kept is None:
+        if self.history is None:
             return True
-        resumable = self.kept.begin(state, identity, epochs)
-        self.table = self.kept if self.kept.made else None
-        if resumable and self.kept.processes.first:
-            print(f"train: {state.parent.name}: {self._told()}", flush=True)
+        resumable = self.history.begin(state, identity, epochs)
+        self.table = self.history if self.history.made else None
+        if resumable and self.history.processes.first:
+            print(f"train: {state.parent.name}: {self._size_text()}", flush=True)
         return resumable
 
-    def _told(self) -> str:
-        about = f"historical embeddings of {self.kept.count:,} segments"
-        size = gigabytes(self.kept.bytes)
+    def _size_text(self) -> str:
+        about = f"historical embeddings of {self.history.count:,} segments"
+        size = gigabytes(self.history.bytes)
         if self.table is not None:
             return f"{about}, {size} on disk"
         if self.settings.segment_dropout:
-            self.kept.end()
+            self.history.end()
             raise UserError(
                 f"--segment-dropout: drops what the table remembers, and {about} do not fit the "
                 f"disk: {size}"
@@ -197,14 +197,14 @@ class SegmentSteps(FullSteps):
         return {"historical_embeddings": self.table is not None}
 
     def saved(self, epochs: int) -> None:
-        if self.kept is not None:
-            self.kept.saved(epochs)
+        if self.history is not None:
+            self.history.saved(epochs)
 
     def end(self) -> None:
-        if self.kept is not None:
-            self.kept.end()
+        if self.history is not None:
+            self.history.end()
 
-    def _known(
+    def _remembered(
         self, graph: Segmented, chosen: np.ndarray, others: np.ndarray
     ) -> tuple[torch.Tensor | None, list[tuple[int, np.ndarray]]]:
         """The sum of what the table has of the others, and what it lacks: segments and places."""
@@ -212,10 +212,10 @@ class SegmentSteps(FullSteps):
             return None, [(int(number), np.arange(len(chosen))) for number in others]
         steps, embeddings = self.table.read(graph.graph.name, chosen)
         steps, embeddings = steps[:, others], embeddings[:, others]  # (b, o), (b, o, width)
-        known = torch.from_numpy(np.where(steps[..., None] > 0, embeddings, 0).sum(axis=1))
+        remembered = torch.from_numpy(np.where(steps[..., None] > 0, embeddings, 0).sum(axis=1))
         absent = [np.flatnonzero(steps[:, place] == 0) for place in range(len(others))]
         pairs = zip(others, absent, strict=True)
-        return known, [(int(number), places) for number, places in pairs if len(places)]
+        return remembered, [(int(number), places) for number, places in pairs if len(places)]
 
     def _size(self, name: str) -> tuple[int, int]:
         row, s = self.cache.rows[name], self.settings

@@ -39,11 +39,11 @@ CORRECTED, MOST_WEIGHT = 0.06, 20.0  # share of what a correction's tree finds; 
 class BoostedFold(ProgramsFold):
     """The programs of one fold, for :class:`lib.programs.models.cdmpp_plus.CdmppPlus`."""
 
-    kept: tuple[Path, str] | None = None  # where its trees are, and what they depend on
+    saved_trees: tuple[Path, str] | None = None  # where its trees are, and what they depend on
 
     def keep(self, file: Path, identity: str) -> None:
         """See :meth:`Fold.keep`: the trees."""
-        self.kept = file, identity
+        self.saved_trees = file, identity
 
     def standardize(self, network: CdmppPlus) -> None:
         """See :meth:`Fold.standardize`; the trees are fitted here as well, once and for all."""
@@ -62,10 +62,10 @@ class BoostedFold(ProgramsFold):
     def _rows(self, network: CdmppPlus, programs: Programs) -> np.ndarray:
         """(n, ``POOLED``) float32: what trees read of some programs, whatever the device."""
         rows = np.empty((len(programs), POOLED), np.float32)
-        for own in batches_of(programs.counts, READ):
+        for numbers in batches_of(programs.counts, READ):
             with torch.no_grad():
-                batch = programs.batch(own, self.devices).to(device_of(network))
-                rows[own] = network.rows(batch)[0][:: len(self.devices), :POOLED].cpu().numpy()
+                batch = programs.batch(numbers, self.devices).to(device_of(network))
+                rows[numbers] = network.rows(batch)[0][:: len(self.devices), :POOLED].cpu().numpy()
         return rows
 
     def _fit_trees(self, network: CdmppPlus, rows: np.ndarray, relative: np.ndarray) -> None:
@@ -76,24 +76,24 @@ class BoostedFold(ProgramsFold):
         """
         started = time.perf_counter()
         known = np.isfinite(relative)
-        table, wanted = self._table(rows, known), relative[known]
+        table, targets = self._table(rows, known), relative[known]
         part = self._parts()[np.nonzero(known)[0]]
-        own = Trees(len(network.trees.feature) // TREE_FOLDS, network.trees.depth)
+        trees = Trees(len(network.trees.feature) // TREE_FOLDS, network.trees.depth)
         seed, work = self.settings.seed, torch.from_numpy(table[:, POOLED - 1])
         first = torch.zeros(len(table))
         network.trees.base.zero_()
         for number in range(TREE_FOLDS):
             held = part == number
             seen = ~held if (~held).any() else held  # of a single task there is one part
-            boost(own, table[seen], wanted[seen], self.settings.tree_rate, seed)
-            first[held] = by_parts(own, torch.from_numpy(table[held]))
-            network.trees.take(own, number * len(own.feature), 1 / TREE_FOLDS)
+            boost(trees, table[seen], targets[seen], self.settings.tree_rate, seed)
+            first[held] = by_parts(trees, torch.from_numpy(table[held]))
+            network.trees.take(trees, number * len(trees.feature), 1 / TREE_FOLDS)
         if len(network.correction.feature):
-            self._correct(network.correction, table, first + work, work, wanted - first.numpy())
-        if self.kept:
-            file, identity = self.kept
+            self._correct(network.correction, table, first + work, work, targets - first.numpy())
+        if self.saved_trees:
+            file, identity = self.saved_trees
             about = {"identity": identity, "seconds": time.perf_counter() - started}
-            checkpoint.save(file, _both(network).state_dict(), about)
+            checkpoint.save(file, _stages(network).state_dict(), about)
 
     def _parts(self) -> np.ndarray:
         """(n,) the part of each program: of a task all are in one, unless the split parts tasks."""
@@ -111,20 +111,20 @@ class BoostedFold(ProgramsFold):
     ) -> None:
         """Fit the second stage to (n,) logarithms that the first is off by, ``gap``."""
         weights = np.exp(-gap).clip(1 / MOST_WEIGHT, MOST_WEIGHT)
-        given = corrected_rows(torch.from_numpy(table), first[:, None], work).numpy()
-        boost(trees, given, gap, CORRECTED, self.settings.seed, weights, RELATIVE)
+        features = corrected_rows(torch.from_numpy(table), first[:, None], work).numpy()
+        boost(trees, features, gap, CORRECTED, self.settings.seed, weights, RELATIVE)
 
     def _read_trees(self, network: CdmppPlus) -> bool:
         """Whether there were such trees; a file that is damaged is as good as none."""
-        if not self.kept or not self.kept[0].exists():
+        if not self.saved_trees or not self.saved_trees[0].exists():
             return False
-        file, identity = self.kept
+        file, identity = self.saved_trees
         try:
             tensors, about = checkpoint.load(file)
             expect(about, {"identity": str, "seconds": float}, file)
             if about["identity"] != identity:
                 return False
-            checkpoint.load_into(_both(network), file, tensors)
+            checkpoint.load_into(_stages(network), file, tensors)
         except DataError:
             return False
         self.earlier_seconds = about["seconds"]
@@ -141,24 +141,24 @@ class BoostedFold(ProgramsFold):
         Each on half of the tasks; each half is judged by what was fitted on the other. Where a half
         has no tasks, both are fitted on all.
         """
-        own = predict_by(network, network, self.held, self.devices, self.settings.batch)
-        if not np.isfinite(own).all():
+        by_network = predict_by(network, network, self.held, self.devices, self.settings.batch)
+        if not np.isfinite(by_network).all():
             return {}
         known, halves = np.isfinite(self.held.seconds), halves_of(self.held)
         sides = [known & (halves == number)[:, None] for number in range(HALVES)]
-        predicted = np.full_like(own, np.nan)
+        predicted = np.full_like(by_network, np.nan)
         for number, blend in enumerate(network.blends):
             other = 1 - number
             fitted = sides[number] if sides[number].any() else sides[other]
-            blend.calibrate(own[fitted], self.by_trees[fitted], self.held.seconds[fitted])
-            both = (torch.from_numpy(one[sides[other]]) for one in (own, self.by_trees))
+            blend.calibrate(by_network[fitted], self.by_trees[fitted], self.held.seconds[fitted])
+            members = (torch.from_numpy(logs[sides[other]]) for logs in (by_network, self.by_trees))
             with torch.inference_mode():
-                predicted[sides[other]] = blend.cpu()(*both)
+                predicted[sides[other]] = blend.cpu()(*members)
         network.blends.to(device_of(network))
         return self.errors(predicted)
 
 
-def _both(network: CdmppPlus) -> nn.ModuleDict:
+def _stages(network: CdmppPlus) -> nn.ModuleDict:
     """Both stages of trees, as they are kept."""
     return nn.ModuleDict({"first": network.trees, "second": network.correction})
 
@@ -166,34 +166,34 @@ def _both(network: CdmppPlus) -> nn.ModuleDict:
 def boost(
     trees: Trees,
     rows: np.ndarray,
-    wanted: np.ndarray,
+    values: np.ndarray,
     rate: float,
     seed: int,
     weights: np.ndarray | None = None,
-    given: Mapping[str, Any] = BOOSTING,
+    parameters: Mapping[str, Any] = BOOSTING,
 ) -> None:
     """Fit trees by gradient boosting, one to what those before it leave of the error.
 
     Args:
         trees: to fill.
         rows: (n, features) float32.
-        wanted: (n,) their values.
+        values: (n,) of the rows.
         rate: share of what a tree finds that is added.
         seed: of what each tree is shown.
         weights: (n,) what each error counts; all alike without.
-        given: of XGBoost: the squared error, or another.
+        parameters: of XGBoost: the squared error, or another.
     """
     import xgboost  # late: only training has it
 
-    base = float(np.mean(wanted) if given is BOOSTING else np.median(wanted))
+    base = float(np.mean(values) if parameters is BOOSTING else np.median(values))
     about = {"max_depth": trees.depth, "eta": rate, "seed": seed, "base_score": base}
-    bins = given["max_bin"]
-    data = xgboost.QuantileDMatrix(rows, wanted, weight=weights, max_bin=bins, nthread=1)
-    booster = xgboost.train({**given, **about}, data, len(trees.feature))
+    bins = parameters["max_bin"]
+    data = xgboost.QuantileDMatrix(rows, values, weight=weights, max_bin=bins, nthread=1)
+    booster = xgboost.train({**parameters, **about}, data, len(trees.feature))
     model = json.loads(booster.save_raw("json"))
-    found = model["learner"]["gradient_booster"]["model"]["trees"]
+    boosted = model["learner"]["gradient_booster"]["model"]["trees"]
     trees.base.fill_(base)
-    for number, tree in enumerate(found):
+    for number, tree in enumerate(boosted):
         _fill(trees, number, {name: np.array(tree[name]) for name in FIELDS})
 
 

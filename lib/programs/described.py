@@ -37,11 +37,11 @@ def described_programs(
     forest, features = check_described(path, arrays)
     joined = arrays["joined"].astype(bool)
     sizes = np.bincount(owner[joined], minlength=len(tasks))
-    kept = np.repeat(joined, arrays["leaves"])
+    leaves = np.repeat(joined, arrays["leaves"])
     return Programs(
-        features=features.astype(np.float16)[kept],
-        position=positions(forest).astype(np.int64)[kept],
-        loops=accesses.around(forest, arrays["accesses"])[kept],
+        features=features.astype(np.float16)[leaves],
+        position=positions(forest).astype(np.int64)[leaves],
+        loops=accesses.around(forest, arrays["accesses"])[leaves],
         starts=np.concatenate([[0], np.cumsum(arrays["leaves"][joined])]).astype(np.int64),
         seconds=np.full((int(joined.sum()), 0), np.nan),
         tasks=tuple(tasks),
@@ -57,16 +57,19 @@ def check_described(path: Path, arrays: Mapping[str, np.ndarray]) -> tuple[Fores
     """
     count = len(arrays["hash"]) if arrays["hash"].ndim == 1 else 0
     for name, table in (("leaves", "features"), ("nodes", "depth")):
-        found, rows = arrays[name], len(np.atleast_1d(arrays[table]))
-        whole = found.shape == (count,) and found.dtype.kind in "iu"
-        if not count or not whole or (found < 1).any() or found.sum() != rows:
+        numbers, rows = arrays[name], len(np.atleast_1d(arrays[table]))
+        whole = numbers.shape == (count,) and numbers.dtype.kind in "iu"
+        if not count or not whole or (numbers < 1).any() or numbers.sum() != rows:
             raise DataError(path, name, "other numbers", f"{count} counts that add up to {rows}")
     features = arrays["features"]
     largest = np.finfo(np.float16).max
     if features.shape[1:] != (WIDTH,) or not (np.abs(features) <= largest).all():
         raise DataError(path, "features", "no numbers", f"{WIDTH} numbers a leaf")
-    known = arrays["accesses"]
-    if known.shape != (len(features), accesses.WIDTH) or not (np.abs(known) <= MOST_ACCESS).all():
+    patterns = arrays["accesses"]
+    if (
+        patterns.shape != (len(features), accesses.WIDTH)
+        or not (np.abs(patterns) <= MOST_ACCESS).all()
+    ):
         raise DataError(path, "accesses", "no numbers", f"{accesses.WIDTH} numbers a leaf")
     if any(arrays[name].dtype.kind not in "iu" for name in COLUMNS):
         raise DataError(path, "depth", "no whole numbers", "whole numbers of each loop")

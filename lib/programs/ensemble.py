@@ -30,7 +30,7 @@ SHOWN = (*LATENCY_METRICS, NOISE)
 
 def pairs_of(cache: Cache) -> pl.DataFrame:
     """``task, program, device, config`` of every pair: ``config`` counts within the task."""
-    names = [one["name"] for one in cache.manifest["devices"]]
+    names = [device["name"] for device in cache.manifest["devices"]]
     frames = []
     for name in cache.names("train", "valid", "test"):
         task = cache.graph(name)
@@ -40,7 +40,7 @@ def pairs_of(cache: Cache) -> pl.DataFrame:
                 {
                     "task": [name] * count,
                     "program": task.program[task.owner],
-                    "device": [names[one] for one in task.device],
+                    "device": [names[number] for number in task.device],
                     "config": np.arange(count),
                     "owner": task.owner,
                 },
@@ -49,14 +49,14 @@ def pairs_of(cache: Cache) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def wanted_of(pairs: pl.DataFrame, sides: Mapping[str, Chosen]) -> pl.DataFrame:
+def expected_of(pairs: pl.DataFrame, sides: Mapping[str, Chosen]) -> pl.DataFrame:
     """``split, task, program, device`` of what one fold predicts."""
     owners = [
-        pl.DataFrame({"owner": np.flatnonzero(own)}).select(
+        pl.DataFrame({"owner": np.flatnonzero(mask)}).select(
             pl.lit(side).alias("split"), pl.lit(name).alias("task"), pl.col("owner").cast(pl.Int32)
         )
         for side, chosen in sides.items()
-        for name, own in chosen.items()
+        for name, mask in chosen.items()
     ]
     return pl.concat(owners).join(pairs, on=["task", "owner"]).drop("owner", "config")
 
@@ -69,9 +69,9 @@ def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: i
     pairs = pairs_of(cache)
 
     def read(fold: int, path: Path) -> pl.DataFrame:
-        wanted = wanted_of(pairs, sides_of_fold(cache, fold, settings))
-        found = read_predictions(path, wanted, ["train"])
-        return found.join(pairs, on=["task", "program", "device"]).select(
+        expected = expected_of(pairs, sides_of_fold(cache, fold, settings))
+        predictions = read_predictions(path, expected, ["train"])
+        return predictions.join(pairs, on=["task", "program", "device"]).select(
             "split", "config", graph="task", score=pl.col("prediction").log()
         )
 
@@ -87,30 +87,32 @@ def evaluate_all(
         blended: ``graph, config, score`` of each section.
         cache, collection: of the programs.
     """
-    devices = [one["name"] for one in cache.manifest["devices"]]
+    devices = [device["name"] for device in cache.manifest["devices"]]
     kind, sections = kind_of(collection), {}
     for section, frame in blended.items():
         parts = frame.sort("graph", "config").partition_by("graph", as_dict=True)
-        found = [_predicted(cache, name, own) for (name,), own in sorted(parts.items())]
+        predictions = [_predicted(cache, name, part) for (name,), part in sorted(parts.items())]
         graphs = {
-            one.task.name: kind.measure(np.log(one.seconds), one.task.seconds, one.task)
-            for one in found
+            prediction.task.name: kind.measure(
+                np.log(prediction.seconds), prediction.task.seconds, prediction.task
+            )
+            for prediction in predictions
         }
         sections[section] = {}
         if graphs:
             sections[section] = {
                 "mean": mean_metrics(list(graphs.values())),
                 "graphs": graphs,
-                "groups": measure_groups(found, devices),
+                "groups": measure_groups(predictions, devices),
             }
     return sections
 
 
-def _predicted(cache: Cache, name: str, own: pl.DataFrame) -> Predicted:
+def _predicted(cache: Cache, name: str, frame: pl.DataFrame) -> Predicted:
     task = cache.graph(name)
     programs = np.zeros(len(task.program), bool)
-    programs[task.owner[own["config"].to_numpy()]] = True
-    return Predicted(task.restricted(programs), np.exp(own["score"].to_numpy()))
+    programs[task.owner[frame["config"].to_numpy()]] = True
+    return Predicted(task.restricted(programs), np.exp(frame["score"].to_numpy()))
 
 
 def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.DataFrame:
@@ -126,7 +128,7 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
         }
     )
     for section in WRITTEN:
-        own = (
+        frame = (
             blended[section]
             .rename({"graph": "task"})
             .with_columns(
@@ -135,22 +137,22 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
             )
         )
         keys = ["task", "config"]
-        own = own.with_columns(pl.col("config").cast(pairs["config"].dtype))
-        frames.append(own.join(pairs, on=keys).join(seconds, on=keys).select(*COLUMNS))
+        frame = frame.with_columns(pl.col("config").cast(pairs["config"].dtype))
+        frames.append(frame.join(pairs, on=keys).join(seconds, on=keys).select(*COLUMNS))
     return pl.concat(frames).sort("split", "task", "program", "device")
 
 
 def summary_table(sections: Mapping[str, Mapping[str, Any]]) -> str:
     """Errors over pairs, of each section, device and operator, as aligned text."""
     rows = []
-    for section, found in sections.items():
-        groups = found.get("groups", {})
+    for section, numbers in sections.items():
+        groups = numbers.get("groups", {})
         for by in ("all", "device", "operator"):
-            for name, own in groups.get(by, {}).items():
+            for name, group in groups.get(by, {}).items():
                 title = section if by == "all" else f"  {name}"
-                texts = [one.plain(own.get(one.key)) for one in SHOWN]
-                rows.append([title, f"{int(own['pairs']):,}", *texts])
-    return table(rows, ["", "latencies", *(one.heading for one in SHOWN)])
+                texts = [metric.plain(group.get(metric.key)) for metric in SHOWN]
+                rows.append([title, f"{int(group['pairs']):,}", *texts])
+    return table(rows, ["", "latencies", *(metric.heading for metric in SHOWN)])
 
 
 def predictions(blended: Blended, cache: Cache, settings: Settings) -> tuple[Write, str]:

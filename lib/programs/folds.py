@@ -52,7 +52,7 @@ def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str,
         "test": cache.names("test"),
         "train": [name for name in names if name not in held_out],
     }
-    return {side: {name: _all(cache, name) for name in own} for side, own in parts.items()}
+    return {side: {name: _all(cache, name) for name in tasks} for side, tasks in parts.items()}
 
 
 def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSettings) -> set[str]:
@@ -61,9 +61,13 @@ def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSe
     Args:
         called: the networks that call each task; one that none calls is its own.
     """
-    known = {task: tuple(networks) or (task,) for task, networks in called.items()}
-    folds = folds_of({one for networks in known.values() for one in networks}, settings)
-    return {task for task, own in known.items() if any(folds[one] == fold for one in own)}
+    callers = {task: tuple(networks) or (task,) for task, networks in called.items()}
+    folds = folds_of({network for networks in callers.values() for network in networks}, settings)
+    return {
+        task
+        for task, networks in callers.items()
+        if any(folds[network] == fold for network in networks)
+    }
 
 
 def _by_tenths(cache: Cache, names: list[str], fold: int, seed: int) -> dict[str, Chosen]:
@@ -87,8 +91,8 @@ def tenths(name: str, original: np.ndarray, seed: int) -> np.ndarray:
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
     distinct = int(original.max(initial=-1)) + 1
     start = int(generator.integers(TENTHS))
-    own = (generator.permutation(distinct) + start) % TENTHS
-    return own[original]
+    dealt = (generator.permutation(distinct) + start) % TENTHS
+    return dealt[original]
 
 
 def _all(cache: Cache, name: str) -> np.ndarray:

@@ -31,7 +31,7 @@ def programs_to_predict(cache: Cache, fold: int, settings: ProgramCollection) ->
     sides = sides_of_fold(cache, fold, settings)
     if not settings.score_training:
         del sides["train"]
-    return [(side, name, own) for side, chosen in sides.items() for name, own in chosen.items()]
+    return [(side, name, mask) for side, chosen in sides.items() for name, mask in chosen.items()]
 
 
 def predict_programs(
@@ -40,30 +40,30 @@ def predict_programs(
     """Predict each task's programs; yields a frame of ``SCHEMA`` for each of ``wanted``."""
     network.eval()
     devices = devices_of(cache)
-    features, names = device_features(devices), [one["name"] for one in devices]
+    features, names = device_features(devices), [device["name"] for device in devices]
     for side in dict.fromkeys(side for side, _, _ in wanted):
-        chosen: Chosen = {name: own for split, name, own in wanted if split == side}
+        chosen: Chosen = {name: mask for split, name, mask in wanted if split == side}
         how = predict_held if side == "valid" else predict
-        found = how(network, load_programs(cache, chosen), features, settings.batch)
+        predictions = how(network, load_programs(cache, chosen), features, settings.batch)
         first = 0
-        for name, own in chosen.items():
+        for name, mask in chosen.items():
             task = cache.graph(name)
-            distinct = np.unique(task.original[own])
-            part = found[first : first + len(distinct)]
+            distinct = np.unique(task.original[mask])
+            part = predictions[first : first + len(distinct)]
             first += len(distinct)
-            yield _frame(side, task.restricted(own), distinct, part, names)
+            yield _frame(side, task.restricted(mask), distinct, part, names)
 
 
 def _frame(
-    side: str, task: CachedTask, distinct: np.ndarray, found: np.ndarray, devices: Sequence[str]
+    side: str, task: CachedTask, distinct: np.ndarray, logs: np.ndarray, devices: Sequence[str]
 ) -> pl.DataFrame:
-    predicted = np.exp(pair_predictions(task, distinct, found))
+    predicted = np.exp(pair_predictions(task, distinct, logs))
     return pl.DataFrame(
         {
             "split": [side] * len(predicted),
             "task": [task.name] * len(predicted),
             "program": task.program[task.owner],
-            "device": [devices[one] for one in task.device],
+            "device": [devices[number] for number in task.device],
             "prediction": predicted,
             "latency": task.seconds,
         },

@@ -72,16 +72,16 @@ class Programs:
         """(n,) the number of each program's task."""
         return np.repeat(np.arange(len(self.tasks)), np.diff(self.first))
 
-    def some(self, kept: np.ndarray) -> Programs:
+    def some(self, mask: np.ndarray) -> Programs:
         """Those of (n,) bool that are true, and the tasks that have any of them."""
-        leaves = np.repeat(kept, self.counts)
-        sizes = np.diff(np.concatenate([[0], np.cumsum(kept)])[self.first])
+        leaves = np.repeat(mask, self.counts)
+        sizes = np.diff(np.concatenate([[0], np.cumsum(mask)])[self.first])
         return Programs(
             features=self.features[leaves],
             position=self.position[leaves],
             loops=self.loops[leaves],
-            starts=np.concatenate([[0], np.cumsum(self.counts[kept])]),
-            seconds=self.seconds[kept],
+            starts=np.concatenate([[0], np.cumsum(self.counts[mask])]),
+            seconds=self.seconds[mask],
             tasks=tuple(name for name, size in zip(self.tasks, sizes, strict=True) if size),
             first=np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
         )
@@ -102,12 +102,14 @@ def load_programs(cache: Cache, chosen: Chosen) -> Programs:
         chosen: which of the source's programs count, by task.
     """
     devices = len(cache.manifest["devices"])
-    tasks = [cache.graph(name).restricted(own) for name, own in chosen.items()]
-    used = [np.unique(task.original[own]) for task, own in zip(tasks, chosen.values(), strict=True)]
-    leaves = [_leaves_of(task, own) for task, own in zip(tasks, used, strict=True)]
-    counts = [task.counts[own] for task, own in zip(tasks, used, strict=True)]
-    labels = [_labels(task, own, devices) for task, own in zip(tasks, used, strict=True)]
-    sizes = [len(own) for own in used]
+    tasks = [cache.graph(name).restricted(mask) for name, mask in chosen.items()]
+    used = [
+        np.unique(task.original[mask]) for task, mask in zip(tasks, chosen.values(), strict=True)
+    ]
+    leaves = [_leaves_of(task, distinct) for task, distinct in zip(tasks, used, strict=True)]
+    counts = [task.counts[distinct] for task, distinct in zip(tasks, used, strict=True)]
+    labels = [_labels(task, distinct, devices) for task, distinct in zip(tasks, used, strict=True)]
+    sizes = [len(distinct) for distinct in used]
     return Programs(
         features=_joined(tasks, leaves, "features"),
         position=_joined(tasks, leaves, "position").astype(np.int64),
@@ -122,8 +124,8 @@ def load_programs(cache: Cache, chosen: Chosen) -> Programs:
 def batches_of(counts: np.ndarray, size: int) -> Iterator[np.ndarray]:
     """Positions of (n,) numbers of leaves in batches of one number each, ``size`` at most."""
     for count in np.unique(counts):
-        own = np.flatnonzero(counts == count)
-        yield from np.array_split(own, -(-len(own) // size))
+        places = np.flatnonzero(counts == count)
+        yield from np.array_split(places, -(-len(places) // size))
 
 
 @torch.inference_mode()
@@ -144,13 +146,13 @@ def predict_by(
         size: programs a batch.
     """
     where = device_of(network)
-    found = np.empty((len(programs), len(devices)))
-    for own in batches_of(programs.counts, size):
-        said = read(programs.batch(own, devices).to(where)).double().cpu().numpy()
-        if found.shape[1:] != said.shape[1:]:
-            found = np.empty((len(programs), *said.shape[1:]))
-        found[own] = said
-    return found
+    predicted = np.empty((len(programs), len(devices)))
+    for places in batches_of(programs.counts, size):
+        part = read(programs.batch(places, devices).to(where)).double().cpu().numpy()
+        if predicted.shape[1:] != part.shape[1:]:
+            predicted = np.empty((len(programs), *part.shape[1:]))
+        predicted[places] = part
+    return predicted
 
 
 def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) -> np.ndarray:
@@ -162,8 +164,8 @@ def predict_held(network: nn.Module, programs: Programs, devices: Tensor, size: 
     """The same of validation programs, by what was not fitted on their tasks."""
     if not hasattr(network, "by_halves"):
         return predict(network, programs, devices, size)
-    both = predict_by(network.by_halves, network, programs, devices, size)  # (n, d, 2)
-    return both[np.arange(len(programs)), :, 1 - halves_of(programs)]
+    by_half = predict_by(network.by_halves, network, programs, devices, size)  # (n, d, 2)
+    return by_half[np.arange(len(programs)), :, 1 - halves_of(programs)]
 
 
 def halves_of(programs: Programs) -> np.ndarray:
@@ -187,16 +189,16 @@ def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
     Raises:
         DataError: if a device is of an instruction set that is not known.
     """
-    processors = sorted({one["processor"] for one in devices})
+    processors = sorted({device["processor"] for device in devices})
     rows = []
-    for one in devices:
-        name = one["instructions"]
+    for device in devices:
+        name = device["instructions"]
         if name not in LANES:
             raise DataError("dataset.json", "instructions", name, f"one of {', '.join(LANES)}")
         lanes, fused, masked = LANES[name], name in FUSED, name in MASKED
         widths = [np.log2(lanes / 4), 5.0 if masked else 4.0, np.log2(lanes * (1 + fused))]
-        place = processors.index(one["processor"]) / max(1, len(processors) - 1)
-        rows.append([1.0, *widths, float(fused), float(masked), np.log2(one["threads"]), place])
+        place = processors.index(device["processor"]) / max(1, len(processors) - 1)
+        rows.append([1.0, *widths, float(fused), float(masked), np.log2(device["threads"]), place])
     return torch.tensor(rows, dtype=torch.float32).reshape(len(rows), DEVICE_FEATURES)
 
 
@@ -227,28 +229,30 @@ def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str
     Raises:
         UserError: there is none.
     """
-    fits = [k for k, one in enumerate(devices) if name in (one["name"], one["instructions"])]
+    fits = [
+        k for k, device in enumerate(devices) if name in (device["name"], device["instructions"])
+    ]
     if not fits:
-        known = ", ".join(one["name"] for one in devices)
-        sets = ", ".join(dict.fromkeys(one["instructions"] for one in devices))
-        raise UserError(f"device {name!r}: neither an instruction set ({sets}) nor one of {known}")
+        names = ", ".join(device["name"] for device in devices)
+        sets = ", ".join(dict.fromkeys(device["instructions"] for device in devices))
+        raise UserError(f"device {name!r}: neither an instruction set ({sets}) nor one of {names}")
     return min(fits, key=lambda k: (devices[k]["processor"] != processor, devices[k]["threads"], k))
 
 
-def pair_predictions(task: CachedTask, distinct: np.ndarray, found: np.ndarray) -> np.ndarray:
+def pair_predictions(task: CachedTask, distinct: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """(pairs,) of what was predicted for a task's distinct programs.
 
     Args:
         task: with the pairs that are wanted.
         distinct: (n,) ascending numbers of the distinct programs that were predicted.
-        found: (n, d) of those.
+        predicted: (n, d) of those programs.
     """
-    return found[np.searchsorted(distinct, task.original[task.owner]), task.device]
+    return predicted[np.searchsorted(distinct, task.original[task.owner]), task.device]
 
 
 def _joined(tasks: Sequence[CachedTask], leaves: Sequence[np.ndarray], name: str) -> np.ndarray:
     """An array of some leaves of each task, one task after the other."""
-    return np.concatenate([getattr(t, name)[own] for t, own in zip(tasks, leaves, strict=True)])
+    return np.concatenate([getattr(t, name)[rows] for t, rows in zip(tasks, leaves, strict=True)])
 
 
 def _leaves_of(task: CachedTask, distinct: np.ndarray) -> np.ndarray:

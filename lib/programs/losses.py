@@ -8,43 +8,43 @@ import torch
 from torch import Tensor
 
 
-def mse_and_mape(labels: Tensor, wanted: Tensor, weight: float, least: float) -> Tensor:
+def mse_and_mape(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
     """Mean squared error plus ``weight`` times mean absolute relative error (CDMPP, equation 3).
 
     Labels are standardized, so that some are about zero: none is divided by less than ``least``.
 
     Args:
-        labels, wanted: predicted and true, of one shape; those wanted that are NaN do not count.
+        labels, measured: of one shape, predicted and true; what is measured as NaN does not count.
         weight: lambda of the equation.
         least: see above.
     """
-    difference, size = _known(labels, wanted, least)
+    difference, size = _differences(labels, measured, least)
     return _mean(difference.square(), size) + weight * _mean(difference.abs() / size, size)
 
 
-def mean_square(labels: Tensor, wanted: Tensor, weight: float, least: float) -> Tensor:
+def mean_square(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
     """Mean squared error; arguments as of :func:`mse_and_mape`."""
-    difference, size = _known(labels, wanted, least)
+    difference, size = _differences(labels, measured, least)
     return _mean(difference.square(), size)
 
 
-def mean_relative(labels: Tensor, wanted: Tensor, weight: float, least: float) -> Tensor:
+def mean_relative(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
     """Mean absolute relative error; arguments as of :func:`mse_and_mape`."""
-    difference, size = _known(labels, wanted, least)
+    difference, size = _differences(labels, measured, least)
     return _mean(difference.abs() / size, size)
 
 
-def mean_square_relative(labels: Tensor, wanted: Tensor, weight: float, least: float) -> Tensor:
+def mean_square_relative(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
     """Mean squared relative error; arguments as of :func:`mse_and_mape`."""
-    difference, size = _known(labels, wanted, least)
+    difference, size = _differences(labels, measured, least)
     return _mean((difference / size).square(), size)
 
 
-def _known(labels: Tensor, wanted: Tensor, least: float) -> tuple[Tensor, Tensor]:
-    """Differences and sizes of the labels that are known, (n,) each."""
-    known = torch.isfinite(wanted)
-    own = wanted[known].to(labels.dtype)
-    return labels[known] - own, own.abs().clamp(min=least)
+def _differences(labels: Tensor, measured: Tensor, least: float) -> tuple[Tensor, Tensor]:
+    """Differences from and sizes of the labels that were measured, (n,) each."""
+    known = torch.isfinite(measured)
+    truth = measured[known].to(labels.dtype)
+    return labels[known] - truth, truth.abs().clamp(min=least)
 
 
 def _mean(costs: Tensor, size: Tensor) -> Tensor:

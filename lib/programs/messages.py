@@ -28,12 +28,12 @@ def last_words(code: int, errors: str) -> str:
 
     Args:
         code: its exit code; below 0, the signal that ended it.
-        errors: what it said, warnings of its libraries among that.
+        errors: the text of its standard error, with warnings of its libraries.
     """
     lines = errors.strip().splitlines()
-    told = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    if told:
-        return told[-1]
+    messages = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    if messages:
+        return messages[-1]
     if code < 0:
         name = signal.Signals(-code).name
         late = "; it took too long" if code == -signal.SIGALRM else ""

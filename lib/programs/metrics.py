@@ -94,18 +94,18 @@ def measure_task(predicted: np.ndarray, seconds: np.ndarray, task: CachedTask) -
         predicted, seconds: (pairs,) latencies in seconds.
         task: whose pairs these are.
     """
-    found = {one.key: one.compute(predicted, seconds) for one in ERRORS}
-    found |= _orders(predicted, seconds, task.device)
-    return found | task_references(seconds, task)
+    numbers = {metric.key: metric.compute(predicted, seconds) for metric in ERRORS}
+    numbers |= _orders(predicted, seconds, task.device)
+    return numbers | task_references(seconds, task)
 
 
 def _orders(predicted: np.ndarray, seconds: np.ndarray, device: np.ndarray) -> dict[str, float]:
     """The mean over devices of each number of an order."""
     rows = []
-    for one in np.unique(device):
-        own = device == one
-        if own.sum() >= LEAST_PROGRAMS:
-            rows.append([metric.compute(predicted[own], seconds[own]) for metric in ORDERS])
+    for number in np.unique(device):
+        mask = device == number
+        if mask.sum() >= LEAST_PROGRAMS:
+            rows.append([metric.compute(predicted[mask], seconds[mask]) for metric in ORDERS])
     means = np.mean(rows, axis=0).tolist() if rows else []
     return {metric.key: value for metric, value in zip(ORDERS, means, strict=bool(rows))}
 
@@ -113,14 +113,14 @@ def _orders(predicted: np.ndarray, seconds: np.ndarray, device: np.ndarray) -> d
 def task_references(seconds: np.ndarray, task: CachedTask) -> dict[str, float]:
     """The error of the task's mean, and the noise floor where a second process measured."""
     logarithms, means = np.log(seconds.astype(np.float64)), np.empty(len(seconds))
-    for one in np.unique(task.device):
-        own = task.device == one
-        means[own] = logarithms[own].mean()
-    found = {TASK_MEAN.key: mape(np.exp(means), seconds)}
+    for device in np.unique(task.device):
+        mask = task.device == device
+        means[mask] = logarithms[mask].mean()
+    numbers = {TASK_MEAN.key: mape(np.exp(means), seconds)}
     twice = np.isfinite(task.again)
     if twice.any():
-        found[NOISE.key] = mape(task.again[twice], seconds[twice])
-    return found
+        numbers[NOISE.key] = mape(task.again[twice], seconds[twice])
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -137,51 +137,54 @@ class Predicted:
 
 
 def measure_groups(
-    found: Sequence[Predicted], devices: Sequence[str]
+    results: Sequence[Predicted], devices: Sequence[str]
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Numbers over pairs and not over tasks: ``by -> group -> key -> value``.
 
     ``all`` has one group, ``device`` and ``operator`` one for each; each has ``pairs`` too.
     """
     by: dict[str, Callable[[Predicted], Iterable[tuple[str, np.ndarray]]]] = {
-        "all": lambda one: [("all", np.ones(len(one.seconds), bool))],
-        "device": lambda one: [(n, one.task.device == k) for k, n in enumerate(devices)],
-        "operator": lambda one: [(operator_of(one.task), np.ones(len(one.seconds), bool))],
+        "all": lambda result: [("all", np.ones(len(result.seconds), bool))],
+        "device": lambda result: [(n, result.task.device == k) for k, n in enumerate(devices)],
+        "operator": lambda result: [(operator_of(result.task), np.ones(len(result.seconds), bool))],
     }
     tables = {}
     for name, parts in by.items():
         groups: dict[str, list[tuple[Predicted, np.ndarray]]] = {}
-        for one in found:
-            for group, own in parts(one):
-                if own.any():
-                    groups.setdefault(group, []).append((one, own))
-        tables[name] = {group: _group(own) for group, own in sorted(groups.items())}
+        for result in results:
+            for group, mask in parts(result):
+                if mask.any():
+                    groups.setdefault(group, []).append((result, mask))
+        tables[name] = {group: _group(members) for group, members in sorted(groups.items())}
     return tables
 
 
 def operator_of(task: CachedTask) -> str:
     """The first operator of a task's, such as ``conv2d``."""
-    found = OPERATOR.match(task.operators)
-    return found[0] if found else task.operators
+    matched = OPERATOR.match(task.operators)
+    return matched[0] if matched else task.operators
 
 
 def _group(parts: Sequence[tuple[Predicted, np.ndarray]]) -> dict[str, float]:
-    predicted = np.concatenate([one.seconds[own] for one, own in parts])
-    seconds = np.concatenate([one.task.seconds[own] for one, own in parts]).astype(np.float64)
-    again = np.concatenate([one.task.again[own] for one, own in parts])
-    found: dict[str, float] = {"pairs": len(predicted)}
-    found |= {metric.key: metric.compute(predicted, seconds) for metric in ERRORS}
+    predicted = np.concatenate([result.seconds[mask] for result, mask in parts])
+    seconds = np.concatenate([result.task.seconds[mask] for result, mask in parts]).astype(
+        np.float64
+    )
+    again = np.concatenate([result.task.again[mask] for result, mask in parts])
+    numbers: dict[str, float] = {"pairs": len(predicted)}
+    numbers |= {metric.key: metric.compute(predicted, seconds) for metric in ERRORS}
     orders = [
-        _orders(one.seconds[own], one.task.seconds[own], one.task.device[own]) for one, own in parts
+        _orders(result.seconds[mask], result.task.seconds[mask], result.task.device[mask])
+        for result, mask in parts
     ]
     for metric in ORDERS:
-        values = [own[metric.key] for own in orders if metric.key in own]
+        values = [order[metric.key] for order in orders if metric.key in order]
         if values:
-            found[metric.key] = float(np.mean(values))
+            numbers[metric.key] = float(np.mean(values))
     twice = np.isfinite(again)
     if twice.any():
-        found[NOISE.key] = mape(again[twice], seconds[twice])
-    return found
+        numbers[NOISE.key] = mape(again[twice], seconds[twice])
+    return numbers
 
 
 @dataclass(frozen=True)

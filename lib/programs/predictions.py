@@ -30,28 +30,28 @@ SCHEMA = {
 ADVICE = "run 03_infer.py again"
 
 
-def read_predictions(path: Path, wanted: pl.DataFrame, optional: Iterable[str]) -> pl.DataFrame:
+def read_predictions(path: Path, pairs: pl.DataFrame, optional: Iterable[str]) -> pl.DataFrame:
     """The predictions of one fold, in the order of ``KEYS``.
 
     Args:
         path: the parquet.
-        wanted: ``split, task, program, device`` of all that should be there, each once.
+        pairs: ``split, task, program, device`` of all that should be there, each once.
         optional: splits that may be absent altogether.
 
     Raises:
         DataError: if it is missing or damaged, a prediction is no time, or one is missing, too
             many or of something else.
     """
-    found = read_parquet(path, COLUMNS, ADVICE).cast(SCHEMA).sort(*KEYS)
-    times = found["prediction"]
+    table = read_parquet(path, COLUMNS, ADVICE).cast(SCHEMA).sort(*KEYS)
+    times = table["prediction"]
     if not (times.is_finite() & (times > 0)).all():
         raise DataError(path, "prediction", "a value that is no time", f"seconds; {ADVICE}")
-    absent = set(optional) - set(found["split"])
-    expected = wanted.cast({"program": pl.Int32}).filter(~pl.col("split").is_in(list(absent)))
-    if not found.select(KEYS).equals(expected.select(KEYS).sort(*KEYS)):
-        for side in sorted({*found["split"], *expected["split"]}):
-            there, due = (one.filter(split=side).select(KEYS[1:]) for one in (found, expected))
+    absent = set(optional) - set(table["split"])
+    expected = pairs.cast({"program": pl.Int32}).filter(~pl.col("split").is_in(list(absent)))
+    if not table.select(KEYS).equals(expected.select(KEYS).sort(*KEYS)):
+        for side in sorted({*table["split"], *expected["split"]}):
+            there, due = (frame.filter(split=side).select(KEYS[1:]) for frame in (table, expected))
             if not there.equals(due.sort(*KEYS[1:])):
-                told = f"{len(there)} predictions, {len(due)} expected"
-                raise DataError(path, side, told, f"the fold's programs, each once; {ADVICE}")
-    return found
+                text = f"{len(there)} predictions, {len(due)} expected"
+                raise DataError(path, side, text, f"the fold's programs, each once; {ADVICE}")
+    return table

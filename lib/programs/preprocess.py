@@ -79,16 +79,16 @@ def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, di
     """The measured tasks of some splits of a dataset; otherwise as :func:`read_graphs`."""
     data = read_programs(path.parent)
     if (data.accesses == UNKNOWN).all():
-        told = f"without {ACCESSES}.parquet: programs are predicted without {WITHOUT}"
-        print(f"{path.parent}: {told}")
+        text = f"without {ACCESSES}.parquet: programs are predicted without {WITHOUT}"
+        print(f"{path.parent}: {text}")
     measured = data.latencies["program"].unique()
     rows = data.programs.with_row_index("program").filter(
         pl.col("program").is_in(measured.implode())
     )
     splits = data.tasks["split"].to_list()
-    by_task = {task: own for (task,), own in rows.partition_by("task", as_dict=True).items()}
-    known = sorted(task for task in by_task if splits[task] in wanted)
-    if not known:
+    by_task = {task: frame for (task,), frame in rows.partition_by("task", as_dict=True).items()}
+    tasks = sorted(task for task in by_task if splits[task] in wanted)
+    if not tasks:
         raise DataError(path, "programs", "none that was measured", "at least one")
     called = dict(data.networks.group_by("task").agg("network").iter_rows())
     numbers = {device: k for k, device in enumerate(measuring(data, wanted))}
@@ -96,11 +96,14 @@ def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, di
     pairs = data.latencies.sort("program", "device").with_columns(number)
     first = np.searchsorted(pairs["program"].to_numpy(), np.arange(len(data.programs) + 1)).tolist()
     loops = around(data.forest, data.accesses)
-    for task in known:
+    for task in tasks:
         programs = by_task[task]["program"].to_numpy().astype(np.int64)
-        own = pl.concat([pairs[first[one] : first[one + 1]] for one in programs])
+        task_pairs = pl.concat([pairs[first[program] : first[program + 1]] for program in programs])
         networks = tuple(sorted(called.get(task, ())))
-        yield _task(data, loops, task, programs, own, networks), _sizes(data, programs, own)
+        yield (
+            _task(data, loops, task, programs, task_pairs, networks),
+            _sizes(data, programs, task_pairs),
+        )
 
 
 def _task(
@@ -111,19 +114,19 @@ def _task(
     pairs: pl.DataFrame,
     networks: tuple[str, ...],
 ) -> CachedTask:
-    leaves = [np.arange(data.starts[one], data.starts[one + 1]) for one in programs]
+    leaves = [np.arange(data.starts[program], data.starts[program + 1]) for program in programs]
     original, firsts = merged((data.features, data.position, loops), leaves)
-    kept = np.concatenate([leaves[one] for one in firsts])
+    rows = np.concatenate([leaves[first] for first in firsts])
     row = data.tasks.row(task, named=True)
     return CachedTask(
         name=f"{row['operators']}.{row['task']}",
         split=row["split"],
         operators=row["operators"],
         networks=networks,
-        features=data.features[kept],
-        position=data.position[kept],
-        loops=loops[kept],
-        counts=np.array([len(leaves[one]) for one in firsts]),
+        features=data.features[rows],
+        position=data.position[rows],
+        loops=loops[rows],
+        counts=np.array([len(leaves[first]) for first in firsts]),
         original=original,
         program=programs,
         owner=np.searchsorted(programs, pairs["program"].to_numpy()),
@@ -150,8 +153,8 @@ def merged(
     seen: dict[bytes, int] = {}
     firsts: list[int] = []
     original = np.empty(len(leaves), np.int64)
-    for number, own in enumerate(leaves):
-        key = b"".join(array[own].tobytes() for array in seen_by_networks)
+    for number, rows in enumerate(leaves):
+        key = b"".join(array[rows].tobytes() for array in seen_by_networks)
         if key not in seen:
             seen[key] = len(firsts)
             firsts.append(number)

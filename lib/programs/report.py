@@ -34,7 +34,7 @@ def content(experiment: Experiment) -> dict[str, Any]:
 
 def shown(experiment: Experiment) -> list[dict[str, Any]]:
     """Figures and tables of each section: ``section, figures, table``; none of other kinds."""
-    found = []
+    sections = []
     for section in ("test", "validation"):
         groups = (experiment.metrics.get(section) or {}).get("groups")
         if not groups:
@@ -43,19 +43,23 @@ def shown(experiment: Experiment) -> list[dict[str, Any]]:
         drawn = []
         if len(measured):
             drawn = [against(predicted, measured).render(), errors(predicted, measured).render()]
-        found.append({"section": section, "figures": drawn, "table": group_table(groups)})
-    return found
+        sections.append({"section": section, "figures": drawn, "table": group_table(groups)})
+    return sections
 
 
 def group_table(groups: dict[str, dict[str, dict[str, float]]]) -> Table:
     """Errors over pairs: all of them, each device's, each operator's."""
     columns = (*LATENCY_METRICS, NOISE)
     rows = [
-        [name, f"{int(own['pairs']):,}", *(one.text(own.get(one.key)) for one in columns)]
+        [
+            name,
+            f"{int(group['pairs']):,}",
+            *(metric.text(group.get(metric.key)) for metric in columns),
+        ]
         for by in ("all", "device", "operator")
-        for name, own in groups.get(by, {}).items()
+        for name, group in groups.get(by, {}).items()
     ]
-    return Table(["", "latencies", *(one.name for one in columns)], rows)
+    return Table(["", "latencies", *(metric.name for metric in columns)], rows)
 
 
 def against(predicted: np.ndarray, measured: np.ndarray) -> Figure:
@@ -71,9 +75,11 @@ def against(predicted: np.ndarray, measured: np.ndarray) -> Figure:
     for factor in (1.0, FACTOR_TWO, 1 / FACTOR_TWO):
         look = "ideal" if factor == 1 else "grid"
         ends = [max(x.low, y.low / factor), min(x.high, y.high / factor)]
-        figure.path(look, [(x(one), y(one * factor)) for one in ends])
-    for one in _evenly(len(measured)):
-        figure.dot("cloud", x(measured[one] * MILLISECONDS), y(predicted[one] * MILLISECONDS), 1.6)
+        figure.path(look, [(x(end), y(end * factor)) for end in ends])
+    for place in _evenly(len(measured)):
+        figure.dot(
+            "cloud", x(measured[place] * MILLISECONDS), y(predicted[place] * MILLISECONDS), 1.6
+        )
     return figure
 
 
@@ -85,11 +91,13 @@ def errors(predicted: np.ndarray, measured: np.ndarray) -> Figure:
     """
     figure = Figure(*PANEL, "Relative error by measured latency: median and quartiles")
     error = np.abs(predicted / measured - 1)
-    parts = [one for one in np.array_split(np.argsort(measured, kind="stable"), BINS) if len(one)]
-    centres = [float(np.median(measured[one])) * MILLISECONDS for one in parts]
-    quartiles = [np.quantile(error[one], (0.25, 0.5, 0.75)) for one in parts]
+    parts = [
+        part for part in np.array_split(np.argsort(measured, kind="stable"), BINS) if len(part)
+    ]
+    centres = [float(np.median(measured[part])) * MILLISECONDS for part in parts]
+    quartiles = [np.quantile(error[part], (0.25, 0.5, 0.75)) for part in parts]
     right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
-    y = scale_over([0.0, *(float(one[2]) for one in quartiles)], bottom, top)
+    y = scale_over([0.0, *(float(levels[2]) for levels in quartiles)], bottom, top)
     x, left = scale_over(centres, 58.0, right, log=True), 58.0
     figure.y_axis(y, left, right, "|predicted − measured| / measured")
     figure.x_axis(x, top, bottom, "measured, ms" + (" (log)" if x.log else ""))
@@ -115,8 +123,8 @@ def _pairs(experiment: Experiment, section: str) -> tuple[np.ndarray, np.ndarray
     """(n,) predicted and measured seconds of a section, blended as stage 4 does."""
     folds = experiment.measured if section == "validation" else experiment.blended
     paths = [experiment.folder / "scores" / f"fold_{fold}.parquet" for fold in folds]
-    own = pl.col("split") == SPLIT_OF[section]
-    frames = [read_parquet(path, COLUMNS, ADVICE, own) for path in paths if path.exists()]
+    of_section = pl.col("split") == SPLIT_OF[section]
+    frames = [read_parquet(path, COLUMNS, ADVICE, of_section) for path in paths if path.exists()]
     if not frames:
         return np.empty(0), np.empty(0)
     keys = ("task", "program", "device")

@@ -60,9 +60,9 @@ class CachedTask:
 
     def restricted(self, programs: np.ndarray) -> CachedTask:
         """The task with the pairs of some of its p programs only, (p,) bool."""
-        kept = programs[self.owner]
+        mask = programs[self.owner]
         pairs = ("owner", "device", "seconds", "again", "flags")
-        return replace(self, **{name: getattr(self, name)[kept] for name in pairs})
+        return replace(self, **{name: getattr(self, name)[mask] for name in pairs})
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The task's arrays, and further columns of its row."""

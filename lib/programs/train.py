@@ -86,14 +86,14 @@ class ProgramsFold(Fold[Any, Any]):
 
     def standardize(self, network: nn.Module) -> None:
         """See :meth:`Fold.standardize`; the transform of labels as well."""
-        known = self.programs.seconds
+        seconds = self.programs.seconds
         network.fit(
             torch.from_numpy(self.programs.features),
             torch.from_numpy(self.programs.counts),
-            known[np.isfinite(known)],
+            seconds[np.isfinite(seconds)],
         )
         where = next(network.buffers()).device
-        self.labels = network.labels(torch.from_numpy(known).to(where)).float().cpu()
+        self.labels = network.labels(torch.from_numpy(seconds).to(where)).float().cpu()
 
     def steps(self) -> int:
         return sum(1 for _ in batches_of(self._alike(), self.settings.batch))
@@ -106,17 +106,17 @@ class ProgramsFold(Fold[Any, Any]):
 
     def _alike(self) -> np.ndarray:
         """(n,) a number for each number of leaves and each set of devices."""
-        known = np.isfinite(self.programs.seconds)
-        _, sets = np.unique(known, axis=0, return_inverse=True)
+        measured = np.isfinite(self.programs.seconds)
+        _, sets = np.unique(measured, axis=0, return_inverse=True)
         return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
 
     def take(self, group: np.ndarray, generator: np.random.Generator) -> Iterator[LabelledPrograms]:
         """Programs on the devices that they were measured on; one is drawn to be compared."""
-        known = np.isfinite(self.programs.seconds[group]).any(0)
-        inputs = self.programs.batch(group, self.devices[known])
-        labels = self.labels[torch.from_numpy(group)][:, known]
-        compared = self.settings.alpha and known.sum() > 1
-        apart = int(generator.integers(known.sum())) if compared else -1
+        measured = np.isfinite(self.programs.seconds[group]).any(0)
+        inputs = self.programs.batch(group, self.devices[measured])
+        labels = self.labels[torch.from_numpy(group)][:, measured]
+        compared = self.settings.alpha and measured.sum() > 1
+        apart = int(generator.integers(measured.sum())) if compared else -1
         yield LabelledPrograms(inputs, labels, self.settings, apart)
 
     def loss(self, network: nn.Module, sample: LabelledPrograms) -> Tensor:
@@ -130,8 +130,8 @@ class ProgramsFold(Fold[Any, Any]):
             return super().loss(network, sample)
         predicted, latents = network.with_latents(sample.inputs)
         others = [place for place in range(latents.shape[1]) if place != sample.apart]
-        own, rest = latents[:, sample.apart], latents[:, others].flatten(0, 1)
-        far = central_moment_discrepancy(own, rest)
+        drawn, rest = latents[:, sample.apart], latents[:, others].flatten(0, 1)
+        far = central_moment_discrepancy(drawn, rest)
         return sample.loss(predicted) + sample.settings.alpha * far
 
     def validate(self, network: nn.Module, whole: bool = False) -> Mapping[str, dict[str, float]]:
@@ -145,13 +145,13 @@ class ProgramsFold(Fold[Any, Any]):
 
     def errors(self, predicted: np.ndarray) -> dict[str, dict[str, float]]:
         """Errors of each validation task, of (n, d) predicted logarithms of seconds."""
-        found = {}
+        errors = {}
         for number, name in enumerate(self.valid):
-            own = slice(self.held.first[number], self.held.first[number + 1])
-            known = np.isfinite(self.held.seconds[own])
-            pair = np.exp(predicted[own][known]), self.held.seconds[own][known]
-            found[name] = {one.key: one.compute(*pair) for one in (MAPE, MEDIAN)}
-        return found
+            rows = slice(self.held.first[number], self.held.first[number + 1])
+            measured = np.isfinite(self.held.seconds[rows])
+            pair = np.exp(predicted[rows][measured]), self.held.seconds[rows][measured]
+            errors[name] = {metric.key: metric.compute(*pair) for metric in (MAPE, MEDIAN)}
+        return errors
 
 
 def load_sides(cache: Cache, fold: int, settings: ProgramCollection) -> tuple[Programs, Programs]:

@@ -60,50 +60,50 @@ def searches(folder: Path) -> dict[str, Any] | None:
         DataError: a ``search.json`` is none.
     """
     paths = sorted(folder.glob("search/*/search.json"))
-    found = [one for one in map(_search, paths) if one is not None]
-    if not found:
+    searched = [search for search in map(_search, paths) if search is not None]
+    if not searched:
         return None
-    labels = [one.name for one in found]
-    return {"figure": curves(found).render(), "labels": labels, "table": search_table(found)}
+    labels = [search.name for search in searched]
+    return {"figure": curves(searched).render(), "labels": labels, "table": search_table(searched)}
 
 
-def curves(found: Sequence[Searched]) -> Figure:
+def curves(searched: Sequence[Searched]) -> Figure:
     """Milliseconds of all programs over measured programs of each task: a line a search."""
     figure = Figure(WIDE, PANEL[1], "Fastest programs by measured programs of each task")
     left, right, top, bottom = 58.0, WIDE - 6, 28.0, PANEL[1] - 38
-    times = [MILLISECONDS * float(one) for each in found for one in each.fastest]
+    times = [MILLISECONDS * float(seconds) for search in searched for seconds in search.fastest]
     y = scale_over(times, bottom, top, log=True)
-    x = Scale(0, max(len(one.fastest) for one in found), left, right)
+    x = Scale(0, max(len(search.fastest) for search in searched), left, right)
     figure.y_axis(y, left, right, "all programs, ms" + (" (log)" if y.log else ""))
     figure.x_axis(x, bottom, bottom, "measured programs of a task")
-    for place, one in enumerate(found):
-        points = [(x(k + 1), y(MILLISECONDS * float(s))) for k, s in enumerate(one.fastest)]
-        title = f"{one.name}: {MILLISECONDS * one.fastest[-1]:.3g} ms at the end"
+    for place, search in enumerate(searched):
+        points = [(x(k + 1), y(MILLISECONDS * float(s))) for k, s in enumerate(search.fastest)]
+        title = f"{search.name}: {MILLISECONDS * search.fastest[-1]:.3g} ms at the end"
         figure.path(f"fold fold-{place % COLOURS}", points, title)
     return figure
 
 
-def search_table(found: Sequence[Searched]) -> Table:
+def search_table(searched: Sequence[Searched]) -> Table:
     """A row a search."""
     rows = []
-    for one in found:
-        whole = one.about.get("whole")
-        tasks = one.about["tasks"]
+    for search in searched:
+        whole = search.about.get("whole")
+        tasks = search.about["tasks"]
         ends = "–"
         if _is_pair(whole):
             before, after = (f"{MILLISECONDS * x:.3g}" for x in whole)
             ends = f"{before} → {after} ms, {whole[0] / whole[1]:.2f} times"
         measured = sum(len(task["seconds"]) for task in tasks)
-        speed = f"{one.unscheduled / one.fastest[-1]:.2f} times"
+        speed = f"{search.unscheduled / search.fastest[-1]:.2f} times"
         counts = str(len(tasks)), str(measured), speed
-        rows.append([one.name, one.about["cost_model"], *counts, ends])
+        rows.append([search.name, search.about["cost_model"], *counts, ends])
     return Table(
         ["", "chosen by", "tasks", "measured", "faster: programs", "faster: end to end"], rows
     )
 
 
 def timelines(folder: Path) -> list[dict[str, Any]]:
-    """Name, what is said, figure and labels of each estimate below a folder of results.
+    """Name, text, figure and labels of each estimate below a folder of results.
 
     Raises:
         DataError: a file is none.
@@ -118,22 +118,22 @@ def timeline(about: Mapping[str, Any], width: float = WIDE) -> tuple[Figure, lis
         The figure, and what the tasks with colours compute, in the order of their colours.
     """
     runs = about["timeline"]
-    engines = list(dict.fromkeys(one["engine"] for one in runs))
-    costs = sorted(about["tasks"], key=lambda one: -one["calls"] * one["seconds"])
-    named = {one["task"]: place for place, one in enumerate(costs[: COLOURS - 1])}
-    names = {one["task"]: one["operators"] for one in costs}
+    engines = list(dict.fromkeys(run["engine"] for run in runs))
+    costs = sorted(about["tasks"], key=lambda task: -task["calls"] * task["seconds"])
+    named = {task["task"]: place for place, task in enumerate(costs[: COLOURS - 1])}
+    names = {task["task"]: task["operators"] for task in costs}
     figure = Figure(width, TOP + ROW * len(engines) + FOOT, f"Timeline of {about['network']}")
-    ends = [MILLISECONDS * one["end"] for one in runs]
+    ends = [MILLISECONDS * run["end"] for run in runs]
     x = Scale(0, max(ends, default=0.0) or 1.0, LEFT, width - 8)
     bottom = figure.height - FOOT
     figure.x_axis(x, TOP, bottom, "ms, as predicted")
     for row, engine in enumerate(engines):
         figure.text("tick", LEFT - 6, TOP + ROW * (row + 0.6), engine, "end")
-    for one in runs[:POINTS]:
-        start, end = (MILLISECONDS * one[side] for side in ("start", "end"))
-        look = f"mark fold-{named[one['task']]}" if one["task"] in named else "track"
-        title = f"{names.get(one['task'], '')}: {number(float(f'{end - start:.3g}'))} ms"
-        place = {"x": x(start), "y": TOP + ROW * engines.index(one["engine"]) + 4}
+    for run in runs[:POINTS]:
+        start, end = (MILLISECONDS * run[side] for side in ("start", "end"))
+        look = f"mark fold-{named[run['task']]}" if run["task"] in named else "track"
+        title = f"{names.get(run['task'], '')}: {number(float(f'{end - start:.3g}'))} ms"
+        place = {"x": x(start), "y": TOP + ROW * engines.index(run["engine"]) + 4}
         size = {"width": max(0.2, x(end) - x(start)), "height": ROW - 8}
         figure.add("rect", look, title, **place, **size)
     return figure, [names[task] for task in named]
@@ -142,18 +142,20 @@ def timeline(about: Mapping[str, Any], width: float = WIDE) -> tuple[Figure, lis
 def _search(path: Path) -> Searched | None:
     """A search that has measured something."""
     about = expect(read_json(path), SEARCH, path, advice="what make search writes")
-    tasks = [one for one in about["tasks"] if one["seconds"] and _is_time(one.get("unscheduled"))]
+    tasks = [
+        task for task in about["tasks"] if task["seconds"] and _is_time(task.get("unscheduled"))
+    ]
     if not tasks:
         return None
-    most = max(len(one["seconds"]) for one in tasks)
-    plain = sum(one["calls"] * one["unscheduled"] for one in tasks)
-    fastest = sum(one["calls"] * _fastest(one, most) for one in tasks)
+    most = max(len(task["seconds"]) for task in tasks)
+    plain = sum(task["calls"] * task["unscheduled"] for task in tasks)
+    fastest = sum(task["calls"] * _fastest(task, most) for task in tasks)
     return Searched(path.parent.name, about, plain, fastest)
 
 
 def _fastest(task: Mapping[str, Any], most: int) -> np.ndarray:
     """(most,) seconds of the fastest program after each measurement; the unscheduled one counts."""
-    taken = [one if _is_time(one) else math.inf for one in task["seconds"]]
+    taken = [seconds if _is_time(seconds) else math.inf for seconds in task["seconds"]]
     taken += [math.inf] * (most - len(taken))
     return np.minimum(np.minimum.accumulate(np.array(taken)), task["unscheduled"])
 

@@ -149,7 +149,7 @@ def test_the_table_is_read_instead_of_computing(cache, tmp_path):
     for _ in range(3):
         batch = steps.batch(graph, rows, np.random.default_rng(0))
         scores = made.network(batch)
-        counts.append([(part.number, part.trained) for part in batch.found])
+        counts.append([(part.number, part.trained) for part in batch.computed])
         steps.done(graph, rows, batch)
     assert [len(found) for found in counts] == [len(graph), 1, 1]
     assert [sum(trained for _, trained in found) for found in counts] == [1, 1, 1]
@@ -164,7 +164,7 @@ def test_the_table_is_read_instead_of_computing(cache, tmp_path):
     more.done(graph, np.arange(3), batch)
     batch = more.batch(graph, np.arange(5), np.random.default_rng(2))
     made.network(batch)  # of the second round only new configurations are computed
-    computed = {part.number: part.places.tolist() for part in batch.found if not part.trained}
+    computed = {part.number: part.places.tolist() for part in batch.computed if not part.trained}
     assert all(places == [3, 4] for places in computed.values())
 
 

@@ -159,10 +159,10 @@ def test_configurations_that_are_alike_in_a_segment_share_its_row():
 def test_known_embeddings_take_the_place_of_computed_ones():
     segments = SegmentedGraph(cached_graph(4), 4, "length")
     made, rows = network(), np.arange(5)
-    batch = replace(as_double(segments_batch(segments, rows)), found=[])
+    batch = replace(as_double(segments_batch(segments, rows)), computed=[])
     expected = made(batch)
-    known = sum(one.embeddings for one in batch.found[1:])
-    some = replace(batch, segments=batch.segments[:1], known=known, found=None)
+    known = sum(one.embeddings for one in batch.computed[1:])
+    some = replace(batch, segments=batch.segments[:1], remembered=known, computed=None)
     torch.testing.assert_close(made(some), expected)
 
 

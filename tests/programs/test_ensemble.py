@@ -11,7 +11,7 @@ from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.results import SPLIT_OF
 from lib.inputs.input import network_for
-from lib.programs.ensemble import ENDING, pairs_of, prediction_table, summary_table, wanted_of
+from lib.programs.ensemble import ENDING, expected_of, pairs_of, prediction_table, summary_table
 from lib.programs.folds import sides_of_fold
 from lib.programs.infer import predict_programs, programs_to_predict
 from lib.programs.predictions import SCHEMA, read_predictions
@@ -58,7 +58,7 @@ def test_predictions_cover_every_program_that_is_held_out(folder, cache, setting
     keys = rows.select("split", "task", "program", "device")
     assert keys.is_unique().all()
     for fold in range(2):
-        wanted = wanted_of(pairs_of(cache), sides_of_fold(cache, fold, settings))
+        wanted = expected_of(pairs_of(cache), sides_of_fold(cache, fold, settings))
         due = wanted.filter(pl.col("split") != "train").select(keys.columns)
         assert len(due.join(keys, on=keys.columns)) == len(due)
 
@@ -123,7 +123,7 @@ def test_a_damaged_fold_is_told(folder, cache, settings, name):
 
 
 def test_a_whole_fold_is_read_in_order(folder, cache, settings):
-    wanted = wanted_of(pairs_of(cache), sides_of_fold(cache, 0, settings))
+    wanted = expected_of(pairs_of(cache), sides_of_fold(cache, 0, settings))
     path = folder / "scores" / "fold_0.parquet"
     found = read_predictions(path, wanted, ["train"])
     assert found.equals(found.sort("split", "task", "program", "device"))

@@ -70,10 +70,10 @@ def with_itself(sources: Tensor, pointers: Tensor) -> tuple[Tensor, Tensor]:
     sources, target = sources[other], target[other]
     counts = torch.bincount(target, minlength=len(nodes)) + 1
     joined = torch.cat([nodes.new_zeros(1), counts.cumsum(0)])
-    found = torch.empty(len(sources) + len(nodes), dtype=torch.int64, device=sources.device)
-    found[joined[:-1]] = nodes
-    found[torch.arange(len(sources), device=sources.device) + target + 1] = sources
-    return found, joined
+    attended = torch.empty(len(sources) + len(nodes), dtype=torch.int64, device=sources.device)
+    attended[joined[:-1]] = nodes
+    attended[torch.arange(len(sources), device=sources.device) + target + 1] = sources
+    return attended, joined
 
 
 def segment_softmax(values: Tensor, pointers: Tensor) -> Tensor:
@@ -148,9 +148,9 @@ def attention_bytes(
         channels, layers, heads: of the network.
     """
     attended = 2 * edges + nodes
-    kept = layers * (4 * nodes * channels + 5 * attended * heads)
+    stored = layers * (4 * nodes * channels + 5 * attended * heads)
     passing = 3 * nodes * channels + 2 * attended * channels
-    return FLOAT * configurations * (kept + passing)
+    return FLOAT * configurations * (stored + passing)
 
 
 def forward_bytes(nodes: int, edges: int, configurations: int, channels: int, heads: int) -> int:

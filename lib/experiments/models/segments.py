@@ -67,16 +67,20 @@ class SegmentsBatch:
         configurations: b.
         nodes: of the whole graph.
         segments: those to compute, made one after another while they are used.
-        known: (b, width) sum of embeddings that need not be computed; None for zero.
-        found: where the network puts the segments' embeddings; None if nobody wants them.
+        remembered: (b, width) sum of embeddings that need not be computed; None for zero.
+        computed: where the network puts the segments' embeddings; None if nobody wants them.
     """
 
     configurations: int
     nodes: int
     segments: Iterable[Segment]
-    known: Tensor | None = None
-    found: list[Embedded] | None = field(default=None, repr=False)
+    remembered: Tensor | None = None
+    computed: list[Embedded] | None = field(default=None, repr=False)
 
     def to(self, device: torch.device | str) -> SegmentsBatch:
         """The same batch on another device; segments follow when they are used."""
-        return self if self.known is None else replace(self, known=self.known.to(device))
+        return (
+            self
+            if self.remembered is None
+            else replace(self, remembered=self.remembered.to(device))
+        )

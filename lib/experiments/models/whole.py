@@ -55,13 +55,13 @@ class GraphSum(nn.Module, ABC):
         """Scores of the batch's configurations, (b,) float32."""
         device = next(self.parameters()).device
         total = torch.zeros((batch.configurations, self.width), device=device)
-        if batch.known is not None:
-            total = total + batch.known
-        for segment in map(lambda one: one.to(device), batch.segments):
+        if batch.remembered is not None:
+            total = total + batch.remembered
+        for segment in map(lambda part: part.to(device), batch.segments):
             with torch.set_grad_enabled(segment.trained and torch.is_grad_enabled()):
                 embedded = self.embed(segment).index_select(0, segment.index)  # (p, width)
-            if batch.found is not None:
-                batch.found.append(segment.embedded(embedded))
+            if batch.computed is not None:
+                batch.computed.append(segment.embedded(embedded))
             total = total.index_add(0, segment.places, segment.weight * embedded)
         return self.score(total, batch.nodes)
 

@@ -28,7 +28,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.programs.adapt.device import FineTuning
 from lib.programs.adapt.sampling import METHODS
-from lib.programs.adapt.tasks import measuring_told
+from lib.programs.adapt.tasks import measuring_advice
 from lib.programs.adapt.work import Work, adapt_to_device, adapt_to_networks
 from lib.programs.inputs import devices_of
 from lib.programs.settings import ProgramCollection
@@ -55,14 +55,14 @@ def main(arguments: list[str] | None = None) -> None:
 def adapt(
     args: argparse.Namespace, chosen: ProgramCollection, cache: Cache, folder: Path, data: Path
 ) -> str:
-    """Do it; returns what there is to say."""
+    """Adapt a predictor; returns the text to print."""
     tuning = FineTuning(args.tune_alpha, args.tune_epochs, args.tune_rate)
     work = Work(cache, chosen, folder, tuning, args.fold, args.draw)
     if args.network:
         return adapt_to_networks(work, args.network)
-    names = [(one["name"], one["instructions"]) for one in devices_of(cache)]
-    if args.target not in {word for both in names for word in both}:
-        return measuring_told(cache, folder, args.target, choice(args), data)
+    names = [(device["name"], device["instructions"]) for device in devices_of(cache)]
+    if args.target not in {word for pair in names for word in pair}:
+        return measuring_advice(cache, folder, args.target, choice(args), data)
     sources = args.sources.split(",") if args.sources else None
     return adapt_to_device(work, args.target, sources, choice(args))
 
@@ -74,26 +74,30 @@ def choice(args: argparse.Namespace) -> dict[str, Any]:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = settings.parser(__doc__)
-    made.add_argument("--target", help="the device: its name, or an instruction set")
-    made.add_argument("--network", help="instead of a device: networks whose names fit a pattern")
-    made.add_argument("--sources", help="devices to learn from, with commas (else all others)")
-    made.add_argument("--tasks", type=int, default=30, help="to measure on the device")
-    made.add_argument(
+    command = settings.parser(__doc__)
+    command.add_argument("--target", help="the device: its name, or an instruction set")
+    command.add_argument(
+        "--network", help="instead of a device: networks whose names fit a pattern"
+    )
+    command.add_argument("--sources", help="devices to learn from, with commas (else all others)")
+    command.add_argument("--tasks", type=int, default=30, help="to measure on the device")
+    command.add_argument(
         "--sampling", default="kmeans", help=f"how tasks are chosen: {', '.join(METHODS)}"
     )
-    made.add_argument("--draw", type=int, default=0, help="another one chooses other tasks")
-    made.add_argument("--fold", type=int, default=0, help="whose training programs are the source")
-    made.add_argument(
+    command.add_argument("--draw", type=int, default=0, help="another one chooses other tasks")
+    command.add_argument(
+        "--fold", type=int, default=0, help="whose training programs are the source"
+    )
+    command.add_argument(
         "--tune-alpha", type=float, default=TUNING.alpha, help="of the discrepancy (5.3)"
     )
-    made.add_argument(
+    command.add_argument(
         "--tune-epochs", type=int, default=TUNING.epochs, help="of fine-tuning, 20 steps each"
     )
-    made.add_argument(
+    command.add_argument(
         "--tune-rate", type=float, default=TUNING.rate, help="largest learning rate of it"
     )
-    return made
+    return command
 
 
 def check(args: argparse.Namespace, chosen: settings.Settings) -> None:

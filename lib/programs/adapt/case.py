@@ -1,7 +1,7 @@
 """What is known when a predictor is brought to another device, and what is not to be looked at.
 
 Latencies of the target device go through :meth:`Case.visible` or are left out: whatever learns or
-predicts is given what it returns, in which only the chosen tasks have any.
+predicts is given what it returns, in which only the chosen tasks have latencies.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Visible:
-    """As :class:`Case`, without what is not known: seconds that are not are NaN."""
+    """As :class:`Case`, without what is not known: unknown seconds are NaN."""
 
     programs: Programs
     test: Programs
@@ -79,7 +79,7 @@ class Visible:
 
     @property
     def target(self) -> np.ndarray:
-        """Logarithms of the seconds of those."""
+        """Logarithms of the seconds of the programs that were measured on the target."""
         return np.log(self.programs.seconds[self.known, -1])
 
 
@@ -103,15 +103,15 @@ def load_case(cache: Cache, target: str, sources: Sequence[str] | None) -> Case:
         others = alike(parts[0].seconds, last)
     else:
         same = devices[last]["processor"]
-        others = list(dict.fromkeys(device_named(one, devices, same) for one in sources))
+        others = list(dict.fromkeys(device_named(name, devices, same) for name in sources))
     if last in others or not others:
         raise UserError(f"device {target!r}: needs sources, which are other devices")
     numbers = (*others, last)
-    known, test = (replace(one, seconds=one.seconds[:, numbers]) for one in parts)
+    programs, test = (replace(part, seconds=part.seconds[:, numbers]) for part in parts)
     features = starting_features(
         [devices[k] for k in numbers], device_features(devices)[[*numbers]]
     )
-    return Case(known, test, features, tuple(devices[k]["name"] for k in numbers), numbers)
+    return Case(programs, test, features, tuple(devices[k]["name"] for k in numbers), numbers)
 
 
 def alike(seconds: np.ndarray, target: int) -> list[int]:
@@ -124,8 +124,8 @@ def alike(seconds: np.ndarray, target: int) -> list[int]:
         seconds: (n, d), NaN where nothing was measured.
         target: its column.
     """
-    known = np.isfinite(seconds)
-    shared = known[known[:, target]].mean(0) >= SHARED
+    measured = np.isfinite(seconds)
+    shared = measured[measured[:, target]].mean(0) >= SHARED
     others = [k for k in range(seconds.shape[1]) if k != target]
     return [k for k in others if shared[k]] or others
 
@@ -143,11 +143,11 @@ def starting_features(devices: Sequence[Mapping[str, Any]], features: Tensor) ->
         features: of them, see :func:`lib.programs.inputs.device_features`.
     """
     *sources, target = devices
-    found = features.clone()
-    if target["processor"] not in [one["processor"] for one in sources]:
-        like = nearest(target.get("machine"), [one.get("machine") for one in sources])
-        found[-1, PROCESSOR] = features[like, PROCESSOR]
-    return found
+    adjusted = features.clone()
+    if target["processor"] not in [source["processor"] for source in sources]:
+        like = nearest(target.get("machine"), [source.get("machine") for source in sources])
+        adjusted[-1, PROCESSOR] = features[like, PROCESSOR]
+    return adjusted
 
 
 def pooled_rows(programs: Programs) -> np.ndarray:
@@ -155,10 +155,10 @@ def pooled_rows(programs: Programs) -> np.ndarray:
     rows = np.empty((len(programs), POOLED), np.float32)
     operations = torch.tensor([OPERATIONS.get(name, 0.0) for name in FEATURES])
     loops, nowhere = FEATURES.index("loops_product"), torch.zeros((1, 8))
-    for own in batches_of(programs.counts, READ):
-        batch = programs.batch(own, nowhere)
+    for numbers in batches_of(programs.counts, READ):
+        batch = programs.batch(numbers, nowhere)
         features = batch.features.float()
-        rows[own] = pooled(batch, features, log_work(features, operations, loops)).numpy()
+        rows[numbers] = pooled(batch, features, log_work(features, operations, loops)).numpy()
     return rows
 
 

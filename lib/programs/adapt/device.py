@@ -28,7 +28,7 @@ SCALED, MODEL, TUNED, CORRECTED = (
     "fine-tuned network",
     "corrected latency",
 )
-PREDICTORS = (SCALED, MODEL, TUNED, CORRECTED)  # as they are told
+PREDICTORS = (SCALED, MODEL, TUNED, CORRECTED)  # in the order of the report
 OTHERS, TEST = "other tasks, measured on the sources", "networks of the test, measured nowhere"
 WARMUP = 0.1  # share of fine-tuning with a rising rate
 SIZE = 1024  # programs that are predicted at a time
@@ -62,18 +62,20 @@ def by_baselines(case: Visible, network: nn.Module) -> Predictions:
     scaled = scaled_source(sources, known, case.target)
     nowhere = np.full(len(case.test), np.nan)
     target = case.devices[-1:]
-    found = [predict(network, one, target, SIZE)[:, 0] for one in (case.programs, case.test)]
-    shift = best_factor(found[0][known] - case.target)
-    return {SCALED: (scaled, nowhere), MODEL: (found[0] + shift, found[1] + shift)}
+    logs = [
+        predict(network, programs, target, SIZE)[:, 0] for programs in (case.programs, case.test)
+    ]
+    shift = best_factor(logs[0][known] - case.target)
+    return {SCALED: (scaled, nowhere), MODEL: (logs[0] + shift, logs[1] + shift)}
 
 
 def by_correction(case: Visible, network: nn.Module, seed: int) -> Predictions:
     """What :mod:`lib.programs.adapt.transfer` makes of latencies of the sources."""
-    both = (case.programs, case.test)
-    tables = [_table(one, network, case) for one in both]
+    parts = (case.programs, case.test)
+    tables = [_table(part, network, case) for part in parts]
     known, task = case.known, case.programs.task
-    found = corrected(tables[0].some(known), case.target, task[known], tables, seed)
-    return {CORRECTED: (found[0], found[1])}
+    logs = corrected(tables[0].some(known), case.target, task[known], tables, seed)
+    return {CORRECTED: (logs[0], logs[1])}
 
 
 def by_fine_tuning(
@@ -104,12 +106,12 @@ def by_fine_tuning(
     parts = source.with_latencies(), target.with_latencies(), target
     data = AdaptFold(*parts, tuning.alpha, tuning.of(settings))
     fine_tune(network, data, draw, state, identity)
-    found = [_alone(network, one, case) for one in (case.programs, case.test)]
-    shift = best_factor(found[0][case.known] - case.target)
-    return {TUNED: (found[0] + shift, found[1] + shift)}
+    logs = [_alone(network, programs, case) for programs in (case.programs, case.test)]
+    shift = best_factor(logs[0][case.known] - case.target)
+    return {TUNED: (logs[0] + shift, logs[1] + shift)}
 
 
-def report(case: Case, chosen: np.ndarray, found: Predictions) -> list[dict[str, Any]]:
+def report(case: Case, chosen: np.ndarray, predictions: Predictions) -> list[dict[str, Any]]:
     """``section, method`` and numbers of each method, on all tasks but the chosen ones."""
     others = ~np.isin(case.programs.task, chosen)
     every = np.ones(len(case.test), bool)
@@ -117,7 +119,7 @@ def report(case: Case, chosen: np.ndarray, found: Predictions) -> list[dict[str,
     rows = []
     for place, (section, programs, among) in enumerate(sides):
         for method in PREDICTORS:
-            logs, seconds = found[method][place][:, None], programs.seconds[:, -1:]
+            logs, seconds = predictions[method][place][:, None], programs.seconds[:, -1:]
             if np.isfinite(logs).any():
                 numbers = judged(logs, seconds, programs.first, among)
                 rows.append({"section": section, "method": method, **numbers})

@@ -27,21 +27,23 @@ def judged(
         among: (n,) bool, which programs count.
     """
     counts = among[:, None] & np.isfinite(seconds) & np.isfinite(predicted)
-    found: dict[str, float] = {COUNT: int(counts.sum())}
-    if not found[COUNT]:
-        return found
+    numbers: dict[str, float] = {COUNT: int(counts.sum())}
+    if not numbers[COUNT]:
+        return numbers
     pair = np.exp(predicted), seconds
-    found |= {one.key: one.compute(*(x[counts] for x in pair)) for one in ERRORS}
+    numbers |= {metric.key: metric.compute(*(x[counts] for x in pair)) for metric in ERRORS}
     orders = []
     for device in range(seconds.shape[1]):
         for start, stop in pairwise(first):
-            own = np.arange(start, stop)[counts[start:stop, device]]
-            if len(own) >= LEAST_PROGRAMS:
-                orders.append([one.compute(*(x[own, device] for x in pair)) for one in ORDERS])
+            rows = np.arange(start, stop)[counts[start:stop, device]]
+            if len(rows) >= LEAST_PROGRAMS:
+                orders.append(
+                    [metric.compute(*(x[rows, device] for x in pair)) for metric in ORDERS]
+                )
     if orders:
         means = np.mean(orders, axis=0)
-        found |= {one.key: float(value) for one, value in zip(ORDERS, means, strict=True)}
-    return found
+        numbers |= {metric.key: float(value) for metric, value in zip(ORDERS, means, strict=True)}
+    return numbers
 
 
 def text_of(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -52,12 +54,12 @@ def text_of(rows: Sequence[Mapping[str, Any]]) -> str:
             one after the other.
     """
     shown: list[list[str]] = []
-    for section, own in groupby(rows, key=lambda row: row["section"]):
-        methods = list(own)
+    for section, group in groupby(rows, key=lambda row: row["section"]):
+        methods = list(group)
         most = max(row[COUNT] for row in methods)
         shown.append([section, f"{most:,.0f}", *[""] * len(SHOWN)])
         for row in methods:
             count = "" if row[COUNT] == most else f"{row[COUNT]:,.0f}"
-            texts = [one.plain(row.get(one.key)) for one in SHOWN]
+            texts = [metric.plain(row.get(metric.key)) for metric in SHOWN]
             shown.append([f"  {row['method']}", count, *texts])
-    return table(shown, ["", COUNT, *(one.heading for one in SHOWN)])
+    return table(shown, ["", COUNT, *(metric.heading for metric in SHOWN)])

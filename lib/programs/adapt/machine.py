@@ -27,7 +27,7 @@ CPUINFO, CACHES = Path("/proc/cpuinfo"), Path("/sys/devices/system/cpu/cpu0/cach
 FASTEST = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
 VECTORS = {"avx512f": 512, "avx2": 256, "sse2": 128, "asimd": 128}  # bits, by the system's word
 PROBED_BYTES, PROBES = 1 << 26, 9  # of an array that is copied, and how often
-# What is known of a machine; 0 where nothing is. All but the first are numbers.
+# Fields of a machine; 0 where one is not known. All but the first are numbers.
 FIELDS = (
     "clock_ghz",
     "cores",
@@ -64,22 +64,25 @@ def clock(cpuinfo: Path, fastest: Path) -> float:
         return int(fastest.read_text()) / 1e6
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
     return (
-        max((float(one) for one in re.findall(r"^cpu MHz\s*: ([\d.]+)", text, re.M)), default=0)
+        max(
+            (float(megahertz) for megahertz in re.findall(r"^cpu MHz\s*: ([\d.]+)", text, re.M)),
+            default=0,
+        )
         / 1e3
     )
 
 
 def cache_sizes(folder: Path) -> dict[int, int]:
     """KiB of the caches that hold data, by level."""
-    found = {}
-    for one in sorted(folder.glob("index*")):
-        texts = {name: (one / name).read_text().strip() for name in ("level", "type", "size")}
+    sizes = {}
+    for cache in sorted(folder.glob("index*")):
+        texts = {name: (cache / name).read_text().strip() for name in ("level", "type", "size")}
         amount, unit = re.fullmatch(r"(\d+)([KMG]?)", texts["size"]).groups()
         if texts["type"] != "Instruction":
-            found[int(texts["level"])] = (
+            sizes[int(texts["level"])] = (
                 int(amount) * {"": 0, "K": 1, "M": 1024, "G": 1 << 20}[unit]
             )
-    return found
+    return sizes
 
 
 def vector_bits(cpuinfo: Path) -> int:
@@ -99,20 +102,20 @@ def bandwidth() -> float:
     return 2 * PROBED_BYTES / min(times) / 1e9
 
 
-def nearest(target: Mapping[str, Any] | None, known: Sequence[Mapping[str, Any] | None]) -> int:
-    """Which of some machines is most like another; the first one if nothing is known of it.
+def nearest(target: Mapping[str, Any] | None, machines: Sequence[Mapping[str, Any] | None]) -> int:
+    """Which of some machines is most like another; the first if nothing is known of the other.
 
     The mean over the fields that both know of how many times as much one has as the other, in
     logarithms.
     """
-    return min(range(len(known)), key=lambda k: (_distance(target or {}, known[k] or {}), k))
+    return min(range(len(machines)), key=lambda k: (_distance(target or {}, machines[k] or {}), k))
 
 
-def _distance(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    both = [name for name in FIELDS if one.get(name) and other.get(name)]
-    if not both:
+def _distance(first: Mapping[str, Any], second: Mapping[str, Any]) -> float:
+    shared = [name for name in FIELDS if first.get(name) and second.get(name)]
+    if not shared:
         return np.inf
-    return float(np.mean([abs(np.log(one[name] / other[name])) for name in both]))
+    return float(np.mean([abs(np.log(first[name] / second[name])) for name in shared]))
 
 
 def describe(root: Path) -> int:
@@ -126,23 +129,25 @@ def describe(root: Path) -> int:
     """
     path = root / "dataset.json"
     about = expect(read_json(path), {"devices": [{"processor": str}]}, path)
-    own = [one for one in about["devices"] if one["processor"] == processor()]
-    if not own:
+    devices = [device for device in about["devices"] if device["processor"] == processor()]
+    if not devices:
         raise DataError(path, "devices", "none of this processor", processor())
-    found = machine()
-    for one in own:
-        one["machine"] = found
+    traits = machine()
+    for device in devices:
+        device["machine"] = traits
     write_json(path, about)
-    return len(own)
+    return len(devices)
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Print what this machine is like, or write it to a dataset."""
-    made = Parser(
+    command = Parser(
         prog="python -m lib.programs.adapt.machine", description=__doc__.partition("\n")[0]
     )
-    made.add_argument("--into", type=Path, help="a dataset: describe its devices of this processor")
-    args = made.parse_args(arguments)
+    command.add_argument(
+        "--into", type=Path, help="a dataset: describe its devices of this processor"
+    )
+    args = command.parse_args(arguments)
     if args.into:
         print(f"machine: described {describe(args.into)} devices in {args.into}/dataset.json")
     else:

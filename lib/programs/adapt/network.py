@@ -45,16 +45,16 @@ def load_network_case(ensemble: Ensemble, cache: Cache, pattern: str) -> Network
         UserError: there is none, or every fold that is trained has learned from their tasks.
     """
     called = {name: networks_of(row) for name, row in cache.rows.items()}
-    every = sorted({one for names in called.values() for one in names})
-    found = tuple(one for one in every if fnmatchcase(one, pattern))
-    if not found:
+    every = sorted({name for names in called.values() for name in names})
+    matching = tuple(name for name in every if fnmatchcase(name, pattern))
+    if not matching:
         raise UserError(f"network {pattern!r}: none of the data's {len(every)} has such a name")
-    wanted = {name for name, names in called.items() if set(names) & set(found)}
+    tasks = {name for name, names in called.items() if set(names) & set(matching)}
     for fold, network in ensemble.networks.items():
         sides = sides_of_fold(cache, fold, ensemble.settings)
-        if not wanted & set(sides["train"]):
+        if not tasks & set(sides["train"]):
             held = {**sides["valid"], **sides["test"]}
-            parts = sides["train"], {name: held[name] for name in sorted(wanted & set(held))}
+            parts = sides["train"], {name: held[name] for name in sorted(tasks & set(held))}
             source, target = (load_programs(cache, chosen) for chosen in parts)
             devices = device_features(devices_of(cache))
             return NetworkCase(
@@ -63,7 +63,7 @@ def load_network_case(ensemble: Ensemble, cache: Cache, pattern: str) -> Network
                 source=Part(source, devices),
                 target=Part(_blank(target), devices),
                 truth=target.seconds,
-                names=found,
+                names=matching,
             )
     raise UserError(
         f"network {pattern!r}: each of the folds {_listed(list(ensemble.networks))} has learned "

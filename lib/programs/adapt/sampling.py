@@ -53,10 +53,10 @@ def kmeans_tasks(rows: np.ndarray, first: np.ndarray, count: int, seed: int) -> 
     x = standardized(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters
-        found = KMeans(count, n_init=1, random_state=seed).fit(x)
-    sizes = np.bincount(found.labels_, minlength=count)
+        clusters = KMeans(count, n_init=1, random_state=seed).fit(x)
+    sizes = np.bincount(clusters.labels_, minlength=count)
     order = np.argsort(-sizes, kind="stable")
-    near = mean_distances(x, first, found.cluster_centers_[order])
+    near = mean_distances(x, first, clusters.cluster_centers_[order])
     chosen, left = [], np.ones(len(first) - 1, bool)
     for distances in near:  # the table of line 8, a row a cluster
         task = np.flatnonzero(left)[np.argmin(distances[left])]
@@ -74,8 +74,8 @@ def standardized(rows: np.ndarray) -> np.ndarray:
     varying = deviation > 1e-6
     if not varying.any():
         return np.zeros((len(rows), 1), np.float32)
-    own = rows[:, varying]
-    return ((own - own.mean(0, dtype=np.float64)) / deviation[varying]).astype(np.float32)
+    columns = rows[:, varying]
+    return ((columns - columns.mean(0, dtype=np.float64)) / deviation[varying]).astype(np.float32)
 
 
 def mean_distances(x: np.ndarray, first: np.ndarray, centres: np.ndarray) -> np.ndarray:
@@ -89,8 +89,8 @@ def mean_distances(x: np.ndarray, first: np.ndarray, centres: np.ndarray) -> np.
     squares = np.square(centres, dtype=np.float64).sum(1)
     parts = []
     for start in range(0, len(x), ROWS):
-        own = x[start : start + ROWS].astype(np.float64)
-        product = own @ centres.T.astype(np.float64)
-        parts.append(np.square(own).sum(1)[:, None] - 2 * product + squares)
+        block = x[start : start + ROWS].astype(np.float64)
+        product = block @ centres.T.astype(np.float64)
+        parts.append(np.square(block).sum(1)[:, None] - 2 * product + squares)
     distances = np.sqrt(np.maximum(np.concatenate(parts), 0))  # (n, centres)
     return (np.add.reduceat(distances, first[:-1], 0) / np.diff(first)[:, None]).T

@@ -42,9 +42,9 @@ def source_network(
     about |= {"sources": list(case.names[:-1])}
     identity = run_identity(about, settings)
     path = folder / f"{identity[:16]}.safetensors"
-    if kept := _kept(path, identity):
+    if weights := _kept(path, identity):
         network = network_for(settings)
-        checkpoint.load_into(network, path, kept)
+        checkpoint.load_into(network, path, weights)
         return network.eval(), identity
     sides = (_on(side, case.numbers[:-1]) for side in load_sides(cache, fold, settings))
     data = fold_class(settings)(*sides, case.devices[:-1], settings)
@@ -53,8 +53,8 @@ def source_network(
     state = path.with_name(f"{path.stem}.state")
     for row in training.run(state, identity):
         if "validation_mape" in row:
-            told = f"epoch {row['epoch']:g}, validation mape {row['validation_mape']:.4f}"
-            print(f"adapt: {path.stem}: {told}", flush=True)
+            text = f"epoch {row['epoch']:g}, validation mape {row['validation_mape']:.4f}"
+            print(f"adapt: {path.stem}: {text}", flush=True)
     checkpoint.save(path, network.state_dict(), {**about, "identity": identity, **versions()})
     training.end(state)
     return network.eval(), identity
@@ -74,5 +74,5 @@ def _kept(path: Path, identity: str) -> dict[str, Any] | None:
 def _on(programs: Programs, numbers: tuple[int, ...]) -> Programs:
     """The programs that were measured on some devices, with those latencies alone."""
     seconds = programs.seconds[:, numbers]
-    known = np.isfinite(seconds).any(1)
-    return replace(programs, seconds=seconds).some(known)
+    measured = np.isfinite(seconds).any(1)
+    return replace(programs, seconds=seconds).some(measured)

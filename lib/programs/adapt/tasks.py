@@ -26,9 +26,9 @@ def choose(programs: Programs, among: np.ndarray, choice: Mapping[str, Any]) -> 
         among: (tasks,) bool, which may be chosen.
         choice: ``method, count, seed`` of :func:`lib.programs.adapt.sampling.choose_tasks`.
     """
-    numbers, kept = np.flatnonzero(among), among[programs.task]
+    numbers, allowed = np.flatnonzero(among), among[programs.task]
     first = np.concatenate([[0], np.cumsum(np.diff(programs.first)[among])])
-    return numbers[choose_tasks(rows=pooled_rows(programs)[kept], first=first, **choice)]
+    return numbers[choose_tasks(rows=pooled_rows(programs)[allowed], first=first, **choice)]
 
 
 def write_tasks(path: Path, names: list[str]) -> None:
@@ -37,7 +37,7 @@ def write_tasks(path: Path, names: list[str]) -> None:
         temporary.write_text("".join(f"{name}\n" for name in names))
 
 
-def measuring_told(
+def measuring_advice(
     cache: Cache, folder: Path, target: str, choice: Mapping[str, Any], data: Path
 ) -> str:
     """Choose tasks for a device that there are no data of; returns what to do next.
@@ -45,7 +45,7 @@ def measuring_told(
     Args:
         cache: of the data.
         folder: for the list of tasks.
-        target: what the device was called.
+        target: the name that the device was given.
         choice: see :func:`choose`.
         data: root of the data.
     """
@@ -55,7 +55,7 @@ def measuring_told(
     path = folder / LISTED
     write_tasks(path, names)
     networks = ",".join(covering({name: networks_of(cache.rows[name]) for name in names}))
-    known = ", ".join(one["name"] for one in cache.manifest["devices"])
+    devices = ", ".join(device["name"] for device in cache.manifest["devices"])
     root = folder / "data"
     return (
         "On the new device, with an instruction set that it has, into a copy of the data:\n"
@@ -64,19 +64,19 @@ def measuring_told(
         f"  cp -r {data} {root}\n"
         f"  .venv/bin/python -m lib.collect.tvm.export outputs/collect-programs {root} --add\n"
         f"  make adapt DATA={root} DEVICE=its-name TASKS={len(names)}\n"
-        f"adapt: {target} is none of {known}; chose {len(names)} of {len(programs.tasks)} tasks to "
-        f"measure; wrote {path}"
+        f"adapt: {target} is none of {devices}; chose {len(names)} of {len(programs.tasks)} tasks "
+        f"to measure; wrote {path}"
     )
 
 
 def covering(called: Mapping[str, tuple[str, ...]]) -> list[str]:
     """Few networks that call all of some tasks, sorted; the one that calls most comes in first."""
     left = {task for task, networks in called.items() if networks}
-    every = sorted({one for networks in called.values() for one in networks})
-    found = []
+    every = sorted({network for networks in called.values() for network in networks})
+    picked = []
     while left:
-        own = {name: {task for task in left if name in called[task]} for name in every}
-        best = max(every, key=lambda name: len(own[name]))
-        found.append(best)
-        left -= own[best]
-    return sorted(found)
+        called_by = {name: {task for task in left if name in called[task]} for name in every}
+        best = max(every, key=lambda name: len(called_by[name]))
+        picked.append(best)
+        left -= called_by[best]
+    return sorted(picked)

@@ -84,42 +84,44 @@ def scaled_source(sources: np.ndarray, known: np.ndarray, target: np.ndarray) ->
         known: (n,) which programs were measured on the target.
         target: logarithms of those.
     """
-    best, found = np.inf, np.full(len(sources), np.nan)
+    best, scaled = np.inf, np.full(len(sources), np.nan)
     for column in sources.T:
         gap = column[known] - target
         gap = gap[np.isfinite(gap)]
         if len(gap):
             shift = best_factor(gap)
             if (cost := error_of(gap + shift)) < best:
-                best, found = cost, column + shift
-    return found
+                best, scaled = cost, column + shift
+    return scaled
 
 
 def corrected(
     learned: Table,
     target: np.ndarray,
     task: np.ndarray,
-    asked: Sequence[Table],
+    tables: Sequence[Table],
     seed: int,
 ) -> list[np.ndarray]:
-    """Logarithms of the seconds on the target, (n,), of each table that is asked for.
+    """Logarithms of the seconds on the target, (n,), of each table to predict.
 
     Args:
         learned: the programs that were measured on the target.
         target: their logarithms of seconds there.
         task: their tasks, any numbers.
-        asked: what is to be predicted.
+        tables: what is to be predicted.
         seed: of the trees.
     """
     inside = np.empty((len(target), learned.sources.shape[1] + 1))
-    for own in parts_of(task):
-        if own.all():  # one task alone: nothing else predicts it
-            inside[own] = np.stack(_members(learned, target, learned, seed), 1)
+    for held in parts_of(task):
+        if held.all():  # one task alone: nothing else predicts it
+            inside[held] = np.stack(_members(learned, target, learned, seed), 1)
         else:
-            others = learned.some(~own)
-            inside[own] = np.stack(_members(others, target[~own], learned.some(own), seed), 1)
+            rest = learned.some(~held)
+            inside[held] = np.stack(_members(rest, target[~held], learned.some(held), seed), 1)
     weights, shift = blend_of(inside, target)
-    return [np.stack(_members(learned, target, one, seed), 1) @ weights + shift for one in asked]
+    return [
+        np.stack(_members(learned, target, table, seed), 1) @ weights + shift for table in tables
+    ]
 
 
 def parts_of(task: np.ndarray) -> Iterator[np.ndarray]:
@@ -136,8 +138,8 @@ def blend_of(members: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float
         members: (n, m) predicted logarithms.
         target: (n,) the true ones.
     """
-    found = [(w, best_factor(members @ w - target)) for w in _simplex(members.shape[1])]
-    return min(found, key=lambda one: error_of(members @ one[0] - target + one[1]))
+    blends = [(w, best_factor(members @ w - target)) for w in _simplex(members.shape[1])]
+    return min(blends, key=lambda blend: error_of(members @ blend[0] - target + blend[1]))
 
 
 def _simplex(count: int) -> Iterator[np.ndarray]:
@@ -147,26 +149,28 @@ def _simplex(count: int) -> Iterator[np.ndarray]:
         yield np.append(row, STEPS - row.sum()) / STEPS
 
 
-def _members(learned: Table, target: np.ndarray, asked: Table, seed: int) -> list[np.ndarray]:
-    """What each source times a factor, and the correction, say of ``asked``."""
+def _members(learned: Table, target: np.ndarray, table: Table, seed: int) -> list[np.ndarray]:
+    """What each source times a factor, and the correction, predict for ``table``."""
     scaled = [
-        asked.sources[:, k] + best_factor(learned.sources[:, k] - target)
+        table.sources[:, k] + best_factor(learned.sources[:, k] - target)
         for k in range(learned.sources.shape[1])
     ]
-    gain = _boosted(learned.features(), target - learned.middle, seed)(asked.features())
-    return [*scaled, asked.middle + gain]
+    gain = _boosted(learned.features(), target - learned.middle, seed)(table.features())
+    return [*scaled, table.middle + gain]
 
 
-def _boosted(rows: np.ndarray, wanted: np.ndarray, seed: int) -> Learned:
+def _boosted(rows: np.ndarray, values: np.ndarray, seed: int) -> Learned:
     """Boosted trees that are fitted to (n,) values of (n, features)."""
     import xgboost  # late: only learning has it
 
-    data = xgboost.QuantileDMatrix(rows, wanted, max_bin=BOOSTING["max_bin"], nthread=1)
-    about = {**GENTLE, "base_score": float(np.median(wanted))}
-    made = [xgboost.train({**about, "seed": seed * SEEDS + k}, data, ROUNDS) for k in range(SEEDS)]
+    data = xgboost.QuantileDMatrix(rows, values, max_bin=BOOSTING["max_bin"], nthread=1)
+    about = {**GENTLE, "base_score": float(np.median(values))}
+    boosters = [
+        xgboost.train({**about, "seed": seed * SEEDS + k}, data, ROUNDS) for k in range(SEEDS)
+    ]
 
-    def predicted(asked: np.ndarray) -> np.ndarray:
-        given = xgboost.DMatrix(asked, nthread=1)
-        return np.mean([one.predict(given) for one in made], axis=0, dtype=np.float64)
+    def predicted(features: np.ndarray) -> np.ndarray:
+        matrix = xgboost.DMatrix(features, nthread=1)
+        return np.mean([booster.predict(matrix) for booster in boosters], axis=0, dtype=np.float64)
 
     return predicted

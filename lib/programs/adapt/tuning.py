@@ -45,8 +45,8 @@ class Part:
 
     def with_latencies(self) -> Part:
         """The programs that have one at least."""
-        known = np.isfinite(self.programs.seconds).any(1)
-        return replace(self, programs=self.programs.some(known))
+        measured = np.isfinite(self.programs.seconds).any(1)
+        return replace(self, programs=self.programs.some(measured))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,22 +70,22 @@ class AdaptSample:
     @property
     def size(self) -> int:
         """Number of labels, counting those that were not measured."""
-        return sum(one.numel() for one in self.labels)
+        return sum(labels.numel() for labels in self.labels)
 
     def to(self, device: torch.device) -> AdaptSample:
         """The same on another device."""
-        inputs = [one.to(device) for one in self.inputs]
-        return replace(self, inputs=inputs, labels=[one.to(device) for one in self.labels])
+        inputs = [batch.to(device) for batch in self.inputs]
+        return replace(self, inputs=inputs, labels=[labels.to(device) for labels in self.labels])
 
-    def loss(self, found: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    def loss(self, outputs: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
         """What predicted labels, (b, d), and latents, (b, d, e), of each batch cost."""
         s = self.settings
-        total = found[0][0].new_zeros(())
-        for (predicted, _), labels, weight in zip(found, self.labels, self.weights, strict=False):
+        total = outputs[0][0].new_zeros(())
+        for (predicted, _), labels, weight in zip(outputs, self.labels, self.weights, strict=False):
             cost = LATENCY_LOSSES[s.loss](predicted, labels, s.mape_weight, s.least_label)
             total = total + weight * cost
         if self.alpha:
-            first, last = (found[k][1].flatten(0, 1) for k in (0, -1))
+            first, last = (outputs[k][1].flatten(0, 1) for k in (0, -1))
             total = total + self.alpha * central_moment_discrepancy(first, last)
         return total
 
@@ -116,14 +116,14 @@ class AdaptFold(Fold[Any, ProgramCollection]):
     @property
     def labelled(self) -> list[Part]:
         """The parts with latencies."""
-        return [one for one in (self.source, self.chosen) if one is not None]
+        return [part for part in (self.source, self.chosen) if part is not None]
 
     def standardize(self, network: nn.Module) -> None:
         """Nothing is fitted again: labels go through the transform that the network has."""
         with torch.no_grad():
             self.labels = [
-                network.labels(torch.from_numpy(one.programs.seconds)).float()
-                for one in self.labelled
+                network.labels(torch.from_numpy(part.programs.seconds)).float()
+                for part in self.labelled
             ]
 
     def steps(self) -> int:
@@ -132,7 +132,7 @@ class AdaptFold(Fold[Any, ProgramCollection]):
     def groups(self, generator: np.random.Generator) -> list[tuple[Drawn, ...]]:
         """See :meth:`Fold.groups`: which programs of each part."""
         parts = [*self.labelled, *([self.target] if self.alpha else [])]
-        drawn = (_drawn(one.programs.counts, self.settings.batch, generator) for one in parts)
+        drawn = (_drawn(part.programs.counts, self.settings.batch, generator) for part in parts)
         return list(zip(*drawn, strict=True))
 
     def take(
@@ -143,16 +143,16 @@ class AdaptFold(Fold[Any, ProgramCollection]):
         """A batch of each part, with labels where it has some."""
         parts = [*self.labelled, self.target]
         inputs = [
-            part.programs.batch(own, part.devices)
-            for part, (own, _) in zip(parts, group, strict=False)
+            part.programs.batch(rows, part.devices)
+            for part, (rows, _) in zip(parts, group, strict=False)
         ]
-        known = list(zip(self.labels, group, strict=False))
-        labels = [each[torch.from_numpy(own)] for each, (own, _) in known]
-        weights = [weight for _, (_, weight) in known]
+        pairs = list(zip(self.labels, group, strict=False))
+        labels = [table[torch.from_numpy(rows)] for table, (rows, _) in pairs]
+        weights = [weight for _, (_, weight) in pairs]
         yield AdaptSample(inputs, labels, weights, self.alpha, self.settings)
 
     def loss(self, network: nn.Module, sample: AdaptSample) -> Tensor:
-        return sample.loss([network.with_latents(one) for one in sample.inputs])
+        return sample.loss([network.with_latents(batch) for batch in sample.inputs])
 
     def validate(self, network: nn.Module, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """Nothing is held out of the few labels there are."""
@@ -189,11 +189,11 @@ def fine_tune(
 
 def _drawn(counts: np.ndarray, size: int, generator: np.random.Generator) -> list[Drawn]:
     """``EPOCH`` batches of one number of leaves each, in passes over (n,) programs."""
-    found: list[Drawn] = []
-    while len(found) < EPOCH:
+    drawn: list[Drawn] = []
+    while len(drawn) < EPOCH:
         order = generator.permutation(len(counts))
         batches = list(batches_of(counts[order], size))
         usual = len(counts) / len(batches)
         chosen = (order[batches[number]] for number in generator.permutation(len(batches)))
-        found += [(own, len(own) / usual) for own in chosen]
-    return found[:EPOCH]
+        drawn += [(rows, len(rows) / usual) for rows in chosen]
+    return drawn[:EPOCH]

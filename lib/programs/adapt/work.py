@@ -75,17 +75,17 @@ def adapt_to_device(
     """Predict every program on a device of the data, from the chosen tasks' latencies there.
 
     Returns:
-        What there is to say. A run that was done before is told from its files.
+        The text to print. Of a run that was done before, it is made from its files.
     """
     case = load_case(work.cache, target, sources)
     identity = work.identity("device", case.names, dict(choice))
-    if (found := _done(work.folder, identity)) is None:
+    if (record := _done(work.folder, identity)) is None:
         measured = np.isfinite(case.programs.seconds[:, -1])
         among = np.bincount(case.programs.task[measured], minlength=len(case.programs.tasks)) > 0
         chosen = choose(case.programs, among, choice)
         predictions = _predicted(work, case, chosen, identity)
         names = [case.programs.tasks[k] for k in chosen]
-        found = {
+        record = {
             "identity": identity,
             "device": case.names[-1],
             "sources": list(case.names[:-1]),
@@ -93,26 +93,26 @@ def adapt_to_device(
             "results": report(case, chosen, predictions),
         }
         write_tasks(work.folder / LISTED, names)
-        _write(work.folder, _device_table(work, case, chosen, predictions), found)
-    (told,) = (
-        row for row in found["results"] if (row["section"], row["method"]) == (OTHERS, CORRECTED)
+        _write(work.folder, _device_table(work, case, chosen, predictions), record)
+    (headline,) = (
+        row for row in record["results"] if (row["section"], row["method"]) == (OTHERS, CORRECTED)
     )
-    shown = f"{CORRECTED}: MAPE {MAPE.plain(told.get(MAPE.key))} of {told[COUNT]:,.0f}"
+    shown = f"{CORRECTED}: MAPE {MAPE.plain(headline.get(MAPE.key))} of {headline[COUNT]:,.0f}"
     return (
-        f"{text_of(found['results'])}\n"
-        f"adapt: {found['device']} from {len(found['sources'])} devices and {len(found['tasks'])} "
-        f"tasks: {shown} latencies of other tasks; wrote {work.folder}/"
+        f"{text_of(record['results'])}\n"
+        f"adapt: {record['device']} from {len(record['sources'])} devices and "
+        f"{len(record['tasks'])} tasks: {shown} latencies of other tasks; wrote {work.folder}/"
     )
 
 
 def _predicted(work: Work, case: Case, chosen: np.ndarray, identity: str) -> Predictions:
-    """What each method predicts; none of them is given latencies that are not known."""
+    """Each method's predictions; no method is given latencies that are not known."""
     visible = case.visible(chosen)
-    kept = work.folder.parent / "sources"
-    network, _ = source_network(case, work.cache, work.settings, work.fold, kept)
-    found = by_baselines(visible, network) | by_correction(visible, network, work.draw)
+    folder = work.folder.parent / "sources"
+    network, _ = source_network(case, work.cache, work.settings, work.fold, folder)
+    predictions = by_baselines(visible, network) | by_correction(visible, network, work.draw)
     state = work.folder / "state.safetensors"
-    return found | by_fine_tuning(
+    return predictions | by_fine_tuning(
         visible, network, work.settings, work.tuning, work.draw, state, identity
     )
 
@@ -125,7 +125,7 @@ def adapt_to_networks(work: Work, pattern: str) -> str:
         raise DataError(folder, "data", "another cache's fingerprint", "this one's: train again")
     case = load_network_case(ensemble, work.cache, pattern)
     identity = work.identity("networks", pattern, described(ensemble.settings), case.fold)
-    if (found := _done(work.folder, identity)) is None:
+    if (record := _done(work.folder, identity)) is None:
         before = _every(case)
         chosen = work.tuning.of(ensemble.settings)
         data = AdaptFold(case.source, None, case.target, work.tuning.alpha, chosen)
@@ -135,20 +135,20 @@ def adapt_to_networks(work: Work, pattern: str) -> str:
         first, every = case.target.programs.first, np.ones(len(before), bool)
         section = ", ".join(case.names)
         results = [
-            {"section": section, "method": name, **judged(own, case.truth, first, every)}
-            for name, own in logs.items()
+            {"section": section, "method": name, **judged(predicted, case.truth, first, every)}
+            for name, predicted in logs.items()
         ]
-        found = {
+        record = {
             "identity": identity,
             "networks": list(case.names),
             "fold": case.fold,
             "results": results,
         }
-        _write(work.folder, _network_table(work, case, logs[AFTER]), found)
-    shown = ", then ".join(MAPE.plain(row.get(MAPE.key)) for row in found["results"])
+        _write(work.folder, _network_table(work, case, logs[AFTER]), record)
+    shown = ", then ".join(MAPE.plain(row.get(MAPE.key)) for row in record["results"])
     return (
-        f"{text_of(found['results'])}\n"
-        f"adapt: fold {found['fold']} towards {len(found['networks'])} networks: MAPE {shown}; "
+        f"{text_of(record['results'])}\n"
+        f"adapt: fold {record['fold']} towards {len(record['networks'])} networks: MAPE {shown}; "
         f"wrote {work.folder}/"
     )
 
@@ -159,42 +159,44 @@ def _every(case: NetworkCase) -> np.ndarray:
 
 
 def _done(folder: Path, identity: str) -> dict[str, Any] | None:
-    """What an earlier run of this identity found, if its files are there."""
+    """The results of an earlier run of this identity, if its files are there."""
     path = folder / METRICS
     if not (path.exists() and (folder / PREDICTIONS).exists()):
         return None
     try:
-        found = read_json(path)
+        record = read_json(path)
     except DataError:
         return None
-    return found if isinstance(found, dict) and found.get("identity") == identity else None
+    return record if isinstance(record, dict) and record.get("identity") == identity else None
 
 
-def _write(folder: Path, table: pl.DataFrame, found: dict[str, Any]) -> None:
+def _write(folder: Path, table: pl.DataFrame, record: dict[str, Any]) -> None:
     """The metrics come last: they say that all is there."""
     (folder / METRICS).unlink(missing_ok=True)
     with atomic_file(folder / PREDICTIONS) as temporary:
         table.write_csv(temporary)
-    write_json(folder / METRICS, found)
+    write_json(folder / METRICS, record)
 
 
-def _device_table(work: Work, case: Case, chosen: np.ndarray, found: Predictions) -> pl.DataFrame:
+def _device_table(
+    work: Work, case: Case, chosen: np.ndarray, predictions: Predictions
+) -> pl.DataFrame:
     """A row for each program on the target; without a latency where it was not measured."""
     names = {case.programs.tasks[k] for k in chosen}
     frames = []
-    for programs, logs in zip((case.programs, case.test), found[CORRECTED], strict=True):
+    for programs, logs in zip((case.programs, case.test), predictions[CORRECTED], strict=True):
         for number, name in enumerate(programs.tasks):
-            own = slice(programs.first[number], programs.first[number + 1])
+            rows = slice(programs.first[number], programs.first[number + 1])
             split = "chosen" if name in names else work.cache.rows[name]["split"]
             frames.append(
-                _rows(work.cache, name, split, case.numbers[-1:], logs[own, None], case.names[-1:])
+                _rows(work.cache, name, split, case.numbers[-1:], logs[rows, None], case.names[-1:])
             )
     return pl.concat(frames)
 
 
 def _network_table(work: Work, case: NetworkCase, logs: np.ndarray) -> pl.DataFrame:
     """A row for each program of the networks on each device."""
-    names = [one["name"] for one in devices_of(work.cache)]
+    names = [device["name"] for device in devices_of(work.cache)]
     programs: Programs = case.target.programs
     return pl.concat(
         _rows(
@@ -229,8 +231,8 @@ def _rows(
     frames = []
     for place, number in enumerate(numbers):
         latency = np.full(len(task.program), np.nan, np.float32)
-        own = task.device == number
-        latency[task.owner[own]] = task.seconds[own]
+        measured = task.device == number
+        latency[task.owner[measured]] = task.seconds[measured]
         frame = pl.DataFrame(
             {
                 "split": split,

@@ -57,31 +57,31 @@ def main(arguments: list[str] | None = None) -> None:
         held_out(folder / "predictions.csv", name), calls_of(root.path), args.schedules
     )
     learned = learned_tasks(cache)
-    found = estimate(network, name, predicted, error, learned, args.gap * 1e-6)
-    said = as_json(found)
+    estimated = estimate(network, name, predicted, error, learned, args.gap * 1e-6)
+    content = as_json(estimated)
     file = path.with_suffix(f".{args.device}.json")
-    write_json(file, said)
-    print(json.dumps(said, indent=2) if args.json else f"{as_text(found)}; wrote {file}")
+    write_json(file, content)
+    print(json.dumps(content, indent=2) if args.json else f"{as_text(estimated)}; wrote {file}")
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = Parser(prog="python -m lib.programs.latency", description=__doc__.splitlines()[0])
-    made.add_argument("network", help="a name, file.py:function, or file.onnx")
-    made.add_argument("batch", type=int, help="examples at a time")
-    made.add_argument("device", help="an instruction set, or a device's whole name")
-    made.add_argument("--collection", default="programs-cpu", help="whose predictor")
-    made.add_argument("--model", help="which predictor, if not the collection's own")
-    made.add_argument("--experiment", default="", help="of which experiment, if it has a name")
-    made.add_argument("--data", type=Path, help="data root that it learned from")
-    made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
+    command = Parser(prog="python -m lib.programs.latency", description=__doc__.splitlines()[0])
+    command.add_argument("network", help="a name, file.py:function, or file.onnx")
+    command.add_argument("batch", type=int, help="examples at a time")
+    command.add_argument("device", help="an instruction set, or a device's whole name")
+    command.add_argument("--collection", default="programs-cpu", help="whose predictor")
+    command.add_argument("--model", help="which predictor, if not the collection's own")
+    command.add_argument("--experiment", default="", help="of which experiment, if it has a name")
+    command.add_argument("--data", type=Path, help="data root that it learned from")
+    command.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
     schedules = "of each task, of which the one runs that is predicted to be fastest"
-    made.add_argument("--schedules", type=int, default=8, help=schedules)
-    made.add_argument("--seed", type=int, default=0, help="of the schedules")
-    made.add_argument("--gap", type=float, default=GAP, help="microseconds between two calls")
-    made.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
-    made.add_argument("--json", action="store_true", help="print all, for machines")
-    return made
+    command.add_argument("--schedules", type=int, default=8, help=schedules)
+    command.add_argument("--seed", type=int, default=0, help="of the schedules")
+    command.add_argument("--gap", type=float, default=GAP, help="microseconds between two calls")
+    command.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
+    command.add_argument("--json", action="store_true", help="print all, for machines")
+    return command
 
 
 def check(args: argparse.Namespace) -> None:

@@ -57,12 +57,12 @@ def error_of(tasks: Mapping[str, Task], calls: Calls, schedules: int, seed: int 
     """
     generator = np.random.default_rng(seed)
     ratios, count = [], 0
-    for _, own in sorted(calls.items()):
-        known = {task: times for task, times in own.items() if task in tasks}
-        if sum(known.values()) < LEAST_SHARE * sum(own.values()):
+    for _, called in sorted(calls.items()):
+        measured = {task: times for task, times in called.items() if task in tasks}
+        if sum(measured.values()) < LEAST_SHARE * sum(called.values()):
             continue
         count += 1
-        ratios += [_ratio(tasks, known, schedules, generator) for _ in range(DRAWS)]
+        ratios += [_ratio(tasks, measured, schedules, generator) for _ in range(DRAWS)]
     if count < FEWEST:
         return Error(1.0, 1.0, 1.0, 0)
     return Error(*np.quantile(ratios, QUANTILES).tolist(), count)
@@ -100,13 +100,13 @@ def held_out(path: Path, device: str) -> dict[str, Task]:
         why = str(error).splitlines()[0]
         raise DataError(path, "csv", why, "predictions; run 04_ensemble.py again") from None
     times = table.select("prediction", "latency").cast(pl.Float64)
-    if not all((one.is_finite() & (one > 0)).fill_null(False).all() for one in times):
+    if not all((column.is_finite() & (column > 0)).fill_null(False).all() for column in times):
         raise DataError(path, "prediction", "a value that is no time", "seconds")
-    own = table.filter(device=device).sort("task", "program")
-    parts = own.partition_by("task", as_dict=True, maintain_order=True)
+    rows = table.filter(device=device).sort("task", "program")
+    parts = rows.partition_by("task", as_dict=True, maintain_order=True)
     return {
-        task: (one["prediction"].to_numpy(), one["latency"].cast(pl.Float64).to_numpy())
-        for (task,), one in parts.items()
+        task: (frame["prediction"].to_numpy(), frame["latency"].cast(pl.Float64).to_numpy())
+        for (task,), frame in parts.items()
     }
 
 
@@ -119,10 +119,10 @@ def calls_of(root: Path) -> dict[str, dict[str, int]]:
     networks, tasks = (
         read_parquet(table_path(root, name), TABLES[name], ADVICE) for name in ("networks", "tasks")
     )
-    names = [f"{one['operators']}.{one['task']}" for one in tasks.iter_rows(named=True)]
-    found: dict[str, dict[str, int]] = {}
+    names = [f"{task['operators']}.{task['task']}" for task in tasks.iter_rows(named=True)]
+    calls: dict[str, dict[str, int]] = {}
     for row in networks.iter_rows(named=True):
         if not 0 <= row["task"] < len(names):
             raise DataError(table_path(root, "networks"), "task", row["task"], "a row of the tasks")
-        found.setdefault(row["network"], {})[names[row["task"]]] = row["calls"]
-    return found
+        calls.setdefault(row["network"], {})[names[row["task"]]] = row["calls"]
+    return calls

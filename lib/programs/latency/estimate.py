@@ -21,7 +21,7 @@ DIGITS = 6  # of seconds in JSON
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """What is said of a network on a device.
+    """The predicted latency of a network on a device.
 
     Attributes:
         network, device: of it; the device's name.
@@ -74,78 +74,78 @@ def estimate(
             ]
         )
 
-    latency = tuple(replayed(one).seconds for one in (error.low, error.middle, error.high))
+    latency = tuple(replayed(factor).seconds for factor in (error.low, error.middle, error.high))
     known = frozenset(k for k, name in enumerate(network.hashes) if name in learned)
     return Estimate(network, device, chosen, seconds, replayed(1.0), error, latency, known)
 
 
-def costs(found: Estimate) -> list[dict[str, Any]]:
+def costs(estimated: Estimate) -> list[dict[str, Any]]:
     """A row a task, the one that costs most in all its calls first."""
-    network, counts = found.network, found.network.counts
-    total = float(counts @ found.seconds)
-    order = np.argsort(-(counts * found.seconds), kind="stable")
+    network, counts = estimated.network, estimated.network.counts
+    total = float(counts @ estimated.seconds)
+    order = np.argsort(-(counts * estimated.seconds), kind="stable")
     return [
         {
             "operators": network.operators[task],
             "task": network.hashes[task],
-            "schedule": str(network.schedules[found.chosen[task]]),
+            "schedule": str(network.schedules[estimated.chosen[task]]),
             "calls": int(counts[task]),
-            "seconds": _rounded(found.seconds[task]),
-            "share": round(float(counts[task] * found.seconds[task]) / total, 4),
-            "learned": int(task) in found.known,
+            "seconds": _rounded(estimated.seconds[task]),
+            "share": round(float(counts[task] * estimated.seconds[task]) / total, 4),
+            "learned": int(task) in estimated.known,
         }
         for task in order
     ]
 
 
-def as_json(found: Estimate) -> dict[str, Any]:
+def as_json(estimated: Estimate) -> dict[str, Any]:
     """All that is known, for machines; times are in seconds."""
-    low, middle, high = map(_rounded, found.latency)
+    low, middle, high = map(_rounded, estimated.latency)
     return {
-        "network": found.network.name,
-        "device": found.device,
+        "network": estimated.network.name,
+        "device": estimated.device,
         "seconds": middle,
         "low": low,
         "high": high,
-        "replayed_seconds": _rounded(found.timeline.seconds),
-        "error_networks": found.error.networks,
-        "calls": len(found.network.calls),
-        "tasks": costs(found),
+        "replayed_seconds": _rounded(estimated.timeline.seconds),
+        "error_networks": estimated.error.networks,
+        "calls": len(estimated.network.calls),
+        "tasks": costs(estimated),
         "timeline": [
             {
-                "task": found.network.hashes[found.network.calls[run.node][0]],
+                "task": estimated.network.hashes[estimated.network.calls[run.node][0]],
                 "engine": run.engine,
                 "start": _rounded(run.start),
                 "end": _rounded(run.end),
             }
-            for run in found.timeline.runs
+            for run in estimated.timeline.runs
         ],
     }
 
 
-def as_text(found: Estimate) -> str:
+def as_text(estimated: Estimate) -> str:
     """The programs that cost most, and the latency, for people."""
     rows = [
         [
-            one["operators"],
-            str(one["calls"]),
-            _milliseconds(one["seconds"]),
-            _milliseconds(one["seconds"] * one["calls"]),
-            f"{one['share']:.1%}",
-            "yes" if one["learned"] else "no",
+            task["operators"],
+            str(task["calls"]),
+            _milliseconds(task["seconds"]),
+            _milliseconds(task["seconds"] * task["calls"]),
+            f"{task['share']:.1%}",
+            "yes" if task["learned"] else "no",
         ]
-        for one in costs(found)
+        for task in costs(estimated)
     ]
     head = ["program", "calls", "ms a call", "ms", "share", "task learned"]
-    network, (low, middle, high) = found.network, found.latency
+    network, (low, middle, high) = estimated.network, estimated.latency
     bar = f"two networks in three: {_milliseconds(low)} to {_milliseconds(high)}"
-    if not found.error.networks:
+    if not estimated.error.networks:
         bar = "too few networks to tell how far off"
     return (
         f"{table(rows[:SHOWN], head)}\n"
-        f"latency: {network.name} on {found.device}: {_milliseconds(middle)} ms ({bar}); "
+        f"latency: {network.name} on {estimated.device}: {_milliseconds(middle)} ms ({bar}); "
         f"{len(network.calls)} calls of {len(network.hashes)} programs, "
-        f"{len(found.known)} of them of tasks that the predictor has learned from"
+        f"{len(estimated.known)} of them of tasks that the predictor has learned from"
     )
 
 

@@ -1,7 +1,7 @@
 """What reading a network's weights takes beyond what programs took that were timed alone.
 
-A program that runs again and again finds its weights in the cache; in a network others have used
-the cache since. The paper's replayer has nothing of the kind.
+A program that runs again and again finds its weights in the cache; in a network other programs
+have used the cache since. The paper's replayer has nothing of the kind.
 """
 
 from __future__ import annotations
@@ -60,22 +60,22 @@ def lost_bytes(calls: Sequence[Traffic], size: int) -> list[int]:
     The cache keeps what was used last. What a call itself has no room for in it, it had to wait
     for when it was timed alone as well, and is not counted.
     """
-    kept: OrderedDict[tuple[str, int], int] = OrderedDict()
+    cached: OrderedDict[tuple[str, int], int] = OrderedDict()
     lost = [0] * len(calls)
     for turn in range(2):  # the first fills the cache
         for number, call in enumerate(calls):
-            used = {("read", one): some for one, some in call.reads.items()}
+            used = {("read", buffer): some for buffer, some in call.reads.items()}
             if turn and call.bytes <= size:
-                lost[number] = sum(some for one, some in used.items() if one not in kept)
-            for one, some in (used | {("written", number): call.writes}).items():
-                kept.pop(one, None)
-                kept[one] = some
-            _forget(kept, size)
+                lost[number] = sum(some for buffer, some in used.items() if buffer not in cached)
+            for buffer, some in (used | {("written", number): call.writes}).items():
+                cached.pop(buffer, None)
+                cached[buffer] = some
+            _forget(cached, size)
     return lost
 
 
-def _forget(kept: OrderedDict[tuple[str, int], int], size: int) -> None:
+def _forget(cached: OrderedDict[tuple[str, int], int], size: int) -> None:
     """Drop what was used longest ago, until the rest fits."""
-    total = sum(kept.values())
+    total = sum(cached.values())
     while total > size:
-        total -= kept.popitem(last=False)[1]
+        total -= cached.popitem(last=False)[1]

@@ -68,17 +68,17 @@ def read_network(path: Path) -> Network:
     """
     arrays, about = _read(path)
     expect(about, ABOUT, path, advice=EXPECTED)
-    calls = tuple((one["task"], tuple(one["after"])) for one in about["calls"])
+    calls = tuple((call["task"], tuple(call["after"])) for call in about["calls"])
     _check_calls(path, calls, len(about["tasks"]))
-    traffic = tuple(_traffic(path, one) for one in about["calls"])
+    traffic = tuple(_traffic(path, call) for call in about["calls"])
     owner, joined = arrays["owner"], arrays["joined"].astype(bool)
     whole = owner.ndim == 1 and owner.dtype.kind in "iu" and owner.shape == joined.shape
     if not whole or (np.diff(owner) < 0).any():
         raise DataError(path, "owner", "another order", "a task for each program, ascending")
     if not np.array_equal(np.unique(owner[joined]), np.arange(len(about["tasks"]))):
         raise DataError(path, "owner", "a task without a program", "programs of every task")
-    programs = described_programs(path, arrays, [one["task"] for one in about["tasks"]], owner)
-    operators = tuple(one["operators"] for one in about["tasks"])
+    programs = described_programs(path, arrays, [task["task"] for task in about["tasks"]], owner)
+    operators = tuple(task["operators"] for task in about["tasks"])
     schedules = arrays["hash"][joined]
     return Network(
         about["network"],
@@ -95,7 +95,7 @@ def read_network(path: Path) -> Network:
 def _read(path: Path) -> tuple[dict[str, np.ndarray], Any]:
     with believing(path, "npz", EXPECTED):
         with np.load(path, allow_pickle=False) as file:
-            sizes = {one.filename: one.file_size for one in file.zip.infolist()}
+            sizes = {entry.filename: entry.file_size for entry in file.zip.infolist()}
             if sum(sizes.values()) > MOST_BYTES:
                 raise DataError(path, "npz", f"{sum(sizes.values())} bytes", f"up to {MOST_BYTES}")
             arrays = {name: file[name] for name in (*ARRAYS, "owner", "about")}

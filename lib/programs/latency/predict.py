@@ -27,8 +27,8 @@ def predictor_settings(
         experiment: that it is of, if that has a name.
     """
     root = root_of(collection, data)
-    given = {"model": model} if model else {}
-    return root, settings_for(collection, root.dataset, {**given, "experiment": experiment})
+    values = {"model": model} if model else {}
+    return root, settings_for(collection, root.dataset, {**values, "experiment": experiment})
 
 
 def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:

@@ -81,13 +81,15 @@ def replay(nodes: Sequence[Node]) -> Timeline:
         runs.append(run)
         number = run.node
         left[number] -= 1  # parts that have not run
-        for other in successors[number]:
-            queues.ready[other] = max(queues.ready[other], run.end + nodes[number].gap)
-            waiting[other] -= not left[number]
-            if not waiting[other] and not left[number]:
-                queues.enter(other)
+        for successor in successors[number]:
+            queues.ready[successor] = max(queues.ready[successor], run.end + nodes[number].gap)
+            waiting[successor] -= not left[number]
+            if not waiting[successor] and not left[number]:
+                queues.enter(successor)
     if any(left):
-        raise ValueError(f"node {next(k for k, one in enumerate(left) if one)} waits for itself")
+        raise ValueError(
+            f"node {next(k for k, count in enumerate(left) if count)} waits for itself"
+        )
     return Timeline(tuple(runs), max(queues.free.values(), default=0.0))
 
 
@@ -97,8 +99,8 @@ class _Queues:
     def __init__(self, nodes: Sequence[Node]):
         self.nodes = nodes
         self.ready = [0.0] * len(nodes)
-        self.free = dict.fromkeys((one for node in nodes for one in node.engines), 0.0)
-        self.waiting: dict[str, list[tuple[float, int]]] = {one: [] for one in self.free}
+        self.free = dict.fromkeys((engine for node in nodes for engine in node.engines), 0.0)
+        self.waiting: dict[str, list[tuple[float, int]]] = {engine: [] for engine in self.free}
 
     def enter(self, number: int) -> None:
         """All that a node waited for has ended."""
@@ -107,7 +109,7 @@ class _Queues:
 
     def first(self) -> str | None:
         """The engine that is free first, of those that have a node to run."""
-        busy = (one for one in self.free if self.waiting[one])
+        busy = (engine for engine in self.free if self.waiting[engine])
         return min(busy, key=self.free.__getitem__, default=None)
 
     def run(self, engine: str) -> Run:
@@ -127,22 +129,24 @@ def topological(nodes: Sequence[Node]) -> list[int]:
         ValueError: a node waits for itself, or for one that there is not.
     """
     waiting, successors = [len(set(node.after)) for node in nodes], _successors(nodes)
-    found = [number for number, count in enumerate(waiting) if not count]
-    for number in found:  # which grows meanwhile
-        for other in successors[number]:
-            waiting[other] -= 1
-            if not waiting[other]:
-                found.append(other)
-    if len(found) < len(nodes):
-        raise ValueError(f"node {next(k for k, one in enumerate(waiting) if one)} waits for itself")
-    return found
+    order = [number for number, count in enumerate(waiting) if not count]
+    for number in order:  # which grows meanwhile
+        for successor in successors[number]:
+            waiting[successor] -= 1
+            if not waiting[successor]:
+                order.append(successor)
+    if len(order) < len(nodes):
+        raise ValueError(
+            f"node {next(k for k, count in enumerate(waiting) if count)} waits for itself"
+        )
+    return order
 
 
 def _successors(nodes: Sequence[Node]) -> list[list[int]]:
-    found: list[list[int]] = [[] for _ in nodes]
+    successors: list[list[int]] = [[] for _ in nodes]
     for number, node in enumerate(nodes):
-        for one in sorted(set(node.after)):
-            if not 0 <= one < len(nodes):
-                raise ValueError(f"node {number} waits for node {one}, which there is not")
-            found[one].append(number)
-    return found
+        for predecessor in sorted(set(node.after)):
+            if not 0 <= predecessor < len(nodes):
+                raise ValueError(f"node {number} waits for node {predecessor}, which there is not")
+            successors[predecessor].append(number)
+    return successors

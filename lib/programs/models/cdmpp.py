@@ -171,7 +171,7 @@ class LeafCountLayers(nn.Module):
     def nearest(self, count: int) -> int:
         """The number of leaves whose layer programs with ``count`` leaves get."""
         known = (self.known.nonzero()[:, 0] + 1).tolist()
-        return min(known, key=lambda one: (abs(one - count), one))
+        return min(known, key=lambda number: (abs(number - count), number))
 
 
 def perceptron(width: int, hidden: tuple[int, ...], out: int, dropout: float) -> nn.Module:

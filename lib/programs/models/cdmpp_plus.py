@@ -136,8 +136,8 @@ class CdmppPlus(nn.Module):
         leaves = self.encoder(batch, loops) + context[:, None]  # (b, l, c)
         device = self.device(batch.devices)  # (d, c)
         latents = leaves[:, :, None] * device
-        each = self.decoder(latents).squeeze(-1)  # (b, l, d)
-        return torch.logsumexp(each + work[..., None], 1) + self.level, latents
+        by_leaf = self.decoder(latents).squeeze(-1)  # (b, l, d)
+        return torch.logsumexp(by_leaf + work[..., None], 1) + self.level, latents
 
     def by_trees(self, batch: ProgramBatch) -> Tensor:
         """Logarithms of latencies by both stages of trees alone, (b, d)."""
@@ -153,8 +153,8 @@ class CdmppPlus(nn.Module):
         features, work = self._read(batch)
         programs = pooled(batch, features, work)
         count, devices = len(programs), len(batch.devices)
-        both = [programs.repeat_interleave(devices, 0), batch.devices.repeat(count, 1)]
-        return torch.cat(both, 1), programs[:, -1]
+        parts = [programs.repeat_interleave(devices, 0), batch.devices.repeat(count, 1)]
+        return torch.cat(parts, 1), programs[:, -1]
 
     def log_seconds(self, batch: ProgramBatch) -> Tensor:
         """Logarithms of the predicted latencies in seconds, (b, d) float64."""
@@ -163,7 +163,7 @@ class CdmppPlus(nn.Module):
     def by_halves(self, batch: ProgramBatch) -> Tensor:
         """The same by what was fitted on each half of the validation tasks, (b, d, 2)."""
         network, trees = self(batch).double(), self.by_trees(batch).double()
-        return torch.stack([one(network, trees) for one in self.blends], -1)
+        return torch.stack([blend(network, trees) for blend in self.blends], -1)
 
     def _read(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
         features = batch.features.float()

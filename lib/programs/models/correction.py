@@ -1,8 +1,9 @@
 """What corrects a first prediction of latencies, and what blends two.
 
 The first stage of trees is fitted to squared errors of logarithms. The second is shown programs
-with what trees that had not seen them said, and is fitted to relative errors: it learns which
-predictions are drawn to the middle, and that what is too large counts more than what is too small.
+with the predictions of trees that had not seen them, and is fitted to relative errors: it learns
+which predictions are drawn to the middle, and that what is too large counts more than what is too
+small.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class Blend(nn.Module):
             network, trees: (n,) predicted logarithms of programs that neither was fitted on.
             seconds: (n,) measured.
         """
-        wanted, best = np.log(seconds), np.inf
+        truth, best = np.log(seconds), np.inf
         for weight in WEIGHTS:
-            gap = weight * network + (1 - weight) * trees - wanted
+            gap = weight * network + (1 - weight) * trees - truth
             costs = [np.abs(np.expm1(gap + shift)).mean() for shift in SHIFTS]
             if min(costs) < best:
                 best = min(costs)
@@ -55,5 +56,5 @@ def corrected_rows(rows: Tensor, first: Tensor, work: Tensor) -> Tensor:
         first: (b, d) logarithms that these predict.
         work: (b,) its logarithm.
     """
-    both = [first.reshape(-1, 1), (first - work[:, None]).reshape(-1, 1)]
-    return torch.cat([rows, *(one.to(rows.dtype) for one in both)], 1)
+    columns = [first.reshape(-1, 1), (first - work[:, None]).reshape(-1, 1)]
+    return torch.cat([rows, *(column.to(rows.dtype) for column in columns)], 1)

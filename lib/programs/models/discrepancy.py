@@ -9,7 +9,7 @@ MOMENTS = 5
 NARROWEST = 1e-6  # of the support that is divided by
 
 
-def central_moment_discrepancy(one: Tensor, other: Tensor, moments: int = MOMENTS) -> Tensor:
+def central_moment_discrepancy(source: Tensor, target: Tensor, moments: int = MOMENTS) -> Tensor:
     """Equation 6, of the first ``moments`` moments: a number that is 0 for equal moments.
 
     The equation divides the j-th moment by |b - a| to the power of j, where ``a`` and ``b`` are the
@@ -19,19 +19,19 @@ def central_moment_discrepancy(one: Tensor, other: Tensor, moments: int = MOMENT
     published code divides by 1 for a space that has no bound.)
 
     Args:
-        one, other: (n, e) and (m, e), a row a sample; n and m at least 1.
+        source, target: (n, e) and (m, e), a row a sample; n and m at least 1.
         moments: how many count; 1 compares means alone.
     """
     with torch.no_grad():
-        low = torch.minimum(one.min(), other.min())
-        width = (torch.maximum(one.max(), other.max()) - low).clamp(min=NARROWEST)
-    means = one.mean(0), other.mean(0)
-    found = _norm((means[0] - means[1]) / width)
-    centred = [(x - mean) / width for x, mean in zip((one, other), means, strict=True)]
+        low = torch.minimum(source.min(), target.min())
+        width = (torch.maximum(source.max(), target.max()) - low).clamp(min=NARROWEST)
+    means = source.mean(0), target.mean(0)
+    distance = _norm((means[0] - means[1]) / width)
+    centred = [(x - mean) / width for x, mean in zip((source, target), means, strict=True)]
     for order in range(2, moments + 1):
         first, second = (x.pow(order).mean(0) for x in centred)
-        found = found + _norm(first - second)
-    return found
+        distance = distance + _norm(first - second)
+    return distance
 
 
 def _norm(x: Tensor) -> Tensor:

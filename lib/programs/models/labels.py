@@ -117,9 +117,9 @@ def _rooted(bent: Tensor, power: Tensor) -> Tensor:
     return torch.exp(torch.log1p(inside) / power)
 
 
-def _interpolated(x: Tensor, known: Tensor, values: Tensor) -> Tensor:
-    """Piecewise linear through (known, values), which both rise; beyond them, the last values."""
-    place = torch.searchsorted(known, x.contiguous()).clamp(1, len(known) - 1)
-    low, high = known[place - 1], known[place]
+def _interpolated(x: Tensor, knots: Tensor, values: Tensor) -> Tensor:
+    """Piecewise linear through (knots, values), which both rise; beyond them, the last values."""
+    place = torch.searchsorted(knots, x.contiguous()).clamp(1, len(knots) - 1)
+    low, high = knots[place - 1], knots[place]
     share = ((x - low) / (high - low)).clamp(0, 1)
     return values[place - 1] + share * (values[place] - values[place - 1])

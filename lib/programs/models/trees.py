@@ -36,9 +36,9 @@ class Trees(nn.Module):
 
     def take(self, other: Trees, place: int, share: float) -> None:
         """Take over trees of another sum from a place on, as a share of this one."""
-        own = slice(place, place + len(other.feature))
-        self.feature[own], self.threshold[own] = other.feature, other.threshold
-        self.value[own] = share * other.value
+        span = slice(place, place + len(other.feature))
+        self.feature[span], self.threshold[span] = other.feature, other.threshold
+        self.value[span] = share * other.value
         self.base += share * other.base
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -53,8 +53,8 @@ class Trees(nn.Module):
         total = self.base.expand(len(rows)).clone()
         feature = self._features(rows).long()
         for start in range(0, len(feature), TOGETHER):
-            own = slice(start, start + TOGETHER)
-            total += self._values(rows, feature[own], self.threshold[own], self.value[own])
+            block = slice(start, start + TOGETHER)
+            total += self._values(rows, feature[block], self.threshold[block], self.value[block])
         return total
 
     def _features(self, rows: Tensor) -> Tensor:

@@ -103,31 +103,31 @@ def note(
     """Keep what a message says of the search, and show it."""
     kind = about["kind"]
     if kind == "plan":
-        record.tasks = [TaskSearch(one["task"], one["calls"]) for one in about["tasks"]]
+        record.tasks = [TaskSearch(task["task"], task["calls"]) for task in about["tasks"]]
         bar.reset(len(record.tasks) * record.budget)
     elif kind == "whole":
         record.whole = about["unscheduled"], about["seconds"]
     else:
-        own = next(one for one in record.tasks if one.task == about["task"])
+        search = next(search for search in record.tasks if search.task == about["task"])
         if kind == "begin":
-            own.operators, own.unscheduled = about["operators"], about["unscheduled"]
+            search.operators, search.unscheduled = about["operators"], about["unscheduled"]
             record.began = time.monotonic()
         if kind in ("begin", "round"):
             taken = time.monotonic() - record.began if kind == "round" else 0.0
-            own.seconds += arrays["seconds"].tolist()
-            own.known_at += [round(taken, 3)] * len(arrays["seconds"])
+            search.seconds += arrays["seconds"].tolist()
+            search.known_at += [round(taken, 3)] * len(arrays["seconds"])
             bar.update(len(arrays["seconds"]))
-            bar.set_postfix_str(f"{own.operators[:30]} {1e3 * own.fastest:.3g} ms")
+            bar.set_postfix_str(f"{search.operators[:30]} {1e3 * search.fastest:.3g} ms")
 
 
 def scores(scorer: Scorer, message: Message) -> np.ndarray:
     """(n,) logarithms of seconds of a message's programs, NaN of those that cannot be read."""
     about, arrays = message
     joined = arrays["joined"].astype(bool)
-    found = np.full(len(joined), np.nan)
+    logs = np.full(len(joined), np.nan)
     if joined.any():
-        found[joined] = scorer(programs_of(about, arrays))
-    return found
+        logs[joined] = scorer(programs_of(about, arrays))
+    return logs
 
 
 def learn(scorer: Scorer, message: Message) -> None:
@@ -185,48 +185,50 @@ def started(
     for name in ("batch", "task", "budget", "device", "core", "seed", "cost_model", "limit"):
         if getattr(args, name) is not None:
             command += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
-    one = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    with tempfile.TemporaryFile("w+", errors="replace") as said:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": said}
-        with subprocess.Popen(command, cwd=ROOT, env=one, **pipes) as child:
+    environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+        with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as child:
             try:
                 yield child, lambda arrays: send(child.stdin, {}, arrays)
             except BaseException:
                 child.kill()
                 raise
         if child.returncode:
-            said.seek(0)
-            raise UserError(last_words(child.returncode, said.read()))
+            errors.seek(0)
+            raise UserError(last_words(child.returncode, errors.read()))
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = Parser(prog="python -m lib.programs.search", description=__doc__.splitlines()[0])
-    which = made.add_mutually_exclusive_group(required=True)
+    command = Parser(prog="python -m lib.programs.search", description=__doc__.splitlines()[0])
+    which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("--network", help="a name, file.py:function, or file.onnx")
     which.add_argument("--task", help="a task of the dataset, by its hash")
-    made.add_argument("--batch", type=int, help="examples at a time")
-    made.add_argument("--device", default="avx2", help="instruction set")
-    made.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
-    made.add_argument(
+    command.add_argument("--batch", type=int, help="examples at a time")
+    command.add_argument("--device", default="avx2", help="instruction set")
+    command.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
+    command.add_argument(
         "--cost-model", default=PREDICTOR, choices=COST_MODELS, help="says what is measured"
     )
-    made.add_argument(
+    command.add_argument(
         "--update",
         action=argparse.BooleanOptionalAction,
         default=True,
         help="correct the predictor by what was measured",
     )
-    made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
-    made.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
-    made.add_argument("--collection", default="programs-cpu", help="whose predictor")
-    made.add_argument("--model", help="which predictor, if not the collection's own")
-    made.add_argument("--experiment", default="", help="of which experiment, if it has a name")
-    made.add_argument("--data", type=Path, help="data root that it learned from")
-    made.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
-    made.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
-    return made
+    command.add_argument("--seed", type=int, default=0)
+    command.add_argument(
+        "--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on"
+    )
+    command.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
+    command.add_argument("--collection", default="programs-cpu", help="whose predictor")
+    command.add_argument("--model", help="which predictor, if not the collection's own")
+    command.add_argument("--experiment", default="", help="of which experiment, if it has a name")
+    command.add_argument("--data", type=Path, help="data root that it learned from")
+    command.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
+    command.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
+    return command
 
 
 def check(args: argparse.Namespace) -> None:

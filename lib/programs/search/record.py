@@ -1,4 +1,4 @@
-"""What a search has found so far, task by task, and how it is told."""
+"""The schedules that a search has found so far, task by task, as text and JSON."""
 
 from __future__ import annotations
 
@@ -69,27 +69,27 @@ class SearchRecord:
     def as_json(self) -> dict[str, Any]:
         """All of it; ``None`` for a program that does not run."""
         tasks = [
-            {**vars(one), "seconds": [s if np.isfinite(s) else None for s in one.seconds]}
-            for one in self.tasks
+            {**vars(search), "seconds": [s if np.isfinite(s) else None for s in search.seconds]}
+            for search in self.tasks
         ]
         return {**vars(self), "tasks": tasks}
 
 
 def as_table(tasks: Sequence[TaskSearch]) -> str:
     """A row a task: how fast it was, and is, and how many programs were discarded, if any."""
-    lost = any(one.discarded for one in tasks)
+    lost = any(search.discarded for search in tasks)
     texts = [
         [
-            one.operators[:40],
-            one.task[:8],
-            str(one.calls),
-            str(len(one.seconds)),
-            *([str(one.discarded)] if lost else []),
-            f"{1e3 * one.unscheduled:.3g}",
-            f"{1e3 * one.fastest:.3g}",
-            f"{one.unscheduled / one.fastest:.1f}x",
+            search.operators[:40],
+            search.task[:8],
+            str(search.calls),
+            str(len(search.seconds)),
+            *([str(search.discarded)] if lost else []),
+            f"{1e3 * search.unscheduled:.3g}",
+            f"{1e3 * search.fastest:.3g}",
+            f"{search.unscheduled / search.fastest:.1f}x",
         ]
-        for one in tasks
+        for search in tasks
     ]
     discarded = ["discarded"] if lost else []
     heads = ["task", "", "calls", "measured", *discarded, "unscheduled ms", "best ms", ""]
@@ -98,20 +98,22 @@ def as_table(tasks: Sequence[TaskSearch]) -> str:
 
 def warning(tasks: Sequence[TaskSearch]) -> str:
     """Which tasks have lost all their programs, in one line; nothing if none has."""
-    lost = [one for one in tasks if one.seconds and one.discarded == len(one.seconds)]
+    lost = [
+        search for search in tasks if search.seconds and search.discarded == len(search.seconds)
+    ]
     if not lost:
         return ""
-    names = ", ".join(f"{one.operators} {one.task[:8]}" for one in lost)
+    names = ", ".join(f"{search.operators} {search.task[:8]}" for search in lost)
     why = "do not run in time, or compute something else than without a schedule"
     return f"warning: all measured programs of {names} were discarded: they {why}"
 
 
 def summary(record: SearchRecord) -> str:
     """The network before and after, in one line."""
-    before = sum(one.calls * one.unscheduled for one in record.tasks)
-    after = sum(one.calls * one.fastest for one in record.tasks)
-    said = f"programs {1e3 * before:.3g} ms -> {1e3 * after:.3g} ms"
+    before = sum(search.calls * search.unscheduled for search in record.tasks)
+    after = sum(search.calls * search.fastest for search in record.tasks)
+    text = f"programs {1e3 * before:.3g} ms -> {1e3 * after:.3g} ms"
     if record.whole:
         plain, tuned = record.whole
-        said += f"; end to end {1e3 * plain:.3g} ms -> {1e3 * tuned:.3g} ms, {plain / tuned:.2f}x"
-    return f"search: {record.network} on {record.device}: {said}"
+        text += f"; end to end {1e3 * plain:.3g} ms -> {1e3 * tuned:.3g} ms, {plain / tuned:.2f}x"
+    return f"search: {record.network} on {record.device}: {text}"

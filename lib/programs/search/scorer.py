@@ -43,12 +43,12 @@ class Scorer:
 
     def learn(self, programs: Programs, seconds: np.ndarray) -> None:
         """Take in (n,) measured seconds, NaN of programs that do not run."""
-        known = np.isfinite(seconds)
-        if not self.update or not known.any():
+        measured = np.isfinite(seconds)
+        if not self.update or not measured.any():
             return
         logs = self.predict(programs)
-        self.rows.append(pooled_rows(programs)[known])
-        self.missed.append(np.log(seconds[known]) - logs[known])
+        self.rows.append(pooled_rows(programs)[measured])
+        self.missed.append(np.log(seconds[measured]) - logs[measured])
         rows, missed = np.concatenate(self.rows), np.concatenate(self.missed)
         if len(rows) >= FEWEST:
             self.correction = fitted(rows, missed)
@@ -63,18 +63,18 @@ def fitted(rows: np.ndarray, missed: np.ndarray) -> Callable[[np.ndarray], np.nd
     middle, scale = rows.mean(0), rows.std(0)
     varying = scale > 1e-6
 
-    def place(asked: np.ndarray) -> np.ndarray:
+    def place(features: np.ndarray) -> np.ndarray:
         """Rows in units of how the measured ones vary, all features together one unit."""
-        own = (asked[:, varying] - middle[varying]) / scale[varying]
-        return own.astype(np.float64) / np.sqrt(max(1, varying.sum()))
+        varied = (features[:, varying] - middle[varying]) / scale[varying]
+        return varied.astype(np.float64) / np.sqrt(max(1, varying.sum()))
 
     if not varying.any():
         level = float(missed.mean())
-        return lambda asked: np.full(len(asked), level)
+        return lambda features: np.full(len(features), level)
     kernel = ConstantKernel(0.1, (1e-3, 10)) * RBF(1.0, (0.2, 10)) + WhiteKernel(0.01, (1e-4, 1))
     level = float(missed.mean())
     process = GaussianProcessRegressor(kernel, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a bound is as good an answer
         process.fit(place(rows), missed - level)
-    return lambda asked: process.predict(place(asked)) + level
+    return lambda features: process.predict(place(features)) + level

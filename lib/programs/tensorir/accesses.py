@@ -24,7 +24,7 @@ _INNER = range(INNERMOST)
 _ALONG = ("place", "extent", "reduces", "output", "broadcast", "contiguous", "gathered")
 COLUMNS: tuple[str, ...] = (
     *(f"reduces{k}" for k in _INNER),
-    *(f"{one}_stride{k}" for one in ("output", "read0", "read1", "read2") for k in _INNER),
+    *(f"{buffer}_stride{k}" for buffer in ("output", "read0", "read1", "read2") for k in _INNER),
     *(f"{loop}_{part}" for loop in ("vector", "serial") for part in _ALONG),
     *(f"unrolled_{part}" for part in ("steps", "accumulators", "loads", "loads_per_step")),
     *("tile", "tile_reduction"),
@@ -125,7 +125,7 @@ def columns(statements: Sequence[Statement]) -> np.ndarray:
         *(code[:, k, inner] for k in range(1 + READS)),
         _along(p, code, vector),
         _along(p, code, p.there & ~vector),
-        _unrolled(p, moved, np.array([one.unroll for one in statements]), vector),
+        _unrolled(p, moved, np.array([statement.unroll for statement in statements]), vector),
         _footprints(p),
         _rest(p, statements),
     ]
@@ -133,28 +133,28 @@ def columns(statements: Sequence[Statement]) -> np.ndarray:
 
 
 def _padded(statements: Sequence[Statement]) -> _Padded:
-    n, most = len(statements), max(INNERMOST, *(len(one.extent) for one in statements))
+    n, most = len(statements), max(INNERMOST, *(len(statement.extent) for statement in statements))
     extent, there = np.ones((n, most)), np.zeros((n, most), bool)
     kind, reduces, conditional = (np.zeros((n, most), np.int64) for _ in range(3))
     span = np.zeros((n, MOST_BUFFERS, DIMENSIONS, most))
     shape = np.ones((n, MOST_BUFFERS, DIMENSIONS))
     size, local = np.zeros((n, MOST_BUFFERS)), np.zeros((n, MOST_BUFFERS), bool)
-    for k, one in enumerate(statements):
-        loops = len(one.extent)
+    for k, statement in enumerate(statements):
+        loops = len(statement.extent)
         there[k, :loops] = True
         for row, values in (
-            (extent, one.extent),
-            (kind, one.kind),
-            (reduces, one.reduces),
-            (conditional, one.conditional),
+            (extent, statement.extent),
+            (kind, statement.kind),
+            (reduces, statement.reduces),
+            (conditional, statement.conditional),
         ):
             row[k, :loops] = values[::-1]
-        for b, access in enumerate(one.accesses[:MOST_BUFFERS]):
+        for b, access in enumerate(statement.accesses[:MOST_BUFFERS]):
             wide = len(access.shape)
-            own = access.span[:, max(access.inside, 0) :]  # loops outside move the buffer with it
-            span[k, b, -wide:, : own.shape[1]] = own[:, ::-1]
-            kept = 1 + own.sum(1) if access.inside >= 0 else access.shape
-            shape[k, b, -wide:] = np.minimum(kept, access.shape)
+            moved = access.span[:, max(access.inside, 0) :]  # loops outside move the buffer with it
+            span[k, b, -wide:, : moved.shape[1]] = moved[:, ::-1]
+            elements = 1 + moved.sum(1) if access.inside >= 0 else access.shape
+            shape[k, b, -wide:] = np.minimum(elements, access.shape)
             size[k, b], local[k, b] = access.bytes, access.inside >= 0
     return _Padded(extent, there, kind, reduces, conditional, span, shape, size, local)
 
@@ -168,21 +168,21 @@ def _along(p: _Padded, code: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """(n, 7) what the innermost of some loops does, by ``_ALONG``."""
     place = _first(chosen)
     row, at = np.arange(len(place)), place.astype(np.int64)
-    own = code[row, :, at]  # (n, b)
-    reads, known = own[:, 1:], place >= 0
-    found = np.stack(
+    codes = code[row, :, at]  # (n, b)
+    reads, present = codes[:, 1:], place >= 0
+    numbers = np.stack(
         [
             place,
             np.log2(p.extent[row, at]),
             p.reduces[row, at],
-            own[:, 0],
+            codes[:, 0],
             (reads == 0).sum(1),
             (reads == 1).sum(1),
             (reads > 1).sum(1),
         ],
         1,
     )
-    return np.where(known[:, None], found, ABSENT)
+    return np.where(present[:, None], numbers, ABSENT)
 
 
 def _unrolled(p: _Padded, moved: np.ndarray, limit: np.ndarray, vector: np.ndarray) -> np.ndarray:
@@ -194,7 +194,7 @@ def _unrolled(p: _Padded, moved: np.ndarray, limit: np.ndarray, vector: np.ndarr
     loads = np.where(p.bytes > 0, times, 0.0)[:, 1:].sum(1)
     total = steps.prod(1)
     reduction = _first(p.reduces.astype(bool) & p.there)
-    known, at = reduction >= 0, reduction.astype(np.int64)
+    reduced, at = reduction >= 0, reduction.astype(np.int64)
     below = np.arange(p.extent.shape[1]) < at[:, None]
     tile = np.log2(np.where(below, p.extent, 1.0).prod(1))
     depth = np.log2(p.extent[np.arange(len(at)), at])
@@ -204,8 +204,8 @@ def _unrolled(p: _Padded, moved: np.ndarray, limit: np.ndarray, vector: np.ndarr
             np.log2(times[:, 0]),
             np.log2(1 + loads),
             loads / total,
-            np.where(known, tile, ABSENT),
-            np.where(known, depth, ABSENT),
+            np.where(reduced, tile, ABSENT),
+            np.where(reduced, depth, ABSENT),
         ],
         1,
     )
@@ -218,9 +218,9 @@ def _lines(p: _Padded) -> np.ndarray:
     run = touched[:, :, -1]
     whole, rows = run == p.shape[:, :, -1:], np.ones_like(run)
     for d in range(2, DIMENSIONS + 1):
-        own = touched[:, :, -d]
-        run, rows = np.where(whole, run * own, run), np.where(whole, rows, rows * own)
-        whole = whole & (own == p.shape[:, :, -d, None])
+        length = touched[:, :, -d]
+        run, rows = np.where(whole, run * length, run), np.where(whole, rows, rows * length)
+        whole = whole & (length == p.shape[:, :, -d, None])
     size = p.bytes[..., None]
     return np.where(size > 0, rows * (1 + (run - 1) * size / LINE), 0.0)
 
@@ -233,7 +233,7 @@ def _footprints(p: _Padded) -> np.ndarray:
     row = np.arange(len(loops))
     outer = np.cumprod(p.extent[:, ::-1], 1)[:, ::-1]  # (n, l) iterations from a loop outwards
     outer = np.append(outer, np.ones((len(loops), 1)), 1)
-    found = [np.log2(total[:, 1 : 1 + INNERMOST])]
+    parts = [np.log2(total[:, 1 : 1 + INNERMOST])]
     still = p.span.sum(2) == 0  # (n, b, l)
     for size in CACHES:
         fits = np.minimum((total[:, 1:] <= size).sum(1), loops)  # (n,) innermost loops
@@ -243,24 +243,24 @@ def _footprints(p: _Padded) -> np.ndarray:
         traffic = (lines[row, :, fits] * again).sum(1) * outer[row, beyond]
         steps = np.log2(p.extent).sum(1)
         logs = np.log2(np.maximum(traffic, 1))
-        found.append(np.stack([fits, np.log2(total[row, fits]), logs, logs - steps], 1))
-    return np.concatenate(found, 1)
+        parts.append(np.stack([fits, np.log2(total[row, fits]), logs, logs - steps], 1))
+    return np.concatenate(parts, 1)
 
 
 def _rest(p: _Padded, statements: Sequence[Statement]) -> np.ndarray:
     """(n, 8 + 2 * ``DOMAINS``) of the statement as a whole."""
     steps = np.log2(p.extent).sum(1)
-    needed = np.log2([one.needed for one in statements])
+    needed = np.log2([statement.needed for statement in statements])
     output = np.log2(p.shape[:, 0].prod(1) * p.bytes[:, 0])
-    found = [
+    numbers = [
         steps,
         needed,
         steps - needed,
         (p.bytes[:, 1:] > 0).sum(1),
         p.local[:, 0],
         output,
-        [one.conditions for one in statements],
+        [statement.conditions for statement in statements],
         _first(p.conditional.astype(bool) & p.there),
     ]
-    domains = np.log2([one.domains for one in statements])
-    return np.concatenate([np.stack(found, 1), domains], 1)
+    domains = np.log2([statement.domains for statement in statements])
+    return np.concatenate([np.stack(numbers, 1), domains], 1)

@@ -35,13 +35,13 @@ def nests(forest: Forest) -> np.ndarray:
         around[inside, depth[leaves][inside] - 1 - level] = latest[leaves][inside]
     there = around >= 0
     extents = np.where(there, np.log2(forest.extent[around]), 0.0)
-    found = np.full((len(leaves), WIDTH), ABSENT)
+    rows = np.full((len(leaves), WIDTH), ABSENT)
     inner = slice(0, INNERMOST)
-    found[:, :INNERMOST] = np.where(there[:, inner], extents[:, inner], ABSENT)
-    found[:, INNERMOST : 2 * INNERMOST] = np.where(
+    rows[:, :INNERMOST] = np.where(there[:, inner], extents[:, inner], ABSENT)
+    rows[:, INNERMOST : 2 * INNERMOST] = np.where(
         there[:, inner], forest.kind[around[:, inner]], ABSENT
     )
     products = [extents[:, :count].sum(1) for count in SUMS]
     rest = [there.sum(1), extents[:, INNERMOST:].sum(1), *products]
-    found[:, 2 * INNERMOST :] = np.stack(rest, axis=1)
-    return found.astype(np.float16)
+    rows[:, 2 * INNERMOST :] = np.stack(rest, axis=1)
+    return rows.astype(np.float16)

@@ -140,10 +140,10 @@ def read_programs(root: Path) -> Programs:
     position = tables["leaves"]["position"].to_numpy().astype(np.int64)
     _check_leaves(root, forest, starts, position)
     features = tables["leaves"].select(FEATURES).to_numpy().astype(np.float16)
-    kept = {name: tables[name] for name in TABLES if name not in ("nodes", "leaves")}
+    held = {name: tables[name] for name in TABLES if name not in ("nodes", "leaves")}
     return Programs(
         about=about,
-        **kept,
+        **held,
         features=features,
         accesses=_accesses(root, len(features)),
         position=position,
@@ -170,10 +170,10 @@ def _accesses(root: Path, leaves: int) -> np.ndarray:
     table = read_parquet(path, dict.fromkeys(accesses.COLUMNS, "number"), ADVICE)
     if len(table) != leaves:
         raise DataError(path, "rows", len(table), f"{leaves}, as of the leaves")
-    found = table.select(accesses.COLUMNS).to_numpy().astype(np.float16)
-    if not (np.abs(found) <= MOST_ACCESS).all():
+    values = table.select(accesses.COLUMNS).to_numpy().astype(np.float16)
+    if not (np.abs(values) <= MOST_ACCESS).all():
         raise DataError(path, "accesses", "no number", f"-{MOST_ACCESS} to {MOST_ACCESS}")
-    return found
+    return values
 
 
 def _starts(counts: pl.Series) -> np.ndarray:
@@ -185,16 +185,16 @@ def _checked_devices(path: Path, about: dict[str, Any]) -> int:
     devices = expect(about, {"devices": [DEVICE]}, path)["devices"]
     if not 0 < len(devices) <= MOST_DEVICES:
         raise DataError(path, "devices", len(devices), f"1 to {MOST_DEVICES} of them")
-    names = [one["name"] for one in devices]
-    for number, one in enumerate(devices):
-        wanted = {
-            "name": (names.index(one["name"]) == number and _is_name(one["name"]), "its own"),
-            "instructions": (one["instructions"] in INSTRUCTIONS, f"one of {INSTRUCTIONS}"),
-            "threads": (1 <= one["threads"] <= MOST_THREADS, f"1 to {MOST_THREADS}"),
+    names = [device["name"] for device in devices]
+    for number, device in enumerate(devices):
+        checks = {
+            "name": (names.index(device["name"]) == number and _is_name(device["name"]), "its own"),
+            "instructions": (device["instructions"] in INSTRUCTIONS, f"one of {INSTRUCTIONS}"),
+            "threads": (1 <= device["threads"] <= MOST_THREADS, f"1 to {MOST_THREADS}"),
         }
-        for key, (right, expected) in wanted.items():
+        for key, (right, expected) in checks.items():
             if not right:
-                raise DataError(path, f"devices[{number}].{key}", str(one[key])[:60], expected)
+                raise DataError(path, f"devices[{number}].{key}", str(device[key])[:60], expected)
     return len(devices)
 
 
@@ -205,8 +205,8 @@ def _check_values(root: Path, tables: Mapping[str, pl.DataFrame], devices: int) 
     for name, table in tables.items():
         path = table_path(root, name)
         for column, (kind, least, most) in ranges[name].items():
-            kept = table[column].cast(kind, strict=False)
-            right = kept.is_between(least, most).fill_null(False) | table[column].is_null()
+            converted = table[column].cast(kind, strict=False)
+            right = converted.is_between(least, most).fill_null(False) | table[column].is_null()
             _check_all(path, table, [column], right, f"{least:,} to {most:,}")
         for column in table.select(pl.col(pl.String).exclude("arguments")).columns:
             right = table[column].map_elements(_is_name, pl.Boolean)
@@ -217,9 +217,9 @@ def _check_values(root: Path, tables: Mapping[str, pl.DataFrame], devices: int) 
     split, path = tables["tasks"]["split"], table_path(root, "tasks")
     _check_all(path, tables["tasks"], ["split"], split.is_in(SPLITS), f"one of {SPLITS}")
     for column in ("leaves", "nodes"):
-        told, there = tables["programs"][column].sum(), len(tables[column])
-        if told != there:
-            raise DataError(table_path(root, "programs"), column, told, f"{there} in all")
+        count, there = tables["programs"][column].sum(), len(tables[column])
+        if count != there:
+            raise DataError(table_path(root, "programs"), column, count, f"{there} in all")
 
 
 def _ranges(tables: Mapping[str, pl.DataFrame], devices: int) -> dict[str, dict[str, tuple]]:
@@ -241,8 +241,8 @@ def _check_all(
     """Raise a DataError about the first row that is not right."""
     if not right.all():
         row = right.not_().arg_max()
-        found = ", ".join(repr(value)[:60] for value in table.select(columns).row(row))
-        raise DataError(path, ", ".join(columns), f"{found} in row {row}", expected)
+        text = ", ".join(repr(value)[:60] for value in table.select(columns).row(row))
+        raise DataError(path, ", ".join(columns), f"{text} in row {row}", expected)
 
 
 def _is_name(text: str) -> bool:
@@ -255,10 +255,10 @@ def _check_leaves(root: Path, forest: Forest, starts: np.ndarray, position: np.n
     counts = np.bincount(forest.tree_of_node[forest.leaves], minlength=len(forest))
     if not np.array_equal(counts, np.diff(starts)):
         k = int(np.flatnonzero(counts != np.diff(starts))[0])
-        found = f"{np.diff(starts)[k]} of program {k}"
-        raise DataError(table_path(root, "programs"), "leaves", found, f"{counts[k]}, as its tree")
+        text = f"{np.diff(starts)[k]} of program {k}"
+        raise DataError(table_path(root, "programs"), "leaves", text, f"{counts[k]}, as its tree")
     places = positions(forest)
     if len(wrong := np.flatnonzero(places != position)):
-        found = f"{position[wrong[0]]} in row {wrong[0]}"
+        text = f"{position[wrong[0]]} in row {wrong[0]}"
         expected = f"{places[wrong[0]]}, the leaf's place in its tree"
-        raise DataError(table_path(root, "leaves"), "position", found, expected)
+        raise DataError(table_path(root, "leaves"), "position", text, expected)

@@ -62,8 +62,8 @@ class Forest:
     @property
     def leaves(self) -> np.ndarray:
         """The nodes that have features, in the order of trees and of their rows."""
-        found = np.flatnonzero(self.row != NO_ROW)
-        return found[np.lexsort((self.row[found], self.tree_of_node[found]))]
+        nodes = np.flatnonzero(self.row != NO_ROW)
+        return nodes[np.lexsort((self.row[nodes], self.tree_of_node[nodes]))]
 
     def tree(self, k: int) -> Forest:
         """The ``k``-th tree alone."""
