@@ -104,7 +104,7 @@ def read_table(folder: Path) -> pl.DataFrame:
 
 def _read_table(folder: Path, checksums: Mapping[str, str]) -> pl.DataFrame:
     # Before it is compared: it says at its end whether it is one, without gigabytes being read.
-    table = read_parquet(folder / TABLE, COLUMNS, advice(folder), others=True)
+    table = read_parquet(folder / TABLE, COLUMNS, advice(folder), all_columns=True)
     check_file(folder, TABLE, checksums)
     for name, dtype in table.schema.items():
         if not (dtype == pl.String if name in TEXTS else dtype.is_integer()):

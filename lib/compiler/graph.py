@@ -81,8 +81,8 @@ class TensorGraph:
         orders = []
         for shape, shown in zip(self.shapes, digits.tolist(), strict=True):
             order = tuple(shown[: len(shape)])
-            known = sorted(order) == list(range(len(shape)))
-            orders.append(order if known else row_major(len(shape)))
+            is_permutation = sorted(order) == list(range(len(shape)))
+            orders.append(order if is_permutation else row_major(len(shape)))
         return orders
 
     def rank(self, node: int) -> int:

@@ -54,7 +54,7 @@ class DotNumbers:
     @property
     def canonical(self) -> bool:
         """Whether kernels take the operands as they are."""
-        leading = all(one == tuple(range(len(one))) for one in self.batch)
+        leading = all(dimensions == tuple(range(len(dimensions))) for dimensions in self.batch)
         return leading and len(self.contracted[0]) == 1 and max(map(len, self.free)) <= 1
 
 
@@ -68,7 +68,8 @@ def constrained_tensors(graph: TensorGraph, node: int) -> ConstrainedTensors:
         tensors = (node, *operands[:1])
         row_major_kernel = opcode in (CONVOLUTION, DOT)  # others work in the program's order
         preferred = tuple(
-            row_major(graph.rank(one)) if row_major_kernel else graph.plain[one] for one in tensors
+            row_major(graph.rank(tensor)) if row_major_kernel else graph.plain[tensor]
+            for tensor in tensors
         )
         missing = 3 - len(tensors)
         return ConstrainedTensors((*tensors, *[-1] * missing), (*preferred, *[()] * missing))
@@ -76,21 +77,21 @@ def constrained_tensors(graph: TensorGraph, node: int) -> ConstrainedTensors:
 
 
 def _input_and_kernel(
-    graph: TensorGraph, one: int, other: int, fits: tuple[bool, bool]
+    graph: TensorGraph, first: int, second: int, fits: tuple[bool, bool]
 ) -> tuple[int, int]:
     """Input and kernel of two operands, by whether they fit as they are and swapped."""
-    parameter = [graph.opcode[operand] == PARAMETER for operand in (one, other)]
+    parameter = [graph.opcode[operand] == PARAMETER for operand in (first, second)]
     swap = fits[1] and (not fits[0] or (parameter[0] and not parameter[1]))
-    return (other, one) if swap else (one, other)
+    return (second, first) if swap else (first, second)
 
 
-def _convolution(graph: TensorGraph, node: int, one: int, other: int) -> ConstrainedTensors:
+def _convolution(graph: TensorGraph, node: int, first: int, second: int) -> ConstrainedTensors:
     shapes = graph.shapes
     fits = (
-        _is_convolution(graph, node, shapes[one], shapes[other]),
-        _is_convolution(graph, node, shapes[other], shapes[one]),
+        _is_convolution(graph, node, shapes[first], shapes[second]),
+        _is_convolution(graph, node, shapes[second], shapes[first]),
     )
-    source, kernel = _input_and_kernel(graph, one, other, fits)
+    source, kernel = _input_and_kernel(graph, first, second, fits)
 
     def dimensions(*names: str) -> tuple[int, ...]:
         return tuple(graph.feature(node, NUMBERS + name) for name in names)
@@ -144,13 +145,15 @@ def _is_convolution(graph: TensorGraph, node: int, source: Shape, kernel: Shape)
     )
 
 
-def _dot(graph: TensorGraph, node: int, one: int, other: int) -> ConstrainedTensors:
+def _dot(graph: TensorGraph, node: int, first: int, second: int) -> ConstrainedTensors:
     shapes = graph.shapes
     output = shapes[node]
-    numbers = [dot_numbers(shapes[a], shapes[b], output) for a, b in ((one, other), (other, one))]
+    numbers = [
+        dot_numbers(shapes[a], shapes[b], output) for a, b in ((first, second), (second, first))
+    ]
     fits = numbers[0] is not None, numbers[1] is not None
-    lhs, rhs = _input_and_kernel(graph, one, other, fits)
-    chosen = numbers[0 if (lhs, rhs) == (one, other) else 1]
+    lhs, rhs = _input_and_kernel(graph, first, second, fits)
+    chosen = numbers[0 if (lhs, rhs) == (first, second) else 1]
     major_to_minor: tuple[Sequence[int], ...] = ((), (), ())
     if chosen is not None and not chosen.canonical:
         major_to_minor = (
@@ -168,8 +171,8 @@ def _preferring(
     preferred = []
     for tensor, order in zip(tensors, major_to_minor, strict=True):
         rank = graph.rank(tensor)
-        known = sorted(order) == list(range(rank))
-        preferred.append(tuple(reversed(order)) if known else row_major(rank))
+        is_permutation = sorted(order) == list(range(rank))
+        preferred.append(tuple(reversed(order)) if is_permutation else row_major(rank))
     return ConstrainedTensors(tensors, tuple(preferred))
 
 
@@ -186,7 +189,7 @@ def dot_numbers(lhs: Shape, rhs: Shape, out: Shape) -> DotNumbers | None:
     """
     if max(len(lhs), len(rhs)) > LARGEST_RANK:
         return None
-    return min(_candidates(lhs, rhs, out), key=lambda one: _oddity(one, len(lhs)), default=None)
+    return min(_candidates(lhs, rhs, out), key=lambda dot: _oddity(dot, len(lhs)), default=None)
 
 
 def _oddity(numbers: DotNumbers, rank: int) -> tuple:

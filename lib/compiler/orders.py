@@ -32,16 +32,16 @@ def strides(order: Order, shape: Shape) -> list[int]:
     return distances
 
 
-def common_run(one: Order, other: Order, shape: Shape) -> int:
+def common_run(first: Order, second: Order, shape: Shape) -> int:
     """How many elements lie in a row in both orders (squeezed ones)."""
     run = 1
-    for dimension, same in zip(one, other, strict=True):
+    for dimension, same in zip(first, second, strict=True):
         if dimension != same:
             break
         run *= shape[dimension]
     return run
 
 
-def same_in_memory(one: Order, other: Order, shape: Shape) -> bool:
+def same_in_memory(first: Order, second: Order, shape: Shape) -> bool:
     """Whether two orders of a tensor put every element at the same place."""
-    return squeezed(one, shape) == squeezed(other, shape)
+    return squeezed(first, shape) == squeezed(second, shape)

@@ -59,29 +59,29 @@ class ConfiguredNodes:
         tensors: (k, 3) nodes whose outputs they are, by role; -1 where there is none.
         sizes: (k, 3, 6) of their dimensions, 1 beyond their rank.
         ranks: (k, 3), 0 where there is no tensor.
-        own: (k, 3, 6) minor to major as the program has them, 0 beyond their rank.
+        plain: (k, 3, 6) minor to major as the program has them, 0 beyond their rank.
     """
 
     graph: TensorGraph
     tensors: np.ndarray
     sizes: np.ndarray
     ranks: np.ndarray
-    own: np.ndarray
+    plain: np.ndarray
 
     @classmethod
     def of(cls, graph: TensorGraph) -> ConfiguredNodes:
         """Those of a program."""
         nodes = graph.configurable.tolist()
-        found = [constrained_tensors(graph, node).tensors for node in nodes]
-        tensors = np.array(found, np.int64).reshape(-1, len(ROLES))
+        constrained = [constrained_tensors(graph, node).tensors for node in nodes]
+        tensors = np.array(constrained, np.int64).reshape(-1, len(ROLES))
         ranks = np.zeros(tensors.shape, np.int64)
         shape = (*tensors.shape, LARGEST_RANK)
-        sizes, own = np.ones(shape, np.int64), np.zeros(shape, np.int64)
+        sizes, plain = np.ones(shape, np.int64), np.zeros(shape, np.int64)
         for place in zip(*np.nonzero(tensors >= 0), strict=True):
             tensor = int(tensors[place])
             rank = ranks[place] = graph.rank(tensor)
-            sizes[place][:rank], own[place][:rank] = graph.shapes[tensor], graph.plain[tensor]
-        return cls(graph, tensors, sizes, ranks, own)
+            sizes[place][:rank], plain[place][:rank] = graph.shapes[tensor], graph.plain[tensor]
+        return cls(graph, tensors, sizes, ranks, plain)
 
     @cached_property
     def work(self) -> np.ndarray:
@@ -99,19 +99,19 @@ class ConfiguredNodes:
         Returns:
             (r, 3, 2) numbers of dimensions; 0 where the tensor has fewer.
         """
-        own, rank = self.own[place], self.ranks[place]
+        plain, rank = self.plain[place], self.ranks[place]
         first, second = (layouts[..., d].astype(np.int64) for d in (MINOR, SECOND))
-        first = np.where((first >= 0) & (first < rank), first, own[..., MINOR])
-        next_own = np.where(own[..., MINOR] == first, own[..., SECOND], own[..., MINOR])
+        first = np.where((first >= 0) & (first < rank), first, plain[..., MINOR])
+        next_plain = np.where(plain[..., MINOR] == first, plain[..., SECOND], plain[..., MINOR])
         set_well = (second >= 0) & (second < rank) & (second != first)
-        second = np.where(set_well, second, next_own)
+        second = np.where(set_well, second, next_plain)
         return np.stack([first, np.where(rank > 1, second, 0)], axis=-1)
 
     def tile_sizes(self, place: np.ndarray, dimensions: np.ndarray) -> np.ndarray:
         """Sizes of dimensions (r, 3, 2) as :meth:`minor` has them; 1 where a tensor has fewer."""
-        found = np.take_along_axis(self.sizes[place], dimensions, axis=-1)
-        found[..., SECOND] = np.where(self.ranks[place] > 1, found[..., SECOND], 1)
-        return found
+        sizes = np.take_along_axis(self.sizes[place], dimensions, axis=-1)
+        sizes[..., SECOND] = np.where(self.ranks[place] > 1, sizes[..., SECOND], 1)
+        return sizes
 
 
 def lane_padding(sizes: np.ndarray) -> np.ndarray:
@@ -131,8 +131,8 @@ def output_padding(nodes: ConfiguredNodes, place: np.ndarray, layouts: np.ndarra
     Arguments as of :meth:`ConfiguredNodes.minor`.
     """
     chosen = nodes.tile_sizes(place, nodes.minor(place, layouts))
-    own = nodes.tile_sizes(place, nodes.own[place][..., :2])
-    lanes = [lane_padding(sizes[:, 0, MINOR]) for sizes in (chosen, own)]
+    plain = nodes.tile_sizes(place, nodes.plain[place][..., :2])
+    lanes = [lane_padding(sizes[:, 0, MINOR]) for sizes in (chosen, plain)]
     return np.log(lanes[0] / lanes[1])
 
 
@@ -147,8 +147,8 @@ def _work(graph: TensorGraph, tensors: list[int]) -> float:
         features = graph.shapes[kernel][number] if number < graph.rank(kernel) else 1
         return outputs * features * max(1, graph.feature(node, "window_size_product"))
     if graph.opcode[node] == DOT:
-        found = dot_numbers(graph.shapes[source], graph.shapes[kernel], graph.shapes[node])
-        summed = found.contracted[0] if found else ()
+        numbers = dot_numbers(graph.shapes[source], graph.shapes[kernel], graph.shapes[node])
+        summed = numbers.contracted[0] if numbers else ()
         return outputs * prod(graph.shapes[source][d] for d in summed)
     return 0.0
 
@@ -178,7 +178,7 @@ def product_features(nodes: ConfiguredNodes, place: np.ndarray, layouts: np.ndar
         np.log2(sizes[..., SECOND]) / SIZE_SCALE,
         np.log2(lane_padding(sizes[..., MINOR])) / SIZE_SCALE,
         np.log2(tile_padding(sizes)) / SIZE_SCALE,
-        dimensions[..., MINOR] == nodes.own[place][..., MINOR],
+        dimensions[..., MINOR] == nodes.plain[place][..., MINOR],
         bytes_of[tensors],
         nodes.ranks[place] / RANK_SCALE,
     )

@@ -46,8 +46,8 @@ def believing(path: Path | str, field: str, expected: str) -> Iterator[None]:
     except _BROKEN as error:
         if isinstance(error, zlib.error) and f"Error {ZLIB_MEMORY} " in str(error):
             raise MemoryError from None
-        found = " ".join(f"{type(error).__name__} {error}".split())[:200]
-        raise DataError(path, field, found, expected) from None
+        problem = " ".join(f"{type(error).__name__} {error}".split())[:200]
+        raise DataError(path, field, problem, expected) from None
 
 
 class Pieces:

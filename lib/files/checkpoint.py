@@ -50,9 +50,9 @@ def load(path: Path | str) -> tuple[dict[str, torch.Tensor], Any]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise DataError(path, "checkpoint", error, EXPECTED) from None
-    found = _checksum(tensors, about)
-    if found != checksum:
-        raise DataError(path, "checksum", f"{found} (damaged)", f"{checksum}, {EXPECTED}")
+    actual = _checksum(tensors, about)
+    if actual != checksum:
+        raise DataError(path, "checksum", f"{actual} (damaged)", f"{checksum}, {EXPECTED}")
     return tensors, about
 
 
@@ -72,12 +72,12 @@ def load_into(network: nn.Module, path: Path | str, tensors: Mapping[str, torch.
     Raises:
         DataError: unless they are the network's, by name, shape and type, and finite.
     """
-    wanted = network.state_dict()
-    for name in sorted(wanted.keys() ^ tensors.keys()):
-        found, expected = ("none", "it") if name in wanted else ("it", "no such weights")
-        raise DataError(path, name, found, f"{expected}; train again")
+    weights = network.state_dict()
+    for name in sorted(weights.keys() ^ tensors.keys()):
+        actual, expected = ("none", "it") if name in weights else ("it", "no such weights")
+        raise DataError(path, name, actual, f"{expected}; train again")
     for name, tensor in tensors.items():
-        expected = wanted[name]
+        expected = weights[name]
         if (tensor.shape, tensor.dtype) != (expected.shape, expected.dtype):
             raise DataError(path, name, _kind(tensor), f"{_kind(expected)}; train again")
         if tensor.is_floating_point() and not tensor.isfinite().all():
@@ -101,13 +101,13 @@ def _described(path: Path | str) -> tuple[Any, str]:
 
 def _checksum(tensors: Mapping[str, torch.Tensor], about: Any) -> str:
     """Of everything that a file says, whatever the order of its tensors."""
-    found = Checksum()
-    found.update(json.dumps(about, sort_keys=True).encode())
+    checksum = Checksum()
+    checksum.update(json.dumps(about, sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
-        found.update(f"{name} {_kind(tensor)}".encode())
+        checksum.update(f"{name} {_kind(tensor)}".encode())
         if tensor.numel():  # what has no element may have strides that no view takes
-            found.update(tensor.reshape(-1).view(torch.uint8).numpy())
-    return found.digits
+            checksum.update(tensor.reshape(-1).view(torch.uint8).numpy())
+    return checksum.digits
 
 
 def _kind(tensor: torch.Tensor) -> str:

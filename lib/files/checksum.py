@@ -48,11 +48,11 @@ def checksum_of(path: Path | str, skip: tuple[int, int] = (0, 0)) -> str:
     Raises:
         DataError: it is no regular file, or cannot be read.
     """
-    found, buffer = Checksum(), memoryview(bytearray(CHUNK))
+    checksum, buffer = Checksum(), memoryview(bytearray(CHUNK))
     with open_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
         for start, stop in ((0, skip[0]), (skip[1], size)):
             file.seek(start)
             while count := file.readinto(buffer[: min(CHUNK, stop - file.tell())]):
-                found.update(buffer[:count])
-    return found.digits
+                checksum.update(buffer[:count])
+    return checksum.digits

@@ -65,7 +65,7 @@ def read_parquet(
     columns: Mapping[str, str],
     advice: str,
     where: pl.Expr | None = None,
-    others: bool = False,
+    all_columns: bool = False,
 ) -> pl.DataFrame:
     """Read a table that :func:`write_parquet` wrote.
 
@@ -75,7 +75,7 @@ def read_parquet(
             mark, as in ``integer?``, it may have nulls.
         advice: what to do if it is not.
         where: which rows to read, ``None`` for all.
-        others: whether to read all columns instead of ``columns`` alone.
+        all_columns: whether to read all columns instead of ``columns`` alone.
 
     Raises:
         DataError: the file is missing or damaged, or the table is another one.
@@ -88,7 +88,7 @@ def read_parquet(
         _check(path, advice)
     except OSError as error:
         raise _unreadable(path, error, advice) from None
-    return _read(path, columns, advice, where, others)
+    return _read(path, columns, advice, where, all_columns)
 
 
 def read_foreign_parquet(
@@ -106,11 +106,11 @@ def read_foreign_parquet(
     if _digits(path) is not None:
         _check(path, advice)
     with _silent():
-        return _read(path, columns, advice, where, others=False)
+        return _read(path, columns, advice, where, all_columns=False)
 
 
 def _read(
-    path: Path, columns: Mapping[str, str], advice: str, where: pl.Expr | None, others: bool
+    path: Path, columns: Mapping[str, str], advice: str, where: pl.Expr | None, all_columns: bool
 ) -> pl.DataFrame:
     _check_size(path, advice)
     try:
@@ -122,13 +122,13 @@ def _read(
             if schema[name] != pl.Null and not COLUMN_TYPES[kind.removesuffix("?")](schema[name]):
                 raise DataError(path, name, schema[name], f"{kind.removesuffix('?')}s; {advice}")
         frame = frame if where is None else frame.filter(where)
-        found = (frame if others else frame.select(list(columns))).collect()
+        table = (frame if all_columns else frame.select(list(columns))).collect()
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise _unreadable(path, error, advice) from None
     for name, kind in columns.items():
-        if not kind.endswith("?") and found[name].null_count():
+        if not kind.endswith("?") and table[name].null_count():
             raise DataError(path, name, "an empty cell", f"{kind}s; {advice}")
-    return found
+    return table
 
 
 def _check_size(path: Path, advice: str) -> None:
@@ -148,8 +148,8 @@ def _check_size(path: Path, advice: str) -> None:
     except (OSError, ValueError, pyarrow.ArrowException) as error:  # damaged names are ValueErrors
         raise _unreadable(path, error, advice) from None
     if taken > max(SMALL, MOST_TIMES * size):
-        found = f"{about.num_rows:,} rows of {taken:,} bytes in a file of {size:,}"
-        raise DataError(path, "size", found, f"at most {MOST_TIMES} times the file's; {advice}")
+        sizes = f"{about.num_rows:,} rows of {taken:,} bytes in a file of {size:,}"
+        raise DataError(path, "size", sizes, f"at most {MOST_TIMES} times the file's; {advice}")
 
 
 def _unreadable(path: Path, error: BaseException, advice: str) -> DataError:
@@ -161,14 +161,14 @@ def _unreadable(path: Path, error: BaseException, advice: str) -> DataError:
 def _silent() -> Iterator[None]:
     """Nothing is written to standard error: polars says there at length that it panics."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    stderr = os.dup(2)
     try:
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), 2)
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def _check(path: Path, advice: str) -> None:
@@ -178,9 +178,9 @@ def _check(path: Path, advice: str) -> None:
     with open_regular(path) as file:
         file.seek(place)
         noted = file.read(DIGITS).decode("latin-1")
-    found = checksum_of(path, (place, place + DIGITS))
-    if found != noted:
-        raise DataError(path, KEY, f"{found} (damaged)", f"{noted}; {advice}")
+    actual = checksum_of(path, (place, place + DIGITS))
+    if actual != noted:
+        raise DataError(path, KEY, f"{actual} (damaged)", f"{noted}; {advice}")
 
 
 def _digits(path: Path) -> int | None:

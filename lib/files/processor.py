@@ -11,6 +11,6 @@ def processor() -> str:
     """The processor's name with its family and model, since one name covers several."""
     text = Path("/proc/cpuinfo").read_text()
     fields = dict(re.findall(r"^(model name|cpu family|model)\s*: (.*)$", text, re.MULTILINE))
-    known = {"model name", "cpu family", "model"} <= fields.keys()
+    complete = {"model name", "cpu family", "model"} <= fields.keys()
     name = "{model name} (family {cpu family}, model {model})"
-    return name.format(**fields) if known else platform.processor()
+    return name.format(**fields) if complete else platform.processor()

@@ -26,7 +26,7 @@ class Lines:
         self.what, self.total, self.unit = what, total, unit
         self.pause = WATCHED if sys.stdout.isatty() else LOGGED
         self._first: tuple[float, int] | None = None  # when it was asked first, and what was done
-        self._told = time.monotonic()
+        self._shown_at = time.monotonic()
 
     def at(self, done: int, also: str = "") -> None:
         """Say that so many parts are done, if it is time; and something else, such as a loss.
@@ -35,14 +35,14 @@ class Lines:
         """
         now = time.monotonic()
         if self._first is None:
-            self._first = self._told, done - 1
-        if done >= self.total or now - self._told < self.pause:
+            self._first = self._shown_at, done - 1
+        if done >= self.total or now - self._shown_at < self.pause:
             return
         began, before = self._first
         left = duration((now - began) / (done - before) * (self.total - done))
-        said = f"{done:,} of {counted(self.total, self.unit)}, {left} left"
-        print(f"{self.what}: {said}{also and ', '}{also}", flush=True)
-        self._told = now
+        text = f"{done:,} of {counted(self.total, self.unit)}, {left} left"
+        print(f"{self.what}: {text}{also and ', '}{also}", flush=True)
+        self._shown_at = now
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:
         """The same items; each is a part, done when the next one is asked for."""

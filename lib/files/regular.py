@@ -94,5 +94,5 @@ def _check_regular(path: Path | str, status: os.stat_result) -> None:
     mode = status.st_mode
     if not stat.S_ISREG(mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
-        found = kinds.get(stat.S_IFMT(mode), "a device")
-        raise DataError(path, "file", found, "a regular file")
+        kind = kinds.get(stat.S_IFMT(mode), "a device")
+        raise DataError(path, "file", kind, "a regular file")

@@ -51,15 +51,15 @@ def read_fold_metrics(path: Path) -> dict[str, Any]:
     Raises:
         DataError: if it is missing, or not what stage 2 writes.
     """
-    found = expect(read_json(path), {**SETTINGS, "data": str, "validation": dict}, path, "", AGAIN)
-    if OWN in found:  # earlier versions wrote none
-        check_sealed(path, found, AGAIN)
+    values = expect(read_json(path), {**SETTINGS, "data": str, "validation": dict}, path, "", AGAIN)
+    if OWN in values:  # earlier versions wrote none
+        check_sealed(path, values, AGAIN)
     for name in ("validation", "best", "last"):
-        if found.get(name, {}) != {}:
-            expect(found[name], VALIDATION, path, name, AGAIN)
-    if found.get("best"):
-        expect(found["best"], {"epoch": float}, path, "best", AGAIN)
-    return found
+        if values.get(name, {}) != {}:
+            expect(values[name], VALIDATION, path, name, AGAIN)
+    if values.get("best"):
+        expect(values["best"], {"epoch": float}, path, "best", AGAIN)
+    return values
 
 
 def read_metrics(path: Path) -> dict[str, Any]:

@@ -36,16 +36,16 @@ def read_score_rows(
     Raises:
         DataError: if the file is missing or damaged, or a score is not finite.
     """
-    found = read_parquet(path, {name: COLUMNS[name] for name in columns}, ADVICE, where)
+    rows = read_parquet(path, {name: COLUMNS[name] for name in columns}, ADVICE, where)
     try:
-        found = found.cast({name: kind for name, kind in TYPES.items() if name in found.columns})
+        rows = rows.cast({name: kind for name, kind in TYPES.items() if name in rows.columns})
     except pl.exceptions.PolarsError as error:
         raise DataError(
             path, "types", str(error).partition("\n")[0], f"small numbers; {ADVICE}"
         ) from None
-    if not found["score"].is_finite().all():
+    if not rows["score"].is_finite().all():
         raise DataError(path, "score", "a value that is not finite", f"finite ones; {ADVICE}")
-    return found
+    return rows
 
 
 def mean_scores(
@@ -78,29 +78,29 @@ def mean_scores(
         # Permutations are numbered from 0; with one twice and another missing, this is less.
         & (pl.col("sum").max() * 2 == pl.col("rounds").max() * (pl.col("rounds").max() - 1)),
     )
-    for one in parts.sort(keys[:-1]).iter_rows(named=True):
-        count = one["most"] + 1 if counts is None else counts.get(one["graph"], 0)
-        if (one["least"], one["most"], one["rows"]) != (0, count - 1, count) or not one["alike"]:
-            often = "equally" if one["alike"] else "unequally"
-            found = f"{one['rows']} configurations, {one['least']} to {one['most']}, {often} often"
+    for row in parts.sort(keys[:-1]).iter_rows(named=True):
+        count = row["most"] + 1 if counts is None else counts.get(row["graph"], 0)
+        if (row["least"], row["most"], row["rows"]) != (0, count - 1, count) or not row["alike"]:
+            often = "equally" if row["alike"] else "unequally"
+            actual = f"{row['rows']} configurations, {row['least']} to {row['most']}, {often} often"
             expected = f"each of 0 to {count - 1} once a permutation; {ADVICE}"
-            raise DataError(path, " ".join(one[key] for key in keys[:-1]), found, expected)
+            raise DataError(path, " ".join(row[key] for key in keys[:-1]), actual, expected)
     return means.select(*keys, "score").sort(keys)
 
 
-def check_graphs(path: Path, scores: pl.DataFrame, wanted: Mapping[str, Iterable[str]]) -> None:
-    """Raise a :class:`DataError` unless each split has the graphs that are ``wanted`` of it.
+def check_graphs(path: Path, scores: pl.DataFrame, expected: Mapping[str, Iterable[str]]) -> None:
+    """Raise a :class:`DataError` unless each split has the graphs that are ``expected`` of it.
 
     Training graphs may be absent, for they are scored only if that is asked for.
     """
     parts = scores.select("split", "graph").unique().group_by("split").agg("graph")
     there = {split: set(graphs) for split, graphs in parts.iter_rows()}
-    for split in sorted(there.keys() | wanted.keys()):
-        found, expected = there.get(split, set()), set(wanted.get(split, ()))
-        if found == expected or (split == "train" and not found):
+    for split in sorted(there.keys() | expected.keys()):
+        present, graphs = there.get(split, set()), set(expected.get(split, ()))
+        if present == graphs or (split == "train" and not present):
             continue
-        lost, surplus = sorted(expected - found), sorted(found - expected)
-        told = f"no {lost[0]}" if lost else f"{surplus[0]}, which is not of this fold's {split}"
+        lost, surplus = sorted(graphs - present), sorted(present - graphs)
+        example = f"no {lost[0]}" if lost else f"{surplus[0]}, which is not of this fold's {split}"
         more = len(lost or surplus) - 1
-        message = told + (f" and {more} more" if more else "")
+        message = example + (f" and {more} more" if more else "")
         raise DataError(path, split, message, f"the graphs of the fold; {ADVICE}")

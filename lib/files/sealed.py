@@ -15,7 +15,7 @@ OWN = "checksum"  # of the document's other values
 
 def sealed(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as JSON has them, and their checksum beside them."""
-    plain = json.loads(json.dumps({key: one for key, one in values.items() if key != OWN}))
+    plain = json.loads(json.dumps({key: value for key, value in values.items() if key != OWN}))
     return {**plain, OWN: _digits(plain)}
 
 
@@ -27,12 +27,12 @@ def check_sealed(path: Path, values: Mapping[str, Any], advice: str) -> None:
         values: what :func:`lib.files.artifacts.read_json` has read of it.
         advice: what to do if they are not.
     """
-    found = _digits({key: one for key, one in values.items() if key != OWN})
-    if values.get(OWN) != found:
-        raise DataError(path, OWN, f"{found} (damaged)", f"{values.get(OWN)}; {advice}")
+    digits = _digits({key: value for key, value in values.items() if key != OWN})
+    if values.get(OWN) != digits:
+        raise DataError(path, OWN, f"{digits} (damaged)", f"{values.get(OWN)}; {advice}")
 
 
 def _digits(values: Mapping[str, Any]) -> str:
-    own = Checksum()
-    own.update(json.dumps(values, sort_keys=True).encode())
-    return own.digits
+    checksum = Checksum()
+    checksum.update(json.dumps(values, sort_keys=True).encode())
+    return checksum.digits

@@ -223,4 +223,4 @@ def _history(path: Path) -> pl.DataFrame | None:
 
 def _table(path: Path, columns: dict[str, str], advice: str) -> pl.DataFrame | None:
     """A table with all its columns; ``None`` if there is none."""
-    return read_parquet(path, columns, advice, others=True) if path.exists() else None
+    return read_parquet(path, columns, advice, all_columns=True) if path.exists() else None

@@ -76,30 +76,31 @@ def described(settings: DataclassInstance) -> dict[str, Any]:
         settings: a :class:`Settings`, or another dataclass, of which all fields count.
     """
     return {
-        one.name: getattr(settings, one.name)
-        for one in dataclasses.fields(settings)
-        if one.metadata.get("changes_results", True)
+        setting.name: getattr(settings, setting.name)
+        for setting in dataclasses.fields(settings)
+        if setting.metadata.get("changes_results", True)
     }
 
 
-def wanted_range(one: Field, value: Any) -> str:
+def wanted_range(setting: Field, value: Any) -> str:
     """What a value must be and is not: empty if it is within its setting's bounds."""
-    least, most = one.metadata.get("least"), one.metadata.get("most")
-    if least is None or most is None or value in one.metadata["words"] or least <= value <= most:
+    about = setting.metadata
+    least, most = about.get("least"), about.get("most")
+    if least is None or most is None or value in about["words"] or least <= value <= most:
         return ""
     if most >= MOST and not value > most:
         return f"at least {least:g}"
     return f"from {least:g} to {most:g}"
 
 
-def check_words(settings: DataclassInstance, **known: tuple[str, ...]) -> None:
+def check_words(settings: DataclassInstance, **choices: tuple[str, ...]) -> None:
     """Raise a :class:`UserError` if a setting is none of the words that are known for it.
 
     Args:
         settings: of a model.
-        known: name -> words.
+        choices: name -> words.
     """
-    for name, words in known.items():
+    for name, words in choices.items():
         if (value := getattr(settings, name)) not in words:
             flag = f"--{name.replace('_', '-')}"
             raise UserError(f"{flag} {value!r}: must be one of {', '.join(words)}")
@@ -258,10 +259,10 @@ class Settings:
 
     def check(self) -> None:
         """Raise a :class:`UserError` if a value is out of range, or does not go with another."""
-        for one in dataclasses.fields(self):
-            value = getattr(self, one.name)
-            if wanted := wanted_range(one, value):
-                raise UserError(f"--{one.name.replace('_', '-')} {value}: must be {wanted}")
+        for setting in dataclasses.fields(self):
+            value = getattr(self, setting.name)
+            if expected := wanted_range(setting, value):
+                raise UserError(f"--{setting.name.replace('_', '-')} {value}: must be {expected}")
         check_words(self, **CHOICES)
         if not EXPERIMENT.fullmatch(self.experiment):
             expected = "must be up to 60 letters, digits and _ . -"

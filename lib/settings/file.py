@@ -42,22 +42,24 @@ def read_settings(path: Path, collection: str, kind: type[Settings]) -> dict[str
         DataError: it is no such file, it is another collection's or model's, or a value is none
             that its setting can have. Whether values go with one another is not looked at.
     """
-    fields = {one.name: one for one in dataclasses.fields(kind) if "help" in one.metadata}
-    wanted = {"collection": collection, "model": kind.model}
+    fields = {
+        setting.name: setting for setting in dataclasses.fields(kind) if "help" in setting.metadata
+    }
+    chosen = {"collection": collection, "model": kind.model}
     values: dict[str, Any] = {}
     for written, value in _parsed(path).items():
         name = written.replace("-", "_")
         if name in values:
             raise DataError(path, written, "it twice", "each setting once")
-        if name in wanted:
-            _check_chosen(path, name, value, wanted[name])
+        if name in chosen:
+            _check_chosen(path, name, value, chosen[name])
         elif name not in fields:
-            raise _unknown(path, written, [*wanted, *fields], kind)
+            raise _unknown(path, written, [*chosen, *fields], kind)
         elif name in (*kind.cache_depends_on, *kind.others_depend_on, "experiment"):
             flag = f"--{name.replace('_', '-')} ({name.upper()} of make)"
             raise DataError(path, written, "what paths of files go by", f"{flag} to say it")
-        values[name] = value if name in wanted else _value(path, written, value, fields[name])
-    return {name: value for name, value in values.items() if name not in wanted}
+        values[name] = value if name in chosen else _value(path, written, value, fields[name])
+    return {name: value for name, value in values.items() if name not in chosen}
 
 
 def write_settings(
@@ -93,30 +95,30 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise DataError(path, "TOML", error, EXPECTED) from None
 
 
-def _check_chosen(path: Path, name: str, value: object, wanted: str) -> None:
+def _check_chosen(path: Path, name: str, value: object, chosen: str) -> None:
     """Whether settings are those of the run's collection and model."""
-    if value != wanted:
+    if value != chosen:
         other = f", or {CHOSEN[name]}={value} of make" if isinstance(value, str) else ""
-        raise DataError(path, name, _shown(value), f"{wanted!r}, the run's{other}")
+        raise DataError(path, name, _shown(value), f"{chosen!r}, the run's{other}")
 
 
-def _unknown(path: Path, written: str, known: Sequence[str], kind: type[Settings]) -> DataError:
-    near = difflib.get_close_matches(written.replace("-", "_"), known, n=1)
+def _unknown(path: Path, written: str, names: Sequence[str], kind: type[Settings]) -> DataError:
+    near = difflib.get_close_matches(written.replace("-", "_"), names, n=1)
     hint = f", such as {near[0]}" if near else f"; 02_train.py --model {kind.model} --help has them"
     return DataError(path, _shown(written), "no such setting", f"one of {kind.model}{hint}")
 
 
-def _value(path: Path, written: str, value: object, one: dataclasses.Field) -> Any:
+def _value(path: Path, written: str, value: object, setting: dataclasses.Field) -> Any:
     """A value as its setting has it; a whole number may stand for one with a point."""
-    words, kind = one.metadata.get("words", ()), type(one.default)
+    words, kind = setting.metadata.get("words", ()), type(setting.default)
     if isinstance(value, str) and value in words:
         return value
     if kind is float and type(value) is int and abs(value) <= 2**53:
         value = float(value)
     if type(value) is not (int if words else kind):
         raise DataError(path, written, _shown(value), " or ".join((NAMES[kind], *words)))
-    if wanted := wanted_range(one, value):
-        raise DataError(path, written, _shown(value), wanted)
+    if expected := wanted_range(setting, value):
+        raise DataError(path, written, _shown(value), expected)
     return value
 
 

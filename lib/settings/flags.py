@@ -27,10 +27,10 @@ class _StageFlags(Parser):
         elif named.help:
             self.epilog, every = _models(), []
         else:  # and the error is about the collection
-            every = [one for models in MODELS.values() for one in models.values()]
-        known: set[str] = set()
-        for one in every:
-            _add_settings(self, one, known)
+            every = [kind for models in MODELS.values() for kind in models.values()]
+        names: set[str] = set()
+        for kind in every:
+            _add_settings(self, kind, names)
         if named.show:  # which needs no fold
             for action in self._actions:
                 action.required = action.dest == "collection"
@@ -43,39 +43,39 @@ def parser(description: str) -> argparse.ArgumentParser:
     Which these are, ``--collection`` and ``--model`` say; without a collection, ``--help`` names
     the models.
     """
-    made = _StageFlags(description=description)
-    made.add_argument("--collection", required=True, help=f"one of {', '.join(COLLECTIONS)}")
-    made.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    made.add_argument(
+    flags = _StageFlags(description=description)
+    flags.add_argument("--collection", required=True, help=f"one of {', '.join(COLLECTIONS)}")
+    flags.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
+    flags.add_argument(
         "--outputs", type=Path, default=Path("outputs"), help="where results go (outputs)"
     )
     file = "a TOML file of settings, such as `make tune` writes; flags beat it"
-    made.add_argument("--settings", type=Path, metavar="FILE", help=file)
+    flags.add_argument("--settings", type=Path, metavar="FILE", help=file)
     shown = "print every setting, its value and where it comes from, and do no more"
-    made.add_argument("--show", action="store_true", help=shown)
-    return made
+    flags.add_argument("--show", action="store_true", help=shown)
+    return flags
 
 
 def _models() -> str:
     """Which models there are, and how to see the settings of one."""
     collections = {
-        kind: [one for one in COLLECTIONS if COLLECTIONS[one] == kind] for kind in MODELS
+        kind: [name for name in COLLECTIONS if COLLECTIONS[name] == kind] for kind in MODELS
     }
     named = [f"{', '.join(collections[kind])}: {', '.join(MODELS[kind])}" for kind in MODELS]
     shown = "--collection NAME --model NAME --help shows them"
     return f"Every setting of a model is a flag; {shown}. Models of {'; of '.join(named)}"
 
 
-def _add_settings(made: argparse.ArgumentParser, kind: type[Settings], known: set[str]) -> None:
-    """Add a group with the flags of a kind, without those in ``known``, which grows by them."""
-    title = f"settings of {kind.model} on {kind.kind} collections" + (" alone" if known else "")
-    group = made.add_argument_group(title, "default: what fits the collection and the data")
-    for one in dataclasses.fields(kind):
-        if "help" in one.metadata and one.name not in known:
-            known.add(one.name)
-            flag = "--" + one.name.replace("_", "-")
-            about = {"help": one.metadata["help"], "default": argparse.SUPPRESS}
-            if isinstance(one.default, bool):
+def _add_settings(flags: argparse.ArgumentParser, kind: type[Settings], names: set[str]) -> None:
+    """Add a group with the flags of a kind, without those in ``names``, which grows by them."""
+    title = f"settings of {kind.model} on {kind.kind} collections" + (" alone" if names else "")
+    group = flags.add_argument_group(title, "default: what fits the collection and the data")
+    for setting in dataclasses.fields(kind):
+        if "help" in setting.metadata and setting.name not in names:
+            names.add(setting.name)
+            flag = "--" + setting.name.replace("_", "-")
+            about = {"help": setting.metadata["help"], "default": argparse.SUPPRESS}
+            if isinstance(setting.default, bool):
                 group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
             else:
-                group.add_argument(flag, type=one.metadata["parse"], **about)
+                group.add_argument(flag, type=setting.metadata["parse"], **about)

@@ -93,16 +93,16 @@ class Resolved:
         best = f"the default for {dataset.size} data: it ranks best there"
         why = "as --model says" if self.origins["model"] == COMMAND_LINE else best
         where = self.root().path
-        said = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {where}"
+        text = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {where}"
         if guessed := [
-            f"{one} {getattr(dataset, one)}" for one in OF_DATA if one in dataset.guessed
+            f"{name} {getattr(dataset, name)}" for name in OF_DATA if name in dataset.guessed
         ]:
-            said += f"; guessed, for its dataset.json does not say: {', '.join(guessed)}"
+            text += f"; guessed, for its dataset.json does not say: {', '.join(guessed)}"
         if self.origins["folds_total"] == FEW_GRAPHS:
             usual = usual_folds(settings.collection, type(settings), dataset)
             what = "families" if settings.keep_together == "family" else "graphs"
-            said += f"; {settings.folds_total} folds, not {usual}: no more {what} can be ranked"
-        return said
+            text += f"; {settings.folds_total} folds, not {usual}: no more {what} can be ranked"
+        return text
 
     def text(self) -> str:
         """Every setting, its value and where it comes from, as aligned text."""
@@ -129,22 +129,22 @@ def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolve
         DataError: the settings file or ``dataset.json`` is something else.
     """
     place = None if dataset else place_of(args.collection, args.data)
-    known = dataset or (read_dataset(place[0]) if place else TPUGRAPHS)
+    data = dataset or (read_dataset(place[0]) if place else TPUGRAPHS)
     given = _given_in(args, settings_class(args.collection, getattr(args, "model", None)))
-    settings = _settings_in(given, args.collection, known)
+    settings = _settings_in(given, args.collection, data)
     count, most = getattr(args, "folds", None), settings.folds_total
     if count is not None and not 1 <= count <= most:
         raise UserError(f"--folds {count} (FOLDS of make): must be from 1 to --folds-total, {most}")
-    found = Resolved(settings, origins_of(settings, known, given), known, args.data, place)
+    resolved = Resolved(settings, origins_of(settings, data, given), data, args.data, place)
     if getattr(args, "show", False):
-        print("\n".join([found.text(), *([] if dataset else [_root_in_words(found)])]))
+        print("\n".join([resolved.text(), *([] if dataset else [_root_in_words(resolved)])]))
         sys.exit()
-    return found
+    return resolved
 
 
 def _given_in(args: argparse.Namespace, kind: type[Settings]) -> dict[str, dict[str, Any]]:
     """The settings that a command line gives, by where they stand; what beats another is last."""
-    names = {one.name for one in dataclasses.fields(kind) if "help" in one.metadata}
+    names = {setting.name for setting in dataclasses.fields(kind) if "help" in setting.metadata}
     flags = {name: value for name, value in vars(args).items() if name in names}
     path = getattr(args, "settings", None)
     from_file = {str(path): read_settings(path, args.collection, kind)} if path else {}
@@ -155,7 +155,7 @@ def _settings_in(
     given: Mapping[str, Mapping[str, Any]], collection: str, dataset: Dataset
 ) -> Settings:
     """All values, of which some were given by a file and by flags."""
-    overrides = {name: value for own in given.values() for name, value in own.items()}
+    overrides = {name: value for values in given.values() for name, value in values.items()}
     try:
         return settings_for(collection, dataset, overrides)
     except UserError as error:
@@ -164,11 +164,11 @@ def _settings_in(
         raise UserError(f"{path}: {error}") from None
 
 
-def _root_in_words(found: Resolved) -> str:
-    dataset = found.dataset
-    said = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
-    said += f"; guessed: {', '.join(dataset.guessed)}" if dataset.guessed else ""
-    return f"data root: {found.root().path} ({said})"
+def _root_in_words(resolved: Resolved) -> str:
+    dataset = resolved.dataset
+    text = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
+    text += f"; guessed: {', '.join(dataset.guessed)}" if dataset.guessed else ""
+    return f"data root: {resolved.root().path} ({text})"
 
 
 def place_of(collection: str, data: Path | None) -> tuple[Path, Path] | None:

@@ -19,18 +19,18 @@ def space_of(settings: Settings, fixed: Collection[str] = ()) -> dict[str, Searc
         settings: whose values are all in the space.
         fixed: names of settings that stay as they are.
     """
-    found = {}
-    for one in dataclasses.fields(settings):
-        search = declared(type(settings), one.name)
-        if search and one.name not in fixed:
-            found[one.name] = search.including(getattr(settings, one.name))
-    return found
+    space = {}
+    for setting in dataclasses.fields(settings):
+        search = declared(type(settings), setting.name)
+        if search and setting.name not in fixed:
+            space[setting.name] = search.including(getattr(settings, setting.name))
+    return space
 
 
 def declared(kind: type, name: str) -> Search | None:
     """How a setting of a model's is searched, by whichever base class says so."""
     for base in kind.__mro__:
-        one = base.__dict__.get("__dataclass_fields__", {}).get(name)
-        if one is not None and one.metadata.get("search"):
-            return one.metadata["search"]
+        setting = base.__dict__.get("__dataclass_fields__", {}).get(name)
+        if setting is not None and setting.metadata.get("search"):
+            return setting.metadata["search"]
     return None

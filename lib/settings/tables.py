@@ -65,10 +65,10 @@ def settings_for(collection: str, dataset: Dataset, overrides: Mapping[str, Any]
     """
     chosen = settings_class(collection, overrides.get("model"))
     values: dict[str, Any] = {}
-    for own in layers_of(collection, chosen, dataset).values():
-        values |= own
-    for switch, own in chosen.implied.items():
-        values |= own if overrides.get(switch) else {}
+    for layer in layers_of(collection, chosen, dataset).values():
+        values |= layer
+    for switch, layer in chosen.implied.items():
+        values |= layer if overrides.get(switch) else {}
     values |= overrides
     if "folds_total" not in overrides:
         values["folds_total"] = _folds_for(collection, chosen, dataset, values)
@@ -82,7 +82,8 @@ def settings_for(collection: str, dataset: Dataset, overrides: Mapping[str, Any]
 def usual_folds(collection: str, kind: type[Settings], dataset: Dataset) -> int:
     """How many folds a model's default is where there are graphs enough."""
     layers = layers_of(collection, kind, dataset).values()
-    return [kind.folds_total, *(own["folds_total"] for own in layers if "folds_total" in own)][-1]
+    folds = [layer["folds_total"] for layer in layers if "folds_total" in layer]
+    return [kind.folds_total, *folds][-1]
 
 
 def _folds_for(
@@ -113,10 +114,10 @@ def others_in(also: str, collection: str, dataset: Dataset) -> str:
     names = set(dataset.collections if also == EVERY else also.split(",")) - {collection, NONE}
     for name in sorted(names - set(dataset.collections)):
         if name not in LAYOUT_COLLECTIONS:
-            known = ", ".join((NONE, EVERY, *LAYOUT_COLLECTIONS))
-            raise UserError(f"--also {also}: {name!r} is none of {known}")
+            choices = ", ".join((NONE, EVERY, *LAYOUT_COLLECTIONS))
+            raise UserError(f"--also {also}: {name!r} is none of {choices}")
         raise UserError(f"--also {also}: {dataset.name} has no {name} where {collection} is")
-    return ",".join(one for one in LAYOUT_COLLECTIONS if one in names) or NONE
+    return ",".join(name for name in LAYOUT_COLLECTIONS if name in names) or NONE
 
 
 def layers_of(
@@ -132,9 +133,9 @@ def layers_of(
     values = {"model": kind.model, **VALUES[collection]}
     fits = [vars(base).get("fits", {}) for base in reversed(kind.__mro__)]
     for word in (dataset.size, dataset.hardware):
-        for own in fits:
-            values |= own.get(word, {})
-    fields = {one.name for one in dataclasses.fields(kind)}
+        for fit in fits:
+            values |= fit.get(word, {})
+    fields = {setting.name for setting in dataclasses.fields(kind)}
     values |= {name: getattr(dataset, name) for name in OF_DATA if name in fields}
     return {"this data root" if dataset.size == "small" else "official": values}
 
@@ -154,11 +155,12 @@ def origins_of(
         ``DEFAULT`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`),
         ``FEW_GRAPHS``, a switch that implies it, or one of the keys of ``given``.
     """
-    origins = {one.name: DEFAULT for one in dataclasses.fields(settings)}
+    origins = {setting.name: DEFAULT for setting in dataclasses.fields(settings)}
     layers = layers_of(settings.collection, type(settings), dataset)
     if settings.folds_total != usual_folds(settings.collection, type(settings), dataset):
         layers[FEW_GRAPHS] = {"folds_total": settings.folds_total}
-    layers |= {f"--{one}": own for one, own in settings.implied.items() if getattr(settings, one)}
+    for switch, layer in settings.implied.items():
+        layers |= {f"--{switch}": layer} if getattr(settings, switch) else {}
     for origin, values in {**layers, **given}.items():
         origins |= dict.fromkeys(values, origin)
     return origins | {"collection": COMMAND_LINE}
@@ -174,9 +176,9 @@ def check_trained_with(path: Path, about: Mapping[str, Any], settings: Settings,
             network learned from would pass for validation.
         fold: whose they are to be.
     """
-    for name, wanted in {"fold": fold, "kept": settings.weights}.items():
-        if about.get(name) != wanted:
-            raise DataError(path, name, about.get(name), f"{wanted}; train again")
+    for name, expected in {"fold": fold, "kept": settings.weights}.items():
+        if about.get(name) != expected:
+            raise DataError(path, name, about.get(name), f"{expected}; train again")
     for name in settings.weights_depend_on:
         if about.get(name) != getattr(settings, name):
             flag = f"--{name.replace('_', '-')}"
@@ -198,8 +200,8 @@ def cache_of(results: Path, about: dict[str, Any]) -> Path:
     if collection not in COLLECTIONS:
         return results / "cache"
     kind = MODELS[COLLECTIONS[collection]].get(model) or plain_model(collection)
-    given = {key: about[key] for key in kind.cache_depends_on if key in about}
-    return results.parent / kind(**(given | {"collection": collection})).cache
+    values = {key: about[key] for key in kind.cache_depends_on if key in about}
+    return results.parent / kind(**(values | {"collection": collection})).cache
 
 
 def plain_model(collection: str) -> type[Settings]:

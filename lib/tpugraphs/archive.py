@@ -88,11 +88,11 @@ def open_members(path: Path | str) -> Iterator[dict[str, Member]]:
 def _check_declared_size(member: Member, archive_size: int) -> None:
     info, field = member.info, ascii(member.key)[1:-1]
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        found = f"compression method {info.compress_type}"
-        raise DataError(member.path, field, found, "stored or deflated")
+        actual = f"compression method {info.compress_type}"
+        raise DataError(member.path, field, actual, "stored or deflated")
     if info.compress_size > archive_size:
-        found = f"{info.compress_size} compressed bytes"
-        raise DataError(member.path, field, found, f"at most the file's {archive_size}")
+        actual = f"{info.compress_size} compressed bytes"
+        raise DataError(member.path, field, actual, f"at most the file's {archive_size}")
     ratio = 1 if info.compress_type == zipfile.ZIP_STORED else MAX_DEFLATE_RATIO
     limit = min(MAX_MEMBER_BYTES, ratio * info.compress_size)
     if info.file_size > limit:
@@ -113,13 +113,13 @@ def read_header(member: Member) -> Header:
     if dtype.hasobject or dtype.kind not in "biufc":
         raise DataError(member.path, member.key, f"dtype {dtype}", "numbers, no pickled objects")
     if not _possible(shape, dtype):
-        found = f"shape {shape}"[:200]
-        raise DataError(member.path, member.key, found, f"at most {MAX_MEMBER_BYTES} bytes")
+        actual = f"shape {shape}"[:200]
+        raise DataError(member.path, member.key, actual, f"at most {MAX_MEMBER_BYTES} bytes")
     header = Header(shape, dtype, bool(fortran_order), head.tell())
     if header.offset + header.nbytes != member.info.file_size:
-        found = f"a header for {header.nbytes} bytes (shape {shape}, {dtype})"
+        actual = f"a header for {header.nbytes} bytes (shape {shape}, {dtype})"
         expected = f"{member.info.file_size - header.offset}, the member's size"
-        raise DataError(member.path, member.key, found, expected)
+        raise DataError(member.path, member.key, actual, expected)
     return header
 
 

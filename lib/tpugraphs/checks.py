@@ -62,13 +62,13 @@ def check_shapes(path: Path | str, spec: Spec, arrays: Mapping[str, Shaped]) -> 
         array = arrays[key]
         if array.dtype.kind not in DTYPE_KINDS[kind]:
             raise DataError(path, key, f"dtype {array.dtype}", f"any {kind} dtype")
-        wanted = tuple(lengths.get(n, n) if isinstance(n, str) else n for n in shape)
-        fits = len(array.shape) == len(wanted) and all(
-            isinstance(want, str) or want == found
-            for want, found in zip(wanted, array.shape, strict=True)
+        expected = tuple(lengths.get(n, n) if isinstance(n, str) else n for n in shape)
+        fits = len(array.shape) == len(expected) and all(
+            isinstance(size, str) or size == length
+            for size, length in zip(expected, array.shape, strict=True)
         )
         if not fits:
-            pretty = f"({', '.join(map(str, wanted))})"
+            pretty = f"({', '.join(map(str, expected))})"
             raise DataError(path, key, f"shape {tuple(array.shape)}", pretty)
         lengths |= {n: x for n, x in zip(shape, array.shape, strict=True) if isinstance(n, str)}
     if lengths.get("n") == 0:

@@ -39,22 +39,24 @@ def constrained(
     Raises:
         DataError: a layout is not one that its tensor can have.
     """
-    made = HloModuleProto()
-    made.CopyFrom(module)
+    changed = HloModuleProto()
+    changed.CopyFrom(module)
     for name in ("input_output_alias", "buffer_donor"):
-        made.ClearField(name)
-    instructions = [one for computation in made.computations for one in computation.instructions]
-    taken = {one.id for one in instructions}
+        changed.ClearField(name)
+    instructions = [
+        inst for computation in changed.computations for inst in computation.instructions
+    ]
+    taken = {inst.id for inst in instructions}
     digits = features.reshape(-1, len(TENSORS), TENSOR_DIMS).tolist()
-    wanted = {
+    layouts = {
         instructions[place].id: [[d for d in layout if d >= 0] for layout in site]
         for place, site in zip(ids.tolist(), digits, strict=True)
     }
-    for computation in made.computations:
-        _Rewriting(path, computation, wanted, taken).run(
-            computation.id == made.entry_computation_id
+    for computation in changed.computations:
+        _Rewriting(path, computation, layouts, taken).run(
+            computation.id == changed.entry_computation_id
         )
-    return made
+    return changed
 
 
 class _Rewriting:
@@ -64,42 +66,42 @@ class _Rewriting:
         self,
         path: Path,
         computation: HloComputationProto,
-        wanted: dict[int, list[list[int]]],
+        layouts: dict[int, list[list[int]]],
         taken: set[int],
     ):
-        self.path, self.computation, self.wanted, self.taken = path, computation, wanted, taken
-        self.shapes = {one.id: one.shape for one in computation.instructions}
+        self.path, self.computation, self.layouts, self.taken = path, computation, layouts, taken
+        self.shapes = {inst.id: inst.shape for inst in computation.instructions}
         self.written: list[HloInstructionProto] = []
         self.next = max(self.shapes, default=0) + 1  # XLA has ids of a computation lie together
 
     def run(self, entry: bool) -> None:
         """Write it; of the entry, outputs are held to their own layouts."""
         stands_for: dict[int, int] = {}  # of a constrained output: what its readers read
-        for one in list(self.computation.instructions):
-            output, *operands = self.wanted.get(one.id, [[], [], []])
-            for number in one.operand_ids:
+        for inst in list(self.computation.instructions):
+            output, *operands = self.layouts.get(inst.id, [[], [], []])
+            for number in inst.operand_ids:
                 if number not in self.shapes:
-                    raise DataError(self.path, one.name, f"operand {number}", "one of its own part")
-            read = [stands_for.get(number, number) for number in one.operand_ids]
-            root = entry and one.id == self.computation.root_id
-            if root and one.opcode == "tuple":
-                operands = [_own(self.shapes[number]) for number in one.operand_ids]
+                    raise DataError(self.path, inst.name, f"operand {number}", "one of its part")
+            read = [stands_for.get(number, number) for number in inst.operand_ids]
+            root = entry and inst.id == self.computation.root_id
+            if root and inst.opcode == "tuple":
+                operands = [_module_layout(self.shapes[number]) for number in inst.operand_ids]
             for place, layout in enumerate(operands[: len(read)]):
                 if layout:
                     role = TENSORS[min(place, 1) + 1]
-                    read[place] = self._constraint(read[place], layout, one.name, role)
-            one.operand_ids[:] = read
-            self.written.append(one)
-            for layout in (output, _own(one.shape) if root else []):
+                    read[place] = self._constraint(read[place], layout, inst.name, role)
+            inst.operand_ids[:] = read
+            self.written.append(inst)
+            for layout in (output, _module_layout(inst.shape) if root else []):
                 if layout:
-                    last = stands_for.get(one.id, one.id)
-                    stands_for[one.id] = self._constraint(last, layout, one.name, TENSORS[0])
+                    last = stands_for.get(inst.id, inst.id)
+                    stands_for[inst.id] = self._constraint(last, layout, inst.name, TENSORS[0])
         self.computation.root_id = stands_for.get(
             self.computation.root_id, self.computation.root_id
         )
-        kept = HloComputationProto(instructions=self.written)
+        body = HloComputationProto(instructions=self.written)
         self.computation.ClearField("instructions")
-        self.computation.instructions.extend(kept.instructions)
+        self.computation.instructions.extend(body.instructions)
 
     def _constraint(self, source: int, layout: list[int], name: str, role: str) -> int:
         """The id of a new instruction that passes a tensor on in a layout."""
@@ -107,8 +109,8 @@ class _Rewriting:
         shape.CopyFrom(self.shapes[source])
         rank = len(shape.dimensions)
         if sorted(layout) != list(range(rank)):
-            found = written(layout)
-            raise DataError(self.path, f"{name}, {role}", found, f"all of 0..{rank - 1}, each once")
+            shown = written(layout)
+            raise DataError(self.path, f"{name}, {role}", shown, f"all of 0..{rank - 1}, each once")
         shape.layout.minor_to_major[:] = layout
         while self.next in self.taken:
             self.next += 1
@@ -130,7 +132,7 @@ class _Rewriting:
         return number
 
 
-def _own(shape: ShapeProto) -> list[int]:
+def _module_layout(shape: ShapeProto) -> list[int]:
     """The layout that a tensor has in the module; none of a tuple or a number."""
     if shape.tuple_shapes or len(shape.dimensions) < 2:
         return []

@@ -67,7 +67,7 @@ class Dataset:
     guessed: tuple[str, ...] = field(default=(), compare=False)
 
 
-SAID = tuple(one.name for one in dataclasses.fields(Dataset) if one.compare)  # in dataset.json
+SAID = tuple(f.name for f in dataclasses.fields(Dataset) if f.compare)  # in dataset.json
 TPUGRAPHS = Dataset(
     name="TpuGraphs",
     size="official",
@@ -109,7 +109,7 @@ def read_dataset(root: Path) -> Dataset:
         DataError: ``dataset.json`` is something else.
     """
     path = root / FILE
-    collections = tuple(one for one in LAYOUT_COLLECTIONS if npz_folder([root], folder_of(one)))
+    collections = tuple(name for name in LAYOUT_COLLECTIONS if npz_folder([root], folder_of(name)))
     if not path.exists() and not path.is_symlink():
         if not any(OFFICIAL_NAME.fullmatch(name) for name in _graphs_in(root)):
             raise UserError(
@@ -118,38 +118,38 @@ def read_dataset(root: Path) -> Dataset:
                 f"(docs/how-to/own-data.md)"
             )
         return dataclasses.replace(TPUGRAPHS, collections=collections, root=root)
-    found = read_json(path)
-    if isinstance(found, dict) and found.get("kind") == KIND_OF_PROGRAMS:
-        return _of_programs(found, path)
-    expect(found, {"size": str} | {f"{name}?": str for name in (*SAID, *EARLIER)}, path)
-    reach = found.pop(*EARLIER, None)
-    for name in found:
+    document = read_json(path)
+    if isinstance(document, dict) and document.get("kind") == KIND_OF_PROGRAMS:
+        return _of_programs(document, path)
+    expect(document, {"size": str} | {f"{name}?": str for name in (*SAID, *EARLIER)}, path)
+    reach = document.pop(*EARLIER, None)
+    for name in document:
         if name not in SAID:
             raise DataError(path, ascii(name)[:60], "no such key", f"one of {', '.join(SAID)}")
     for name, words in WORDS.items():
-        if found.get(name, words[0]) not in words:
-            raise DataError(path, name, repr(found[name])[:60], f"one of {', '.join(words)}")
-    said = _guessed(root, found, "cpu" if reach == "return" else "tpu") | found
-    absent = tuple(name for name in SAID if name not in found)
-    return Dataset(**said, collections=collections, root=root, guessed=absent)
+        if document.get(name, words[0]) not in words:
+            raise DataError(path, name, repr(document[name])[:60], f"one of {', '.join(words)}")
+    fields = _guessed(root, document, "cpu" if reach == "return" else "tpu") | document
+    absent = tuple(name for name in SAID if name not in document)
+    return Dataset(**fields, collections=collections, root=root, guessed=absent)
 
 
-def _guessed(root: Path, found: dict[str, str], hardware: str) -> dict[str, str]:
+def _guessed(root: Path, document: dict[str, str], hardware: str) -> dict[str, str]:
     """Every field but the size, as far as those that are known tell it."""
-    hardware = found.get("hardware", hardware)
+    hardware = document.get("hardware", hardware)
     about = {"name": root.resolve().name, "hardware": hardware, "processor": hardware.upper()}
     return about | UNSAID
 
 
-def _of_programs(found: dict[str, Any], path: Path) -> Dataset:
+def _of_programs(document: dict[str, Any], path: Path) -> Dataset:
     """What a root of tensor programs says, which were measured on CPUs."""
     texts = ("name", "compiler", "labels", "source", "licence")
-    expect(found, {**dict.fromkeys(texts, str), "hardware": [str]}, path)
+    expect(document, {**dict.fromkeys(texts, str), "hardware": [str]}, path)
     return Dataset(
-        **{name: found[name] for name in texts},
+        **{name: document[name] for name in texts},
         size="small",
         hardware="cpu",
-        processor=", ".join(found["hardware"]),
+        processor=", ".join(document["hardware"]),
     )
 
 
@@ -161,8 +161,8 @@ def write_dataset(root: Path, dataset: Dataset) -> None:
 
 def dataset_text(dataset: Dataset) -> str:
     """What stands in ``dataset.json``."""
-    said = {name: getattr(dataset, name) for name in SAID}
-    return json.dumps(said, indent=2, sort_keys=True) + "\n"
+    fields = {name: getattr(dataset, name) for name in SAID}
+    return json.dumps(fields, indent=2, sort_keys=True) + "\n"
 
 
 def folder_of(collection: str) -> Path:
@@ -194,10 +194,10 @@ def of_programs(folder: Path) -> bool:
 
 def _graphs_in(root: Path) -> Iterable[str]:
     """Names of the graphs of a root, of any collection of layouts or tiles and any split."""
-    for one in (*LAYOUT_COLLECTIONS, "tile-xla"):
+    for collection in (*LAYOUT_COLLECTIONS, "tile-xla"):
         for split in ("train", "valid", "test"):
             for layout in LAYOUTS:
-                for name in _names_in(root / layout / folder_of(one) / split):
+                for name in _names_in(root / layout / folder_of(collection) / split):
                     if _is_raw(name):
                         yield name[: name.rindex(".")]
 
@@ -240,8 +240,8 @@ def _size_and_time(path: Path) -> list[int]:
 def _names_in(folder: Path) -> list[str]:
     """What a folder has; nothing if it is none, or not to be looked into."""
     try:
-        with os.scandir(folder) as found:
-            return [one.name for one in found]
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return []
 

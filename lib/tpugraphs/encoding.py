@@ -269,8 +269,8 @@ def _edges(
             rows.append((index, position[operand]))
         for callee in inst.called_computation_ids:
             if callee not in root or root[callee] not in position:
-                found = f"called computation id {callee}"
-                raise DataError(source, where, found, "a computation with a root")
+                actual = f"called computation id {callee}"
+                raise DataError(source, where, actual, "a computation with a root")
             rows.append((index, position[root[callee]]))
     return np.array(rows, np.int64).reshape(-1, 2)
 

@@ -55,14 +55,14 @@ def check_features(path: Path | str, features: np.ndarray) -> np.ndarray:
     check_integers(path, "node_feat", features)
     if (features.min(axis=0) < low).any() or (features.max(axis=0) > high).any():
         node, column = np.argwhere((features < low) | (features > high))[0]
-        found = f"{features[node, column]:g} in {FEATURE_NAMES[column]} of node {node}"
+        actual = f"{features[node, column]:g} in {FEATURE_NAMES[column]} of node {node}"
         expected = f"integers in {low[column]:g}..{high[column]:g}"
-        raise DataError(path, "node_feat", found, expected)
+        raise DataError(path, "node_feat", actual, expected)
     elements = np.maximum(features[:, SHAPE], 1).prod(axis=1, dtype=np.float64)
     if (elements > MOST_ELEMENTS).any():
         node = int(elements.argmax())
-        found = f"a tensor of {elements[node]:g} elements at node {node}"
-        raise DataError(path, "node_feat", found, f"at most {MOST_ELEMENTS:g}")
+        actual = f"a tensor of {elements[node]:g} elements at node {node}"
+        raise DataError(path, "node_feat", actual, f"at most {MOST_ELEMENTS:g}")
     return features
 
 
@@ -73,6 +73,6 @@ def check_integers(path: Path | str, key: str, array: np.ndarray) -> np.ndarray:
     if not whole or array.min(initial=0) < low or array.max(initial=0) > high:
         bad = (np.trunc(array) != array) | (array < low) | (array > high)
         row, column = np.argwhere(bad)[0]
-        found = f"{array[row, column]:g} at [{row}, {column}]"
-        raise DataError(path, key, found, "integers of 64 bits")
+        actual = f"{array[row, column]:g} at [{row}, {column}]"
+        raise DataError(path, key, actual, "integers of 64 bits")
     return array

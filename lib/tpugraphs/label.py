@@ -47,8 +47,8 @@ def read_runtimes(path: Path) -> dict[str, np.ndarray]:
     try:
         text = pl.read_csv(read_regular(path, MAX_BYTES), infer_schema=False)
     except (pl.exceptions.PolarsError, ValueError) as error:
-        found = " ".join(str(error).split())[:120]
-        raise DataError(path, "table", found, f"a CSV of {HEADER}") from None
+        problem = " ".join(str(error).split())[:120]
+        raise DataError(path, "table", problem, f"a CSV of {HEADER}") from None
     if text.columns != list(COLUMNS):
         raise DataError(path, "line 1", ascii(",".join(text.columns))[:80], HEADER)
     shown = pl.concat_str(pl.all().fill_null(""), separator=",").alias("shown")
@@ -61,16 +61,16 @@ def read_runtimes(path: Path) -> dict[str, np.ndarray]:
     _check(path, rows, each_once, "each configuration 0, 1, 2 ... once")
     parts = rows.partition_by("graph", as_dict=True)
     return {
-        graph: np.rint(own["seconds"].to_numpy() * 1e9).astype(np.int64)
-        for (graph,), own in parts.items()
+        graph: np.rint(graph_rows["seconds"].to_numpy() * 1e9).astype(np.int64)
+        for (graph,), graph_rows in parts.items()
     }
 
 
-def _check(path: Path, rows: pl.DataFrame, good: pl.Expr, wanted: str) -> None:
+def _check(path: Path, rows: pl.DataFrame, good: pl.Expr, expected: str) -> None:
     """Raise a DataError about the first row of which ``good`` does not hold."""
     bad = rows.filter(~good.fill_null(False)).head(1)
     if len(bad):
-        raise DataError(path, f"line {bad['line'][0]}", ascii(bad["shown"][0])[:80], wanted)
+        raise DataError(path, f"line {bad['line'][0]}", ascii(bad["shown"][0])[:80], expected)
 
 
 def labelled(path: Path, runtimes: np.ndarray, source: Path) -> LayoutGraph | TileKernel:
@@ -83,8 +83,8 @@ def labelled(path: Path, runtimes: np.ndarray, source: Path) -> LayoutGraph | Ti
         tiles = "config_feat" in members
     graph = read_tile(path) if tiles else read_layout(path)
     if len(graph.config_runtime) != len(runtimes):
-        found = f"configurations 0 to {len(runtimes) - 1}"
-        raise DataError(source, graph.name, found, f"the {len(graph.config_runtime)} of {path}")
+        actual = f"configurations 0 to {len(runtimes) - 1}"
+        raise DataError(source, graph.name, actual, f"the {len(graph.config_runtime)} of {path}")
     if isinstance(graph, LayoutGraph):
         return replace(graph, config_runtime=runtimes)
     none = np.zeros_like(runtimes)
@@ -107,9 +107,9 @@ def label(source: Path, folder: Path) -> str:
             graph = labelled(path, runtimes[name], source)
             write = write_layout if isinstance(graph, LayoutGraph) else write_tile
             write(complete.enter_context(atomic_file(path)), graph)
-    others = sorted({path.stem for path in folder.glob("*.npz")} - set(paths))
-    left = f"; not in the table: {', '.join(others[:8])}" if others else ""
-    more = f" and {len(others) - 8} more" if len(others) > 8 else ""
+    absent = sorted({path.stem for path in folder.glob("*.npz")} - set(paths))
+    left = f"; not in the table: {', '.join(absent[:8])}" if absent else ""
+    more = f" and {len(absent) - 8} more" if len(absent) > 8 else ""
     total = sum(map(len, runtimes.values()))
     return f"label: {len(paths)} graphs, {total:,} configurations in {folder}{left}{more}"
 

@@ -40,12 +40,12 @@ def read_runtimes(path: Path) -> dict[str, np.ndarray]:
     """
     if path.suffix == ".npz":
         return {stem(path): _npz_runtimes(path)}
-    found = read_protobuf(path)
-    if isinstance(found, list):
-        kernels = [kernel for kernel in found if len(kernel.config_runtime)]
+    content = read_protobuf(path)
+    if isinstance(content, list):
+        kernels = [kernel for kernel in content if len(kernel.config_runtime)]
         names = safe_stems([kernel.name for kernel in kernels])
         return {n: _normalized(kernel) for n, kernel in zip(names, kernels, strict=True)}
-    return {stem(path): found.config_runtime}
+    return {stem(path): content.config_runtime}
 
 
 def configurations_alike(path: Path) -> bool:

@@ -22,7 +22,7 @@ DUMPED = (
     "a protobuf: XLA_FLAGS='--xla_dump_to=FOLDER --xla_dump_hlo_as_proto' dumps it, and "
     "lib.collect.xla.text converts the text (docs/tutorials/jax-program.md)"
 )
-OTHERS = {  # what a file begins with that is no protobuf: what it is, and what to do
+OTHER_FILES = {  # what a file begins with that is no protobuf: what it is, and what to do
     b"HloModule": ("HLO text", DUMPED),
     b"\x1f\x8b": ("a gzip archive", "a protobuf; gunzip unpacks it"),
 }
@@ -46,10 +46,10 @@ def detect_kind(path: Path | str) -> str:
             continue
         if modules and all(_plausible(module) for module in modules):
             return kind
-    found = f"{len(data)} bytes with no HLO instructions"
-    wanted = " or ".join(m.__name__ for m in MESSAGES.values())
-    others = (told for start, told in OTHERS.items() if data.startswith(start))
-    raise DataError(path, "message", *next(others, (found, wanted)))
+    actual = f"{len(data)} bytes with no HLO instructions"
+    expected = " or ".join(m.__name__ for m in MESSAGES.values())
+    texts = (text for start, text in OTHER_FILES.items() if data.startswith(start))
+    raise DataError(path, "message", *next(texts, (actual, expected)))
 
 
 def from_bytes(message: type[M], data: bytes) -> M:
@@ -81,8 +81,8 @@ def read_message(path: Path | str, kind: str) -> Any:
     try:
         return _message(kind, data)
     except DecodeError as error:
-        found = " ".join(str(error).split())[:200]
-        raise DataError(path, name, found, "intact bytes") from None
+        problem = " ".join(str(error).split())[:200]
+        raise DataError(path, name, problem, "intact bytes") from None
 
 
 def _message(kind: str, data: bytes) -> Any:

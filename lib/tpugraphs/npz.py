@@ -177,8 +177,8 @@ def _headers(
 ) -> dict[str, archive.Header]:
     for key in spec:
         if key not in members:
-            found = f"no such key among {ascii(sorted(members)[:20])[:300]}"
-            raise DataError(path, key, found, f"the keys {', '.join(spec)}")
+            actual = f"no such key among {ascii(sorted(members)[:20])[:300]}"
+            raise DataError(path, key, actual, f"the keys {', '.join(spec)}")
     return {k: archive.read_header(members[k]) for k in (*spec, *optional) if k in members}
 
 
@@ -196,8 +196,8 @@ def _layout_lengths(path: Path | str, arrays: Mapping[str, checks.Shaped]) -> di
 
 def _tile_lengths(path: Path | str, arrays: Mapping[str, checks.Shaped]) -> None:
     spec = {**checks.TILE_SPEC, **checks.NORMALIZER_SPEC}
-    given = {key: kind for key, kind in spec.items() if key in arrays}
-    if not checks.check_shapes(path, given, arrays)["c"]:
+    present = {key: kind for key, kind in spec.items() if key in arrays}
+    if not checks.check_shapes(path, present, arrays)["c"]:
         raise DataError(path, "config_feat", "no configurations", "at least one")
 
 

@@ -94,15 +94,15 @@ def with_candidates(program: Program, path: Path) -> Program:
 
 
 def _npz_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarray]:
-    own = program.graph.node_config_ids
+    sites = program.graph.node_config_ids
     with archive.open_members(path) as members:
         if FEATURES not in members:
-            found = f"no such key among {ascii(sorted(members)[:20])[:300]}"
-            raise DataError(path, FEATURES, found, "configurations (c, k, 18)")
+            actual = f"no such key among {ascii(sorted(members)[:20])[:300]}"
+            raise DataError(path, FEATURES, actual, "configurations (c, k, 18)")
         headers = {k: archive.read_header(members[k]) for k in (SITES, FEATURES) if k in members}
-        checks.check_shapes(path, CANDIDATES, {SITES: own, **headers})
+        checks.check_shapes(path, CANDIDATES, {SITES: sites, **headers})
         arrays = read_arrays(members, headers)
-    ids = checks.config_ids(path, arrays.get(SITES, own), len(program.graph.node_opcode))
+    ids = checks.config_ids(path, arrays.get(SITES, sites), len(program.graph.node_opcode))
     return ids, checks.layout_codes(path, arrays[FEATURES])
 
 
@@ -115,8 +115,8 @@ def _json_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarr
         for site, tensors in object_in(path, number, line).items():
             where = f"line {number}, {site[:60]}"
             if site not in places:
-                known = ", ".join(list(places)[:3])
-                raise DataError(path, where, "no such site", f"one such as {known}")
+                examples = ", ".join(list(places)[:3])
+                raise DataError(path, where, "no such site", f"one such as {examples}")
             if places[site] in done:
                 raise DataError(path, where, "the same site once more", "each site once")
             done.add(places[site])
@@ -154,12 +154,12 @@ def object_in(path: Path, number: int, line: str) -> dict[str, Any]:
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object; :class:`ValueError` if it has a key twice, of which one would be lost."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in members:
             raise ValueError(f"{key[:60]} twice")
-        found[key] = value
-    return found
+        members[key] = value
+    return members
 
 
 def _places(program: Program) -> dict[str, int]:

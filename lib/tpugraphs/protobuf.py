@@ -69,22 +69,22 @@ def read_layout_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
     tuning = read_message(path, "layout")
     if not tuning.HasField("module"):
         raise DataError(path, "module", "none", "an HLO module")
-    kept = [
+    runs = [
         (index, run)
         for index, run in enumerate(tuning.runs)
         if run.HasField("module_config") and not run.error and run.HasField("profile")
     ]
-    for index, run in kept:
+    for index, run in runs:
         if run.profile.compute_time_ns <= 0:
             where = f"runs[{index}].profile.compute_time_ns"
             raise DataError(path, where, run.profile.compute_time_ns, "a positive time")
-    if not any(run.is_default for _, run in kept):
-        kept = []
+    if not any(run.is_default for _, run in runs):
+        runs = []
     ids = np.array(tuning.config_index_to_node, np.uint64)
-    codes = np.empty((len(kept), len(ids), checks.LAYOUT_FEATURES), np.int8)
-    for row, (index, run) in zip(codes, kept, strict=True):
+    codes = np.empty((len(runs), len(ids), checks.LAYOUT_FEATURES), np.int8)
+    for row, (index, run) in zip(codes, runs, strict=True):
         row[:] = _layout_row(path, index, run, len(ids))
-    return _layout_graph(path, tuning.module, pad, ids, codes, [run for _, run in kept])
+    return _layout_graph(path, tuning.module, pad, ids, codes, [run for _, run in runs])
 
 
 def read_hlo_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
@@ -112,18 +112,18 @@ def read_tile_pb(path: Path | str, pad: int = -1) -> list[TileKernel]:
         DataError: the bytes or the values break a rule of the format.
     """
     modules = [tuning for tuning in read_message(path, "tile").modules if _has_tiles(tuning)]
-    kept = [[run for run in tuning.runs if _tile_run_counts(run)] for tuning in modules]
+    counting = [[run for run in tuning.runs if _tile_run_counts(run)] for tuning in modules]
     normalizers: dict[str, int] = {}
-    for tuning, runs in zip(modules, kept, strict=True):
+    for tuning, runs in zip(modules, counting, strict=True):
         name = tuning.module.name
         default = next((run for run in runs if run.is_default), None)
         if default is None:
-            found = "no default among the runs that count"
-            raise DataError(path, f"runs of module {name!r}", found, "one with is_default")
+            actual = "no default among the runs that count"
+            raise DataError(path, f"runs of module {name!r}", actual, "one with is_default")
         normalizers[name] = default.profile.compute_time_ns
     return [
         _tile_kernel(path, tuning.module, pad, runs, normalizers[tuning.module.name])
-        for tuning, runs in zip(modules, kept, strict=True)
+        for tuning, runs in zip(modules, counting, strict=True)
     ]
 
 

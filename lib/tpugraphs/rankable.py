@@ -36,16 +36,16 @@ def count_parts(root: Path, folder: Path, part: Callable[[str], str], enough: in
         part: what a graph is a part of, by its name: itself, or its family.
         enough: how many parts there need to be.
     """
-    found = npz_folder([root], folder)
-    if found is None or of_programs(folder):
+    place = npz_folder([root], folder)
+    if place is None or of_programs(folder):
         return enough
     parts: set[str] = set()
-    for path in (one for split in LEARNING for one in raw_files(found[1] / folder / split)):
+    for path in (file for split in LEARNING for file in raw_files(place[1] / folder / split)):
         if path.suffix != ".npz" and folder.parts[0] == "tile":
             return enough  # it has any number of kernels
-        own = part(path.name.removesuffix(path.suffix))
-        if own not in parts and (path.suffix != ".npz" or not nothing_to_rank(path)):
-            parts.add(own)
+        part_name = part(path.name.removesuffix(path.suffix))
+        if part_name not in parts and (path.suffix != ".npz" or not nothing_to_rank(path)):
+            parts.add(part_name)
         if len(parts) == enough:
             break
     return len(parts)

@@ -130,11 +130,11 @@ def unusable_in(name: str) -> str:
     """
     if name.isascii() and name.isprintable() and PUNCTUATION.isdisjoint(name):
         return ""
-    for one in name:
-        if unicodedata.category(one) == "Cs":
+    for character in name:
+        if unicodedata.category(character) == "Cs":
             return "bytes that are not UTF-8"
-        if one in PUNCTUATION or unicodedata.category(one) in ("Cc", "Zl", "Zp"):
-            return ascii(one)
+        if character in PUNCTUATION or unicodedata.category(character) in ("Cc", "Zl", "Zp"):
+            return ascii(character)
     return ""
 
 
@@ -142,18 +142,18 @@ def _rows(path: Path, columns: Mapping[str, str], collection: str) -> pl.DataFra
     """A collection's rows of a table beside the raw files; ``None`` if there is no such table."""
     if not path.exists() and not path.is_symlink():
         return None
-    own = pl.col("collection") == collection
-    # Rows of no collection are read too, so that they are told and not passed over.
-    found = read_foreign_parquet(path, columns, ADVICE, own | pl.col("collection").is_null())
-    return found.drop("collection")
+    named = pl.col("collection") == collection
+    # Rows of no collection are read too, so that they are reported and not passed over.
+    rows = read_foreign_parquet(path, columns, ADVICE, named | pl.col("collection").is_null())
+    return rows.drop("collection")
 
 
-def _check_none(path: Path, rows: pl.DataFrame, column: str, bad: pl.Expr, wanted: str) -> None:
+def _check_none(path: Path, rows: pl.DataFrame, column: str, bad: pl.Expr, expected: str) -> None:
     """Raise a DataError about the first row of which ``bad`` holds."""
-    found = rows.filter(bad).head(1)
-    if len(found):
-        graph, value = found["graph"][0], found[column].to_list()[0]
-        raise DataError(path, f"{column} of {graph}", str(value)[:60], f"{wanted}; {ADVICE}")
+    bad_rows = rows.filter(bad).head(1)
+    if len(bad_rows):
+        graph, value = bad_rows["graph"][0], bad_rows[column].to_list()[0]
+        raise DataError(path, f"{column} of {graph}", str(value)[:60], f"{expected}; {ADVICE}")
 
 
 def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], hint: str) -> DataRoot:
@@ -172,10 +172,10 @@ def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], hint: s
             :func:`lib.tpugraphs.dataset.read_dataset`.
         DataError: if its ``dataset.json`` is something else.
     """
-    found = npz_folder([data] if data is not None else defaults, folder)
-    if found is None:
+    place = npz_folder([data] if data is not None else defaults, folder)
+    if place is None:
         looked = data if data is not None else " or ".join(str(d) for d in defaults)
-        wanted = f"{LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...)"
-        wanted = LATENCIES if of_programs(folder) else wanted
-        raise UserError(f"{looked}: no {wanted} there; {hint}")
-    return DataRoot(*found, read_dataset(found[0]))
+        expected = f"{LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...)"
+        expected = LATENCIES if of_programs(folder) else expected
+        raise UserError(f"{looked}: no {expected} there; {hint}")
+    return DataRoot(*place, read_dataset(place[0]))

@@ -96,7 +96,7 @@ def official_graphs(collection: str, share: float = 1.0, seed: int = 0) -> list[
         seed: of what is drawn.
     """
     sizes, rng = OFFICIAL_SIZES[collection], np.random.default_rng(seed)
-    found = []
+    graphs = []
     for split, files in zip(("train", "valid", "test"), sizes.graphs, strict=True):
         count = max(1, round(share * files))
         nodes = rng.permutation(sizes.nodes.quantiles(count))
@@ -105,5 +105,5 @@ def official_graphs(collection: str, share: float = 1.0, seed: int = 0) -> list[
         if collection.startswith("tile"):
             configurable = np.zeros(count, np.int64)
         rows = np.stack([nodes, configurable, configurations], 1).tolist()
-        found += [GraphSize(split, *row) for row in rows]
-    return found
+        graphs += [GraphSize(split, *row) for row in rows]
+    return graphs

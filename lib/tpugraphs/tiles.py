@@ -35,8 +35,8 @@ def read_kernels(path: Path) -> list[TileKernel]:
     if path.suffix == ".npz":
         return [read_tile(path)]
     if (kind := detect_kind(path)) != "tile":
-        found = {"hlo": "an HLO module without tile sizes", "layout": "layouts"}[kind]
-        raise DataError(path, "message", found, "TuningData, of tile sizes")
+        actual = {"hlo": "an HLO module without tile sizes", "layout": "layouts"}[kind]
+        raise DataError(path, "message", actual, "TuningData, of tile sizes")
     kernels = [kernel for kernel in read_tile_pb(path) if len(kernel.config_runtime)]
     if not kernels:
         raise DataError(path, "modules", "no measured kernel", "at least one")
@@ -66,18 +66,18 @@ def with_bounds(kernel: TileKernel, path: Path) -> TileKernel:
 def bounds_of(features: np.ndarray) -> dict[str, list[int]]:
     """A configuration's bounds by list from its (24,) features: the first six, but for zeros at
     the end."""
-    found = {}
-    for name, own in zip(BOUNDS, np.asarray(features).reshape(len(BOUNDS), -1), strict=True):
-        first = np.trim_zeros(own[:LEADING], "b")
-        found[name] = first.astype(np.int64).tolist()
-    return found
+    bounds = {}
+    for name, values in zip(BOUNDS, np.asarray(features).reshape(len(BOUNDS), -1), strict=True):
+        first = np.trim_zeros(values[:LEADING], "b")
+        bounds[name] = first.astype(np.int64).tolist()
+    return bounds
 
 
 def _npz_bounds(path: Path) -> np.ndarray:
     with archive.open_members(path) as members:
         if FEATURES not in members:
-            found = f"no such key among {ascii(sorted(members)[:20])[:300]}"
-            raise DataError(path, FEATURES, found, "configurations (c, 24)")
+            actual = f"no such key among {ascii(sorted(members)[:20])[:300]}"
+            raise DataError(path, FEATURES, actual, "configurations (c, 24)")
         headers = {FEATURES: archive.read_header(members[FEATURES])}
         checks.check_shapes(path, {FEATURES: checks.TILE_SPEC[FEATURES]}, headers)
         arrays = read_arrays(members, headers)
@@ -87,15 +87,15 @@ def _npz_bounds(path: Path) -> np.ndarray:
 def _json_bounds(path: Path) -> np.ndarray:
     rows = []
     for number, line in json_lines(path):
-        given = object_in(path, number, line)
-        for name, values in given.items():
+        bounds = object_in(path, number, line)
+        for name, values in bounds.items():
             where = f"line {number}, {name[:60]}"
             if name not in BOUNDS:
                 raise DataError(path, where, "no such list", f"one of {', '.join(BOUNDS)}")
-            if not isinstance(values, list) or not all(_is_bound(one) for one in values):
+            if not isinstance(values, list) or not all(_is_bound(bound) for bound in values):
                 expected = "a list of whole numbers, such as [8, 128]"
                 raise DataError(path, where, repr(values)[:60], expected)
-        rows.append(tile_features(TileSizeConfig(**given)))
+        rows.append(tile_features(TileSizeConfig(**bounds)))
     features = np.array(rows, np.int64).reshape(-1, checks.TILE_FEATURES)
     return check_integers(path, FEATURES, features.astype(np.float32))
 

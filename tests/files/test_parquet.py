@@ -42,7 +42,7 @@ def path(tmp_path):
 def test_round_trip(path, rows):
     write_parquet(table(rows), path)
     assert_frame_equal(read_parquet(path, COLUMNS, "again"), table(rows).select(list(COLUMNS)))
-    assert_frame_equal(read_parquet(path, COLUMNS, "again", others=True), table(rows))
+    assert_frame_equal(read_parquet(path, COLUMNS, "again", all_columns=True), table(rows))
     assert_frame_equal(pl.read_parquet(path), table(rows))  # as any other tool does
 
 

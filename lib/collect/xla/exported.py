@@ -43,11 +43,11 @@ def read_exported(root: Path) -> list[Measurements]:
 
 def _graphs(root: Path, path: Path) -> Iterator[Measurements]:
     place = root / "measurements.parquet"
-    measured = read_parquet(place, MEASURED, ADVICE, others=True)
+    measured = read_parquet(place, MEASURED, ADVICE, all_columns=True)
     if measured.schema.get("rounds") != pl.List(pl.Int64):
         raise DataError(place, "rounds", measured.schema.get("rounds"), "lists of nanoseconds")
     groups = measured.partition_by("collection", "graph", as_dict=True)
-    for row in read_parquet(path, PROGRAM_COLUMNS, ADVICE, others=True).iter_rows(named=True):
+    for row in read_parquet(path, PROGRAM_COLUMNS, ADVICE, all_columns=True).iter_rows(named=True):
         rows = groups.get((row["collection"], row["graph"]))
         if rows is None:
             raise DataError(place, "graph", "no rows", f"those of {row['graph']}")

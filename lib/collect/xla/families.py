@@ -70,7 +70,9 @@ def settled_families(table: Path) -> dict[tuple[str, str], str]:
     if not table.exists():
         return {}
     needed = dict.fromkeys(("collection", "graph", "family"), "text")
-    rows = read_parquet(table, needed, "a dataset that lib.collect.xla.export wrote", others=True)
+    rows = read_parquet(
+        table, needed, "a dataset that lib.collect.xla.export wrote", all_columns=True
+    )
     program = "program" if "program" in rows.columns else "graph"
     source = pl.col("collection").str.split("-").list[1]
     return {

@@ -83,13 +83,13 @@ class LibraryCalls:
             Operations of a call, and before them the positions of the configurations that have it.
         """
         for configurations, key, groups in self._calls(layouts):
-            found = self._known.get(key)
-            if found is None:
-                found = self._of_call(self._nodes(groups))
+            operations = self._known.get(key)
+            if operations is None:
+                operations = self._of_call(self._nodes(groups))
                 if len(self._known) < MOST_KNOWN:
-                    self._known[key] = found
-            if found:
-                yield configurations, found
+                    self._known[key] = operations
+            if operations:
+                yield configurations, operations
 
     def _calls(
         self, layouts: np.ndarray
@@ -102,12 +102,12 @@ class LibraryCalls:
             groups = np.array([start, *reached])
             inside = grown[groups] == number
             packed = np.ascontiguousarray(np.packbits(inside, axis=0).T)
-            each = packed.view(f"V{packed.shape[1]}").ravel()
-            distinct, first, places = np.unique(each, return_index=True, return_inverse=True)
+            keys = packed.view(f"V{packed.shape[1]}").ravel()
+            distinct, first, places = np.unique(keys, return_index=True, return_inverse=True)
             for which, (key, configuration) in enumerate(zip(distinct, first, strict=True)):
                 if inside[0, configuration]:  # begun here
-                    own = groups[inside[:, configuration]]
-                    yield np.flatnonzero(places == which), (number, key.tobytes()), own
+                    call_groups = groups[inside[:, configuration]]
+                    yield np.flatnonzero(places == which), (number, key.tobytes()), call_groups
 
     def _nodes(self, groups: np.ndarray) -> list[int]:
         return [node for group in np.sort(groups).tolist() for node in self._members[group]]
@@ -143,14 +143,14 @@ class LibraryCalls:
         """Under which configurations an edge is cut, (b,), those that any of them cuts."""
         configured = layouts >= 0
         some = configured.any(axis=0)
-        found = {}
+        cut = {}
         for edge in self._edges:
-            own = [
+            cutting = [
                 configured[:, place, role] for place, role in self._cuts[edge] if some[place, role]
             ]
-            if own:
-                found[edge] = np.logical_or.reduce(own)
-        return found
+            if cutting:
+                cut[edge] = np.logical_or.reduce(cutting)
+        return cut
 
     @cached_property
     def _edges(self) -> list[Edge]:
@@ -181,27 +181,27 @@ class LibraryCalls:
     def _members(self) -> list[list[int]]:
         """The nodes of each group."""
         nodes: list[list[int]] = [[] for _ in range(max(self._group_of, default=-1) + 1)]
-        for node, own in enumerate(self._group_of):
-            if own >= 0:
-                nodes[own].append(node)
+        for node, group in enumerate(self._group_of):
+            if group >= 0:
+                nodes[group].append(node)
         return nodes
 
     @cached_property
     def _groups(self) -> list[Group]:
         graph, library, group = self._graph, self.library, self._group_of
         groups = []
-        for number, own in enumerate(self._members):
-            operands, given = [], set()
-            for node in own:
+        for number, members in enumerate(self._members):
+            operands, inputs = [], set()
+            for node in members:
                 for operand in graph.operands[node]:
                     if group[operand] == number:
                         continue
                     if group[operand] < 0 or not library.passes(operand, node):
-                        given.add(operand)
+                        inputs.add(operand)
                     else:
                         operands.append((group[operand], (operand, node)))
-            shown = sum(library.computes(node) or not library.is_small(node) for node in own)
-            groups.append(Group(operands, self._users_of(own), shown + len(given)))
+            shown = sum(library.computes(node) or not library.is_small(node) for node in members)
+            groups.append(Group(operands, self._users_of(members), shown + len(inputs)))
         return groups
 
     def _users_of(self, nodes: list[int]) -> list[tuple[int, Edge]] | None:
@@ -218,15 +218,15 @@ class LibraryCalls:
         """Reductions that begin calls, those that are read by others last, by their groups; and
         what each may take, nearest first. Calls that could hold no product are left out."""
         products = {self._group_of[node] for node in self._facts.place if self._is_product(node)}
-        found: dict[int, list[int]] = {}
+        starters: dict[int, list[int]] = {}
         for node in reversed(self._facts.operands_first):
-            own = self._group_of[node]
-            if own < 0 or own in found or self._graph.opcode[node] not in REDUCTIONS:
+            group = self._group_of[node]
+            if group < 0 or group in starters or self._graph.opcode[node] not in REDUCTIONS:
                 continue
-            reached = self._reached(own)
-            if own in products or not products.isdisjoint(reached):
-                found[own] = reached
-        return list(found.items())
+            reached = self._reached(group)
+            if group in products or not products.isdisjoint(reached):
+                starters[group] = reached
+        return list(starters.items())
 
     def _is_product(self, node: int) -> bool:
         return self.library.takes[node] and self._graph.opcode[node] in PRODUCTS
@@ -276,15 +276,15 @@ class LibraryCalls:
     ) -> np.ndarray | None:
         """Where a call that holds what is ``inside`` takes a group, (b,); ``None``: nowhere."""
         operands, users, _ = self._groups[group]
-        found = None
+        taken = None
         if users:
-            found = np.logical_and.reduce([_through(edge, inside[u], cut) for u, edge in users])
+            taken = np.logical_and.reduce([_through(edge, inside[u], cut) for u, edge in users])
         for operand, edge in operands:
             above = self._groups[operand].users
             if above is not None and len(above) == 1:
                 down = _through(edge, inside[operand], cut)
-                found = down if found is None else found | down
-        return found
+                taken = down if taken is None else taken | down
+        return taken
 
 
 def _through(edge: Edge, inside: np.ndarray, cut: dict[Edge, np.ndarray]) -> np.ndarray:

@@ -159,13 +159,13 @@ def _operation_shape(graph: TensorGraph, operation: ResolvedOperation) -> Operat
     node, tensor, order = operation.node, operation.tensor, operation.order
     misfit = operation.role >= 0
     shape = () if misfit else graph.shapes[tensor]
-    own = squeezed(order, shape)
+    actual = squeezed(order, shape)
     plain = squeezed(graph.plain[tensor], shape) if shape else ()
     return OperationShape(
         moves_data=0.0,
         is_off_layout=float(not misfit),
-        fastest_size=logarithm(shape[own[0]]) if own else 0.0,
-        plain_fastest_stride=logarithm(strides(order, shape)[plain[0]]) if own else 0.0,
+        fastest_size=logarithm(shape[actual[0]]) if actual else 0.0,
+        plain_fastest_stride=logarithm(strides(order, shape)[plain[0]]) if actual else 0.0,
         bytes=log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,
         rank=graph.rank(node) / RANK_SCALE,
     )

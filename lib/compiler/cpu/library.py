@@ -96,7 +96,7 @@ class Library:
             if self._is_clamped(node):
                 return False
             large = not self.is_small(node) or self._is_dropped(node)
-            return large and all(self._typed[one] for one in operands)
+            return large and all(self._typed[operand] for operand in operands)
         if opcode in REDUCTIONS:
             few = 0 < len(operands) <= MOST_OPERANDS[opcode]
             return few and not self.is_small(node) and self._window_is_plain(node)
@@ -110,8 +110,8 @@ class Library:
         graph = self.graph
         if graph.opcode[node] != MAXIMUM:
             return False
-        others = [one for one in graph.operands[node] if graph.opcode[one] != REDUCE]
-        return len(others) == 1 < len(graph.operands[node]) and self._is_constant(others[0])
+        unreduced = [operand for operand in graph.operands[node] if graph.opcode[operand] != REDUCE]
+        return len(unreduced) == 1 < len(graph.operands[node]) and self._is_constant(unreduced[0])
 
     def _is_clamped(self, node: int) -> bool:
         """Whether XLA makes a node part of a clamp, which the library does not know: a minimum of
@@ -120,11 +120,11 @@ class Library:
         nodes = (node, *graph.users[node])
         return any(
             graph.opcode[low] == MINIMUM
-            and any(self._is_constant(one) for one in graph.operands[low])
+            and any(self._is_constant(operand) for operand in graph.operands[low])
             and any(
                 graph.opcode[high] == MAXIMUM
                 and node in (low, high)
-                and any(self._is_constant(one) for one in graph.operands[high])
+                and any(self._is_constant(operand) for operand in graph.operands[high])
                 for high in graph.operands[low]
             )
             for low in nodes
@@ -135,7 +135,7 @@ class Library:
         graph = self.graph
         operands = graph.operands[node]
         return graph.opcode[node] == BROADCAST and all(
-            graph.opcode[one] == CONSTANT for one in operands
+            graph.opcode[operand] == CONSTANT for operand in operands
         )
 
     def tensors(self, node: int) -> tuple[int, int, int]:
@@ -174,12 +174,12 @@ class Library:
             return False
         places = 1
         for d in PLANE:
-            own = size(source, f"input_spatial_dims_{d}")
+            extent = size(source, f"input_spatial_dims_{d}")
             dilated = graph.feature(node, f"window_base_dilation_{d}") > 1
             reversed_ = graph.feature(node, f"window_window_reversal_{d}") > 0
-            if dilated or reversed_ or graph.feature(node, f"window_size_{d}") > own:
+            if dilated or reversed_ or graph.feature(node, f"window_size_{d}") > extent:
                 return False
-            places *= own
+            places *= extent
         return self.elements[node] // (batch * features) <= places
 
     def _takes_dot(self, node: int) -> bool:

@@ -67,29 +67,29 @@ def walk(shape: tuple[int, ...], order: Order, path: Order, width: int) -> tuple
         path: the order that the loop goes over it in, the innermost dimension first.
         width: bytes of an element.
     """
-    distance, own, path = strides(order, shape), squeezed(order, shape), squeezed(path, shape)
+    distance, lying, path = strides(order, shape), squeezed(order, shape), squeezed(path, shape)
     first, second = path[0], path[1] if len(path) > 1 else None
     return (
         log2(distance[first]) / COUNT_SCALE,
         log2(1 if second is None else distance[second]) / COUNT_SCALE,
         log2(shape[first]) / COUNT_SCALE,
         log2(1 if second is None else shape[second]) / COUNT_SCALE,
-        *locality(shape, order, own, path, width),
+        *locality(shape, order, lying, path, width),
     )
 
 
-def locality(shape: Shape, before: Order, one: Order, other: Order, width: int) -> list[float]:
+def locality(shape: Shape, before: Order, lying: Order, read: Order, width: int) -> list[float]:
     """``LOCALITY_FEATURES`` of reading a tensor in another order than it lies in.
 
     Args:
         shape: of the tensor.
         before: the order it lies in.
-        one: that order without dimensions of one element; not empty.
-        other: the order it is read in, likewise.
+        lying: that order without dimensions of one element; not empty.
+        read: the order it is read in, likewise.
         width: bytes of an element.
     """
     distance = strides(before, shape)
-    inner = other[: other.index(one[0])]  # walked through before the rest of a line is used
+    inner = read[: read.index(lying[0])]  # walked through before the rest of a line is used
     walk, fastest, fastest_two = (
         (tuple(shape[d] for d in dimensions), tuple(distance[d] * width for d in dimensions))
         for dimensions in (inner, inner[:1], inner[:2] if len(inner) > 1 else ())

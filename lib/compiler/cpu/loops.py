@@ -134,10 +134,10 @@ class Loops:
     def sources(self, node: int) -> list[Source]:
         """What the loop that ends in a node reads, each once; operands' loops are part of it."""
         if node not in self._sources:
-            own = (node,) if self._is_passed(node) else ()
+            ending = (node,) if self._is_passed(node) else ()
             read = [s for operand in self._whole_operands(node) for s in self._read(node, operand)]
-            found = [source._replace(path=source.path + own) for source in read]
-            seen = [source for source in found if self.view(source.path) is not None]
+            sources = [source._replace(path=source.path + ending) for source in read]
+            seen = [source for source in sources if self.view(source.path) is not None]
             self._sources[node] = list(dict.fromkeys(seen))[:MOST_SOURCES]
         return self._sources[node]
 

@@ -68,39 +68,39 @@ def memory_features(moved: MovedTensor, before: Order, after: Order) -> np.ndarr
     their layouts; so it is not to be written to.
     """
     shape = moved.shape
-    one, other = squeezed(before, shape), squeezed(after, shape)
+    old, new = squeezed(before, shape), squeezed(after, shape)
     width = max(1, int(moved.bytes // prod(shape)))
     met = (
-        *locality(shape, before, one, other, width),
+        *locality(shape, before, old, new, width),
         *walk(shape, before, moved.plain, width),
         *walk(shape, after, moved.plain, width),
     )
-    features = np.array((*_copy_shape(moved, before, after, one, other), *met), np.float32)
+    features = np.array((*_copy_shape(moved, before, after, old, new), *met), np.float32)
     features.flags.writeable = False
     return features
 
 
 def _copy_shape(
-    moved: MovedTensor, before: Order, after: Order, one: Order, other: Order
+    moved: MovedTensor, before: Order, after: Order, old: Order, new: Order
 ) -> CopyShape:
-    """``one`` and ``other`` are the orders before and after, without what does not count."""
+    """``old`` and ``new`` are the orders before and after, without what does not count."""
     shape = moved.shape
-    plain = tuple(d for d in moved.plain if d in one)
+    plain = tuple(d for d in moved.plain if d in old)
     read, written = strides(before, shape), strides(after, shape)
-    second = other[1] if len(other) > 1 else None
+    second = new[1] if len(new) > 1 else None
     return CopyShape(
-        read_stride=logarithm(read[other[0]]),
-        write_stride=logarithm(written[one[0]]),
-        fastest_size_after=logarithm(shape[other[0]]),
-        fastest_size_before=logarithm(shape[one[0]]),
-        common_run=logarithm(common_run(one, other, shape)),
+        read_stride=logarithm(read[new[0]]),
+        write_stride=logarithm(written[old[0]]),
+        fastest_size_after=logarithm(shape[new[0]]),
+        fastest_size_before=logarithm(shape[old[0]]),
+        common_run=logarithm(common_run(old, new, shape)),
         bytes=log2(max(1.0, moved.bytes)) / BYTES_SCALE,
-        fastest_changes=float(one[0] != other[0]),
-        fastest_is_short_after=float(shape[other[0]] < FEW),
-        fastest_is_short_before=float(shape[one[0]] < FEW),
-        before_is_plain=float(one == plain),
-        after_is_plain=float(other == plain),
-        dimensions=len(other) / RANK_SCALE,
+        fastest_changes=float(old[0] != new[0]),
+        fastest_is_short_after=float(shape[new[0]] < FEW),
+        fastest_is_short_before=float(shape[old[0]] < FEW),
+        before_is_plain=float(old == plain),
+        after_is_plain=float(new == plain),
+        dimensions=len(new) / RANK_SCALE,
         second_size_after=logarithm(1 if second is None else shape[second]),
         second_read_stride=logarithm(1 if second is None else read[second]),
     )

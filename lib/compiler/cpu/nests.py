@@ -85,25 +85,25 @@ class LoopNests:
         Args:
             members: the nodes of the call.
         """
-        placed, found = Placed(), {}
+        placed, times = Placed(), {}
         for node in sorted(members, key=self._position.__getitem__, reverse=True):
             users = [user for user in self._graph.users[node] if user in placed.nest]
             self._place(placed, node, users)
-            found[node] = self._repeated(placed, node)
-        return found
+            times[node] = self._repeated(placed, node)
+        return times
 
     def _place(self, placed: Placed, node: int, users: Sequence[int]) -> None:
         """Where a node is computed: in the loops of all its users that its own are like."""
-        shared, own = _common([placed.nest[user] for user in users]), self._loops(node)
+        shared, loops = _common([placed.nest[user] for user in users]), self._loops(node)
         if any(self._parts(user, node) for user in users):
             shared = []
         matched = 0
-        if own:
-            inner, matched = _matched(own, shared, placed.loops)
+        if loops:
+            inner, matched = _matched(loops, shared, placed.loops)
             shared = shared[:inner]
         placed.output[node] = {loop: self._needed(placed, node, users, loop) for loop in shared}
         placed.nest[node], placed.read[node] = list(shared), {}
-        for loop in own[matched:]:
+        for loop in loops[matched:]:
             number = len(placed.loops)
             placed.loops.append([loop.extent, loop.step, loop.required])
             placed.nest[node].append(number)
@@ -116,9 +116,11 @@ class LoopNests:
         through a reshape that moves sizes, or as the rows of a dot."""
         graph = self._graph
         if graph.opcode[user] == RESHAPE:
-            own, other = (squeezed_shape(graph.shapes[one]) for one in (node, user))
-            return own != other and len(own) > 1
-        dots = (graph.shapes[one] for one in (user, node) if graph.opcode[one] == DOT)
+            node_shape, user_shape = (
+                squeezed_shape(graph.shapes[tensor]) for tensor in (node, user)
+            )
+            return node_shape != user_shape and len(node_shape) > 1
+        dots = (graph.shapes[dot] for dot in (user, node) if graph.opcode[dot] == DOT)
         return any(len(shape) == ROWS_RANK and shape[0] > 1 for shape in dots)
 
     def _repeated(self, placed: Placed, node: int) -> float:
@@ -144,22 +146,22 @@ class LoopNests:
         need, graph = placed.output[user].get(loop), self._graph
         if need is None:
             return None
-        own, other, opcode = graph.shapes[node], graph.shapes[user], graph.opcode[user]
+        shape, user_shape, opcode = graph.shapes[node], graph.shapes[user], graph.opcode[user]
         if opcode in PRODUCTS:
             return self._through_product(need, user, node)
         if opcode in REDUCTIONS:
-            kept = self._kept(user, len(own))
-            return Need(kept[need.dimension], need.share) if len(kept) == len(other) else None
+            kept = self._kept(user, len(shape))
+            return Need(kept[need.dimension], need.share) if len(kept) == len(user_shape) else None
         if opcode == BROADCAST:
-            places = self._dimensions(user, len(own))
-            named = places.count(need.dimension) == 1 and own
-            named = named and own[places.index(need.dimension)] == other[need.dimension]
+            places = self._dimensions(user, len(shape))
+            named = places.count(need.dimension) == 1 and shape
+            named = named and shape[places.index(need.dimension)] == user_shape[need.dimension]
             return Need(places.index(need.dimension), need.share) if named else None
         if opcode == RESHAPE:
-            same = need.dimension < min(len(own), len(other))
-            same = same and own[need.dimension] == other[need.dimension]
+            same = need.dimension < min(len(shape), len(user_shape))
+            same = same and shape[need.dimension] == user_shape[need.dimension]
             return need if same else None
-        return need if own == other else None
+        return need if shape == user_shape else None
 
     def _kept(self, reduction: int, rank: int) -> list[int]:
         """The dimensions of what a reduction reads that its output has."""
@@ -173,20 +175,22 @@ class LoopNests:
         return [self._graph.feature(node, f"dimensions_{d}") for d in range(min(count, NAMED))]
 
     def _through_product(self, need: Need, user: int, node: int) -> Need | None:
-        graph, other = self._graph, self._graph.shapes[user]
-        if node != self._library.tensors(user)[INPUT] or need.dimension == len(other) - 1:
+        graph, user_shape = self._graph, self._graph.shapes[user]
+        if node != self._library.tensors(user)[INPUT] or need.dimension == len(user_shape) - 1:
             return None
-        own = graph.shapes[node]
-        if len(own) < len(other):
+        shape = graph.shapes[node]
+        if len(shape) < len(user_shape):
             return None
         if graph.opcode[user] != CONVOLUTION or need.dimension == 0:
-            return Need(min(need.dimension, len(own) - 2), need.share)
+            return Need(min(need.dimension, len(shape) - 2), need.share)
         window, stride = (
             max(1, round(max(1, graph.feature(user, f"window_{name}_product")) ** 0.5))
             for name in ("size", "stride")
         )
-        rows = need.share * other[need.dimension]
-        return Need(need.dimension, min(1.0, ((rows - 1) * stride + window) / own[need.dimension]))
+        rows = need.share * user_shape[need.dimension]
+        return Need(
+            need.dimension, min(1.0, ((rows - 1) * stride + window) / shape[need.dimension])
+        )
 
     def _loops(self, node: int) -> list[Loop]:
         """A node's own loops, the outermost first."""
@@ -232,16 +236,16 @@ def _common(nests: Sequence[Sequence[int]]) -> list[int]:
     return shared
 
 
-def _matched(own: Sequence[Loop], shared: Sequence[int], loops: list[list]) -> tuple[int, int]:
-    """How many shared loops a node's own are like, and how many of its own those are.
+def _matched(new: Sequence[Loop], shared: Sequence[int], loops: list[list]) -> tuple[int, int]:
+    """How many shared loops a node's ``new`` loops are like, and how many of the new ones.
 
     Steps that are required replace those that are not.
     """
     inner = matched = 0
-    while inner < len(shared) and matched < len(own):
-        loop, outer = own[matched], loops[shared[inner]]
-        both = loop.required and outer[2]
-        if loop.extent != outer[0] or (both and loop.step != outer[1]):
+    while inner < len(shared) and matched < len(new):
+        loop, outer = new[matched], loops[shared[inner]]
+        both_required = loop.required and outer[2]
+        if loop.extent != outer[0] or (both_required and loop.step != outer[1]):
             break
         if loop.required:
             outer[1:] = loop.step, True

@@ -94,21 +94,21 @@ class Returning:
         for user in self.graph.users[node]:
             configured = np.full(self.count, UNSET)
             for role in self.facts.roles(user, node):
-                own = self.layouts[:, self.facts.place[user], role]
-                configured = np.where(configured >= 0, configured, own)
+                layout = self.layouts[:, self.facts.place[user], role]
+                configured = np.where(configured >= 0, configured, layout)
             first, every = np.where(first >= 0, first, configured), every & (configured >= 0)
         return np.where(every, first, UNSET)
 
     def _run_loop(self, node: int) -> None:
         """What the loop that ends in a node reads, for each order that it is written in."""
         earlier: list[np.ndarray] = []
-        for each in self._written(node):
-            order = np.where(each.where, each.order, UNSET)
-            new = each.where & ~np.any([order == one for one in earlier], axis=0)
+        for writing in self._written(node):
+            order = np.where(writing.where, writing.order, UNSET)
+            new = writing.where & ~np.any([order == old for old in earlier], axis=0)
             for source in self.loops.sources(node):
                 where = new & self._met(source.conditions)
                 if where.any():
-                    self._read_source(node, source, Written(order, each.configured, where))
+                    self._read_source(node, source, Written(order, writing.configured, where))
             earlier.append(order)
 
     def _met(self, conditions: tuple[Condition, ...]) -> np.ndarray:
@@ -162,13 +162,13 @@ class Returning:
         every = np.ones(self.count, bool)
         plainly = Written(np.broadcast_to(self._plain(node), self.count), ~every, every)
         users = self.graph.users[node]
-        written = [each for user in users for each in self._written_for(node, user, plainly)]
+        written = [writing for user in users for writing in self._written_for(node, user, plainly)]
         written = written if users else [plainly]
         if node not in self.facts.place:
             return written
-        own = self.layouts[:, self.facts.place[node], OUTPUT]
-        passed = [each._replace(where=each.where & (own < 0)) for each in written]
-        return [Written(own, every, own >= 0), *passed]
+        layout = self.layouts[:, self.facts.place[node], OUTPUT]
+        passed = [writing._replace(where=writing.where & (layout < 0)) for writing in written]
+        return [Written(layout, every, layout >= 0), *passed]
 
     def _written_for(self, node: int, user: int, plainly: Written) -> list[Written]:
         """The orders in which a user has a loop's node written: none if it is fused with it."""
@@ -251,7 +251,7 @@ class Returning:
         def renamed(order: Order) -> Order:
             return tuple(permutation.index(d) for d in order)
 
-        return _each(read, lambda one: self.orders.mapped(node, one, renamed))
+        return _each_number(read, lambda number: self.orders.mapped(node, number, renamed))
 
     def _copy(
         self, tensor: int, before: np.ndarray, after: np.ndarray, reason: Reason, reader: int
@@ -264,7 +264,7 @@ class Returning:
         self._off_layout.add(OperationSite(node), order != self.orders.plain[node], order, order)
 
 
-def _each(numbers: np.ndarray, map_number: Callable[[int], int]) -> np.ndarray:
+def _each_number(numbers: np.ndarray, map_number: Callable[[int], int]) -> np.ndarray:
     """``map_number`` of each of (b or 1,) numbers, ``UNSET`` staying ``UNSET``."""
     distinct, places = np.unique(numbers, return_inverse=True)
     return np.array([UNSET if n < 0 else map_number(n) for n in distinct.tolist()])[places]

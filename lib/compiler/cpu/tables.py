@@ -66,9 +66,9 @@ class OrderTable(Numbering[Order]):
             self._mapped[key] = self.number(map_order(self.items[number]))
         return self._mapped[key]
 
-    def same_in_memory(self, tensor: int, one: int, other: int) -> bool:
+    def same_in_memory(self, tensor: int, first: int, second: int) -> bool:
         """Whether two orders of a tensor put every element at the same place."""
-        return self._in_memory(tensor, one) == self._in_memory(tensor, other)
+        return self._in_memory(tensor, first) == self._in_memory(tensor, second)
 
     def _in_memory(self, tensor: int, number: int) -> Order:
         key = (tensor, number)
@@ -109,16 +109,16 @@ class Completion:
         for key in missing.tolist():
             number, place = divmod(key, count)
             self._known[key] = self._completed(number, int(self._plain[place]))
-        found = self._known[keys]
+        numbers = self._known[keys]
         self._known = self._known[:-1]
-        return found
+        return numbers
 
     def _completed(self, number: int, plain: int) -> int:
         named = self._orders.items[number]
-        own = () if plain == UNSET else self._orders.items[plain]
-        if plain == UNSET or len(named) != len(own):
+        plain_order = () if plain == UNSET else self._orders.items[plain]
+        if plain == UNSET or len(named) != len(plain_order):
             return UNSET
-        return number if set(named) == set(own) else MISFIT
+        return number if set(named) == set(plain_order) else MISFIT
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +138,7 @@ class ProgramTables:
     def of(cls, graph: TensorGraph) -> ProgramTables:
         """The facts of a program, and tables that hold its own orders."""
         facts, orders = ProgramFacts.of(graph), OrderTable(graph)
-        tensors = np.array([one.tensors for one in facts.constrained], np.int64).reshape(-1, 3)
+        tensors = np.array([node.tensors for node in facts.constrained], np.int64).reshape(-1, 3)
         plain = np.where(tensors >= 0, np.array([*orders.plain, UNSET])[tensors], UNSET)
         completion, loops = Completion(orders, plain), Loops(facts)
         copies = NumberingAtSites(partial(_copy, loops, orders))
@@ -147,17 +147,17 @@ class ProgramTables:
 
 
 def _copy(
-    loops: Loops, orders: OrderTable, site: CopySite, one: int, other: int
+    loops: Loops, orders: OrderTable, site: CopySite, old: int, new: int
 ) -> LayoutCopy | None:
     """The copy between two orders of a tensor; ``None`` if they are the same in memory.
 
     Through reshapes it is one in parts of dimensions.
     """
     if not site.path:
-        same = orders.same_in_memory(site.tensor, one, other)
-        return None if same else LayoutCopy(site.tensor, one, other, site.reason, site.reader)
+        same = orders.same_in_memory(site.tensor, old, new)
+        return None if same else LayoutCopy(site.tensor, old, new, site.reason, site.reader)
     view = loops.view(site.path)
-    before, after = view.orders(orders.items[one], orders.items[other])
+    before, after = view.orders(orders.items[old], orders.items[new])
     if same_in_memory(before, after, view.sizes):
         return None
     numbers = orders.number(before), orders.number(after)
@@ -165,9 +165,9 @@ def _copy(
 
 
 def _off_layout(
-    orders: OrderTable, site: OperationSite, one: int, other: int
+    orders: OrderTable, site: OperationSite, old: int, new: int
 ) -> OffLayoutOperation | None:
     """The operation that works in an order; ``None`` if that is the program's own in memory."""
-    if site.role == NO_ROLE and orders.same_in_memory(site.node, other, orders.plain[site.node]):
+    if site.role == NO_ROLE and orders.same_in_memory(site.node, new, orders.plain[site.node]):
         return None
-    return OffLayoutOperation(site.node, other, site.role)
+    return OffLayoutOperation(site.node, new, site.role)

@@ -51,7 +51,7 @@ class View:
         waiting = [part for parts in self.tensor for part in parts][::-1]  # the major one last
         before: list[tuple[int, ...]] = []
         for size in shape:
-            own, left = [], size
+            parts, left = [], size
             while left > 1:
                 if not waiting:
                     return None
@@ -59,18 +59,18 @@ class View:
                 if sizes[part] == 1:
                     continue
                 if left % sizes[part] == 0:
-                    own.append(part)
+                    parts.append(part)
                     left //= sizes[part]
                 elif sizes[part] % left == 0:
                     sizes += [left, sizes[part] // left]
                     major, minor = len(sizes) - 2, len(sizes) - 1
                     split[part] = (major, minor)
-                    own.append(major)
+                    parts.append(major)
                     waiting.append(minor)
                     left = 1
                 else:
                     return None
-            before.append(tuple(own))
+            before.append(tuple(parts))
         if any(sizes[part] > 1 for part in waiting):
             return None
         return View(tuple(sizes), tuple(before), _with(self.end, split))._renumbered()
@@ -101,9 +101,9 @@ def _with(dimensions: Parts, split: dict[int, tuple[int, ...]]) -> Parts:
     def parts_of(part: int) -> tuple[int, ...]:
         if part not in split:
             return (part,)
-        return tuple(each for own in split[part] for each in parts_of(own))
+        return tuple(smallest for piece in split[part] for smallest in parts_of(piece))
 
-    return tuple(tuple(each for p in parts for each in parts_of(p)) for parts in dimensions)
+    return tuple(tuple(smallest for p in parts for smallest in parts_of(p)) for parts in dimensions)
 
 
 def _order_of(dimensions: Parts, order: Order) -> Order:
