@@ -80,8 +80,8 @@ def deduplicate(cells: np.ndarray, runtimes: np.ndarray) -> tuple[np.ndarray, ..
     seen: dict[bytes, int] = {}
     original = np.empty(len(rows), np.int32)
     for start in range(0, len(rows), ROWS):
-        found = [seen.setdefault(key, len(seen)) for key in keys[start : start + ROWS].tolist()]
-        original[start : start + ROWS] = found
+        numbers = [seen.setdefault(key, len(seen)) for key in keys[start : start + ROWS].tolist()]
+        original[start : start + ROWS] = numbers
     first = np.full(len(seen), len(rows), np.int64)
     np.minimum.at(first, original, np.arange(len(rows)))
     smallest = np.full(len(seen), np.iinfo(np.int64).max, np.int64)

@@ -141,12 +141,12 @@ class _Encoder:
         joined, first, inverse = np.unique(
             join_codes(encode_layouts(digits)), return_index=True, return_inverse=True
         )
-        known = len(self.numbers)
-        numbered = [self.numbers.setdefault(one, len(self.numbers)) for one in joined.tolist()]
+        before = len(self.numbers)
+        numbered = [self.numbers.setdefault(key, len(self.numbers)) for key in joined.tolist()]
         numbers = np.array(numbered, np.int64)
         while len(self.digits) < len(self.numbers):
             self.digits = np.concatenate([self.digits, np.empty_like(self.digits)])
-        self.digits[known : len(self.numbers)] = digits[first[numbers >= known]]
+        self.digits[before : len(self.numbers)] = digits[first[numbers >= before]]
         numbers = numbers[inverse]
         if not np.array_equal(self.digits.take(numbers, axis=0), rows):
             raise AssertionError("cells do not decode to the source's digits")

@@ -79,11 +79,11 @@ class CachedGraph:
         It is what the compiler does by itself; ``None`` if none of them leaves all to it.
         """
         unset = ~self.dictionary.any(axis=1)  # code 0: six times -1
-        own = np.full(len(self.cells), unset.any())
+        sets_nothing = np.full(len(self.cells), unset.any())
         for cells in self.cells.T if unset.any() else ():  # a node at a time: c may be 100,000
-            own &= unset[cells]  # type: ignore[index]
-        found = own[self.original]
-        return int(found.argmax()) if found.any() else None
+            sets_nothing &= unset[cells]  # type: ignore[index]
+        of_source = sets_nothing[self.original]
+        return int(of_source.argmax()) if of_source.any() else None
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The graph's arrays, cells as bytes, and what its row of the table says of them."""
@@ -112,7 +112,7 @@ def neighbours(count: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ``(sources, pointers)``, int64: the neighbours of node i are
         ``sources[pointers[i]:pointers[i + 1]]``, ascending.
     """
-    both = np.concatenate([edges, edges[:, ::-1]]).reshape(-1, 2).astype(np.int64)
-    keys = np.unique(both[:, 0] * count + both[:, 1])
+    pairs = np.concatenate([edges, edges[:, ::-1]]).reshape(-1, 2).astype(np.int64)
+    keys = np.unique(pairs[:, 0] * count + pairs[:, 1])
     pointers = np.searchsorted(keys, np.arange(count + 1, dtype=np.int64) * count)
     return keys % max(1, count), pointers.astype(np.int64)

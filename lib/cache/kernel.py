@@ -95,8 +95,8 @@ class CachedKernel:
         In every file that we have that is the first of all; ``None`` if the runtimes or the
         normalizers are unknown, or none agrees.
         """
-        found = (self.normalizer > 0) & (self.runtime == self.normalizer)
-        return int(found.argmax()) if found.any() else None
+        is_default = (self.normalizer > 0) & (self.runtime == self.normalizer)
+        return int(is_default.argmax()) if is_default.any() else None
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The kernel's arrays; its row of the table says no more of them."""

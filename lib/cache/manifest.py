@@ -42,8 +42,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     document = read_json(path, f"a JSON document; {advice(folder)}")
     manifest = expect(document, dict, path, advice=advice(folder))
     if manifest.get("format") != FORMAT:
-        found = manifest.get("format", "none, of an older version")
-        raise DataError(path, "format", found, f"{FORMAT}; {advice(folder)}")
+        version = manifest.get("format", "none, of an older version")
+        raise DataError(path, "format", version, f"{FORMAT}; {advice(folder)}")
     check_sealed(path, manifest, advice(folder))
     return expect(manifest, SCHEMA, path, advice=advice(folder))
 
@@ -56,28 +56,28 @@ def check_file(
     Args:
         folder, name: the cache's, and the file's.
         checksums: of the manifest.
-        size: its bytes, if they are known: another size is told without reading it all.
+        size: its bytes, if they are known: another size is reported without reading it all.
     """
     path = Path(os.path.realpath(folder / name))  # of a study's cache, the file that it shows
     try:
         with open_regular(path) as file:
             there = size_of(file)
-        found = checksum_of(path) if size in (None, there) else None
+        checksum = checksum_of(path) if size in (None, there) else None
     except DataError as error:
-        raise DataError(path, "file", error.found, f"a file; {advice(path.parent)}") from None
-    if found is None:
+        raise DataError(path, "file", error.actual, f"a file; {advice(path.parent)}") from None
+    if checksum is None:
         expected = f"{size} bytes; {advice(path.parent)}"
         raise DataError(path, "size", f"{there} bytes", expected)
-    if found != checksums.get(name):
+    if checksum != checksums.get(name):
         expected = f"{checksums.get(name)}; {advice(path.parent)}"
-        raise DataError(path, "checksum", f"{found} (damaged)", expected)
+        raise DataError(path, "checksum", f"{checksum} (damaged)", expected)
 
 
 def holds_the_same(old: Path, new: Path) -> bool:
     """Whether the cache in ``old`` is whole and that in ``new`` is no other, to the byte."""
     try:
-        one, other = (read_regular(path / MANIFEST, MAX_JSON_BYTES) for path in (old, new))
-        if one != other:
+        old_text, new_text = (read_regular(path / MANIFEST, MAX_JSON_BYTES) for path in (old, new))
+        if old_text != new_text:
             return False
         checksums = read_manifest(old)["checksums"]
         for name in checksums:  # sizes first: a hole of gigabytes takes minutes to read

@@ -118,6 +118,6 @@ def original_configurations(table: pl.DataFrame) -> dict[str, int]:
 
     Kernels keep every configuration, so that their table has one number of them.
     """
-    known = "original_configurations"
-    count = known if known in table.columns else "configurations"
+    column = "original_configurations"
+    count = column if column in table.columns else "configurations"
     return dict(table.select("graph", count).iter_rows())

@@ -79,7 +79,7 @@ class CacheWriter:
         """What the block adds is taken back if it raises."""
         rows, offsets = len(self.rows), dict(self.offsets)
         sizes = {name: file.tell() for name, file in self.files.items()}
-        checksums = {name: one.value for name, one in self.checksums.items()}
+        checksums = {name: checksum.value for name, checksum in self.checksums.items()}
         try:
             yield
         except BaseException:
@@ -107,7 +107,7 @@ class CacheWriter:
         """Close the arrays and write the table and the manifest."""
         self.close()
         write_parquet(pl.DataFrame(self.rows), self.folder / TABLE)
-        checksums = {f"{name}.bin": one.digits for name, one in self.checksums.items()}
+        checksums = {f"{name}.bin": checksum.digits for name, checksum in self.checksums.items()}
         checksums[TABLE] = checksum_of(self.folder / TABLE)
         about = {"entries": self.offsets, "checksums": checksums}
         write_manifest(self.folder, {**manifest, **about})

@@ -157,21 +157,21 @@ def _fault(piece: Piece, verify: bool) -> str | None:
     """What is wrong with a downloaded split; ``None`` if it is as its manifest says."""
     if not piece.manifest.exists():
         return "no manifest"
-    files, found = _listed(piece.manifest), _names(piece.folder)
-    if strange := sorted(found - files.keys()):
+    files, present = _listed(piece.manifest), _names(piece.folder)
+    if strange := sorted(present - files.keys()):
         raise UserError(
             f"{piece.folder / strange[0]}: not from the archive ({len(strange)} such files); "
             "move it away, then run this again"
         )
-    for name, known in sorted(files.items()):
-        if name not in found:
+    for name, listed in sorted(files.items()):
+        if name not in present:
             return f"{name} is missing"
         path = piece.folder / name
-        if path.stat().st_size != known["size"]:
-            return f"{name} has {path.stat().st_size} bytes, not {known['size']}"
+        if path.stat().st_size != listed["size"]:
+            return f"{name} has {path.stat().st_size} bytes, not {listed['size']}"
         if verify:
             with open_regular(path) as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != known["sha256"]:
+                if hashlib.file_digest(file, "sha256").hexdigest() != listed["sha256"]:
                     return f"{name} has changed"
     return None
 
@@ -181,8 +181,8 @@ def _listed(manifest: Path) -> dict[str, Any]:
     try:
         files = read_json(manifest)["files"]
         sound = files and all(
-            isinstance(one["size"], int) and isinstance(one["sha256"], str)
-            for one in files.values()
+            isinstance(file["size"], int) and isinstance(file["sha256"], str)
+            for file in files.values()
         )
     except (AttributeError, LookupError, TypeError):
         sound = False
@@ -239,7 +239,7 @@ def _check_names(collection: str, splits: Sequence[str]) -> None:
 
 
 def _summary(piece: Piece, files: dict[str, Any], done: str) -> str:
-    size = sum(one["size"] for one in files.values())
+    size = sum(file["size"] for file in files.values())
     return f"{piece.folder}: {len(files)} files, {size / 1e6:.1f} MB, {done}"
 
 

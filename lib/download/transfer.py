@@ -112,12 +112,12 @@ def discard(path: Path) -> None:
 
 
 def _transfer(url: str, path: Path, reserve: Callable[[int, int], None]) -> None:
-    known, offset = _version(url, path), _size(path)
-    resumable = known is not None and known.length is not None and known.validator is not None
-    if known is None or not resumable or not 0 < offset < (known.length or 0):
-        known, offset = None, 0
-    with _open(url, path, known, offset) as response:
-        version, offset = _agree(url, path, response, known, offset)
+    earlier, offset = _version(url, path), _size(path)
+    resumable = earlier is not None and earlier.length is not None and earlier.validator is not None
+    if earlier is None or not resumable or not 0 < offset < (earlier.length or 0):
+        earlier, offset = None, 0
+    with _open(url, path, earlier, offset) as response:
+        version, offset = _agree(url, path, response, earlier, offset)
         if offset == 0:
             path.write_bytes(b"")  # the old bytes go before the new state comes
         reserve(version.length or 0, offset)
@@ -128,11 +128,11 @@ def _transfer(url: str, path: Path, reserve: Callable[[int, int], None]) -> None
         write_json(_state_path(path), asdict(version) | {"length": size})
 
 
-def _open(url: str, path: Path, known: Version | None, offset: int) -> http.client.HTTPResponse:
+def _open(url: str, path: Path, earlier: Version | None, offset: int) -> http.client.HTTPResponse:
     request = urllib.request.Request(url, headers={"User-Agent": "tgraph"})
-    if known is not None and known.validator is not None:
+    if earlier is not None and earlier.validator is not None:
         request.add_header("Range", f"bytes={offset}-")
-        request.add_header("If-Range", known.validator)
+        request.add_header("If-Range", earlier.validator)
     try:
         return urllib.request.build_opener(_WebOnly).open(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
@@ -151,7 +151,7 @@ def _open(url: str, path: Path, known: Version | None, offset: int) -> http.clie
 
 
 def _agree(
-    url: str, path: Path, response: Any, known: Version | None, offset: int
+    url: str, path: Path, response: Any, earlier: Version | None, offset: int
 ) -> tuple[Version, int]:
     """What is being sent, and from which byte on."""
     headers = response.headers
@@ -160,10 +160,10 @@ def _agree(
     if headers.get("Content-Encoding", "identity").lower() != "identity":
         raise UserError(f"{url}: came with Content-Encoding {headers['Content-Encoding']}")
     version = Version(url, response.length, headers.get("ETag"), headers.get("Last-Modified"))
-    if response.status == 206 and known is not None:
-        if not _continues(headers.get("Content-Range", ""), version, known, offset):
+    if response.status == 206 and earlier is not None:
+        if not _continues(headers.get("Content-Range", ""), version, earlier, offset):
             raise _stale(path)
-        return known, offset
+        return earlier, offset
     if response.status != 200:
         raise UserError(f"{url}: unexpected status {response.status} {response.reason}")
     if (version.length or 0) > MAX_BYTES:
@@ -171,16 +171,16 @@ def _agree(
     return version, 0
 
 
-def _continues(content_range: str, part: Version, known: Version, offset: int) -> bool:
-    found = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", content_range.strip())
-    if found is None or known.length is None:
+def _continues(content_range: str, part: Version, earlier: Version, offset: int) -> bool:
+    match = re.fullmatch(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", content_range.strip())
+    if match is None or earlier.length is None:
         return False
-    start, last, total = map(int, found.groups())
+    start, last, total = map(int, match.groups())
     return (
-        (start, last, total) == (offset, known.length - 1, known.length)
+        (start, last, total) == (offset, earlier.length - 1, earlier.length)
         and part.length in (None, total - start)
-        and part.etag in (None, known.etag)
-        and part.modified in (None, known.modified)
+        and part.etag in (None, earlier.etag)
+        and part.modified in (None, earlier.modified)
     )
 
 

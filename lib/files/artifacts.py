@@ -157,7 +157,7 @@ def told_of(path: Path, temporary: Path | None = None) -> Iterator[None]:
         if not (temporary and error.path.is_relative_to(temporary)):
             raise
         expected = str(error.args[-1]).partition(";")[0]
-        raise DataError(path, error.field, error.found, expected) from None
+        raise DataError(path, error.field, error.actual, expected) from None
     except OSError as error:
         named = error.filename
         if named is None or (temporary and Path(os.fsdecode(named)).is_relative_to(temporary)):
@@ -211,7 +211,7 @@ def read_json(path: Path | str, expected: str = "a JSON document") -> Any:
     except RecursionError:
         raise DataError(path, "JSON", "values too deep in one another", expected) from None
     except DataError as error:
-        raise DataError(path, "JSON", error.found, expected) from None
+        raise DataError(path, "JSON", error.actual, expected) from None
     except ValueError as error:
         raise DataError(path, "JSON", error, expected) from None
 

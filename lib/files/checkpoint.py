@@ -92,7 +92,7 @@ def _described(path: Path | str) -> tuple[Any, str]:
             text = (file.metadata() or {})[KEY]
         document = json.loads(text)
     except DataError as error:
-        raise DataError(path, "checkpoint", error.found, EXPECTED) from None
+        raise DataError(path, "checkpoint", error.actual, EXPECTED) from None
     except (OSError, SafetensorError, KeyError, ValueError, RecursionError) as error:
         raise DataError(path, "checkpoint", error, EXPECTED) from None
     expect(document, {"checksum": str}, path, KEY, EXPECTED)

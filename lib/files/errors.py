@@ -33,18 +33,18 @@ class DataError(UserError):
     Args:
         path: the file.
         field: the key, column or message field at fault.
-        found: what stands there.
+        actual: what stands there.
         expected: what should stand there.
     """
 
-    def __init__(self, path: Path | str, field: str, found: object, expected: object):
+    def __init__(self, path: Path | str, field: str, actual: object, expected: object):
         # Plain strings, which survive the way back from a worker process.
-        super().__init__(str(path), field, str(found), str(expected))
-        self.path, self.field, self.found = Path(path), field, str(found)
+        super().__init__(str(path), field, str(actual), str(expected))
+        self.path, self.field, self.actual = Path(path), field, str(actual)
 
     def __str__(self) -> str:
-        path, field, found, expected = self.args
-        return f"{path}: {field}: found {found}, expected {expected}"
+        path, field, actual, expected = self.args
+        return f"{path}: {field}: found {actual}, expected {expected}"
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def read_parquet(
     try:
         check_regular(path)
     except DataError as error:
-        raise DataError(path, "file", error.found, f"a table; {advice}") from None
+        raise DataError(path, "file", error.actual, f"a table; {advice}") from None
     try:
         _check(path, advice)
     except OSError as error:

@@ -16,7 +16,7 @@ class OnDevice:
 
     def to(self: Moved, device: torch.device | str) -> Moved:
         """The same on another device."""
-        return type(self)(*(_moved(getattr(self, one.name), device) for one in fields(self)))
+        return type(self)(*(_moved(getattr(self, field.name), device) for field in fields(self)))
 
 
 def _moved(value: object, device: torch.device | str) -> object:
@@ -24,4 +24,4 @@ def _moved(value: object, device: torch.device | str) -> object:
         return value.to(device, non_blocking=True)
     if isinstance(value, OnDevice):
         return value.to(device)
-    return [_moved(one, device) for one in value] if isinstance(value, list) else value
+    return [_moved(element, device) for element in value] if isinstance(value, list) else value

@@ -61,10 +61,10 @@ class ContextLayer(OnDevice):
         """
         if native.takes(states):
             sides = self.operands, self.users
-            places = (each for side in sides for each in (side.sources, side.pointers))
+            places = (place for side in sides for place in (side.sources, side.pointers))
             return _Heard.apply(states, self.own, *places)
-        own = states.index_select(0, self.own)
-        parts = own, self.operands.mean(states), self.users.mean(states)
+        own_states = states.index_select(0, self.own)
+        parts = own_states, self.operands.mean(states), self.users.mean(states)
         return torch.cat(parts, dim=-1).transpose(0, 1)
 
 
@@ -177,6 +177,6 @@ class ContextBlock(nn.Module):
         return states.index_select(0, layer.own) + heard.transpose(0, 1)
 
 
-def rows_of(each: Tensor) -> Tensor:
+def rows_of(states: Tensor) -> Tensor:
     """(members, r, channels) as rows, (r, members * channels)."""
-    return each.transpose(0, 1).flatten(1)
+    return states.transpose(0, 1).flatten(1)

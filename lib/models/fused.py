@@ -58,8 +58,8 @@ class Cells:
 def cells_of(batch: GraphBatch) -> Cells:
     """The cells of a batch: configurable nodes first, as everywhere."""
     configurable, configurations = batch.cells.shape
-    others = torch.arange(batch.node_count - configurable).expand(configurations, -1)
-    rows = torch.cat([batch.cells.T, others], dim=1).int()
+    fixed = torch.arange(batch.node_count - configurable).expand(configurations, -1)
+    rows = torch.cat([batch.cells.T, fixed], dim=1).int()
     return Cells(rows.contiguous(), batch.sources.int(), batch.pointers.int())
 
 
@@ -92,10 +92,10 @@ def _sage_weights(sage: nn.Module) -> tuple[Tensor, Tensor]:
     """(2 width, channels) and, per neighbour, (width,); zeros for neighbours without messages."""
     width = sage.update.out_features
     if sage.message is None:
-        own = sage.update.weight
-        return torch.cat([own, torch.zeros_like(own)]), own.new_zeros(width)
-    own, gathered = sage.update.weight.split([sage.message.in_features, width], dim=1)
-    return torch.cat([own, gathered @ sage.message.weight]), gathered @ sage.message.bias
+        node_weight = sage.update.weight
+        return torch.cat([node_weight, torch.zeros_like(node_weight)]), node_weight.new_zeros(width)
+    node_weight, gathered = sage.update.weight.split([sage.message.in_features, width], dim=1)
+    return torch.cat([node_weight, gathered @ sage.message.weight]), gathered @ sage.message.bias
 
 
 def _gate_weights(attention: nn.Module | None, like: Tensor) -> tuple[Tensor, ...]:
@@ -148,12 +148,12 @@ class _Blocks(torch.autograd.Function):
             weight, _, _, *gate, inverse_t = weights
             x, rows, y, norms, eta, mean, scale = ctx.kept.pop()  # freed as soon as it was used
             eta_gradient, by_log_t = torch.ops.tgraph.cross_backward(gradient, eta, inverse_t)
-            gradient, by_weight, *others = torch.ops.tgraph.local_backward(
+            gradient, by_weight, *rest = torch.ops.tgraph.local_backward(
                 eta_gradient, gradient, x, rows, ctx.cells.sources, ctx.cells.pointers,
                 weight, *gate, y, norms, mean, scale,
             )  # fmt: skip
             by_inverse = -by_log_t / inverse_t  # inverse_t = exp(-log temperature)
-            gradients = [by_weight.to(weight.dtype), *others, by_inverse, *gradients]
+            gradients = [by_weight.to(weight.dtype), *rest, by_inverse, *gradients]
         return gradient, None, *gradients
 
 

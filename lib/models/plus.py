@@ -155,10 +155,10 @@ class TGraphPlus(nn.Module):
 
     def forward(self, batch: CostBatch) -> Tensor:
         """Scores of the batch's configurations: (b,) float32, (members, b) while training."""
-        scores = self.each(batch)
+        scores = self.member_scores(batch)
         return scores if self.training else scores.mean(dim=0)
 
-    def each(self, batch: CostBatch) -> Tensor:
+    def member_scores(self, batch: CostBatch) -> Tensor:
         """Scores of each member, (members, b): of those that hear what surrounds copies last."""
         batch = self.inputs(batch)
         return self.of_copies(batch) + self.of_others(batch)

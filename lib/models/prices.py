@@ -63,8 +63,8 @@ class Prices(nn.Module):
 
     def __init__(self, width: int, roles: Sequence[int]):
         super().__init__()
-        given = torch.tensor(roles)
-        one_layout = [(given == -1) | (given == role) for role in sorted(set(roles) - {-1})]
+        columns = torch.tensor(roles)
+        one_layout = [(columns == -1) | (columns == role) for role in sorted(set(roles) - {-1})]
         self.compared = [torch.ones(width, dtype=torch.bool), *one_layout]
         self.standardize = Standardize(width)
         self.register_buffer("centres", torch.full((CENTRES, width), FAR))
@@ -75,14 +75,14 @@ class Prices(nn.Module):
     def likeness(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Of (r, width) standardized features and the centres, (r, centres) float64 each: whether
         they are alike, and whether they are the same node, under the same layouts or some."""
-        gaps = [self._gaps(features[:, one], self.centres[:, one]) for one in self.compared]
+        gaps = [self._gaps(features[:, mask], self.centres[:, mask]) for mask in self.compared]
         alike = torch.exp(gaps[0] / (-2 * ALIKE**2))
         same = torch.stack([torch.exp(gap / (-2 * SAME**2)) for gap in gaps])
         return alike, same.mean(dim=0)
 
-    def _gaps(self, one: Tensor, other: Tensor) -> Tensor:
+    def _gaps(self, features: Tensor, centres: Tensor) -> Tensor:
         """Squared distances of (r, some) and (c, some) features, over how many there are in all."""
-        return torch.cdist(one.double(), other.double()).square() / self.centres.shape[1]
+        return torch.cdist(features.double(), centres.double()).square() / self.centres.shape[1]
 
     def parts(self, batch: PricedBatch) -> Tensor:
         """What each weight is multiplied with, (r, weights) float64."""

@@ -137,5 +137,5 @@ def expand_rows(table: Tensor, batch: GraphBatch) -> Tensor:
         batch: whose cells say which row is where.
     """
     count, configurations = batch.node_count, batch.cells.shape[1]
-    others = table[: count - len(batch.cells), None].expand(-1, configurations, -1)
-    return torch.cat([nn.functional.embedding(batch.cells, table), others])
+    fixed = table[: count - len(batch.cells), None].expand(-1, configurations, -1)
+    return torch.cat([nn.functional.embedding(batch.cells, table), fixed])

@@ -35,8 +35,8 @@ class SageConvolution(nn.Module):
         if self.message is None:
             return nn.functional.normalize(self.update(x), dim=-1)
         channels, width = self.message.in_features, self.message.out_features
-        own, gathered = self.update.weight.split([channels, width], dim=1)
-        joined = nn.functional.linear(x, torch.cat([self.message.weight, own]))
+        node_weight, gathered = self.update.weight.split([channels, width], dim=1)
+        joined = nn.functional.linear(x, torch.cat([self.message.weight, node_weight]))
         messages, updated = joined.split(width, dim=-1)  # (n, b, width) each
         gathered_messages = neighbour_sum(messages + self.message.bias, sources, pointers)
         updated = updated + nn.functional.linear(gathered_messages, gathered, self.update.bias)

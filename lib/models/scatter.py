@@ -69,9 +69,9 @@ def segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
 def torch_segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
     """:func:`segment` by torch alone."""
     flat = values.flatten(1) if values.ndim > 1 else values[:, None]
-    found = torch.segment_reduce(flat, reduce, offsets=pointers, axis=0, unsafe=True)
+    reduced = torch.segment_reduce(flat, reduce, offsets=pointers, axis=0, unsafe=True)
     empty = (pointers.diff() == 0)[:, None]
-    return found.masked_fill(empty, 0).view(len(pointers) - 1, *values.shape[1:])
+    return reduced.masked_fill(empty, 0).view(len(pointers) - 1, *values.shape[1:])
 
 
 def targets(pointers: Tensor) -> Tensor:

@@ -148,10 +148,10 @@ class TGraph(nn.Module):
         """
         cells, width, depth = nodes * configurations, self.out.in_features, len(self.blocks)
         if self.shares():
-            own = fused_step_bytes(cells, width, depth, self.precision.itemsize)
+            cell_bytes = fused_step_bytes(cells, width, depth, self.precision.itemsize)
         else:
-            own = eager_step_bytes(cells, width, depth)
-        return self._table_bytes(rows) + own
+            cell_bytes = eager_step_bytes(cells, width, depth)
+        return self._table_bytes(rows) + cell_bytes
 
     def scoring_bytes(self, rows: int, nodes: int, configurations: int, pool: int) -> int:
         """Peak memory, about, of scoring one batch of the configurations that a pool shares.
@@ -163,11 +163,11 @@ class TGraph(nn.Module):
         """
         cells, width = nodes * configurations, self.out.in_features
         if self.shares():
-            own = fused_scoring_bytes(cells, width, self.precision.itemsize)
-            own += pool * self.bytes_shared(nodes)
+            cell_bytes = fused_scoring_bytes(cells, width, self.precision.itemsize)
+            cell_bytes += pool * self.bytes_shared(nodes)
         else:
-            own = eager_scoring_bytes(cells, width)
-        return self._table_bytes(rows) + own
+            cell_bytes = eager_scoring_bytes(cells, width)
+        return self._table_bytes(rows) + cell_bytes
 
     def _table_bytes(self, rows: int) -> int:
         """Of f_in with its gradients: features, embeddings, two layers and their GELUs."""

@@ -128,8 +128,8 @@ class TileNetwork(nn.Module):
         The head's first layer reads the concatenation of both embeddings; its two halves are
         applied apart, and so the kernel's only once a kernel.
         """
-        own = self.join_configuration(self.configuration(self.standardize(configurations)))
-        return self.out(nn.functional.gelu(own + kernels[kernel])).squeeze(-1)
+        joined = self.join_configuration(self.configuration(self.standardize(configurations)))
+        return self.out(nn.functional.gelu(joined + kernels[kernel])).squeeze(-1)
 
 
 class KernelEmbedding(nn.Module):

@@ -56,8 +56,8 @@ def available() -> bool:
         _load(library())
     except (RuntimeError, OSError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        told = "lib/native is not compiled, networks run on torch alone, several times slower"
-        print(f"{told}: {reason}", file=sys.stderr)
+        warning = "lib/native is not compiled, networks run on torch alone, several times slower"
+        print(f"{warning}: {reason}", file=sys.stderr)
         return False
     return True
 
@@ -127,8 +127,8 @@ def _make(path: Path) -> None:
     words = shlex.split(os.environ.get("CXX") or "c++")  # such as `ccache g++`
     if shutil.which(words[0]) is None:
         raise OSError(f"no C++ compiler, {words[0]} is not in PATH")
-    asked = subprocess.run([*words, "--version"], capture_output=True, text=True)
-    now = (asked.stdout.splitlines() or [shlex.join(words)])[0]
+    answer = subprocess.run([*words, "--version"], capture_output=True, text=True)
+    now = (answer.stdout.splitlines() or [shlex.join(words)])[0]
     before = _record(path).get("compiler", UNKNOWN)
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -138,8 +138,8 @@ def _make(path: Path) -> None:
         os.replace(built, path)  # moved, not copied: torch has loaded it, and must know it again
     _believe(path, now)
     if before not in (now, UNKNOWN):
-        told = f"warning: lib/native was compiled by {before} before, and now by {now}"
-        print(f"{told}: last bits of results may differ", file=sys.stderr)
+        warning = f"warning: lib/native was compiled by {before} before, and now by {now}"
+        print(f"{warning}: last bits of results may differ", file=sys.stderr)
 
 
 def _compile(folder: Path, words: list[str]) -> Path:
@@ -150,10 +150,10 @@ def _compile(folder: Path, words: list[str]) -> Path:
     programs = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     os.environ["PATH"] = os.pathsep.join(programs)
     if len(words) > 1:  # which torch would take for one
-        one = folder / "c++"
-        one.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-        one.chmod(0o755)
-        os.environ["CXX"] = str(one)
+        compiler = folder / "c++"
+        compiler.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        compiler.chmod(0o755)
+        os.environ["CXX"] = str(compiler)
     name = "tgraph_native"
     # As one file, for most of the time goes into reading torch's headers.
     copied = [Path(shutil.copy(path, folder)).name for path in sources()]

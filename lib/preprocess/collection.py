@@ -56,8 +56,8 @@ class Skipped:
 
     def entry(self) -> dict[str, str]:
         """What the manifest says of it, the same wherever the data root is."""
-        _, key, found, expected = self.error.args
-        why = f"{key}: found {found}, expected {expected}"
+        _, key, actual, expected = self.error.args
+        why = f"{key}: found {actual}, expected {expected}"
         return {"split": self.file.split, "file": self.file.path.name, "why": why}
 
 
@@ -155,7 +155,7 @@ def preprocess(
     with closing(_process_all(tasks, kind, settings, parts, jobs, keep_going)) as results:
         gathered = _gather(writer, tasks, results, parts)
         gathered = Lines("preprocess", len(files), "graph").over(gathered)
-        skipped = [one for one in gathered if one]
+        skipped = [outcome for outcome in gathered if outcome]
     parts.rmdir()
     return skipped
 
@@ -165,14 +165,14 @@ def _tasks(files: Iterable[RawFile], most: int) -> Iterator[list[RawFile]]:
     task: list[RawFile] = []
     size = 0
     for file in files:
-        own = 0
-        with suppress(OSError):  # of a file that is gone, its worker tells
-            own = file.path.stat().st_size
-        if task and (size + own > TASK_BYTES or len(task) == most):
+        file_bytes = 0
+        with suppress(OSError):  # of a file that is gone, its worker reports
+            file_bytes = file.path.stat().st_size
+        if task and (size + file_bytes > TASK_BYTES or len(task) == most):
             yield task
             task, size = [], 0
         task.append(file)
-        size += own
+        size += file_bytes
     if task:
         yield task
 
@@ -185,9 +185,9 @@ def _gather(
 ) -> Iterator[Skipped | None]:
     """Move each task's part of the cache to where it belongs; yields whether a file has none."""
     seen = {row["graph"] for row in writer.rows}
-    for index, (task, found) in enumerate(zip(tasks, results, strict=True)):
+    for index, (task, outcomes) in enumerate(zip(tasks, results, strict=True)):
         rows = []
-        for file, result in zip(task, found, strict=True):
+        for file, result in zip(task, outcomes, strict=True):
             if isinstance(result, DataError):
                 yield Skipped(file, result)
             else:
@@ -280,10 +280,10 @@ def _manifest(
 ) -> dict[str, Any]:
     """What a cache says of itself. Its fingerprint is of what it holds, whatever code wrote it."""
     sources = {row["graph"]: [row["split"], row["fingerprint"]] for row in writer.rows}
-    arrays = {name: one.digits for name, one in writer.checksums.items()}
+    arrays = {name: checksum.digits for name, checksum in writer.checksums.items()}
     content = {"sources": sources, "arrays": arrays, "settings": settings}
     return {
         "fingerprint": fingerprint_value(content),
         "settings": settings,
-        "skipped": [one.entry() for one in skipped],
+        "skipped": [skip.entry() for skip in skipped],
     }

@@ -53,8 +53,8 @@ def open_raw(path: Path) -> Iterator[tuple[LayoutGraph, Iterable[np.ndarray]]]:
             yield check_measured(path, graph), chunks
     else:
         if detect_kind(path) == "hlo":
-            found = "an HLO module without configurations"
-            raise DataError(path, "message", found, "ModuleTuningData; make rank ranks candidates")
+            actual = "an HLO module without configurations"
+            raise DataError(path, "message", actual, "ModuleTuningData; make rank ranks candidates")
         graph = check_measured(path, read_layout_pb(path))
         yield replace(graph, name=stem(path)), [graph.node_config_feat]
 

@@ -42,10 +42,10 @@ class Slice:
     @classmethod
     def named(cls, name: str) -> Slice:
         """The slice that a word such as ``3-of-8`` names; a UserError if it names none."""
-        found = NAME.fullmatch(name)
-        if not found or int(found[1]) >= int(found[2]):
+        match = NAME.fullmatch(name)
+        if not match or int(match[1]) >= int(match[2]):
             raise UserError(f"--slice {name}: must be a slice and how many there are, as in 0-of-8")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def folder(self, cache: Path) -> Path:
         """Where it is written for a cache."""
@@ -54,12 +54,12 @@ class Slice:
     def of(self, files: Sequence[RawFile], raw: Raw) -> list[RawFile]:
         """Its files: slices take about the same time, and every file is in one of them."""
         costs = [FILE_BYTES + max(0, raw[_key(file)][0]) for file in files]
-        total, before, own = sum(costs), 0, []
+        total, before, share = sum(costs), 0, []
         for file, cost in zip(files, costs, strict=True):
             if (2 * before + cost) * self.count // (2 * total) == self.number:
-                own.append(file)
+                share.append(file)
             before += cost
-        return own
+        return share
 
 
 def folder_of_slices(cache: Path) -> Path:
@@ -82,7 +82,7 @@ def write_slice(
     Args:
         folder: the slice's.
         files: the slice's.
-        raw: sizes and times of the collection's files, by which a slice of others is told.
+        raw: sizes and times of the collection's files, that tell a slice of other files.
         settings, jobs, keep_going, kind: see
             :func:`lib.preprocess.collection.write_cache`, which raises the same.
         code: fingerprint of what writes it.
@@ -92,7 +92,7 @@ def write_slice(
     """
     with atomic_folder(folder) as temporary, CacheWriter(temporary, kind) as writer:
         skipped = preprocess(writer, files, settings, jobs, keep_going, kind)
-        left_out = [[files.index(one.file), *one.error.args[1:]] for one in skipped]
+        left_out = [[files.index(skip.file), *skip.error.args[1:]] for skip in skipped]
         about = _identity(files, raw, [settings, keep_going, kind, code])
         more = {"left_out": left_out, "seconds": process_seconds()}
         writer.finish({"fingerprint": about, "settings": settings, **more})
@@ -128,14 +128,14 @@ def write_from_slices(
     """
     seconds = 0.0
     with new_cache(path, files, settings, kind) as (writer, skipped):
-        for one in (Slice(number, count) for number in range(count)):
-            own, folder = one.of(files, raw), one.folder(path)
-            about = _identity(own, raw, [settings, keep_going, kind, code])
+        for part in (Slice(number, count) for number in range(count)):
+            part_files, folder = part.of(files, raw), part.folder(path)
+            about = _identity(part_files, raw, [settings, keep_going, kind, code])
             if manifest := _whole(folder, about):
-                skipped += _append(writer, folder, own, manifest)
+                skipped += _append(writer, folder, part_files, manifest)
                 seconds += manifest["seconds"]
             else:
-                skipped += preprocess(writer, own, settings, jobs, keep_going, kind=kind)
+                skipped += preprocess(writer, part_files, settings, jobs, keep_going, kind=kind)
     _delete_slices(path)
     return read_table(path), skipped, seconds
 

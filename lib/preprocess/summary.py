@@ -42,8 +42,8 @@ def summary_table(table: pl.DataFrame, cache: Path) -> str:
 def log_sizes(tracker: Tracker, table: pl.DataFrame) -> None:
     """Tell W&B the sizes before and after, of all graphs and, as a table, of each."""
     totals = {"graphs": len(table)}
-    wanted = [name for _, *columns in SIZES for name in columns] + ["source_bytes"]
-    totals |= {name: int(table[name].sum()) for name in wanted if name in table.columns}
+    names = [name for _, *columns in SIZES for name in columns] + ["source_bytes"]
+    totals |= {name: int(table[name].sum()) for name in names if name in table.columns}
     tracker.summarize(totals)
     columns = [c for c in table.columns if not c.endswith("_offset") and c != "fingerprint"]
     tracker.table("graphs", table.select(columns))

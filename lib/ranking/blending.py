@@ -62,7 +62,7 @@ def blend(scores: Sequence[np.ndarray], method: str) -> np.ndarray:
         scores: (c,) of each network, lower meaning faster.
         method: a key of ``METHODS``.
     """
-    return np.mean([METHODS[method](one) for one in scores], axis=0)
+    return np.mean([METHODS[method](network_scores) for network_scores in scores], axis=0)
 
 
 def blend_frames(frames: Sequence[pl.DataFrame], method: str = "mean") -> pl.DataFrame:

@@ -101,16 +101,16 @@ def splits_of_fold(
     """
     assigned = sorted(folds_of(learning, settings).items())
     return {
-        "valid": [name for name, own in assigned if own == fold],
+        "valid": [name for name, number in assigned if number == fold],
         "test": sorted(test),
-        "train": [name for name, own in assigned if own != fold],
+        "train": [name for name, number in assigned if number != fold],
     }
 
 
 def fold_number(name: str) -> int | None:
     """The fold that a file or folder is of: 7 of ``fold_7``; ``None`` of any other name."""
-    found = re.fullmatch(r"fold_(0|[1-9][0-9]*)", name, re.ASCII)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"fold_(0|[1-9][0-9]*)", name, re.ASCII)
+    return int(match[1]) if match else None
 
 
 def family(name: str) -> str:

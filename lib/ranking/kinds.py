@@ -85,7 +85,7 @@ class Kind:
         beside = (self.baseline, self.ceiling, self.chance)
         return (
             self.main,
-            *(one for one in beside if one is not None),
+            *(metric for metric in beside if metric is not None),
             *self.metrics[1:],
             *self.gains,
         )
@@ -100,10 +100,10 @@ class Kind:
             runtimes: (c,) measured.
             graph: as it is cached, for the baseline.
         """
-        own = {one.key: one.compute(scores, runtimes) for one in self.metrics}  # type: ignore[misc]
+        numbers = {m.key: m.compute(scores, runtimes) for m in self.metrics}  # type: ignore[misc]
         if graph.compilers_own is not None:
-            own |= gains(scores, runtimes, graph.compilers_own)
-        return {**own, **self.references(runtimes, graph)}
+            numbers |= gains(scores, runtimes, graph.compilers_own)
+        return {**numbers, **self.references(runtimes, graph)}
 
     def length(self, count: int) -> int:
         """How many configurations a submission names of a graph that has ``count``."""

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 
 GLUE = "\N{NO-BREAK SPACE}"  # between a number and what belongs to it
-TOPS = (1, 5, 10)  # of which slowdowns are told
+TOPS = (1, 5, 10)  # of which slowdowns are shown
 TILE_TOP = 5  # configurations of a tile kernel that count
 NOTABLE = 0.01  # by which a pick is faster or slower than the compiler's own to be counted
 
@@ -132,15 +132,15 @@ def random_best(runtimes: np.ndarray, k: int) -> float:
 
 def tile_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
     """Every tile metric of one kernel, by key."""
-    return {one.key: one.compute(scores, runtimes) for one in TILE_METRICS}  # type: ignore[misc]
+    return {m.key: m.compute(scores, runtimes) for m in TILE_METRICS}  # type: ignore[misc]
 
 
 def ranking_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
     """Every layout metric of one graph, by key."""
-    return {one.key: one.compute(scores, runtimes) for one in LAYOUT_METRICS}  # type: ignore[misc]
+    return {m.key: m.compute(scores, runtimes) for m in LAYOUT_METRICS}  # type: ignore[misc]
 
 
-def gains(scores: np.ndarray, runtimes: np.ndarray, own: int) -> dict[str, float]:
+def gains(scores: np.ndarray, runtimes: np.ndarray, default: int) -> dict[str, float]:
     """Every number of :data:`GAINS` of one graph, by key.
 
     The pick is the configuration predicted fastest; of several, the compiler's own, which costs
@@ -148,21 +148,21 @@ def gains(scores: np.ndarray, runtimes: np.ndarray, own: int) -> dict[str, float
 
     Args:
         scores, runtimes: as everywhere.
-        own: which configuration the compiler takes by itself.
+        default: which configuration the compiler takes by itself.
     """
     scores, runtimes = _checked(scores, runtimes)
-    pick = own if scores[own] == scores.min() else int(np.argmin(scores))
-    speedup, best = (float(np.log(runtimes[own] / one)) for one in (runtimes[pick], runtimes.min()))
+    pick = default if scores[default] == scores.min() else int(np.argmin(scores))
+    speedup, best = (float(np.log(runtimes[default] / t)) for t in (runtimes[pick], runtimes.min()))
     faster, slower = (sign * speedup > np.log1p(NOTABLE) for sign in (1, -1))
     return dict(
-        zip((one.key for one in GAINS), (speedup, best, float(faster), float(slower)), strict=True)
+        zip((g.key for g in GAINS), (speedup, best, float(faster), float(slower)), strict=True)
     )
 
 
 def mean_metrics(graphs: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each metric over the graphs that have it, every graph counting the same."""
     keys = dict.fromkeys(key for metrics in graphs for key in metrics)
-    return {key: float(np.mean([one[key] for one in graphs if key in one])) for key in keys}
+    return {key: float(np.mean([graph[key] for graph in graphs if key in graph])) for key in keys}
 
 
 def _best_of_top(scores: np.ndarray, runtimes: np.ndarray, k: int) -> float:

@@ -53,8 +53,8 @@ class CachedLabels:
     def runtimes(self, graph: str) -> np.ndarray | None:
         if graph not in self.cache.rows:
             return None
-        found = self.cache.graph(graph)
-        return found.source_runtimes if found.labelled else None
+        cached = self.cache.graph(graph)
+        return cached.source_runtimes if cached.labelled else None
 
     def count(self, graph: str) -> int | None:
         return self.cache.counts.get(graph)
@@ -78,8 +78,8 @@ class RawLabels:
     def runtimes(self, graph: str) -> np.ndarray | None:
         """See :meth:`Labels.runtimes`; :class:`DataError` if the file cannot be believed."""
         path = self._files.get(graph)
-        found = read_runtimes(path).get(graph) if path else None
-        return found if found is not None and len(found) and found[0] > 0 else None
+        runtimes = read_runtimes(path).get(graph) if path else None
+        return runtimes if runtimes is not None and len(runtimes) and runtimes[0] > 0 else None
 
     def count(self, graph: str) -> int | None:
         """See :meth:`Labels.count`; :class:`DataError` if the file cannot be believed."""

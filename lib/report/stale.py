@@ -79,7 +79,7 @@ def reasons(making: Making, part: Part) -> list[str]:
     missing = [path.name for path in part.files if not path.exists()]
     if missing:
         return [f"{name} is missing" for name in missing]
-    found, now = making.found(part.stage, part.fold), making.made_from(part.stage, part.fold)
+    found, now = making.stated(part.stage, part.fold), making.made_from(part.stage, part.fold)
     why: list[str] = []
     if found != fingerprint_value(now):
         before = making.record(part.stage, part.fold).get("made_from")

@@ -33,18 +33,18 @@ def claim(making: Making, process: int) -> None:
     """
     notes = making.outputs / FOLDER
     name = making.settings.results
-    own = {"settings": _wanted(making), "since": time.strftime("%F %T"), **_life(process)}
+    note = {"settings": _wanted(making), "since": time.strftime("%F %T"), **_life(process)}
     path = notes / f"{name}.{process}.make"
     with suppress(OSError):  # a disk that is full or read-only ends the first stage
-        write_json(path, own)
-    for other in notes.glob(f"{name}.*.make"):
-        found = _note(other)
-        if found is None:
+        write_json(path, note)
+    for other_path in notes.glob(f"{name}.*.make"):
+        other_note = _note(other_path)
+        if other_note is None:
             with suppress(OSError):
-                other.unlink()
-        elif found["settings"] != own["settings"] and _age(found) < _age(own):
+                other_path.unlink()
+        elif other_note["settings"] != note["settings"] and _age(other_note) < _age(note):
             path.unlink(missing_ok=True)
-            raise UserError(_told(making, found, own))
+            raise UserError(_conflict(making, other_note, note))
 
 
 def _wanted(making: Making) -> dict[str, Any]:
@@ -65,11 +65,11 @@ def _life(process: int) -> dict[str, Any]:
 def _note(path: Path) -> dict[str, Any] | None:
     """The note of a make that lives; ``None`` of all else. Of another machine nobody can tell."""
     try:
-        found = read_json(path)
-        alive = found["began"] >= 0 and _life(found["process"]) == {
-            key: found[key] for key in ("process", "machine", "began")
+        note = read_json(path)
+        alive = note["began"] >= 0 and _life(note["process"]) == {
+            key: note[key] for key in ("process", "machine", "began")
         }
-        return found if alive and isinstance(found["settings"], dict) else None
+        return note if alive and isinstance(note["settings"], dict) else None
     except (DataError, KeyError, TypeError):
         return None
 
@@ -78,8 +78,8 @@ def _age(note: dict[str, Any]) -> tuple[int, int]:
     return note["began"], note["process"]
 
 
-def _told(making: Making, other: dict[str, Any], own: dict[str, Any]) -> str:
-    theirs, ours = other["settings"], own["settings"]
+def _conflict(making: Making, other: dict[str, Any], note: dict[str, Any]) -> str:
+    theirs, ours = other["settings"], note["settings"]
     names = sorted(key for key in theirs | ours if theirs.get(key) != ours.get(key))
     flag = f"--{names[0].replace('_', '-')}"
     return (

@@ -24,13 +24,13 @@ def check_trained(path: Path, about: Mapping[str, Any], making: Making, fold: in
     data = making.data_of_training
     if about.get("fold") != fold:
         raise DataError(path, "fold", about.get("fold"), f"{fold}; train again")
-    for name, wanted in data.items():
-        if about.get(name) != wanted:
-            found = "another cache's fingerprint" if name == "data" else "other data's fingerprint"
-            raise DataError(path, name, found, "this one's: train again")
-    for name, wanted in read_by(making.settings, 1, 2).items():
-        if about.get(name) != wanted:
-            says = f"{wanted} as --{name.replace('_', '-')} says, or its default"
+    for name, value in data.items():
+        if about.get(name) != value:
+            actual = "another cache's fingerprint" if name == "data" else "other data's fingerprint"
+            raise DataError(path, name, actual, "this one's: train again")
+    for name, value in read_by(making.settings, 1, 2).items():
+        if about.get(name) != value:
+            says = f"{value} as --{name.replace('_', '-')} says, or its default"
             expected = f"{says}: give the flags that it was trained with, or train again"
             raise DataError(path, name, about.get(name), expected)
     if about.get("identity") != making.identity("train", fold):
@@ -40,11 +40,11 @@ def check_trained(path: Path, about: Mapping[str, Any], making: Making, fold: in
 def check_scored(making: Making, fold: int) -> None:
     """Raise a DataError unless a fold's metrics and scores are those that this run would make."""
     (scores,) = making.files("infer", fold)
-    metrics = next(one for one in making.files("train", fold) if one.name == "metrics.json")
+    metrics = next(file for file in making.files("train", fold) if file.name == "metrics.json")
     check_trained(metrics, read_fold_metrics(metrics), making, fold)
-    found = identity_in(scores)
-    if found != making.identity("infer", fold):
-        others = [k for k in making.fold_numbers if found == making.identity("infer", k)]
-        whose = f"that of fold {others[0]}" if others else "that of other weights or settings"
+    identity = identity_in(scores)
+    if identity != making.identity("infer", fold):
+        folds = [k for k in making.fold_numbers if identity == making.identity("infer", k)]
+        whose = f"that of fold {folds[0]}" if folds else "that of other weights or settings"
         advice = f"run 03_infer.py --fold {fold} again"
         raise DataError(scores, "identity", whose, f"that of fold {fold} and these flags; {advice}")

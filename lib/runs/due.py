@@ -58,11 +58,11 @@ def making_by(args: argparse.Namespace) -> Making:
 def due(making: Making) -> Iterator[Path]:
     """The files that stages would make anew, other collections' caches among them."""
     for name in making.settings.others:
-        own = dataclasses.replace(
+        other = dataclasses.replace(
             making, settings=dataclasses.replace(making.settings, collection=name)
         )
-        if not own.as_it_was("preprocess", looks=False):
-            yield from own.files("preprocess")
+        if not other.as_it_was("preprocess", looks=False):
+            yield from other.files("preprocess")
     for stage, fold in parts_of(making):
         if not making.as_it_was(stage, fold, looks=False):
             yield from making.files(stage, fold)

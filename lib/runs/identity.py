@@ -122,8 +122,8 @@ class Making:
         """The folds that stage 4 blends."""
         if self.folds is not None:
             return list(range(self.folds))
-        found = (path.stem.removeprefix("fold_") for path in self.folder.glob("scores/fold_*"))
-        return sorted(int(one) for one in found if one.isdecimal())
+        names = (path.stem.removeprefix("fold_") for path in self.folder.glob("scores/fold_*"))
+        return sorted(int(name) for name in names if name.isdecimal())
 
     @cached_property
     def data_of_training(self) -> dict[str, Any]:
@@ -132,18 +132,18 @@ class Making:
         ``data``, the collection's cache; ``other_data``, those of others by name, and ``measured``,
         that of what a new network is taught, if there are any. One that is not there is empty.
         """
-        found: dict[str, Any] = {"data": data_in(self.cache)}
-        if others := self.settings.others:
-            found["other_data"] = {k: data_in(self.outputs / one) for k, one in others.items()}
+        data: dict[str, Any] = {"data": data_in(self.cache)}
+        if caches := self.settings.others:
+            data["other_data"] = {k: data_in(self.outputs / cache) for k, cache in caches.items()}
         if (file := self.settings.taught) is not None:
-            found["measured"] = fingerprint_files([file], file.parent) if file.exists() else ""
-        return found
+            data["measured"] = fingerprint_files([file], file.parent) if file.exists() else ""
+        return data
 
     @cached_property
     def _measurements(self) -> str:
         """Fingerprint of the runtimes that lie apart from the raw files; empty if none do."""
-        found = self.root
-        file = found[0] / MEASUREMENTS if found else None
+        root = self.root
+        file = root[0] / MEASUREMENTS if root else None
         return fingerprint_files([file], file.parent) if file and file.exists() else ""
 
     @property
@@ -153,15 +153,15 @@ class Making:
 
     # What is there.
 
-    def found(self, stage: str, fold: int | None = None) -> str:
+    def stated(self, stage: str, fold: int | None = None) -> str:
         """The identity that a stage's results say they have; empty if they are not there, damaged,
         or of an earlier version."""
         try:
-            return str(self._found(stage, fold) or "")
+            return str(self._stated(stage, fold) or "")
         except (DataError, OSError, AttributeError):
             return ""
 
-    def _found(self, stage: str, fold: int | None) -> Any:
+    def _stated(self, stage: str, fold: int | None) -> Any:
         if stage == "preprocess":
             record = self.record(stage)
             return record["identity"] if record.get("data") == data_in(self.cache) else ""
@@ -192,10 +192,10 @@ class Making:
     def record(self, stage: str, fold: int | None = None) -> dict[str, Any]:
         """What a stage left of its last run; empty if it is no document."""
         try:
-            found = read_json(record_path(self.outputs, part_of(stage, fold), self.settings))
+            document = read_json(record_path(self.outputs, part_of(stage, fold), self.settings))
         except DataError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return document if isinstance(document, dict) else {}
 
     def as_it_was(self, stage: str, fold: int | None = None, looks: bool = True) -> bool:
         """Whether a stage would make what is there.
@@ -204,7 +204,7 @@ class Making:
             stage, fold: which.
             looks: whether raw files of another time are read; else they count as others.
         """
-        if self.found(stage, fold) != self.identity(stage, fold):
+        if self.stated(stage, fold) != self.identity(stage, fold):
             return False
         return stage != "preprocess" or not self.other_raw_files(looks)
 
@@ -229,9 +229,9 @@ class Making:
         """Bytes and time of each raw file, by split and name; none if there is no root."""
         return sizes_and_times(*self.root, self.settings.folder) if self.root else {}
 
-    def contents(self, known: Mapping[str, str]) -> dict[str, str]:
-        """The fingerprint of each raw file, by split and name; ``known`` ones are not read."""
-        return {name: known.get(name) or self._content(name) for name in self.raw_files}
+    def contents(self, earlier: Mapping[str, str]) -> dict[str, str]:
+        """The fingerprint of each raw file, by split and name; ``earlier`` ones are not read."""
+        return {name: earlier.get(name) or self._content(name) for name in self.raw_files}
 
     def _content(self, name: str) -> str:
         """A raw file's fingerprint; empty of a pipe or a device, which stage 1 leaves out."""
@@ -241,5 +241,5 @@ class Making:
     def path_of(self, name: str) -> Path:
         """Where a raw file is."""
         root, npz = self.root or (Path(), Path())
-        own = npz / self.settings.folder / name
-        return own if own.exists() else root / Path(name).name
+        path = npz / self.settings.folder / name
+        return path if path.exists() else root / Path(name).name

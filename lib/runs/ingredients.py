@@ -31,7 +31,7 @@ ASIDE = (  # no code of stages 1 to 3
     *("lib/ranking/metrics.py", "lib/programs/metrics.py"),
 )
 PLACE = re.compile(r"lib(\.\w+)+:\w+")
-WORDS = {"how_to_get", "graphs", "table"}  # constants of settings that are only told
+WORDS = {"how_to_get", "graphs", "table"}  # constants of settings that are only shown
 RECORDS, MANIFEST = "stages", "manifest.json"
 TAIL = 1 << 16  # bytes at the end of a parquet that its metadata are among
 IDENTITY = re.compile(rb"identity\x18\x40([0-9a-f]{64})")  # as Thrift has it there
@@ -58,25 +58,25 @@ def code_for(stage: str, settings: Settings, *programs: str) -> dict[str, str]:
 
 def constants(settings: Settings) -> dict[str, Any]:
     """What a model's settings fix by their class: numbers and words that are no setting."""
-    notes = [vars(one).get("__annotations__", {}) for one in type(settings).__mro__]
-    names = {name for own in notes for name, kind in own.items() if kind.startswith("ClassVar")}
+    notes = [vars(base).get("__annotations__", {}) for base in type(settings).__mro__]
+    names = {name for note in notes for name, kind in note.items() if kind.startswith("ClassVar")}
     values = {name: getattr(settings, name, None) for name in sorted(names - WORDS)}
-    return {name: one for name, one in values.items() if isinstance(one, str | int | float)}
+    return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
 
 
 def read_by(settings: Settings, *stages: int) -> dict[str, Any]:
     """The settings that one of these stages reads, and none before them."""
-    first = {one.name: one.metadata.get("first", 1) for one in dataclasses.fields(settings)}
+    first = {f.name: f.metadata.get("first", 1) for f in dataclasses.fields(settings)}
     return {name: value for name, value in described(settings).items() if first[name] in stages}
 
 
 def data_in(cache: Path) -> str:
     """The fingerprint that a cache says it has; empty if there is none."""
     try:
-        found = read_json(cache / MANIFEST)
+        manifest = read_json(cache / MANIFEST)
     except DataError:
         return ""
-    return str(found.get("fingerprint", "")) if isinstance(found, dict) else ""
+    return str(manifest.get("fingerprint", "")) if isinstance(manifest, dict) else ""
 
 
 def outputs_of(cache: Path, settings: Settings) -> Path:
@@ -88,8 +88,8 @@ def identity_in(path: Path) -> str:
     """The identity in the metadata of a parquet; empty if there is none."""
     with open(path, "rb") as file:
         file.seek(max(0, file.seek(0, 2) - TAIL))
-        found = IDENTITY.findall(file.read())
-    return found[-1].decode() if found else ""
+        identities = IDENTITY.findall(file.read())
+    return identities[-1].decode() if identities else ""
 
 
 def part_of(stage: str, fold: int | None) -> str:

@@ -1,4 +1,4 @@
-"""How much memory there is, and what is told when it is not enough."""
+"""How much memory there is, and what is reported when it is not enough."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def gigabytes(count: float) -> str:
 @contextmanager
 def _limited(allowed: int) -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    if allowed and (own := _private()):
-        most = own + allowed + OVERHEAD
+    if allowed and (held := _private()):
+        most = held + allowed + OVERHEAD
         hard = before[1]
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
@@ -106,4 +106,4 @@ def _kilobytes(path: Path, name: str) -> int:
         lines = path.read_text().splitlines()
     except OSError:
         return 0
-    return next((int(one.split()[1]) * 1024 for one in lines if one.startswith(name)), 0)
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), 0)

@@ -11,8 +11,8 @@ prints words that Make can take apart, or a line about the value that is no good
 import sys
 
 if sys.version_info < (3, 11):  # noqa: UP036 (what comes next could not be imported)
-    found = ".".join(map(str, sys.version_info[:2]))
-    print(f"PYTHON: is {found} here, and must be 3.11 or later; say PYTHON=python3.11 make ...")
+    version = ".".join(map(str, sys.version_info[:2]))
+    print(f"PYTHON: is {version} here, and must be 3.11 or later; say PYTHON=python3.11 make ...")
     sys.exit()
 
 # isort: split
@@ -57,13 +57,13 @@ def main(
     print(f"results={chosen.results} cache={chosen.cache} folds={folds} table={chosen.table}")
     print(f"prepared={chosen.prepared}")
     print(f"scatter={chosen.scatter}")
-    others = chosen.others
-    print(f"also={':'.join(others)} others={':'.join(map(str, others.values()))}")
+    caches = chosen.others
+    print(f"also={':'.join(caches)} others={':'.join(map(str, caches.values()))}")
 
 
-def unknown(name: str, *known: str) -> None:
+def unknown(name: str, *variables: str) -> None:
     """Print a line about a variable that nothing reads, and the name that may be meant."""
-    near = difflib.get_close_matches(name.upper(), known, n=1)
+    near = difflib.get_close_matches(name.upper(), variables, n=1)
     meant = f"; is {near[0]} meant?" if near else ""
     print(f"{name}: make has no such variable{meant} (What is for others: {name}=... make)")
 
@@ -82,16 +82,16 @@ def settings_of(
     """
     if collection not in COLLECTIONS:
         raise UserError(f"COLLECTION={collection}: must be one of {' '.join(COLLECTIONS)}")
-    known = MODELS[COLLECTIONS[collection]]
-    models = {name: one for each in (*MODELS.values(), known) for name, one in each.items()}
+    fitting = MODELS[COLLECTIONS[collection]]
+    models = {name: kind for group in (*MODELS.values(), fitting) for name, kind in group.items()}
     if model and model not in models:
         raise UserError(f"MODEL={model}: must be one of {' '.join(models)}")
-    if model and model not in known:
+    if model and model not in fitting:
         return models[model](collection=collection)
     dataset = dataset_for(collection, Path(data) if data else None)
     overrides: dict[str, Any] = {"model": model} if model else {}
     kind = settings_class(collection, model or None)
-    fields = {one.name: one for one in dataclasses.fields(kind)}
+    fields = {setting.name: setting for setting in dataclasses.fields(kind)}
     if hops and "hops" not in fields:
         raise UserError(f"HOPS={hops}: the graphs of {collection} are not pruned; leave it out")
     if also and "also" not in fields:

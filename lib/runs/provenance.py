@@ -37,9 +37,9 @@ def versions() -> dict[str, str]:
 def commit() -> str:
     """The commit of this code, ``-dirty`` if it was changed since; empty where git cannot tell."""
     described = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--exclude=*"]
-    own = {**os.environ, "GIT_CEILING_DIRECTORIES": str(ROOT.parent), "GIT_OPTIONAL_LOCKS": "0"}
+    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(ROOT.parent), "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        done = subprocess.run(described, env=own, capture_output=True, text=True, timeout=10)
+        done = subprocess.run(described, env=env, capture_output=True, text=True, timeout=10)
     except (OSError, subprocess.SubprocessError):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""

@@ -50,20 +50,20 @@ def code_of(*programs: str, aside: tuple[str, ...] = ()) -> dict[str, str]:
         aside: what paths begin with that do not count, nor what is imported through them alone.
     """
     remember()
-    found: dict[str, str] = {}
-    waiting = [file for one in programs for file in _named(one)]
+    digests: dict[str, str] = {}
+    waiting = [file for program in programs for file in _named(program)]
     while waiting:
         path = waiting.pop()
-        if path in found or path.startswith(aside):
+        if path in digests or path.startswith(aside):
             continue
         source = source_of(path)
-        found[path] = source.digest
+        digests[path] = source.digest
         waiting += [file for name in source.imports for file in _files_of(name.split("."))]
-    for folder in {path.rpartition("/")[0] for path in found} - {""}:
+    for folder in {path.rpartition("/")[0] for path in digests} - {""}:
         for name in _files(folder):
             if name.endswith(BESIDE):
-                found[f"{folder}/{name}"] = source_of(f"{folder}/{name}").digest
-    return dict(sorted(found.items()))
+                digests[f"{folder}/{name}"] = source_of(f"{folder}/{name}").digest
+    return dict(sorted(digests.items()))
 
 
 def imports_of(path: str) -> frozenset[str]:
@@ -89,11 +89,11 @@ _remembered: dict[str, Source] = {}  # by what a file holds
 def remember() -> int:
     """Read what earlier processes have found of files, for parsing takes most of a second; of how
     many."""
-    known: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     with suppress(DataError, TypeError, AttributeError):  # whose loss is a second
-        known = {key: Source(*found) for key, found in read_json(MEMORY).items()}
-    _remembered.update(known)
-    return len(known)
+        sources = {key: Source(*fields) for key, fields in read_json(MEMORY).items()}
+    _remembered.update(sources)
+    return len(sources)
 
 
 def keep() -> None:
@@ -111,16 +111,16 @@ def read_source(path: str, text: str) -> Source:
         return Source(_digits(*words), [])
     imports: list[str] = []
     words = list(_words(ast.parse(text), imports))
-    own = sorted({name for name in imports if name.partition(".")[0] == "lib"})
-    return Source(_digits(*words), own)
+    modules = sorted({name for name in imports if name.partition(".")[0] == "lib"})
+    return Source(_digits(*words), modules)
 
 
 def _words(node: object, imports: list[str]) -> Iterator[str]:
     """A syntax tree in words; what it imports is put into the list."""
     if isinstance(node, list):
         yield "["
-        for one in node:
-            yield from _words(one, imports)
+        for child in node:
+            yield from _words(child, imports)
         yield "]"
     elif not isinstance(node, ast.AST):
         yield repr(node)
@@ -155,18 +155,18 @@ def _named(program: str) -> list[str]:
 
 def _files_of(parts: list[str]) -> list[str]:
     """The module of a dotted name, and the packages that hold it."""
-    found = []
+    files = []
     for length in range(1, len(parts) + 1):
         *folders, name = parts[:length]
         if "__init__.py" in _files("/".join(parts[:length])):
-            found.append("/".join([*parts[:length], "__init__.py"]))
+            files.append("/".join([*parts[:length], "__init__.py"]))
         elif f"{name}.py" in _files("/".join(folders)):
-            found.append("/".join([*folders, f"{name}.py"]))
-    return found
+            files.append("/".join([*folders, f"{name}.py"]))
+    return files
 
 
 @cache
 def _files(folder: str) -> frozenset[str]:
     """Names in a folder; none if it is no folder."""
     path = ROOT / folder
-    return frozenset(one.name for one in path.iterdir()) if path.is_dir() else frozenset()
+    return frozenset(entry.name for entry in path.iterdir()) if path.is_dir() else frozenset()

@@ -1,4 +1,4 @@
-"""One run of a stage: what it was told, how long it took, and its W&B run.
+"""One run of a stage: its flags, how long it took, and its W&B run.
 
     with one_line_errors(), Stage() as stage:
         main(stage)
@@ -78,7 +78,7 @@ class Stage:
         Args:
             outputs: where results go.
             artifact: what the stage writes, a path below ``outputs``.
-            files: that it will write; if one cannot be, that is told now, not after the work.
+            files: that it will write; if one cannot be, that is reported now, not after the work.
 
         Returns:
             Whether there was one to wait for.
@@ -166,8 +166,8 @@ class Stage:
             if kind is None:
                 if not self.recorded:
                     self._write_record()
-                known = {key: self.recorded[key] for key in ("seconds", "peak_memory_bytes")}
-                self.tracker.summarize(known)
+                totals = {key: self.recorded[key] for key in ("seconds", "peak_memory_bytes")}
+                self.tracker.summarize(totals)
             self.tracker.finish(kind is not None)
 
     def _write_record(self) -> None:
@@ -203,8 +203,8 @@ def experiment_name(settings: Mapping[str, Any], data: str) -> str:
     A short fingerprint of what the network was trained with and on, so that another learning rate
     is another experiment. Stage 1's run is in the group of the first that its cache was made for.
     """
-    own = {key: value for key, value in settings.items() if key not in SAME_RESULT}
-    return fingerprint_value({"settings": own, "data": data})[:NAME_DIGITS]
+    changing = {key: value for key, value in settings.items() if key not in SAME_RESULT}
+    return fingerprint_value({"settings": changing, "data": data})[:NAME_DIGITS]
 
 
 def _tags(settings: Settings, data: str, fold: int | None) -> list[str]:
@@ -216,7 +216,7 @@ def _tags(settings: Settings, data: str, fold: int | None) -> list[str]:
 def _bests(settings: Settings) -> dict[str, str]:
     """Whether the highest or the lowest point of a training's curve is its best, by its name."""
     metrics = named(SYSTEMS[settings.kind].ranking).metrics
-    ways = {f"validation/{one.key}": "max" if one.higher_is_better else "min" for one in metrics}
+    ways = {f"validation/{m.key}": "max" if m.higher_is_better else "min" for m in metrics}
     return ways | {"train/loss": "min"}
 
 
@@ -254,11 +254,11 @@ def peak_memory() -> int:
     this one had held.
     """
     try:
-        found = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+        match = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
     except OSError:
-        found = None
-    if found:
-        return int(found[1]) * 1024
+        match = None
+    if match:
+        return int(match[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 

@@ -176,8 +176,8 @@ class Tracker:
         wandb.teardown()  # or the run's id would be in use
         self.mode, folder = "offline", Path(self.about["dir"], "wandb")
         (folder / UNREACHABLE).write_text(os.environ.get("TGRAPH_MAKE", ""))
-        told = f"runs are kept in {folder} for `make wandb-sync`: {_first_line(error)}"
-        print(f"warning: W&B does not answer, {told}", file=sys.stderr)
+        where = f"runs are kept in {folder} for `make wandb-sync`: {_first_line(error)}"
+        print(f"warning: W&B does not answer, {where}", file=sys.stderr)
         self.run = self._init()
 
     def _table(self, name: str, rows: pl.DataFrame) -> None:
@@ -207,8 +207,8 @@ class Tracker:
             action(*args, **keywords)
         except Exception as error:
             self.run = None
-            told = f"warning: W&B is off for the rest of this stage: {_first_line(error)}"
-            print(told, file=sys.stderr)
+            warning = f"warning: W&B is off for the rest of this stage: {_first_line(error)}"
+            print(warning, file=sys.stderr)
 
 
 def _first_line(error: Exception) -> str:

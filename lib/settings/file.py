@@ -88,7 +88,7 @@ def _parsed(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_regular(path, MOST_BYTES).decode())
     except DataError as error:
-        raise DataError(path, "TOML", error.found, EXPECTED) from None
+        raise DataError(path, "TOML", error.actual, EXPECTED) from None
     except RecursionError:
         raise DataError(path, "TOML", "values too deep in one another", EXPECTED) from None
     except ValueError as error:
