@@ -30,7 +30,7 @@ class ProductsGraph:
             [
                 product_features(self.nodes, place, unset),
                 self.nodes.sizes.reshape(len(work), -1),
-                self.nodes.own.reshape(len(work), -1),
+                self.nodes.plain.reshape(len(work), -1),
             ]
         )
         _, first, same = np.unique(about, axis=0, return_index=True, return_inverse=True)
