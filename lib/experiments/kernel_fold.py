@@ -23,7 +23,7 @@ class KernelSegmentsFold(SegmentsFold):
     prepare = staticmethod(segmented)
 
     def standardize(self, network: nn.Module) -> None:
-        """See :meth:`Fold.standardize`: both of them, one kernel in memory at a time."""
+        """See :meth:`Fold.standardize`: features and tiles, one kernel in memory at a time."""
         inputs = network.inputs
         inputs.standardize.fit_chunks(
             lambda: (kernel_batch([self.cache.graph(name)]).features for name in self.train)

@@ -100,7 +100,7 @@ class SegmentSteps(FullSteps):
     """Steps of graph segment training (GST thesis, algorithm 1).
 
     ``trained_segments`` at random have gradients. The others' embeddings come from the historical
-    table; those that are not there yet, or all if there is no table, are computed without
+    table; embeddings that are not there yet, or all if there is no table, are computed without
     gradients, as algorithm 1 is written. A table that does not fit the disk is not made, unless
     ``history_gigabytes`` asks for it. With segment dropout p each of the others is left out with
     probability p, and the trained ones count (1 - p) + p * segments / trained, so that the
@@ -120,7 +120,7 @@ class SegmentSteps(FullSteps):
     def batch(
         self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
-        """Some segments with gradients; of others what is remembered, but for those left out."""
+        """Some segments with gradients; of others, unless dropped, the remembered sums."""
         s, cells = self.settings, graph.cells(chosen)
         trained = generator.permutation(len(graph))[: s.trained_segments]
         undropped = generator.random(len(graph)) >= s.segment_dropout
@@ -207,7 +207,7 @@ class SegmentSteps(FullSteps):
     def _remembered(
         self, graph: Segmented, chosen: np.ndarray, others: np.ndarray
     ) -> tuple[torch.Tensor | None, list[tuple[int, np.ndarray]]]:
-        """The sum of what the table has of the others, and what it lacks: segments and places."""
+        """The sum of the other segments' embeddings in the table; segments and places it lacks."""
         if self.table is None:
             return None, [(int(number), np.arange(len(chosen))) for number in others]
         steps, embeddings = self.table.read(graph.graph.name, chosen)

@@ -75,9 +75,9 @@ class BoostedFold(ProgramsFold):
         second stage is fitted to what those predictions get wrong.
         """
         started = time.perf_counter()
-        known = np.isfinite(relative)
-        table, targets = self._table(rows, known), relative[known]
-        part = self._parts()[np.nonzero(known)[0]]
+        measured = np.isfinite(relative)
+        table, targets = self._table(rows, measured), relative[measured]
+        part = self._parts()[np.nonzero(measured)[0]]
         trees = Trees(len(network.trees.feature) // TREE_FOLDS, network.trees.depth)
         seed, work = self.settings.seed, torch.from_numpy(table[:, POOLED - 1])
         first = torch.zeros(len(table))
@@ -130,9 +130,9 @@ class BoostedFold(ProgramsFold):
         self.earlier_seconds = about["seconds"]
         return True
 
-    def _table(self, rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+    def _table(self, rows: np.ndarray, measured: np.ndarray) -> np.ndarray:
         """(pairs, ``POOLED`` + 8): a row for each program and device that are ``known``, (n, d)."""
-        program, device = np.nonzero(known)
+        program, device = np.nonzero(measured)
         return np.concatenate([rows[program], self.devices.numpy()[device]], 1)
 
     def validate(self, network: CdmppPlus, whole: bool = False) -> Mapping[str, dict[str, float]]:
@@ -144,8 +144,8 @@ class BoostedFold(ProgramsFold):
         by_network = predict_by(network, network, self.held, self.devices, self.settings.batch)
         if not np.isfinite(by_network).all():
             return {}
-        known, halves = np.isfinite(self.held.seconds), halves_of(self.held)
-        sides = [known & (halves == number)[:, None] for number in range(HALVES)]
+        measured, halves = np.isfinite(self.held.seconds), halves_of(self.held)
+        sides = [measured & (halves == number)[:, None] for number in range(HALVES)]
         predicted = np.full_like(by_network, np.nan)
         for number, blend in enumerate(network.blends):
             other = 1 - number
@@ -172,7 +172,7 @@ def boost(
     weights: np.ndarray | None = None,
     parameters: Mapping[str, Any] = BOOSTING,
 ) -> None:
-    """Fit trees by gradient boosting, one to what those before it leave of the error.
+    """Fit trees by gradient boosting, each tree to what the trees before it leave of the error.
 
     Args:
         trees: to fill.

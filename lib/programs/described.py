@@ -27,7 +27,7 @@ def described_programs(
 
     Args:
         path: where the arrays are from, to name in an error.
-        arrays: those of :data:`ARRAYS`; of n programs, ``joined`` of which are kept.
+        arrays: by the names in :data:`ARRAYS`; of n programs, ``joined`` of which are kept.
         tasks: names.
         owner: (n,) ascending, which task each is of.
 

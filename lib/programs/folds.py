@@ -63,11 +63,7 @@ def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSe
     """
     callers = {task: tuple(networks) or (task,) for task, networks in called.items()}
     folds = folds_of({network for networks in callers.values() for network in networks}, settings)
-    return {
-        task
-        for task, networks in callers.items()
-        if any(folds[network] == fold for network in networks)
-    }
+    return {task for task, names in callers.items() if any(folds[name] == fold for name in names)}
 
 
 def _by_tenths(cache: Cache, names: list[str], fold: int, seed: int) -> dict[str, Chosen]:

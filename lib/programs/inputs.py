@@ -203,7 +203,7 @@ def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
 
 
 def widths(settings: ProgramCollection) -> dict[str, Any]:
-    """What ``cdmpp-plus`` must know of features; nothing to others."""
+    """Arguments by which ``cdmpp-plus`` knows features; none for other models."""
     if not isinstance(settings, ProgramPlusSettings):
         return {}
     operations = tuple(OPERATIONS.get(name, 0.0) for name in FEATURES)
@@ -243,7 +243,7 @@ def pair_predictions(task: CachedTask, distinct: np.ndarray, predicted: np.ndarr
     """(pairs,) of what was predicted for a task's distinct programs.
 
     Args:
-        task: with the pairs that are wanted.
+        task: with the pairs to predict.
         distinct: (n,) ascending numbers of the distinct programs that were predicted.
         predicted: (n, d) of those programs.
     """

@@ -16,7 +16,7 @@ import numpy as np
 from lib.files.believing import believing
 from lib.files.errors import DataError
 
-PREDICTOR = "predictor"  # the cost model that is asked; the others are TVM's own
+PREDICTOR = "predictor"  # the cost model that is trained here; the other models are TVM's own
 COST_MODELS = (PREDICTOR, "xgboost", "random")
 MOST_BYTES = 1 << 31
 LENGTH = 8  # bytes of the length

@@ -88,7 +88,7 @@ NOISE = replace(
 
 
 def measure_task(predicted: np.ndarray, seconds: np.ndarray, task: CachedTask) -> dict[str, float]:
-    """Every number of one task, by key; those that cannot be told are absent.
+    """Every number of one task, by key; numbers that cannot be computed are absent.
 
     Args:
         predicted, seconds: (pairs,) latencies in seconds.

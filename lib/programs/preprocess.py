@@ -25,7 +25,7 @@ from lib.programs.tensorir.records import (
     table_path,
 )
 
-SPLITS = ("train", "test")  # those of `search` are for trying out searches, and nothing else
+SPLITS = ("train", "test")  # tasks of `search` are for trying out searches, and nothing else
 WITHOUT = "access patterns; what is measured anew has them, and is predicted better"
 LEAF_BYTES_RAW = 165 * 4  # float32 features and the position of a leaf
 
@@ -54,7 +54,7 @@ def about(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
 def measuring(data: Programs, wanted: Sequence[str]) -> list[int]:
     """Numbers of the devices on which programs of some splits were measured, ascending.
 
-    Others, such as one that measured nothing but unscheduled programs, are nothing to learn from.
+    Other devices, such as a device that measured only unscheduled programs, teach nothing.
     """
     splits = data.tasks["split"].gather(data.programs["task"]).gather(data.latencies["program"])
     return sorted(data.latencies["device"].filter(splits.is_in(wanted)).unique().to_list())
@@ -98,12 +98,9 @@ def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, di
     loops = around(data.forest, data.accesses)
     for task in tasks:
         programs = by_task[task]["program"].to_numpy().astype(np.int64)
-        task_pairs = pl.concat([pairs[first[program] : first[program + 1]] for program in programs])
+        part = pl.concat([pairs[first[program] : first[program + 1]] for program in programs])
         networks = tuple(sorted(called.get(task, ())))
-        yield (
-            _task(data, loops, task, programs, task_pairs, networks),
-            _sizes(data, programs, task_pairs),
-        )
+        yield _task(data, loops, task, programs, part, networks), _sizes(data, programs, part)
 
 
 def _task(
@@ -147,8 +144,8 @@ def merged(
         leaves: rows of each program's leaves.
 
     Returns:
-        ``(original, firsts)``: (p,) the number of each one's distinct program, and the first
-        program that is each of those.
+        ``(original, firsts)``: (p,) the number of each program's distinct program, and the
+        first program that is each distinct program.
     """
     seen: dict[bytes, int] = {}
     firsts: list[int] = []

@@ -76,10 +76,8 @@ def against(predicted: np.ndarray, measured: np.ndarray) -> Figure:
         look = "ideal" if factor == 1 else "grid"
         ends = [max(x.low, y.low / factor), min(x.high, y.high / factor)]
         figure.path(look, [(x(end), y(end * factor)) for end in ends])
-    for place in _evenly(len(measured)):
-        figure.dot(
-            "cloud", x(measured[place] * MILLISECONDS), y(predicted[place] * MILLISECONDS), 1.6
-        )
+    for k in _evenly(len(measured)):
+        figure.dot("cloud", x(measured[k] * MILLISECONDS), y(predicted[k] * MILLISECONDS), 1.6)
     return figure
 
 
@@ -91,11 +89,9 @@ def errors(predicted: np.ndarray, measured: np.ndarray) -> Figure:
     """
     figure = Figure(*PANEL, "Relative error by measured latency: median and quartiles")
     error = np.abs(predicted / measured - 1)
-    parts = [
-        part for part in np.array_split(np.argsort(measured, kind="stable"), BINS) if len(part)
-    ]
-    centres = [float(np.median(measured[part])) * MILLISECONDS for part in parts]
-    quartiles = [np.quantile(error[part], (0.25, 0.5, 0.75)) for part in parts]
+    bins = [part for part in np.array_split(np.argsort(measured, kind="stable"), BINS) if len(part)]
+    centres = [float(np.median(measured[part])) * MILLISECONDS for part in bins]
+    quartiles = [np.quantile(error[part], (0.25, 0.5, 0.75)) for part in bins]
     right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
     y = scale_over([0.0, *(float(levels[2]) for levels in quartiles)], bottom, top)
     x, left = scale_over(centres, 58.0, right, log=True), 58.0

@@ -162,7 +162,7 @@ def test_known_embeddings_take_the_place_of_computed_ones():
     batch = replace(as_double(segments_batch(segments, rows)), computed=[])
     expected = made(batch)
     known = sum(one.embeddings for one in batch.computed[1:])
-    some = replace(batch, segments=batch.segments[:1], remembered=known, computed=None)
+    some = replace(batch, segments=batch.segments[:1], stored=known, computed=None)
     torch.testing.assert_close(made(some), expected)
 
 

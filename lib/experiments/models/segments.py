@@ -67,20 +67,16 @@ class SegmentsBatch:
         configurations: b.
         nodes: of the whole graph.
         segments: those to compute, made one after another while they are used.
-        remembered: (b, width) sum of embeddings that need not be computed; None for zero.
+        stored: (b, width) sum of embeddings that need not be computed; None for zero.
         computed: where the network puts the segments' embeddings; None if nobody wants them.
     """
 
     configurations: int
     nodes: int
     segments: Iterable[Segment]
-    remembered: Tensor | None = None
+    stored: Tensor | None = None
     computed: list[Embedded] | None = field(default=None, repr=False)
 
     def to(self, device: torch.device | str) -> SegmentsBatch:
         """The same batch on another device; segments follow when they are used."""
-        return (
-            self
-            if self.remembered is None
-            else replace(self, remembered=self.remembered.to(device))
-        )
+        return self if self.stored is None else replace(self, stored=self.stored.to(device))

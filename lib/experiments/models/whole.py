@@ -55,8 +55,8 @@ class GraphSum(nn.Module, ABC):
         """Scores of the batch's configurations, (b,) float32."""
         device = next(self.parameters()).device
         total = torch.zeros((batch.configurations, self.width), device=device)
-        if batch.remembered is not None:
-            total = total + batch.remembered
+        if batch.stored is not None:
+            total = total + batch.stored
         for segment in map(lambda part: part.to(device), batch.segments):
             with torch.set_grad_enabled(segment.trained and torch.is_grad_enabled()):
                 embedded = self.embed(segment).index_select(0, segment.index)  # (p, width)

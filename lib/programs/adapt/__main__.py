@@ -74,30 +74,26 @@ def choice(args: argparse.Namespace) -> dict[str, Any]:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    command = settings.parser(__doc__)
-    command.add_argument("--target", help="the device: its name, or an instruction set")
-    command.add_argument(
-        "--network", help="instead of a device: networks whose names fit a pattern"
-    )
-    command.add_argument("--sources", help="devices to learn from, with commas (else all others)")
-    command.add_argument("--tasks", type=int, default=30, help="to measure on the device")
-    command.add_argument(
+    line = settings.parser(__doc__)
+    line.add_argument("--target", help="the device: its name, or an instruction set")
+    line.add_argument("--network", help="instead of a device: networks whose names fit a pattern")
+    line.add_argument("--sources", help="devices to learn from, with commas (else all others)")
+    line.add_argument("--tasks", type=int, default=30, help="to measure on the device")
+    line.add_argument(
         "--sampling", default="kmeans", help=f"how tasks are chosen: {', '.join(METHODS)}"
     )
-    command.add_argument("--draw", type=int, default=0, help="another one chooses other tasks")
-    command.add_argument(
-        "--fold", type=int, default=0, help="whose training programs are the source"
-    )
-    command.add_argument(
+    line.add_argument("--draw", type=int, default=0, help="another number chooses other tasks")
+    line.add_argument("--fold", type=int, default=0, help="whose training programs are the source")
+    line.add_argument(
         "--tune-alpha", type=float, default=TUNING.alpha, help="of the discrepancy (5.3)"
     )
-    command.add_argument(
+    line.add_argument(
         "--tune-epochs", type=int, default=TUNING.epochs, help="of fine-tuning, 20 steps each"
     )
-    command.add_argument(
+    line.add_argument(
         "--tune-rate", type=float, default=TUNING.rate, help="largest learning rate of it"
     )
-    return command
+    return line
 
 
 def check(args: argparse.Namespace, chosen: settings.Settings) -> None:

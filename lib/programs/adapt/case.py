@@ -84,13 +84,13 @@ class Visible:
 
 
 def load_case(cache: Cache, target: str, sources: Sequence[str] | None) -> Case:
-    """The case of one device of a cache, from others.
+    """The case of one device of a cache, from other devices.
 
     Args:
         cache: of tensor programs.
         target: a device's name or instruction set.
-        sources: of those that are known, an instruction set being that of the target's processor
-            if it has it; ``None`` for those that :func:`alike` finds.
+        sources: known devices; an instruction set names that of the target's processor if it has
+            it. ``None`` for the devices that :func:`alike` finds.
 
     Raises:
         UserError: there is no such device, or no source.
@@ -118,7 +118,7 @@ def alike(seconds: np.ndarray, target: int) -> list[int]:
     """The other devices that measured at least half of the programs that the target did.
 
     A source's latency says something of a program on the target; of other programs, only a
-    predictor that learned from the source does. If no device measured those, all others.
+    predictor that learned from the source does. If no device measured so many, all other devices.
 
     Args:
         seconds: (n, d), NaN where nothing was measured.

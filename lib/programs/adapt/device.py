@@ -62,9 +62,7 @@ def by_baselines(case: Visible, network: nn.Module) -> Predictions:
     scaled = scaled_source(sources, known, case.target)
     nowhere = np.full(len(case.test), np.nan)
     target = case.devices[-1:]
-    logs = [
-        predict(network, programs, target, SIZE)[:, 0] for programs in (case.programs, case.test)
-    ]
+    logs = [predict(network, part, target, SIZE)[:, 0] for part in (case.programs, case.test)]
     shift = best_factor(logs[0][known] - case.target)
     return {SCALED: (scaled, nowhere), MODEL: (logs[0] + shift, logs[1] + shift)}
 

@@ -64,10 +64,7 @@ def clock(cpuinfo: Path, fastest: Path) -> float:
         return int(fastest.read_text()) / 1e6
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
     return (
-        max(
-            (float(megahertz) for megahertz in re.findall(r"^cpu MHz\s*: ([\d.]+)", text, re.M)),
-            default=0,
-        )
+        max((float(mhz) for mhz in re.findall(r"^cpu MHz\s*: ([\d.]+)", text, re.M)), default=0)
         / 1e3
     )
 
@@ -141,13 +138,11 @@ def describe(root: Path) -> int:
 
 def main(arguments: list[str] | None = None) -> None:
     """Print what this machine is like, or write it to a dataset."""
-    command = Parser(
+    line = Parser(
         prog="python -m lib.programs.adapt.machine", description=__doc__.partition("\n")[0]
     )
-    command.add_argument(
-        "--into", type=Path, help="a dataset: describe its devices of this processor"
-    )
-    args = command.parse_args(arguments)
+    line.add_argument("--into", type=Path, help="a dataset: describe its devices of this processor")
+    args = line.parse_args(arguments)
     if args.into:
         print(f"machine: described {describe(args.into)} devices in {args.into}/dataset.json")
     else:

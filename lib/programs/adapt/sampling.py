@@ -22,7 +22,7 @@ def choose_tasks(
         rows: (n, features) of all programs, task by task.
         first: (tasks + 1,) where each task's programs begin; every task has one.
         count: how many tasks.
-        seed: another one draws others.
+        seed: another seed draws other tasks.
 
     Raises:
         UserError: if there are not so many tasks.

@@ -27,9 +27,9 @@ def source_network(
 ) -> tuple[nn.Module, str]:
     """A network that has seen nothing of the target, in evaluation mode, and its identity.
 
-    Stage 2's own networks have learned from every device of the data. So one is trained as stage 2
-    does, without the target's latencies, and kept for later calls; killed and called again it goes
-    on.
+    Stage 2's own networks have learned from every device of the data. So another one is trained as
+    stage 2 does, without the target's latencies, and kept for later calls; killed and called again
+    it goes on.
 
     Args:
         case: which devices.

@@ -70,7 +70,7 @@ def measuring_advice(
 
 
 def covering(called: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Few networks that call all of some tasks, sorted; the one that calls most comes in first."""
+    """Few networks that call all of some tasks, sorted; picked by most new tasks first."""
     left = {task for task, networks in called.items() if networks}
     every = sorted({network for networks in called.values() for network in networks})
     picked = []

@@ -18,7 +18,7 @@ import numpy as np
 from lib.programs.boosted import BOOSTING
 
 SHIFTS = np.linspace(-1, 1, 401)  # logarithms of a factor that are tried
-TASK_FOLDS = 5  # of the chosen tasks, each predicted by what the others teach
+TASK_FOLDS = 5  # of the chosen tasks, each predicted by what the other tasks teach
 STEPS = 10  # of a weight, from 0 to 1
 GENTLE: dict[str, Any] = {  # for some hundred programs of a few dozen tasks
     **BOOSTING,
@@ -82,7 +82,7 @@ def scaled_source(sources: np.ndarray, known: np.ndarray, target: np.ndarray) ->
     Args:
         sources: (n, k) logarithms of seconds; NaN where one was not measured.
         known: (n,) which programs were measured on the target.
-        target: logarithms of those.
+        target: logarithms of those programs' seconds.
     """
     best, scaled = np.inf, np.full(len(sources), np.nan)
     for column in sources.T:
@@ -136,7 +136,7 @@ def blend_of(members: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float
 
     Args:
         members: (n, m) predicted logarithms.
-        target: (n,) the true ones.
+        target: (n,) the true logarithms.
     """
     blends = [(w, best_factor(members @ w - target)) for w in _simplex(members.shape[1])]
     return min(blends, key=lambda blend: error_of(members @ blend[0] - target + blend[1]))
@@ -165,12 +165,10 @@ def _boosted(rows: np.ndarray, values: np.ndarray, seed: int) -> Learned:
 
     data = xgboost.QuantileDMatrix(rows, values, max_bin=BOOSTING["max_bin"], nthread=1)
     about = {**GENTLE, "base_score": float(np.median(values))}
-    boosters = [
-        xgboost.train({**about, "seed": seed * SEEDS + k}, data, ROUNDS) for k in range(SEEDS)
-    ]
+    trees = [xgboost.train({**about, "seed": seed * SEEDS + k}, data, ROUNDS) for k in range(SEEDS)]
 
     def predicted(features: np.ndarray) -> np.ndarray:
         matrix = xgboost.DMatrix(features, nthread=1)
-        return np.mean([booster.predict(matrix) for booster in boosters], axis=0, dtype=np.float64)
+        return np.mean([booster.predict(matrix) for booster in trees], axis=0, dtype=np.float64)
 
     return predicted

@@ -44,7 +44,7 @@ class Part:
     devices: Tensor
 
     def with_latencies(self) -> Part:
-        """The programs that have one at least."""
+        """The programs that have a latency on at least one device."""
         measured = np.isfinite(self.programs.seconds).any(1)
         return replace(self, programs=self.programs.some(measured))
 
@@ -54,9 +54,9 @@ class AdaptSample:
     """What a step trains on; as :class:`lib.train.fold.Sample`.
 
     Attributes:
-        inputs: of the network: batches with labels, then one without if alpha counts.
+        inputs: of the network: batches with labels, then a batch without if alpha counts.
         labels: (b, d) of each batch that has them, NaN where nothing was measured.
-        weights: what the mean loss of each of those counts.
+        weights: what the mean loss of each of those batches counts.
         alpha: what the discrepancy of the first from the last batch counts.
         settings: which loss, and its numbers.
     """

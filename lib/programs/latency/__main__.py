@@ -66,22 +66,22 @@ def main(arguments: list[str] | None = None) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    command = Parser(prog="python -m lib.programs.latency", description=__doc__.splitlines()[0])
-    command.add_argument("network", help="a name, file.py:function, or file.onnx")
-    command.add_argument("batch", type=int, help="examples at a time")
-    command.add_argument("device", help="an instruction set, or a device's whole name")
-    command.add_argument("--collection", default="programs-cpu", help="whose predictor")
-    command.add_argument("--model", help="which predictor, if not the collection's own")
-    command.add_argument("--experiment", default="", help="of which experiment, if it has a name")
-    command.add_argument("--data", type=Path, help="data root that it learned from")
-    command.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
+    line = Parser(prog="python -m lib.programs.latency", description=__doc__.splitlines()[0])
+    line.add_argument("network", help="a name, file.py:function, or file.onnx")
+    line.add_argument("batch", type=int, help="examples at a time")
+    line.add_argument("device", help="an instruction set, or a device's whole name")
+    line.add_argument("--collection", default="programs-cpu", help="whose predictor")
+    line.add_argument("--model", help="which predictor, if not the collection's own")
+    line.add_argument("--experiment", default="", help="of which experiment, if it has a name")
+    line.add_argument("--data", type=Path, help="data root that it learned from")
+    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
     schedules = "of each task, of which the one runs that is predicted to be fastest"
-    command.add_argument("--schedules", type=int, default=8, help=schedules)
-    command.add_argument("--seed", type=int, default=0, help="of the schedules")
-    command.add_argument("--gap", type=float, default=GAP, help="microseconds between two calls")
-    command.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
-    command.add_argument("--json", action="store_true", help="print all, for machines")
-    return command
+    line.add_argument("--schedules", type=int, default=8, help=schedules)
+    line.add_argument("--seed", type=int, default=0, help="of the schedules")
+    line.add_argument("--gap", type=float, default=GAP, help="microseconds between two calls")
+    line.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
+    line.add_argument("--json", action="store_true", help="print all, for machines")
+    return line
 
 
 def check(args: argparse.Namespace) -> None:

@@ -80,7 +80,7 @@ def estimate(
 
 
 def costs(estimated: Estimate) -> list[dict[str, Any]]:
-    """A row a task, the one that costs most in all its calls first."""
+    """A row a task, the task that costs most in all its calls first."""
     network, counts = estimated.network, estimated.network.counts
     total = float(counts @ estimated.seconds)
     order = np.argsort(-(counts * estimated.seconds), kind="stable")

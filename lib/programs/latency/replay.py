@@ -22,7 +22,7 @@ class Node:
         after: numbers of the nodes that must have ended before it begins.
         engines: that run it. On several it is as many parts, each of an equal share of the
             seconds, as the paper has a convolution on three matrix cores (section 5.5).
-        gap: seconds for which its engine is taken after it, and those that wait for it wait:
+        gap: seconds for which its engine is taken after it, and nodes that wait for it wait:
             what launching the next one takes.
     """
 
@@ -68,7 +68,7 @@ def replay(nodes: Sequence[Node]) -> Timeline:
         nodes: of the graph, in any order.
 
     Raises:
-        ValueError: a node waits for itself, or for one that there is not.
+        ValueError: a node waits for itself, or for a node that there is not.
     """
     queues, successors = _Queues(nodes), _successors(nodes)
     waiting, left = [len(set(node.after)) for node in nodes], [len(node.engines) for node in nodes]
@@ -87,9 +87,7 @@ def replay(nodes: Sequence[Node]) -> Timeline:
             if not waiting[successor] and not left[number]:
                 queues.enter(successor)
     if any(left):
-        raise ValueError(
-            f"node {next(k for k, count in enumerate(left) if count)} waits for itself"
-        )
+        raise ValueError(f"node {next(k for k, n in enumerate(left) if n)} waits for itself")
     return Timeline(tuple(runs), max(queues.free.values(), default=0.0))
 
 
@@ -108,7 +106,7 @@ class _Queues:
             heapq.heappush(self.waiting[engine], (self.ready[number], number))
 
     def first(self) -> str | None:
-        """The engine that is free first, of those that have a node to run."""
+        """The engine that is free first, of the engines that have a node to run."""
         busy = (engine for engine in self.free if self.waiting[engine])
         return min(busy, key=self.free.__getitem__, default=None)
 
@@ -123,10 +121,10 @@ class _Queues:
 
 
 def topological(nodes: Sequence[Node]) -> list[int]:
-    """Numbers of the nodes, each after those that it waits for.
+    """Numbers of the nodes, each after the nodes that it waits for.
 
     Raises:
-        ValueError: a node waits for itself, or for one that there is not.
+        ValueError: a node waits for itself, or for a node that there is not.
     """
     waiting, successors = [len(set(node.after)) for node in nodes], _successors(nodes)
     order = [number for number, count in enumerate(waiting) if not count]
@@ -136,9 +134,7 @@ def topological(nodes: Sequence[Node]) -> list[int]:
             if not waiting[successor]:
                 order.append(successor)
     if len(order) < len(nodes):
-        raise ValueError(
-            f"node {next(k for k, count in enumerate(waiting) if count)} waits for itself"
-        )
+        raise ValueError(f"node {next(k for k, n in enumerate(waiting) if n)} waits for itself")
     return order
 
 

@@ -34,7 +34,7 @@ from lib.programs.settings import ProgramPlusSettings
 POOLED = 2 * (LEAF_FEATURES + LOOP_FEATURES) + 3
 ROWS = 4096  # that the trees take at a time
 HALVES = 2  # of validation tasks
-TREE_FOLDS = 3  # of training tasks, each predicted by trees that were fitted on the others
+TREE_FOLDS = 3  # of training tasks, each predicted by trees that were fitted on the other tasks
 
 
 class LogLatency(nn.Module):

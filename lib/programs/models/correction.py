@@ -2,8 +2,7 @@
 
 The first stage of trees is fitted to squared errors of logarithms. The second is shown programs
 with the predictions of trees that had not seen them, and is fitted to relative errors: it learns
-which predictions are drawn to the middle, and that what is too large counts more than what is too
-small.
+which predictions are drawn to the middle, and that too large counts more than too small.
 """
 
 from __future__ import annotations

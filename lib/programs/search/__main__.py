@@ -121,7 +121,7 @@ def note(
 
 
 def scores(scorer: Scorer, message: Message) -> np.ndarray:
-    """(n,) logarithms of seconds of a message's programs, NaN of those that cannot be read."""
+    """(n,) logarithms of seconds of a message's programs, NaN of programs that cannot be read."""
     about, arrays = message
     joined = arrays["joined"].astype(bool)
     logs = np.full(len(joined), np.nan)
@@ -201,34 +201,32 @@ def started(
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    command = Parser(prog="python -m lib.programs.search", description=__doc__.splitlines()[0])
-    which = command.add_mutually_exclusive_group(required=True)
+    line = Parser(prog="python -m lib.programs.search", description=__doc__.splitlines()[0])
+    which = line.add_mutually_exclusive_group(required=True)
     which.add_argument("--network", help="a name, file.py:function, or file.onnx")
     which.add_argument("--task", help="a task of the dataset, by its hash")
-    command.add_argument("--batch", type=int, help="examples at a time")
-    command.add_argument("--device", default="avx2", help="instruction set")
-    command.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
-    command.add_argument(
+    line.add_argument("--batch", type=int, help="examples at a time")
+    line.add_argument("--device", default="avx2", help="instruction set")
+    line.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
+    line.add_argument(
         "--cost-model", default=PREDICTOR, choices=COST_MODELS, help="says what is measured"
     )
-    command.add_argument(
+    line.add_argument(
         "--update",
         action=argparse.BooleanOptionalAction,
         default=True,
         help="correct the predictor by what was measured",
     )
-    command.add_argument("--seed", type=int, default=0)
-    command.add_argument(
-        "--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on"
-    )
-    command.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
-    command.add_argument("--collection", default="programs-cpu", help="whose predictor")
-    command.add_argument("--model", help="which predictor, if not the collection's own")
-    command.add_argument("--experiment", default="", help="of which experiment, if it has a name")
-    command.add_argument("--data", type=Path, help="data root that it learned from")
-    command.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
-    command.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
-    return command
+    line.add_argument("--seed", type=int, default=0)
+    line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
+    line.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
+    line.add_argument("--collection", default="programs-cpu", help="whose predictor")
+    line.add_argument("--model", help="which predictor, if not the collection's own")
+    line.add_argument("--experiment", default="", help="of which experiment, if it has a name")
+    line.add_argument("--data", type=Path, help="data root that it learned from")
+    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
+    line.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
+    return line
 
 
 def check(args: argparse.Namespace) -> None:

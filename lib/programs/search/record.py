@@ -69,27 +69,27 @@ class SearchRecord:
     def as_json(self) -> dict[str, Any]:
         """All of it; ``None`` for a program that does not run."""
         tasks = [
-            {**vars(search), "seconds": [s if np.isfinite(s) else None for s in search.seconds]}
-            for search in self.tasks
+            {**vars(task), "seconds": [s if np.isfinite(s) else None for s in task.seconds]}
+            for task in self.tasks
         ]
         return {**vars(self), "tasks": tasks}
 
 
 def as_table(tasks: Sequence[TaskSearch]) -> str:
     """A row a task: how fast it was, and is, and how many programs were discarded, if any."""
-    lost = any(search.discarded for search in tasks)
+    lost = any(task.discarded for task in tasks)
     texts = [
         [
-            search.operators[:40],
-            search.task[:8],
-            str(search.calls),
-            str(len(search.seconds)),
-            *([str(search.discarded)] if lost else []),
-            f"{1e3 * search.unscheduled:.3g}",
-            f"{1e3 * search.fastest:.3g}",
-            f"{search.unscheduled / search.fastest:.1f}x",
+            task.operators[:40],
+            task.task[:8],
+            str(task.calls),
+            str(len(task.seconds)),
+            *([str(task.discarded)] if lost else []),
+            f"{1e3 * task.unscheduled:.3g}",
+            f"{1e3 * task.fastest:.3g}",
+            f"{task.unscheduled / task.fastest:.1f}x",
         ]
-        for search in tasks
+        for task in tasks
     ]
     discarded = ["discarded"] if lost else []
     heads = ["task", "", "calls", "measured", *discarded, "unscheduled ms", "best ms", ""]
@@ -98,20 +98,18 @@ def as_table(tasks: Sequence[TaskSearch]) -> str:
 
 def warning(tasks: Sequence[TaskSearch]) -> str:
     """Which tasks have lost all their programs, in one line; nothing if none has."""
-    lost = [
-        search for search in tasks if search.seconds and search.discarded == len(search.seconds)
-    ]
+    lost = [task for task in tasks if task.seconds and task.discarded == len(task.seconds)]
     if not lost:
         return ""
-    names = ", ".join(f"{search.operators} {search.task[:8]}" for search in lost)
+    names = ", ".join(f"{task.operators} {task.task[:8]}" for task in lost)
     why = "do not run in time, or compute something else than without a schedule"
     return f"warning: all measured programs of {names} were discarded: they {why}"
 
 
 def summary(record: SearchRecord) -> str:
     """The network before and after, in one line."""
-    before = sum(search.calls * search.unscheduled for search in record.tasks)
-    after = sum(search.calls * search.fastest for search in record.tasks)
+    before = sum(task.calls * task.unscheduled for task in record.tasks)
+    after = sum(task.calls * task.fastest for task in record.tasks)
     text = f"programs {1e3 * before:.3g} ms -> {1e3 * after:.3g} ms"
     if record.whole:
         plain, tuned = record.whole

@@ -1,4 +1,4 @@
-"""What a predictor says of a task's schedules, corrected by those that were measured.
+"""Predictions for a task's schedules, corrected by the schedules that were measured.
 
 A predictor is off by about the same on schedules that are alike. So what it misses is taken as a
 smooth function of a program's pooled features, and fitted to the measured ones by a Gaussian
@@ -64,7 +64,7 @@ def fitted(rows: np.ndarray, missed: np.ndarray) -> Callable[[np.ndarray], np.nd
     varying = scale > 1e-6
 
     def place(features: np.ndarray) -> np.ndarray:
-        """Rows in units of how the measured ones vary, all features together one unit."""
+        """Rows in units of how measured rows vary, all features together one unit."""
         varied = (features[:, varying] - middle[varying]) / scale[varying]
         return varied.astype(np.float64) / np.sqrt(max(1, varying.sum()))
 

@@ -71,7 +71,7 @@ RANGES: dict[str, dict[str, tuple[Any, float, float]]] = {
     "networks": {"calls": (pl.Int32, 1, 10**6)},
     "programs": {"round": (pl.Int16, 0, 32_767)},
     "nodes": {
-        "depth": (pl.Int16, 0, 64),  # of those that were measured, 16 at most
+        "depth": (pl.Int16, 0, 64),  # of measured programs, 16 at most
         "kind": (pl.Int8, 0, 127),
         "extent": (pl.Int32, 1, 2**31 - 1),
         "unroll": (pl.Int16, 0, 32_767),
@@ -181,7 +181,7 @@ def _starts(counts: pl.Series) -> np.ndarray:
 
 
 def _checked_devices(path: Path, about: dict[str, Any]) -> int:
-    """How many devices there are, of which each is one that is known."""
+    """How many devices there are; each is of a known kind."""
     devices = expect(about, {"devices": [DEVICE]}, path)["devices"]
     if not 0 < len(devices) <= MOST_DEVICES:
         raise DataError(path, "devices", len(devices), f"1 to {MOST_DEVICES} of them")
@@ -246,7 +246,7 @@ def _check_all(
 
 
 def _is_name(text: str) -> bool:
-    """Whether a text can stand in tables of results, with others in one cell."""
+    """Whether a text can stand in tables of results, with other names in one cell."""
     return 0 < len(text) <= LONGEST_NAME and text.isprintable() and " " not in text
 
 
