@@ -1,6 +1,6 @@
-"""A calm core to time on: pinned, first in line, one collector at a time, others kept away.
+"""A calm core to time on: pinned, first in line, one collector at a time, all else kept away.
 
-``python -m lib.collect.quiet CORE NAMES`` is the watcher that keeps others away. It reads ``on``
+``python -m lib.collect.quiet CORE NAMES`` keeps other processes away. It reads ``on``
 and ``off`` lines, answers each, and puts every process back where it was when its input ends:
 also when the collector that started it was killed.
 """
@@ -106,7 +106,7 @@ def _numbers(folder: str) -> list[int]:
     return [int(path.name) for path in Path(folder).iterdir() if path.name.isdigit()]
 
 
-class Others:
+class MovedProcesses:
     """Processes that were moved off a core, and where each of their threads was before."""
 
     def __init__(self, core: int, names: Iterable[str], keep: Iterable[int]):
@@ -116,7 +116,7 @@ class Others:
         self.present: set[int] = set()  # processes that were there before any was moved
 
     def move(self) -> None:
-        """Move what now may run on the core; children of moved ones are known by their parent."""
+        """Move what now may run on the core; children of moved processes, by their parent."""
         processes = _numbers("/proc")
         self.present = self.present or set(processes)
         for process in processes:
@@ -139,7 +139,7 @@ class Others:
                 os.sched_setaffinity(thread, cores - {self.core} or self.elsewhere)
 
     def restore(self) -> None:
-        """Put every thread back; one born meanwhile gets what its process had."""
+        """Put every thread back; a thread born meanwhile gets the cores of its process."""
         for process, threads in self.moved.items():
             with suppress(OSError):
                 for thread in _numbers(f"/proc/{process}/task"):
@@ -151,30 +151,30 @@ class Others:
 
 def watch(core: int, names: Iterable[str]) -> None:
     """Obey ``on`` and ``off`` lines until they end; see the module's text."""
-    others = Others(core, names, keep={os.getpid(), os.getppid()})
-    if others.elsewhere:
-        os.sched_setaffinity(0, others.elsewhere)
+    moved = MovedProcesses(core, names, keep={os.getpid(), os.getppid()})
+    if moved.elsewhere:
+        os.sched_setaffinity(0, moved.elsewhere)
     active, busy = threading.Event(), threading.Lock()
 
     def scan() -> None:
         while active.wait():
             with busy:
                 if active.is_set():
-                    others.move()
+                    moved.move()
             threading.Event().wait(SCAN_SECONDS)
 
     threading.Thread(target=scan, daemon=True).start()
     for line in sys.stdin:
         with busy:
             if line.strip() == "on":
-                others.move()
+                moved.move()
                 active.set()
             else:
                 active.clear()
-                others.restore()
+                moved.restore()
         print("done", flush=True)
     with busy:
-        others.restore()
+        moved.restore()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.collect.quiet import Others, TimingCore
+from lib.collect.quiet import MovedProcesses, TimingCore
 
 CORES = os.sched_getaffinity(0)
 CORE = max(CORES)
@@ -86,7 +86,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 def test_threads_and_children_come_back():
     with neighbour() as one:
         one.start("thread")
-        others = Others(CORE, [NAME], keep=[])
+        others = MovedProcesses(CORE, [NAME], keep=[])
         others.move()
         assert one.cores() == [CORES - {CORE}] * 2
         one.start("thread")
@@ -100,7 +100,7 @@ def test_threads_and_children_come_back():
 def test_a_process_that_was_pinned_elsewhere_stays_there():
     with neighbour() as one:
         os.sched_setaffinity(one.process.pid, {min(CORES)})
-        others = Others(CORE, [NAME], keep=[])
+        others = MovedProcesses(CORE, [NAME], keep=[])
         others.move()
         others.restore()
         assert one.cores() == [{min(CORES)}]
@@ -111,7 +111,7 @@ def test_children_of_before_are_left_alone():
         one.start("child")
         child = int(Path(f"/proc/{one.process.pid}/task/{one.process.pid}/children").read_text())
         os.sched_setaffinity(child, {min(CORES)})
-        others = Others(CORE, [NAME], keep=[])
+        others = MovedProcesses(CORE, [NAME], keep=[])
         others.move()
         others.restore()
         assert one.cores() == [CORES, {min(CORES)}]
@@ -119,7 +119,10 @@ def test_children_of_before_are_left_alone():
 
 def test_other_names_and_kept_processes_are_left_alone():
     with neighbour() as one:
-        for others in (Others(CORE, ["nobody"], []), Others(CORE, [NAME], [one.process.pid])):
+        for others in (
+            MovedProcesses(CORE, ["nobody"], []),
+            MovedProcesses(CORE, [NAME], [one.process.pid]),
+        ):
             others.move()
             assert one.cores() == [CORES]
 

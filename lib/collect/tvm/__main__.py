@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
     parser = Parser(prog="python -m lib.collect.tvm", description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("outputs/collect-programs"))
     parser.add_argument("--networks", default="*", help="comma-separated names or patterns")
-    parser.add_argument("--tasks", type=Path, help="a file of tasks' names: measure no others")
+    parser.add_argument("--tasks", type=Path, help="a file of tasks' names: measure no other tasks")
     parser.add_argument("--rounds", type=int, default=5, help="rounds over all tasks")
     parser.add_argument(
         "--first-round", type=int, default=0, help="where to begin, counting from 0"
@@ -93,10 +93,10 @@ def main() -> None:
 
 
 def devices_for(names: str | None) -> list[str]:
-    """The instruction sets to measure: those that are given, else all that this processor has.
+    """The instruction sets to measure: the named ones, else all that this processor has.
 
     Raises:
-        UserError: for one that is unknown, or that this processor lacks.
+        UserError: an instruction set is unknown, or this processor lacks.
     """
     flags = CPUINFO.read_text().split() if CPUINFO.exists() else []
     had = [name for name, flag in NEEDED.items() if not flags or flag in flags]
@@ -121,7 +121,7 @@ def extract(args: argparse.Namespace) -> None:
 
 
 def measure(args: argparse.Namespace, jobs: list[plan.Job], slow: set[plan.Job]) -> None:
-    """Have jobs done by one process; one that brings it down is given up, the rest goes on."""
+    """Have jobs done by one process; a job that brings it down is given up, the rest goes on."""
     while todo := plan.to_do(args.output, jobs, slow):
         threads = 2 if todo[0][0] == "threads" else 1
         other = min(set(range(os.cpu_count() or 1)) - {args.core}, default=args.core)

@@ -1,8 +1,8 @@
 """How a statement of a scheduled module reads and writes its buffers, loop by loop.
 
-An index is a sum over loops, nearly always. So each one is worked out at the first iteration of all
-loops, and at the last of each one with the others at their first: what that moves the index by is
-the loop's own part.
+An index is a sum over loops, nearly always. So each index is worked out at the first iteration of
+all loops, and at the last of each loop with the other loops at their first: what that moves the
+index by is the loop's part.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Store = tuple[list[Loop], Any, Any, int]  # loops, block, statement, conditions 
 def statement_of(
     loops: Sequence[Loop], realize: Any, store: Any, around: int, shared: Mapping[int, int]
 ) -> Statement:
-    """What is known of one store.
+    """What one store reads and writes, and under which loops and conditions.
 
     Args:
         loops: around it, those that the tree has, outermost first.
@@ -65,11 +65,11 @@ def statement_of(
 
 
 class _Points:
-    """Whole numbers at 1 + l points: all loops at their first iteration, each one at its last.
+    """Whole numbers at 1 + l points: all loops at their first iteration, each loop at its last.
 
     Attributes:
         loads, conditions, conditional: of the values that were looked through: what is loaded, how
-            many conditions there are, and (l,) whether one depends on a loop.
+            many conditions there are, and (l,) whether a condition depends on a loop.
     """
 
     def __init__(self, loops: Sequence[Loop]):
@@ -86,7 +86,7 @@ class _Points:
 
         Returns:
             Sizes of those that are computed and of those that are summed over, and (l,) whether a
-            loop moves one of the latter.
+            loop moves a variable that is summed over.
         """
         sizes: tuple[list[int], list[int]] = ([], [])
         reduces = np.zeros(len(self.first) - 1, bool)
@@ -113,7 +113,7 @@ class _Points:
         return self.value(value.value) if kind == "Cast" else self.first
 
     def access(self, buffer: Any, indices: Sequence[Any], inside: int) -> Access:
-        """A load or a store; of very many dimensions the inner ones."""
+        """A load or a store; of very many dimensions the inner dimensions."""
         rows = np.array([self.value(index) for index in indices] or [self.first])[-DIMENSIONS:]
         shape = np.array([_number(x) for x in buffer.shape] or [1], np.int64)[-DIMENSIONS:]
         return Access(np.abs(rows[:, 1:] - rows[:, :1]), shape, _bytes(str(buffer.dtype)), inside)

@@ -32,7 +32,7 @@ def difference(computed: np.ndarray, expected: np.ndarray) -> float:
 def fingerprint(*outputs: np.ndarray) -> tuple[float, float]:
     """Two numbers that differ where outputs do: size, and mean against random signs.
 
-    Numbers that are none count as ones larger than all others, so that NaN is equal to NaN.
+    NaN counts as a number larger than all other numbers, so that it is equal to NaN.
     """
     flat = np.concatenate([output.reshape(-1).astype(np.float64) for output in outputs])
     largest = np.abs(flat[np.isfinite(flat)]).max(initial=0.0) or 1.0
@@ -42,12 +42,12 @@ def fingerprint(*outputs: np.ndarray) -> tuple[float, float]:
 
 
 def same(checks: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """(n,) whether programs compute what the unscheduled one does."""
+    """(n,) whether programs compute what the unscheduled program does."""
     return (np.abs(checks - expected) <= OUTPUTS * np.abs(expected[0]) + 1e-30).all(1)
 
 
 def varied(values: Sequence[np.ndarray], seed: int) -> list[np.ndarray]:
-    """Values, with others for numbers that are all the same: most programs agree on those."""
+    """Values; random numbers for an array of equal ones, on which most programs agree."""
     generator = np.random.default_rng(seed)
     return [
         generator.uniform(0.1, 1, array.shape).astype(array.dtype)

@@ -23,14 +23,14 @@ KINDS = "a network is a name, or file.py:function, or file.onnx"
 
 
 def named(name: str, batch: int | None) -> Network:
-    """The network that a name means: the one of that family and batch, the largest of several.
+    """The network that a name means: of that family and batch, the largest of several.
 
     Args:
         name: ``family``, ``family.size``, ``family.size.bN``, ``file.py:function``, ``file.onnx``.
         batch: ``None`` for 1, or what the name says.
 
     Raises:
-        UserError: there is none, or the file has no such function.
+        UserError: there is no such network, or the file has no such function.
     """
     path, colon, function = name.rpartition(":")
     if not colon:

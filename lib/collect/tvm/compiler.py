@@ -1,4 +1,4 @@
-"""Everything that is asked of TVM's compiler: targets, schedules, machine programs.
+"""Every use of TVM's compiler: targets, schedules, machine programs.
 
 TVM is imported when this module is: only what runs in the collecting environment imports it.
 """

@@ -44,14 +44,14 @@ class TuningDatabase:
             reason = " ".join(str(error).split())[-200:]
             raise DataError(folder, "json", reason, "a tuning database of TVM; delete it") from None
         for record in self.files.get_all_tuning_records():
-            if self._is_own(record.target) and (taken := _seconds(record.run_secs)) == taken:
+            if self._fits(record.target) and (taken := _seconds(record.run_secs)) == taken:
                 self._keep(record)
 
     def _keep(self, record: meta_schedule.database.TuningRecord) -> None:
         self.tvm.commit_workload(record.workload.mod)
         self.tvm.commit_tuning_record(record)
 
-    def _is_own(self, target: Any) -> bool:
+    def _fits(self, target: Any) -> bool:
         return str(Target(target)) == str(self.target)
 
     def add(self, task: IRModule, schedule: Schedule, seconds: float) -> None:
@@ -70,10 +70,10 @@ class TuningDatabase:
             self._keep(record)
 
     def measured(self, task: IRModule) -> list[float]:
-        """Seconds of a task's programs, in the order of measuring; NaN where one did not run."""
+        """Seconds of a task's programs in the order of measuring; NaN for a program that failed."""
         number = self._number(task)
         lines = [json.loads(line) for line in (self.folder / RECORDS).read_text().splitlines()]
-        records = [line[1] for line in lines if line[0] == number and self._is_own(line[1][2])]
+        records = [line[1] for line in lines if line[0] == number and self._fits(line[1][2])]
         return [_seconds(record[1]) for record in records]
 
     def programs(self, task: IRModule) -> list[tuple[Schedule, float]]:

@@ -1,7 +1,7 @@
 """From networks to tasks, the distinct tensor programs that they consist of.
 
-TVM fuses a network's operators into functions (:mod:`lib.collect.tvm.importing`); each distinct one
-is a task. Both are written to the work folder, see :mod:`lib.collect.tvm.tasks`.
+TVM fuses a network's operators into functions (:mod:`lib.collect.tvm.importing`); each distinct
+function is a task. Networks and tasks are written to the work folder: :mod:`lib.collect.tvm.tasks`.
 """
 
 from __future__ import annotations

@@ -135,12 +135,12 @@ def accesses_of(
 
 
 def disagreement(tree: Forest, table: np.ndarray) -> str | None:
-    """Why rows of features cannot belong to a tree's leaves, by what both of them say."""
+    """Why rows of features cannot belong to a tree's leaves, by what rows and tree say."""
     if table.shape != (len(tree.leaves), WIDTH):
         return f"features of {table.shape}, {len(tree.leaves)} leaves"
     for row, nest in zip(table, loop_nests(tree), strict=True):
         extents = tree.extent[nest].astype(np.float64)
         expected = np.log2(1 + extents.prod()), np.log2(1 + len(nest))
         if not np.allclose(row[[OUTER_PRODUCT, LOOPS]], expected, atol=TOLERANCE):
-            return f"loops {extents.tolist()} around a leaf whose features are of others"
+            return f"loops {extents.tolist()} around a leaf whose features are of other loops"
     return None

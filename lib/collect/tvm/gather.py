@@ -56,7 +56,7 @@ class Gathered:
 
 
 def seconds_of(measured: raw.Measured) -> np.ndarray:
-    """(devices, programs) the fastest reading, the first run counting for long ones alone."""
+    """(devices, programs) the fastest reading, the first run counting for long runs alone."""
     readings = measured.arrays["seconds"]
     first = np.where(readings[..., :1] >= LONG, readings[..., :1], np.nan)
     return np.nanmin(np.concatenate([first, readings[..., 1:]], -1), -1)

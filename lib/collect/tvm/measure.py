@@ -135,7 +135,7 @@ def now() -> str:
 
 
 def main() -> None:
-    """Do the jobs on standard input; one that fails leaves a ``.failed`` file that says why."""
+    """Do the jobs on standard input; a job that fails leaves a ``.failed`` file that says why."""
     parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("work", type=Path)
     parser.add_argument("--core", type=int, required=True)

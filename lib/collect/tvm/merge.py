@@ -1,7 +1,8 @@
 """Adding newly measured programs to a dataset that is there.
 
-A program is its task and its schedule's hash. What both have is kept once: another processor or
-more threads are new latencies of it, and the same device timed again is its second process.
+A program is its task and its schedule's hash. A program of both datasets is kept once: another
+processor or more threads are new latencies of it, and the same device timed again is its second
+process.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def dataset_of(data: Programs) -> Dataset:
 
 
 def lacking(old: Dataset, new: Dataset) -> int:
-    """How many programs the new dataset lacks that the old one has."""
+    """How many programs of the old dataset the new dataset lacks."""
     return len(old.programs().join(new.programs(), on=KEY, how="anti"))
 
 
@@ -97,7 +98,7 @@ def merged(old: Dataset, new: Dataset) -> Dataset:
 
 
 def _tasks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """The tasks of both: of the test if they are in either, else in the split that they had."""
+    """The tasks of both datasets: of the test if either says so, else in the split they had."""
     tested = pl.concat([old, new]).filter(pl.col("split") == "test")["task"].unique()
     tasks = pl.concat([old, new]).unique("task", keep="first").sort("task")
     split = pl.when(pl.col("task").is_in(tested.implode())).then(pl.lit("test"))
@@ -105,7 +106,7 @@ def _tasks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
 
 
 def _networks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """The networks of both, by the newer description of each."""
+    """The networks of both datasets, by the newer description of each."""
     older = old.join(new.select("network").unique(), on="network", how="anti")
     return pl.concat([older, new]).sort("network", "task")
 

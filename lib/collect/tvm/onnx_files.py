@@ -15,14 +15,14 @@ from lib.files.errors import DataError
 
 
 def read(path: Path, batch: int | None) -> tuple[ModelProto, tuple[np.ndarray, ...]]:
-    """The network of a file, and example inputs: normal numbers, and ones for integers.
+    """The network of a file, and example inputs: normal numbers, and 1 for integers.
 
     Args:
         path: the file.
         batch: what a first dimension without a size stands for; 1 if ``None``.
 
     Raises:
-        UserError: it is no ONNX file, or an input has no size, or one for another batch.
+        UserError: it is no ONNX file, or an input has no size, or the size of another batch.
     """
     with one_line_of(str(path), "onnx cannot read it"):
         model = onnx.load(path)

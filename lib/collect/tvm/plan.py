@@ -34,7 +34,7 @@ def networks_of(work: Path) -> dict[str, dict[str, int]]:
 
 
 def tasks_of(work: Path) -> dict[str, dict[str, Any]]:
-    """Task -> what is known of it, without its module."""
+    """Task -> its description, without its module."""
     tables = (read_json(path) for path in sorted((work / "tasks").glob("*.json")))
     return {t["task"]: {k: v for k, v in t.items() if k != "module"} for t in tables}
 
@@ -101,7 +101,7 @@ def _groups(tasks: Collection[str]) -> list[list[str]]:
 
 
 def to_do(work: Path, jobs: Sequence[Job], once_more: Collection[Job] = ()) -> list[Job]:
-    """The jobs without a result, or wanted ``once_more``, that nothing stands in the way of."""
+    """The jobs without a result, or in ``once_more``, that nothing stands in the way of."""
     todo = []
     for phase, turn, task in jobs:
         done = (phase, turn, task) not in once_more and raw.path(work, phase, turn, task).exists()
@@ -121,7 +121,7 @@ def chosen_tasks(
     Args:
         work: the work folder.
         networks: names of networks.
-        among: hashes of tasks, all others are left out; ``None`` for none.
+        among: hashes of tasks, all other tasks are left out; ``None`` for no such limit.
 
     Raises:
         UserError: there is none.

@@ -60,7 +60,7 @@ def time_programs(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Programs of one task, one after the other, as the dataset has them.
 
-    A child of this process compiles and runs them, so that one that never ends, or that brings its
+    A child of this process compiles and runs them, so that a program that never ends or brings its
     process down, costs no other.
 
     Args:

@@ -48,7 +48,7 @@ TVM_MODELS: dict[str, tuple[str, dict[str, int]]] = {
 
 
 @derived_object
-class Asked(meta_schedule.cost_model.PyCostModel):
+class PredictorModel(meta_schedule.cost_model.PyCostModel):
     """A cost model that asks the other half, which predicts logarithms of seconds."""
 
     def __init__(self, talk: Talk):
@@ -62,12 +62,12 @@ class Asked(meta_schedule.cost_model.PyCostModel):
         """Nothing."""
 
     def update(self, context, candidates, results) -> None:
-        """Tell what was measured."""
+        """Tell the measured seconds of candidates."""
         seconds = [float(r.run_secs[0]) if r.run_secs else np.nan for r in results]
         self.talk.measured([candidate.sch for candidate in candidates], seconds)
 
     def predict(self, context, candidates) -> np.ndarray:
-        """(n,) the best time that was ever predicted over each one's; 0 of what has none."""
+        """(n,) the best time ever predicted over each candidate's; 0 without a prediction."""
         logs = self.talk.predicted([candidate.sch for candidate in candidates])
         self.best = min(self.best, np.nanmin(logs, initial=np.inf))
         return np.nan_to_num(np.exp(self.best - logs), nan=0.0)
@@ -171,7 +171,7 @@ class Search:
         """A new cost model."""
         kind = self.args.cost_model
         if kind == PREDICTOR:
-            return Asked(talk)
+            return PredictorModel(talk)
         try:
             name, settings = TVM_MODELS[kind]
             return meta_schedule.cost_model.CostModel.create(name, **settings)
@@ -205,7 +205,7 @@ def context_of(module: IRModule, seed: int) -> meta_schedule.TuneContext:
 
 
 def chosen_tasks(graph: Graph, task: str) -> list[int]:
-    """The tasks to search, most work first: all of a network, or the one that is asked for."""
+    """The tasks to search, most work first: all of a network, or the task of that hash."""
     work = [tvm.s_tir.analysis.estimate_tir_flops(program) for program in graph.tasks]
     calls = np.bincount([call.task for call in graph.calls], minlength=len(graph.tasks))
     order = sorted(range(len(graph.tasks)), key=lambda k: -work[k] * calls[k])
@@ -245,13 +245,13 @@ def main() -> None:
     graph = graph_of(network)
     constants = only_constants(graph)  # of which there is nothing to schedule
     tasks = [k for k in chosen_tasks(graph, args.task) if k not in constants]
-    calls = np.bincount([one.task for one in graph.calls], minlength=len(graph.tasks)).tolist()
+    calls = np.bincount([c.task for c in graph.calls], minlength=len(graph.tasks)).tolist()
     talk = Talk(reading, writing, "")
     rows = [{"task": compiler.hash_of(graph.tasks[k]), "calls": calls[k]} for k in tasks]
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
     search = Search(args, TuningDatabase(args.folder, args.device), reading, writing)
     for k in tasks:
-        values = network.arguments(one for one, task in graph.functions.items() if task == k)
+        values = network.arguments(name for name, task in graph.functions.items() if task == k)
         search.task(graph.tasks[k], graph.names[k], values)
     if not args.task:
         talk.tell("whole", whole(network, search), {})
@@ -263,7 +263,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="of the tuning database")
     parser.add_argument("network", help="a name, file.py:function, or file.onnx")
     parser.add_argument("--batch", type=int, help="examples at a time")
-    parser.add_argument("--task", default="", help="search this one alone, by its hash")
+    parser.add_argument("--task", default="", help="search this task alone, by its hash")
     parser.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
     parser.add_argument("--device", default="avx2", choices=compiler.MCPU)
     parser.add_argument("--core", type=int, help="to time on")

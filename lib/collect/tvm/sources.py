@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tvm.ir import IRModule
 
 # Operators that TVM is given whole, because the programs of data/programs-cpu were found that way:
-# in parts, the tasks would be others. All others become PyTorch's smaller operators first: TVM's
-# own reading of whole ones is wrong for some (batch_norm) and absent for more.
+# in parts, the tasks would differ. Other operators become PyTorch's smaller operators first: TVM's
+# reading of whole operators is wrong for some (batch_norm) and absent for more.
 _aten = torch.ops.aten
 WHOLE = {
     _aten.avg_pool1d.default,
@@ -88,7 +88,7 @@ def from_torch(name: str, module: torch.nn.Module, inputs: tuple) -> Source:
 
 
 def _count_from_the_front(exported: ExportedProgram) -> None:
-    """Have ``x[-1]`` say which one that is: TVM would read what lies before the tensor."""
+    """Have ``x[-1]`` count from the front: TVM would read what lies before the tensor."""
     for node in exported.graph.nodes:
         if node.target == _aten.select.int:
             tensor, axis, index = node.args
@@ -173,7 +173,7 @@ def one_line_of(name: str, what: str) -> Iterator[None]:
 
 
 def _reason(error: BaseException) -> str:
-    """Where an error was raised, if that can be told, and its first words."""
+    """Where an error was raised, if that is known, and its first words."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     message = in_one_line(error)
     if "data-dependent" in message:

@@ -95,7 +95,7 @@ Everything else is `train`.
 def dataset_json(dataset: Dataset, gathered: Any, before: dict[str, Any]) -> dict[str, Any]:
     """What the data are: kind, hardware, compiler, labels, source, licence, devices, counts.
 
-    ``before`` is what the dataset said that was added to, if there was one.
+    ``before`` is the description of the dataset that was added to, if any.
     """
     dates = [*gathered.dates, *before.get("measured", ())]
     return {
@@ -163,7 +163,7 @@ def readme(tables: dict[str, pl.DataFrame], about: dict[str, Any]) -> str:
 
 
 def _markdown(head: tuple[str, ...], rows: list[tuple]) -> str:
-    """A table whose first column is text and whose others are numbers."""
+    """A table whose first column is text and whose other columns are numbers."""
     lines = [f"| {' | '.join(head)} |", "|---" + "|--:" * (len(head) - 1) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])
 

@@ -17,11 +17,11 @@ def network_path(work: Path, name: str) -> Path:
 
 
 def task_path(work: Path, task: str) -> Path:
-    """What is known of a task, and its module."""
+    """The file of a task's description and its module."""
     return work / "tasks" / f"{task}.json"
 
 
 def load(work: Path, task: str) -> tuple[dict[str, Any], IRModule]:
-    """What is known of a task, and its unscheduled module."""
+    """The description of a task, and its unscheduled module."""
     about = read_json(task_path(work, task))
     return about, tvm.ir.load_json(about["module"])

@@ -73,7 +73,7 @@ class Arena:
     ) -> list[tvm.runtime.Tensor]:
         """The tensors that a task is run on: the same in every process.
 
-        They have the numbers that are given; else fractions between .1 and 1, of which roots and
+        They have the ``numbers``; else fractions between .1 and 1, of which roots and
         logarithms are numbers as well, and integers are zeros.
         """
         shapes = [(tuple(a["shape"]), np.dtype(a["dtype"])) for a in about["arguments"]]
@@ -126,17 +126,17 @@ class Anywhere:
 
 
 class Stopwatch:
-    """Functions that compute the same, and what has been read of them.
+    """Functions that compute the same, and their readings.
 
     Args:
         functions: libraries, and the names that the functions have there.
         args: what they are called with.
         outputs: which of the arguments they write.
-        begin: is told which function is to run next.
+        begin: is called with the number of the function to run next.
 
     Attributes:
         seconds: (functions, 1 + VISITS) float64, NaN where there is no reading; the first run is
-            in column 0, and worth something for long ones alone.
+            in column 0, and worth something for long runs alone.
         checks: (functions, 2) float64, see :func:`lib.collect.tvm.agreement.fingerprint`.
         reference: (VISITS,) float64, seconds of the reference program at each visit.
     """
@@ -161,7 +161,7 @@ class Stopwatch:
         return self.visits >= max(map(visits_of, self.seconds[:, 0]), default=VISITS)
 
     def first(self) -> None:
-        """Run each once; what is wrong with a program shows here."""
+        """Run each function once; what is wrong with a program shows here."""
         for k, (library, name) in enumerate(self.functions):
             self.begin(k)
             for output in self.outputs:
@@ -170,7 +170,7 @@ class Stopwatch:
             self.checks[k] = fingerprint(*self.outputs)
 
     def read(self, order: random.Random) -> None:
-        """One reading of each, in random order."""
+        """One reading of each function, in random order."""
         self.visits += 1
         todo = [k for k, t in enumerate(self.seconds[:, 0]) if self.visits <= visits_of(t)]
         order.shuffle(todo)
@@ -201,7 +201,7 @@ class Clock:
         self.reference_arguments = self.arena.arguments("0", about)
 
     def visit(self, watches: Sequence[Stopwatch]) -> None:
-        """Read each once; those that are new are run for the first time."""
+        """Read each watch once; new ones are run for the first time."""
         with settled_temporaries(), self.core.calm():
             for watch in watches:
                 if not watch.visits:

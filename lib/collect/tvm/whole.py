@@ -54,7 +54,7 @@ class Graph:
     Attributes:
         calls: the nodes.
         tasks: the distinct functions, each as a module of its own.
-        names: what each computes.
+        names: what each task computes.
         functions: by name in the network's module, which task each is.
     """
 
@@ -105,7 +105,7 @@ def graph_of(network: Imported) -> Graph:
 
 
 def without(graph: Graph, dropped: Collection[int]) -> Graph:
-    """A graph without some tasks: what waited for a call of one waits for what that waited for."""
+    """A graph without some tasks: what waited for their calls waits for what those waited for."""
     remaining = [k for k in range(len(graph.tasks)) if k not in dropped]
     calls: list[Call] = []
     places: list[frozenset[int]] = []  # of each call of the graph: the calls that stand for it

@@ -24,7 +24,7 @@ TOLERANCE = 2e-3  # of an output's largest magnitude: layouts change the order o
 ROUNDING = 1e-6  # of the largest output's: a gradient that is zero in theory is only rounding
 FEWEST_RUNS = 2  # in a round, after one that warms the caches up
 PROFILED_RUNS = 6  # of a configuration in a round that is timed by kernels
-NESTED = ("while", "call", "conditional")  # kernels whose time is that of others
+NESTED = ("while", "call", "conditional")  # kernels whose time is that of other kernels
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""How many rounds a program wants: as many as are asked for, then until the clock agrees.
+"""How many rounds a program wants: a least number, then until the clock agrees.
 
 A noisy machine needs more of them than a quiet one, and a program whose layouts change little more
 than another.
@@ -16,11 +16,11 @@ RUNS, KERNELS = "runs", "kernels"  # what a round is timed by: the whole program
 UNTOLD = {"timed_by": RUNS}  # of measurements from before there was another way
 ROUNDS = {RUNS: 24, KERNELS: 4}  # of a configuration, if nobody says
 FEWEST = {RUNS: 4, KERNELS: 2}
-AT_ONCE = 8  # rounds a turn on the core: a few seconds; then they are written, others have theirs
+AT_ONCE = 8  # rounds a turn on the core: a few seconds; then they are written, others have turns
 
 
-class Wanted(Protocol):
-    """What is asked for.
+class Limits(Protocol):
+    """How many rounds at least and at most, and what is enough.
 
     Attributes:
         rounds: of every configuration, at least.
@@ -33,20 +33,20 @@ class Wanted(Protocol):
     ceiling: float
 
 
-def missing_rounds(rounds: np.ndarray, search: np.ndarray, wanted: Wanted) -> int:
+def missing_rounds(rounds: np.ndarray, search: np.ndarray, limits: Limits) -> int:
     """How many to add next, at most ``AT_ONCE``; 0 if it is enough.
 
     Args:
         rounds: (c, r) ns, 0 where unused.
         search: (c,) which search each configuration is of.
-        wanted: what is asked for.
+        limits: of a program.
     """
     done = int((rounds > 0).sum(1).min())
-    if done < wanted.rounds:
-        return min(AT_ONCE, wanted.rounds - done)
-    if done >= wanted.most_rounds or mean_ceiling(rounds, search) >= wanted.ceiling:
+    if done < limits.rounds:
+        return min(AT_ONCE, limits.rounds - done)
+    if done >= limits.most_rounds or mean_ceiling(rounds, search) >= limits.ceiling:
         return 0
-    return min(AT_ONCE, wanted.most_rounds - done)
+    return min(AT_ONCE, limits.most_rounds - done)
 
 
 def mean_ceiling(rounds: np.ndarray, search: np.ndarray) -> float:

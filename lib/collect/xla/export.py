@@ -92,7 +92,7 @@ def export(
     nothing else in ``root`` is deleted. A program that ``root`` has already stays in its split.
     Programs that have fewer than ``fewest_rounds`` rounds, such as one that is being measured, are
     left out, and those whose ceilings, in the mean of both searches, are below ``least_ceiling``.
-    Of programs whose operations no measurement counted, ``counted`` may tell them, by name.
+    Of programs whose operations no measurement counted, ``counted`` may have them, by name.
 
     Returns:
         The two tables, as :func:`tables` makes them.

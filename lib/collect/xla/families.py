@@ -36,9 +36,9 @@ def joined(
 ) -> dict[str, str]:
     """The family of each program of one source.
 
-    One after the other, by name, those that are settled first: a program that is like ones before
-    it, but none of the family that its name says, joins the family of the likest. All others, and
-    those whose operations were not counted, are of the family that their name says.
+    One after the other, by name, those that are settled first: a program that is like programs
+    before it, but none of the family that its name says, joins the family of the likest. All other
+    programs, and those whose operations were not counted, are of the family that their name says.
 
     Args:
         programs: name where it is written or drawn, and operations.

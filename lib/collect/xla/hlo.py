@@ -100,7 +100,7 @@ class Measurements:
 
 
 def read_raw(path: Path) -> list[Measurements]:
-    """The searches of a file that :mod:`lib.collect.xla.measure` wrote, but for empty ones.
+    """The searches of a file that :mod:`lib.collect.xla.measure` wrote, but for empty searches.
 
     Raises:
         DataError: it is not such a file, or a site has no node of its own.

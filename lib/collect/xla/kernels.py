@@ -106,7 +106,7 @@ Times = dict[str, list[float]]  # by the kernel's name, microseconds
 
 
 def profiled(executable, arguments: Sequence, kernels: dict[str, Kernel], runs: int) -> Times:
-    """Microseconds of each kernel, of every run but the one that warms up."""
+    """Microseconds of each kernel, of every run but the first, which warms up."""
     import jax  # late: JAX reads the environment
     from jax.profiler import ProfileData, ProfileOptions
 

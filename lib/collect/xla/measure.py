@@ -30,14 +30,14 @@ from lib.files.processor import processor
 from lib.tpugraphs import drawing
 
 RANDOM, DEFAULT = 0, 1  # which search proposed a configuration
-BIRTH_ROUNDS = {RUNS: 4, KERNELS: 1}  # that choose parents; labels come from later ones
+BIRTH_ROUNDS = {RUNS: 4, KERNELS: 1}  # that choose parents; labels come from later rounds
 FIRST_GENERATION, GENERATION = 16, 8
 FIRST = 9  # configurations that tell whether layouts change a program's runtime
 REFUSALS = 200  # by the compiler, or with other outputs: then stop rather than loop for ever
 
 
 def configurations(bench: ProgramBench, settings: argparse.Namespace, seed: int) -> list[Compiled]:
-    """What both searches propose, compiled: ``settings.random`` and ``settings.genetic``.
+    """``settings.random`` and ``settings.genetic`` configurations of the searches, compiled.
 
     Each has the unconstrained configuration first.
     """
@@ -52,7 +52,7 @@ def configurations(bench: ProgramBench, settings: argparse.Namespace, seed: int)
         bench.time(children, BIRTH_ROUNDS[bench.timed_by])
         bred += children
     for program in bred:
-        program.rounds.clear()  # parents were chosen for lucky ones: no labels are made of them
+        program.rounds.clear()  # parents were chosen for lucky rounds: no labels are made of them
     return drawn + bred
 
 

@@ -14,7 +14,7 @@ import torch
 
 from lib.files.errors import UserError
 
-# Whole networks that are kept for the test, with every task that they share with others.
+# Whole networks that are kept for the test, with every task that they share with other networks.
 TEST = (
     "resnet50.w32_s64.b1",
     "mobilenet_v2.w16_s96.b1",

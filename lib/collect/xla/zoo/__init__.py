@@ -11,7 +11,7 @@ from lib.files.errors import UserError
 def all_programs() -> tuple[ZooProgram, ...]:
     """Every program, the two sources interleaved so that a partial collection has both.
 
-    Drawn ones are last, so that those that somebody designed are measured first.
+    Drawn programs are last, so that designed programs are measured first.
     """
     from lib.collect.xla.zoo import nlp, xla
     from lib.collect.xla.zoo.drawn import drawn_programs
@@ -22,7 +22,7 @@ def all_programs() -> tuple[ZooProgram, ...]:
 
 
 def program_named(name: str) -> ZooProgram:
-    """The program called ``name``; raises :class:`UserError` for an unknown one."""
+    """The program called ``name``; raises :class:`UserError` for an unknown name."""
     for program in all_programs():
         if program.name == name:
             return program

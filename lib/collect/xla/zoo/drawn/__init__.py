@@ -1,6 +1,6 @@
 """Networks that nobody wrote: drawn from grammars of blocks, a family a grammar.
 
-They are random but plausible, and there are as many as are wanted. A program's number is its seed:
+They are random but plausible, and their number is not limited. A program's number is its seed:
 it is the same network wherever it is built.
 """
 
@@ -11,7 +11,7 @@ COUNT = 24  # of a family
 
 
 def drawn_programs(source: str) -> tuple[ZooProgram, ...]:
-    """All of a source, the first of every family, then the second of each, and so on.
+    """All programs of a source, the first of every family, then the second of each, and so on.
 
     Args:
         source: ``xla`` or ``nlp``.

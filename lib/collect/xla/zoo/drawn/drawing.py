@@ -1,7 +1,7 @@
 """How networks are drawn from grammars of blocks, each from its seed, and sized to run shortly.
 
 A *grammar* says how a network of one family is drawn, all but its size. The size is then chosen so
-that an estimate of its runtime comes near one that is drawn as well. Nothing is compiled for that.
+that an estimate of its runtime comes near a drawn runtime. Nothing is compiled for that.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Drawing:
     """Random choices.
 
     Attributes:
-        train: whether a training step is wanted, which is larger than a forward pass.
+        train: whether it is a training step, which is larger than a forward pass.
     """
 
     def __init__(self, seed: int):
@@ -89,10 +89,10 @@ def drawn_program(family: str, source: str, grammar: Grammar, number: int) -> Zo
 
 
 def largest_within(sizes: Sequence[Callable[[], Network]], mode: str, seconds: float) -> Network:
-    """The largest network that is estimated to take no more seconds than wanted, or the smallest.
+    """The largest network that is estimated to take no more than ``seconds``, or the smallest.
 
     Args:
-        sizes: small ones first.
+        sizes: small networks first.
         mode: ``forward`` or ``train``.
         seconds: seconds of a run.
     """
