@@ -19,7 +19,7 @@ from tests.bench.quality import SCHEMA
 from tests.bench.quality_tables import draw_curve
 from tests.builders import cached_graph
 
-WHOLE, HALF = "additive, all four", "additive, all four, 50.0% of the programs"
+WHOLE, HALF = "tgraph-plus", "tgraph-plus, 50.0% of the programs"
 
 
 def results(variants, collections=LAYOUT_COLLECTIONS) -> pl.DataFrame:
@@ -32,9 +32,9 @@ def results(variants, collections=LAYOUT_COLLECTIONS) -> pl.DataFrame:
 
 def test_a_panel_for_each_variant_that_has_a_curve(tmp_path):
     known = LAYOUT_COLLECTIONS[:3]
-    draw_curve(results([WHOLE, HALF, "context", "moved bytes, no learning"], known), tmp_path / "a")
+    draw_curve(results([WHOLE, HALF, "tgraph", "moved bytes, no learning"], known), tmp_path / "a")
     drawn = (tmp_path / "a").read_text()
-    titles = [f"<!-- {name} -->" in drawn for name in (WHOLE, "context", *LAYOUT_COLLECTIONS)]
+    titles = [f"<!-- {name} -->" in drawn for name in (WHOLE, "tgraph", *LAYOUT_COLLECTIONS)]
     assert titles == [True, False, True, True, True, False]
     draw_curve(results([HALF, WHOLE], known), tmp_path / "b")
     assert (tmp_path / "b").read_text().count("training programs") == 1
@@ -42,7 +42,7 @@ def test_a_panel_for_each_variant_that_has_a_curve(tmp_path):
 
 def test_no_curve_without_two_shares(tmp_path):
     with pytest.raises(ValueError, match="two shares"):
-        draw_curve(results([WHOLE, "context"]), tmp_path / "curve.svg")
+        draw_curve(results([WHOLE, "tgraph"]), tmp_path / "curve.svg")
     assert not list(tmp_path.iterdir())
 
 

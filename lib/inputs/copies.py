@@ -33,7 +33,7 @@ def widths(settings: PlusSettings) -> dict[str, Any]:
     """How many features a layout copy has, an off-layout operation, a repeated operation, and a
     node; of TPUs, what :class:`lib.models.prices.Prices` is told."""
     if settings.hardware == "tpu":
-        return {"node_width": len(PRODUCT_FEATURES), "roles": ROLE_OF_FEATURE}
+        return {"width": len(PRODUCT_FEATURES), "roles": ROLE_OF_FEATURE}
     return {
         "copy_width": len(COPY_FEATURES),
         "off_layout_width": len(OFF_LAYOUT_FEATURES),
@@ -62,10 +62,10 @@ class CopiesGraph:
 
     Args:
         graph: whole, or the part that pruning kept: then layouts propagate in that part only.
-        context_blocks: of the members that hear what surrounds copies; 0 if none does.
+        context_blocks: of the network.
     """
 
-    def __init__(self, graph: CachedGraph, context_blocks: int = 0):
+    def __init__(self, graph: CachedGraph, context_blocks: int):
         self.graph, self.context_blocks = graph, context_blocks
         self._known: dict[int, Resolved] = {}
         self._room = KEPT_NUMBERS
@@ -89,9 +89,8 @@ class CopiesGraph:
         return self.tables.orders.numbers_of(digits)
 
     @cached_property
-    def _context(self) -> ContextRows | None:
-        blocks = self.context_blocks
-        return ContextRows(self.program.tensors, blocks) if blocks else None
+    def _context(self) -> ContextRows:
+        return ContextRows(self.program.tensors, self.context_blocks)
 
     def batch(self, configurations: np.ndarray) -> CostBatch:
         """What some configurations do, (b,) integers: their positions in the cache's cells.
@@ -117,17 +116,14 @@ class CopiesGraph:
         copies, copy_places = _distinct([each.copies for each in effects])
         operations, places = _distinct([each.off_layout for each in effects])
         repeated, repeated_places = _distinct([each.repeated for each in effects])
-        context = None
-        if self._context is not None:
-            context = self._context.batch(
-                Happening(program.copies.nodes[copies], copy_places),
-                Happening(program.off_layout.nodes[operations], places),
-                len(configurations),
-            )
+        context = self._context.batch(
+            Happening(program.copies.nodes[copies], copy_places),
+            Happening(program.off_layout.nodes[operations], places),
+            len(configurations),
+        )
         return CostBatch(
             copies=torch.from_numpy(program.copies.features[copies]),
             copy_bytes=torch.from_numpy(program.copies.shares[copies]),
-            copy_places=torch.from_numpy(copy_places),
             off_layout=torch.from_numpy(program.off_layout.features[operations]),
             off_layout_bytes=torch.from_numpy(program.off_layout.shares[operations]),
             off_layout_places=torch.from_numpy(places),
@@ -170,8 +166,7 @@ def copies_graph(graph: CachedGraph, settings: PlusSettings) -> CopiesGraph | Pr
     """The graph as the model's settings want it resolved; of TPUs it is no copies that count."""
     if settings.hardware == "tpu":
         return ProductsGraph(graph)
-    blocks = settings.context_blocks if settings.context_members else 0
-    return CopiesGraph(graph, blocks)
+    return CopiesGraph(graph, settings.context_blocks)
 
 
 def _by_configuration(pairs: np.ndarray, count: int) -> list[np.ndarray]:

@@ -38,7 +38,7 @@ def kept(graph: CachedGraph, blocks: int, make: Callable[[], CostBatch]) -> Cost
 
     Args:
         graph: of a cache; one of no cache is not kept.
-        blocks: of the members that hear what surrounds layout copies, 0 if none does.
+        blocks: of the network, whose neighbours' messages reach so far.
         make: makes the batch.
     """
     if graph.folder is None:
@@ -76,11 +76,10 @@ def _tensors(value: object, name: str = "") -> Iterator[tuple[str, Tensor]]:
 
 def _batch(tensors: Mapping[str, Tensor]) -> CostBatch:
     """A batch of its tensors."""
-    count, context = int(tensors["configurations"]), None
-    if "context.nodes" in tensors:
-        places = sorted({int(name.split(".")[2]) for name in tensors if ".layers." in name})
-        layers = [_layer(tensors, f"context.layers.{place}.") for place in places]
-        context = _made(ContextBatch, tensors, "context.", layers=layers)
+    count = int(tensors["configurations"])
+    places = sorted({int(name.split(".")[2]) for name in tensors if ".layers." in name})
+    layers = [_layer(tensors, f"context.layers.{place}.") for place in places]
+    context = _made(ContextBatch, tensors, "context.", layers=layers)
     return _made(CostBatch, tensors, "", configurations=count, context=context)  # type: ignore[return-value]
 
 

@@ -3,8 +3,8 @@
 TGraph has to learn from digits what a layout is, and from normalized vectors what a tensor weighs.
 Here that is worked out beforehand: which tensors are copied from one layout to another, which
 operations work in another layout than the program's own, and which a library computes more than
-once. The network learns what each costs for its size, and a configuration's score is the sum, as a
-program's runtime is that of its parts.
+once. The network learns what each costs for its size and where it stands in the program, and a
+configuration's score is the sum, as a program's runtime is that of its parts.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from lib import native
@@ -33,7 +32,6 @@ class CostBatch(OnDevice):
     Attributes:
         copies: (m, features) float32, each distinct layout copy once.
         copy_bytes: (m,) float32, bytes of the copied tensor over those of the program.
-        copy_places: (p, 2) int64, pairs [configuration, copy].
         off_layout: (s, features) float32, each distinct off-layout operation once.
         off_layout_bytes: (s,) float32, likewise of the operation's output.
         off_layout_places: (q, 2) int64, pairs [configuration, operation].
@@ -42,12 +40,11 @@ class CostBatch(OnDevice):
         repeated_work: (j,) float32, what is computed too often, over the bytes of the program.
         repeated_places: (r, 2) int64, pairs [configuration, repeated operation].
         configurations: b.
-        context: what surrounds them, if a member hears it.
+        context: what surrounds them, and which configuration has which layout copy.
     """
 
     copies: Tensor
     copy_bytes: Tensor
-    copy_places: Tensor
     off_layout: Tensor
     off_layout_bytes: Tensor
     off_layout_places: Tensor
@@ -55,7 +52,7 @@ class CostBatch(OnDevice):
     repeated_work: Tensor
     repeated_places: Tensor
     configurations: int
-    context: ContextBatch | None = None
+    context: ContextBatch
 
 
 class CostInputs(nn.Module):
@@ -86,19 +83,18 @@ class TGraphPlus(nn.Module):
     What a library call computes again costs in proportion to the work, and is never a gain.
     Scores are comparable within one graph and do not depend on which configurations share a batch.
 
-    A few networks that differ in their initial weights and their dropout are trained side by side,
-    each on its own scores; their mean is taken to rank. Some of them hear what surrounds a copy:
-    the two kinds err differently, and their mean is better than either.
+    What a copy costs depends on what surrounds it, of which blocks of GraphSAGE over the program
+    tell. A few networks that differ in their initial weights and their dropout are trained side by
+    side, each on its own scores; their mean is taken to rank.
 
     Args:
         copy_width, off_layout_width: features of a layout copy, and of an off-layout operation.
         repeated_width: features of an operation that a library call computes more than once.
+        node_width: features of a node.
         channels: width of the perceptrons.
         dropout: share of their channels left out in training.
-        members: networks side by side that sum costs of copies by themselves.
-        node_width: features of a node, if a member hears what surrounds copies.
-        context_members: networks beside those, which hear it.
-        context_blocks, context_channels, context_dropout: of these, see
+        members: networks side by side.
+        context_blocks, context_channels, context_dropout: see
             :class:`lib.models.context.Context`.
     """
 
@@ -107,43 +103,35 @@ class TGraphPlus(nn.Module):
         copy_width: int,
         off_layout_width: int,
         repeated_width: int,
+        node_width: int,
         channels: int = 32,
         dropout: float = 0.0,
         members: int = 1,
-        node_width: int = 0,
-        context_members: int = 0,
         context_blocks: int = 2,
         context_channels: int = 16,
         context_dropout: float = 0.3,
     ):
         super().__init__()
         self.inputs = CostInputs(copy_width, off_layout_width, repeated_width)
-        self.members = members
-        count, sizes = members + context_members, (channels, dropout)
-        self.copy_cost = Perceptrons(count, copy_width, *sizes)
-        self.off_layout_cost = Perceptrons(count, off_layout_width, *sizes)
-        self.repeated_cost = Perceptrons(count, repeated_width, *sizes)
-        self.context = self.addend = None
-        if context_members:
-            widths = node_width, copy_width, off_layout_width
-            around = context_channels, context_blocks, context_dropout
-            self.context = Context(context_members, *widths, *around)
-            self.addend = Addends(context_members, copy_width, context_channels, *sizes)
+        sizes = channels, dropout
+        self.copy_cost = Perceptrons(members, copy_width, *sizes)
+        self.off_layout_cost = Perceptrons(members, off_layout_width, *sizes)
+        self.repeated_cost = Perceptrons(members, repeated_width, *sizes)
+        widths = node_width, copy_width, off_layout_width
+        around = context_channels, context_blocks, context_dropout
+        self.context = Context(members, *widths, *around)
+        self.addend = Addends(members, copy_width, context_channels, *sizes)
 
     @classmethod
-    def from_settings(
-        cls, settings: PlusSettings, *, node_width: int, **widths: Any
-    ) -> TGraphPlus | Prices:
+    def from_settings(cls, settings: PlusSettings, **widths: Any) -> TGraphPlus | Prices:
         """The network with the sizes that the settings name; another one of TPUs."""
         if settings.hardware == "tpu":
-            return Prices(node_width, **widths)
+            return Prices(**widths)
         return cls(
             **widths,
             channels=settings.channels,
             dropout=settings.dropout,
             members=settings.members,
-            node_width=node_width,
-            context_members=settings.context_members,
             context_blocks=settings.context_blocks,
             context_channels=settings.context_channels,
             context_dropout=settings.context_dropout,
@@ -155,35 +143,22 @@ class TGraphPlus(nn.Module):
 
     def forward(self, batch: CostBatch) -> Tensor:
         """Scores of the batch's configurations: (b,) float32, (members, b) while training."""
-        scores = self.member_scores(batch)
-        return scores if self.training else scores.mean(dim=0)
-
-    def member_scores(self, batch: CostBatch) -> Tensor:
-        """Scores of each member, (members, b): of those that hear what surrounds copies last."""
         batch = self.inputs(batch)
-        return self.of_copies(batch) + self.of_others(batch)
+        scores = self.of_copies(batch) + self.of_others(batch)
+        return scores if self.training else scores.mean(dim=0)
 
     def of_copies(self, batch: CostBatch) -> Tensor:
         """What the copies of a standardized batch cost, (members, b)."""
-        learned = self.copy_cost(batch.copies)
-        alone, around = learned[: self.members], learned[self.members :]
-        costs = self.positive(alone) * batch.copy_bytes
-        total = self.summed(costs, batch.copy_places, batch)
-        if self.context is None:
-            return total
-        costs, _ = self.costs_around(around, batch)
-        return torch.cat([total, self.summed(costs, batch.context.copy_places, batch)])
+        costs, _ = self.costs_around(batch)
+        return self.summed(costs, batch.context.copy_places, batch)
 
-    def costs_around(self, learned: Tensor, batch: CostBatch) -> tuple[Tensor, Tensor]:
-        """Costs of copies in their surroundings, and the states of rows.
-
-        Args:
-            learned: (context members, m), of the copies alone.
-            batch: standardized.
+    def costs_around(self, batch: CostBatch) -> tuple[Tensor, Tensor]:
+        """Costs of the copies of a standardized batch in their surroundings, and states of rows.
 
         Returns:
-            (context members, copies in distinct surroundings) and (r, context members, channels).
+            (members, copies in distinct surroundings) and (r, members, channels).
         """
+        learned = self.copy_cost(batch.copies)
         states = self.context(batch.copies, batch.off_layout, batch.context)
         which = batch.context.copies[:, 0]
         heard = self.addend(batch.copies, states, batch.context.copies)

@@ -187,8 +187,7 @@ class PlusSettings(LearnedBeside):
     scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutCollection.weights_depend_on,
-        *("channels", "members", "hardware"),
-        *("context_members", "context_blocks", "context_channels"),
+        *("channels", "members", "hardware", "context_blocks", "context_channels"),
     )
     fits: ClassVar[ByData] = {
         "official": {"epochs": AUTO},
@@ -211,12 +210,9 @@ class PlusSettings(LearnedBeside):
     learning_rate: float = setting(2e-3, "peak of the learning rate", 0, 1)
     weight_decay: float = setting(1e-2, "weight decay of all parameters but biases", 0, 1)
     channels: int = setting(32, "width of the perceptrons", search=among(16, 32, 64, 128))
-    members: int = setting(2, "networks in the ensemble that price layout copies by themselves", 0)
-    context_members: int = setting(2, "networks beside them that read neighbours' messages", 0)
+    members: int = setting(2, "networks in the ensemble, whose scores are averaged")
     context_blocks: int = setting(2, "rounds of neighbours' messages", search=between(1, 4))
-    context_channels: int = setting(
-        16, "width of a node's state in those networks", search=among(8, 16, 32, 64)
-    )
+    context_channels: int = setting(16, "width of a node's state", search=among(8, 16, 32, 64))
     context_dropout: float = setting(
         0.3, "share of neighbours' messages left out in training", 0, 0.99, search=between(0, 0.5)
     )
@@ -242,8 +238,6 @@ class PlusSettings(LearnedBeside):
 
     def check(self) -> None:
         super().check()
-        if not self.members + self.context_members:
-            raise UserError("--members 0 and --context-members 0: there must be some network")
         check_words(self, loss=LOSS_NAMES)
 
 

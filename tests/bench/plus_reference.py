@@ -32,29 +32,25 @@ class PlainTGraphPlus(nn.Module):
 
 
 class PlainMember(nn.Module):
-    """One member; of those that hear what surrounds copies, the last ones, with its context."""
+    """One member."""
 
     def __init__(self, network: TGraphPlus, number: int):
         super().__init__()
         self.copy_cost = _perceptron(network.copy_cost, number)
         self.off_layout_cost = _perceptron(network.off_layout_cost, number)
         self.repeated_cost = _perceptron(network.repeated_cost, number)
-        self.context = None
-        if number >= network.members:
-            self.context = PlainContext(network.context, number - network.members)
-            self.addend = _perceptron(network.addend.perceptrons, number - network.members)
+        self.context = PlainContext(network.context, number)
+        self.addend = _perceptron(network.addend.perceptrons, number)
 
     def forward(self, batch: CostBatch) -> Tensor:
         """Scores of a standardized batch, (b,)."""
-        learned, sizes, places = self.copy_cost(batch.copies), batch.copy_bytes, batch.copy_places
-        if self.context is not None:
-            states = self.context(batch.copies, batch.off_layout, batch.context)
-            which, tensor, reader = batch.context.copies.unbind(dim=1)
-            heard = torch.cat([batch.copies[which], states[tensor], states[reader]], dim=1)
-            learned, sizes = learned[which] + self.addend(heard), sizes[which]
-            places = batch.context.copy_places
+        states = self.context(batch.copies, batch.off_layout, batch.context)
+        which, tensor, reader = batch.context.copies.unbind(dim=1)
+        heard = torch.cat([batch.copies[which], states[tensor], states[reader]], dim=1)
+        learned = self.copy_cost(batch.copies)[which] + self.addend(heard)
         total = learned.new_zeros(batch.configurations)
-        total = added_at(total, _exponential(learned).squeeze(-1) * sizes, places)
+        costs = _exponential(learned).squeeze(-1) * batch.copy_bytes[which]
+        total = added_at(total, costs, batch.context.copy_places)
         costs = self.off_layout_cost(batch.off_layout).squeeze(-1) * batch.off_layout_bytes
         total = added_at(total, costs, batch.off_layout_places)
         costs = _exponential(self.repeated_cost(batch.repeated)).squeeze(-1) * batch.repeated_work

@@ -23,8 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, product
 from pathlib import Path
@@ -33,7 +32,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from torch import nn
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
@@ -46,7 +44,7 @@ from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.split import learned_beside
 from tests.bench.quality_tables import differences, draw_curve, tables
-from tests.bench.variants import VARIANTS, Taus
+from tests.bench.variants import VARIANTS, Taus, Variant
 
 ROOT = Path(__file__).resolve().parents[2]
 NEVER = 10**6  # epochs between validations: but after the last epoch
@@ -56,7 +54,7 @@ SCHEMA = {
     "seed": pl.Int64,
     "graph": pl.String,
     "tau": pl.Float64,
-    "seconds": pl.Float64,  # of all folds and of what is learned with it; null for a part
+    "seconds": pl.Float64,  # of all folds and of what is learned with it
 }
 
 
@@ -73,58 +71,45 @@ def cache_of(chosen: Any, data: Path, outputs: Path) -> Cache:
     return Cache(folder)
 
 
-def together(names: Iterable[str]) -> list[list[str]]:
-    """Names of variants, those that are parts of one training beside each other."""
-    groups: list[list[str]] = []
-    for name in names:
-        whole = VARIANTS[name].whole
-        group = next((one for one in groups if VARIANTS[one[0]].whole == whole), [])
-        groups += [] if group else [group]
-        group.append(name)
-    return groups
-
-
 def measure(
-    names: Sequence[str], collections: Sequence[str], seed: int, data: Path, outputs: Path
-) -> dict[str, dict[str, Taus]]:
+    variant: Variant, collections: Sequence[str], seed: int, data: Path, outputs: Path
+) -> dict[str, Taus]:
     """Tau of each graph, out of fold, of some collections that are learned from the same ones.
 
     Args:
-        names: of variants that are parts of one training.
+        variant: what is measured.
         collections: whose graphs are ranked.
         seed: of folds and weights.
         data, outputs: raw data, and where their caches are made.
 
     Returns:
-        variant -> collection -> taus.
+        collection -> taus.
     """
-    variant, chosen, caches = VARIANTS[names[0]].whole, {}, {}
+    chosen, caches = {}, {}
     for collection in variant.union(collections[0]):
         given = {"model": variant.model or "tgraph", "seed": seed, **variant.overrides}
         given |= {"also": "none"} if given["model"] == "tgraph-plus" else {}
         given["validate_every"] = NEVER
         chosen[collection] = settings_for(collection, read_dataset(data), given)
         caches[collection] = cache_of(chosen[collection], data, outputs)
-    taus: dict[str, dict[str, Taus]] = {
-        name: {collection: {} for collection in collections} for name in names
-    }
+    taus: dict[str, Taus] = {collection: {} for collection in collections}
     if variant.rank:
-        for collection, own in taus[names[0]].items():
+        for collection, own in taus.items():
             cache = caches[collection]
             found = variant.rank(cache, folds_of(cache.names("train", "valid"), chosen[collection]))
             own |= {name: tau for name, tau in found.items() if np.isfinite(tau)}
         return taus
     for fold in range(chosen[collections[0]].folds_total):
-        for name, collection, own in _trained(names, chosen, caches, fold):
+        for collection, own in _trained(variant, chosen, caches, fold):
             if collection in collections:
-                taus[name][collection] |= own
+                taus[collection] |= own
     return taus
 
 
 def _trained(
-    names: Sequence[str], chosen: dict[str, Any], caches: dict[str, Cache], fold: int
-) -> Iterator[tuple[str, str, Taus]]:
-    """(variant, collection, taus) of a fold of some collections, after training on the others.
+    variant: Variant, chosen: dict[str, Any], caches: dict[str, Cache], fold: int
+) -> Iterator[tuple[str, Taus]]:
+    """(collection, taus) of a fold of some collections, after training on the others.
 
     ``ALSO`` of make trains a network for each collection. Those would learn from the same graphs,
     for programs of one source are the same under either search, and so are their folds, and
@@ -133,7 +118,7 @@ def _trained(
     every = {name: load_fold(caches[name], fold, own) for name, own in chosen.items()}
     for name, own in chosen.items():
         _check_same(every, fold, caches[name], own)
-    variant, first = VARIANTS[names[0]].whole, next(iter(every))
+    first = next(iter(every))
     data, settings = every[first], chosen[first]
     data = replace(data, train=[graph for own in every.values() for graph in own.train])
     graphs = _shared(data, variant.share, settings.seed, fold)
@@ -144,22 +129,9 @@ def _trained(
         for _ in training.run(Path(folder) / "state.safetensors", "bench"):
             pass
     network.eval()
-    for name in names:
-        with judged(network, VARIANTS[name].part):
-            for collection, own in every.items():
-                valid = own.validate(network, whole=True)
-                yield name, collection, {graph: one["tau"] for graph, one in valid.items()}
-
-
-@contextmanager
-def judged(network: nn.Module, part: slice | None) -> Iterator[None]:
-    """A network that scores by some of its members only, while this lasts."""
-    if part is None:
-        yield
-        return
-    network.forward = lambda batch: network.each(batch)[part].mean(dim=0)
-    yield
-    del network.forward
+    for collection, own in every.items():
+        valid = own.validate(network, whole=True)
+        yield collection, {graph: one["tau"] for graph, one in valid.items()}
 
 
 def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -> None:
@@ -192,19 +164,17 @@ def main() -> None:
     empty = pl.DataFrame(schema=SCHEMA)
     results = pl.read_parquet(args.results) if args.results.exists() else empty
     done = set(results.select("variant", "collection", "seed").unique().iter_rows())
-    groups = [] if args.print else together(args.variants)
-    for seed, names in product(range(args.seeds), groups):
-        wanted = {(name, one, seed) for name in names for one in args.collections} - done
-        missing, union = {one for _, one, _ in wanted}, VARIANTS[names[0]].union
+    for seed, name in product(range(args.seeds), [] if args.print else args.variants):
+        missing = [one for one in args.collections if (name, one, seed) not in done]
+        union = VARIANTS[name].union
         for _, own in groupby(sorted(missing, key=lambda one: (union(one), one)), union):
             started, collections = time.process_time(), list(own)
-            found = measure(names, collections, seed, args.data, args.outputs)
+            found = measure(VARIANTS[name], collections, seed, args.data, args.outputs)
             seconds = time.process_time() - started
             lines = []
-            for name, one, _ in sorted(line for line in wanted if line[1] in collections):
-                taus, spent = found[name][one], None if VARIANTS[name].part else seconds
+            for one, taus in found.items():
                 print(f"{name}, {one}, seed {seed}: {np.mean([*taus.values()]):.3f}", flush=True)
-                lines += [(name, one, seed, *each, spent) for each in taus.items()]
+                lines += [(name, one, seed, *each, seconds) for each in taus.items()]
             results = pl.concat([results, pl.DataFrame(lines, SCHEMA, orient="row")])
             with atomic_file(args.results) as temporary:
                 results.write_parquet(temporary)

@@ -24,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import torch
 from scipy.stats import norm, rankdata
 
 from lib.cache.graph import CachedGraph
@@ -45,10 +46,13 @@ def normal_scores(values: np.ndarray) -> np.ndarray:
 def contents(graph: CachedGraph) -> tuple[np.ndarray, np.ndarray]:
     """How often each copy and each operation happens under each configuration, (c, m + s), and
     its bytes."""
-    batch = CopiesGraph(graph).batch(np.arange(len(graph.runtime)))
-    counts, sizes = [], []
+    batch = CopiesGraph(graph, 1).batch(np.arange(len(graph.runtime)))
+    counts, sizes, around = [], [], batch.context
+    copies = torch.column_stack(
+        [around.copy_places[:, 0], around.copies[around.copy_places[:, 1], 0]]
+    )
     for places, own in (
-        (batch.copy_places, batch.copy_bytes),
+        (copies, batch.copy_bytes),
         (batch.off_layout_places, batch.off_layout_bytes),
     ):
         count = np.zeros((batch.configurations, len(own)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -35,9 +35,6 @@ class Variant:
         share: of each fold's training graphs that are learned from, drawn with the seed.
         also: the collections that each is learned from: its ``own``, both of a ``source`` searched
             either way, both ``sources`` of a search, or ``all``.
-        part: members of ``tgraph-plus`` whose scores are judged; ``None`` for all. Members are
-            trained side by side, each on its own scores, so variants that differ in nothing else
-            are parts of one training.
     """
 
     model: str = ""
@@ -46,12 +43,6 @@ class Variant:
     rank: Callable[[Cache, dict[str, int]], Taus] | None = None
     share: float = 1.0
     also: str = "own"
-    part: slice | None = None
-
-    @property
-    def whole(self) -> Variant:
-        """The variant that is trained, of which this may be a part."""
-        return replace(self, part=None)
 
     def union(self, collection: str) -> tuple[str, ...]:
         """The collections that one is learned from, itself among them."""
@@ -98,7 +89,7 @@ class CrossAttended(nn.Module):
     and what is read of both is the logarithm of a factor on the score. It starts at one.
 
     Args:
-        network: all of whose members hear what surrounds copies.
+        network: without it.
     """
 
     def __init__(self, network: TGraphPlus):
@@ -120,8 +111,7 @@ class CrossAttended(nn.Module):
         """See :meth:`lib.models.plus.TGraphPlus.forward`."""
         batch = self.network.inputs(batch)
         around = batch.context
-        learned = self.network.copy_cost(batch.copies)
-        costs, states = self.network.costs_around(learned, batch)
+        costs, states = self.network.costs_around(batch)
         scores = self.network.summed(costs, around.copy_places, batch)
         scores = scores + self.network.of_others(batch)
         where = costs.T[..., None] * states[around.copies[:, 1]]  # (p, members, channels)
@@ -134,15 +124,12 @@ class CrossAttended(nn.Module):
 
 
 SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curves, and all
-ADDITIVE = {"members": 2, "context_members": 0}  # costs of copies by themselves
-CONTEXT = {"members": 0, "context_members": 2}  # that hear what surrounds them
-BOTH = {"members": 2, "context_members": 2}
-WHICH = {"additive": slice(2), "context": slice(2, None), "both": None}  # of those members
+PLUS = "tgraph-plus"
 UNION_NAMES = {
-    "own": "",
+    "own": ", its collection alone",
     "source": ", both searches",
     "sources": ", both sources",
-    "all": ", all four",
+    "all": "",
 }
 VARIANTS: dict[str, Variant] = {
     "moved bytes, no learning": Variant(rank=by_baseline),
@@ -156,47 +143,28 @@ VARIANTS: dict[str, Variant] = {
     "tgraph without edges": Variant("tgraph", {"edges": False}),
     "tgraph, summed loss": Variant("tgraph", {"loss_reduction": "sum"}),
     "gst": Variant("gst"),
+    **{f"{PLUS}{name}": Variant(PLUS, also=also) for also, name in UNION_NAMES.items()},
     **{
-        f"{kind}{UNION_NAMES[also]}": Variant("tgraph-plus", BOTH, also=also, part=part)
-        for also in UNIONS
-        for kind, part in WHICH.items()
-    },
-    "context, attention across configurations, all four": Variant(
-        "tgraph-plus", CONTEXT, change=CrossAttended, also="all"
-    ),
-    **{
-        f"context, four members{UNION_NAMES[also]}": Variant(
-            "tgraph-plus", CONTEXT | {"context_members": 4}, also=also
-        )
+        f"{PLUS}{UNION_NAMES[also]}, four members": Variant(PLUS, {"members": 4}, also=also)
         for also in ("own", "all")
     },
-    "additive without caches": Variant("tgraph-plus", ADDITIVE, change=without("cache")),
-    "additive without walks": Variant(
-        "tgraph-plus", ADDITIVE, change=without("reading", "writing")
-    ),
-    "additive without chains": Variant("tgraph-plus", ADDITIVE, change=without("chain")),
-    "additive, one member": Variant("tgraph-plus", ADDITIVE | {"members": 1}),
-    "additive, 64 channels": Variant("tgraph-plus", ADDITIVE | {"channels": 64}),
-    "additive, hinge": Variant("tgraph-plus", ADDITIVE | {"loss": "hinge"}),
-    "additive, correlation": Variant("tgraph-plus", ADDITIVE | {"loss": "correlation"}),
+    f"{PLUS}, attention across configurations": Variant(PLUS, change=CrossAttended, also="all"),
     **{
-        f"{name}, logistic": Variant("tgraph-plus", members | {"loss": "logistic"}, also=also)
-        for name, members, also in (("additive", ADDITIVE, "own"), ("both, all four", BOTH, "all"))
+        f"{PLUS}{UNION_NAMES['own']}, {name}": Variant(PLUS, given, change)
+        for name, given, change in (
+            ("without caches", {}, without("cache")),
+            ("without walks", {}, without("reading", "writing")),
+            ("without chains", {}, without("chain")),
+            ("logistic", {"loss": "logistic"}, without()),
+            ("no dropout", {"dropout": 0.0}, without()),
+            ("pruned graph", {"hops": 1}, without()),
+        )
     },
-    "additive, no dropout": Variant("tgraph-plus", ADDITIVE | {"dropout": 0.0}),
     **{
-        f"{kind}, all four, {name}": Variant("tgraph-plus", BOTH | given, also="all", part=part)
-        for name, given in (("no dropout", {"dropout": 0.0}), ("20 epochs", {"epochs": 20}))
-        for kind, part in WHICH.items()
-    },
-    "additive, 60 epochs": Variant("tgraph-plus", ADDITIVE | {"epochs": 60}),
-    "additive, pruned graph": Variant("tgraph-plus", ADDITIVE | {"hops": 1}),
-    **{
-        f"{kind}{UNION_NAMES[also]}, {share:.1%} of the programs": Variant(
-            "tgraph-plus", BOTH, share=share, also=also, part=part
+        f"{PLUS}{UNION_NAMES[also]}, {share:.1%} of the programs": Variant(
+            PLUS, share=share, also=also
         )
         for also in ("own", "all")
-        for kind, part in WHICH.items()
         for share in SHARES
     },
 }

@@ -110,7 +110,7 @@ def effects_of(
     configurations: Sequence,
 ) -> list[dict[str, set]]:
     """Copies and off-layout operations of each configuration, with orders written out."""
-    graph = CopiesGraph(made.graph(configurable, configurations))
+    graph = CopiesGraph(made.graph(configurable, configurations), 1)
     tables, layouts = graph.tables, graph.layouts[graph.graph.cells]
     effects, orders = Returning(tables, layouts).effects(), tables.orders.items
     result = [{"copies": set(), "off_layout": set()} for _ in configurations]

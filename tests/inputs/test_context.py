@@ -19,15 +19,14 @@ from tests.compiler.builders import random_programs
 CHANNELS = 5
 
 
-def network_of(blocks: int, members: int = 0, context_members: int = 1) -> TGraphPlus:
-    """One without dropout, which hears, with an addend that is not zero."""
+def network_of(blocks: int, members: int = 1) -> TGraphPlus:
+    """One without dropout, with an addend that is not zero."""
     torch.manual_seed(0)
     sizes = widths(PlusSettings("layout-xla-default", hardware="cpu"))
     made = TGraphPlus(
         **sizes,
         channels=8,
         members=members,
-        context_members=context_members,
         context_blocks=blocks,
         context_channels=CHANNELS,
         context_dropout=0.0,
@@ -102,7 +101,7 @@ def test_members_at_once_are_members_one_by_one(compiled, program):
     made, configurable, configured = program
     prepared = CopiesGraph(made.graph(configurable, configured), 2)
     batch = prepared.batch(np.arange(len(prepared.graph.cells)))
-    network = network_of(2, members=1, context_members=2).train()
+    network = network_of(2, members=2).train()
     plain = PlainTGraphPlus(network)
     with pytest.MonkeyPatch.context() as patch:
         if not compiled:
@@ -121,23 +120,6 @@ def test_states_are_computed_once(program):
     assert torch.equal(once.context.node, thrice.context.node)
     assert torch.equal(once.context.copies, thrice.context.copies)
     assert len(thrice.context.copy_places) == 3 * len(once.context.copy_places)
-
-
-@given(program=random_programs())
-@settings(deadline=None, max_examples=5)
-def test_fresh_networks_hear_nothing(program):
-    made, configurable, configured = program
-    prepared = CopiesGraph(made.graph(configurable, configured), 2)
-    batch, network = prepared.batch(np.arange(len(prepared.graph.cells))), network_of(2)
-    nn.init.zeros_(network.addend.perceptrons.last.weight)
-    alone = TGraphPlus(
-        **widths(PlusSettings("layout-xla-default", hardware="cpu")), channels=8
-    ).eval()
-    parts = ("inputs.", "copy_cost.", "off_layout_cost.", "repeated_cost.")
-    own = {name: one for name, one in network.state_dict().items() if name.startswith(parts)}
-    alone.load_state_dict(own)
-    with torch.no_grad():
-        torch.testing.assert_close(network(batch), alone(batch))
 
 
 def test_features_of_nodes_say_what_they_are():

@@ -60,7 +60,7 @@ def file_of(graph: CachedGraph) -> Path:
     return graph.folder.with_name("resolved") / f"{graph.name}.safetensors"
 
 
-@pytest.mark.parametrize("blocks", [0, 1, 3])
+@pytest.mark.parametrize("blocks", [1, 3])
 @given(program=random_programs())
 @settings(deadline=None, max_examples=20)
 def test_what_is_read_is_what_was_made(blocks, program):

@@ -7,12 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from lib.models.context import ContextBatch
 from lib.models.plus import CostBatch, TGraphPlus
 from lib.train.fold import Sample
 from lib.train.loss import LOSSES, NOISE, SHARPNESS, pairwise_logistic
 
-COPY_WIDTH, OFF_LAYOUT_WIDTH, REPEATED_WIDTH = 12, 7, 5
+COPY_WIDTH, OFF_LAYOUT_WIDTH, REPEATED_WIDTH, NODE_WIDTH = 12, 7, 5, 6
+NODES = 3
 
 
 def batch_of(
@@ -20,11 +23,9 @@ def batch_of(
 ) -> CostBatch:
     rng = np.random.default_rng(seed)
 
-    def places(items: int) -> torch.Tensor:
-        count = 4 * configurations if items else 0
-        pairs = np.stack(
-            [rng.integers(0, configurations, count), rng.integers(0, max(1, items), count)]
-        )
+    def places(items: int, rows: int = configurations) -> torch.Tensor:
+        count = 4 * rows if items else 0
+        pairs = np.stack([rng.integers(0, rows, count), rng.integers(0, max(1, items), count)])
         return torch.from_numpy(pairs.T.copy())
 
     def features(items: int, width: int) -> torch.Tensor:
@@ -33,7 +34,6 @@ def batch_of(
     return CostBatch(
         copies=features(copies, COPY_WIDTH),
         copy_bytes=torch.from_numpy(rng.random(copies).astype(np.float32)),
-        copy_places=places(copies),
         off_layout=features(operations, OFF_LAYOUT_WIDTH),
         off_layout_bytes=torch.from_numpy(rng.random(operations).astype(np.float32)),
         off_layout_places=places(operations),
@@ -41,14 +41,30 @@ def batch_of(
         repeated_work=torch.from_numpy(rng.random(repeated).astype(np.float32)),
         repeated_places=places(repeated),
         configurations=configurations,
+        context=ContextBatch(
+            nodes=features(NODES, NODE_WIDTH),
+            node=torch.arange(NODES),
+            copied=places(copies, NODES),
+            read=places(copies, NODES),
+            off_layout=places(operations, NODES),
+            layers=[],
+            copies=torch.column_stack(
+                [torch.arange(copies), torch.from_numpy(rng.integers(0, NODES, (copies, 2)))]
+            ),
+            copy_places=places(copies),
+        ),
     )
+
+
+def with_context(batch: CostBatch, **changed: torch.Tensor) -> CostBatch:
+    return replace(batch, context=replace(batch.context, **changed))
 
 
 @pytest.fixture
 def network() -> TGraphPlus:
     torch.manual_seed(0)
-    widths = COPY_WIDTH, OFF_LAYOUT_WIDTH, REPEATED_WIDTH
-    made = TGraphPlus(*widths, channels=16, members=2).eval()
+    widths = COPY_WIDTH, OFF_LAYOUT_WIDTH, REPEATED_WIDTH, NODE_WIDTH
+    made = TGraphPlus(*widths, channels=16, members=2, context_blocks=0).eval()
     made.inputs.copies.fit(batch_of(1, copies=50).copies)
     made.inputs.off_layout.fit(batch_of(1, operations=50).off_layout)
     made.inputs.repeated.fit(batch_of(1, repeated=50).repeated)
@@ -56,6 +72,7 @@ def network() -> TGraphPlus:
 
 
 def test_a_score_is_the_sum_of_its_costs(network):
+    """Of a new network, to which surroundings add nothing yet."""
     batch = batch_of()
     scores = network(batch).detach().numpy()
     sums = np.zeros((2, batch.configurations))
@@ -64,7 +81,7 @@ def test_a_score_is_the_sum_of_its_costs(network):
     of_repeated = network.repeated_cost(network.inputs.repeated(batch.repeated)).exp()
     each = zip(sums, of_copies, of_operations, of_repeated, strict=True)
     for expected, copies, operations, repeated in each:
-        for configuration, place in batch.copy_places.tolist():
+        for configuration, place in batch.context.copy_places.tolist():
             expected[configuration] += copies[place].item() * batch.copy_bytes[place].item()
         for configuration, place in batch.off_layout_places.tolist():
             cost = operations[place].item() * batch.off_layout_bytes[place].item()
@@ -79,26 +96,36 @@ def test_a_score_is_the_sum_of_its_costs(network):
 def test_neither_the_order_of_configurations_nor_of_copies_matters(network):
     batch = batch_of()
     order, shuffled = torch.randperm(batch.configurations), torch.randperm(len(batch.copies))
-    configurations, copies = batch.copy_places.T
-    places = torch.stack([torch.argsort(order)[configurations], torch.argsort(shuffled)[copies]], 1)
-    operations, repeated = (
+    nn.init.normal_(network.addend.perceptrons.last.weight)
+    context, copies = batch.context, torch.argsort(shuffled)
+    of_copies, operations, repeated = (
         torch.stack([torch.argsort(order)[places[:, 0]], places[:, 1]], 1)
-        for places in (batch.off_layout_places, batch.repeated_places)
+        for places in (context.copy_places, batch.off_layout_places, batch.repeated_places)
+    )
+    copied, read = (
+        torch.stack([pairs[:, 0], copies[pairs[:, 1]]], 1)
+        for pairs in (context.copied, context.read)
     )
     other = replace(
         batch,
         copies=batch.copies[shuffled],
         copy_bytes=batch.copy_bytes[shuffled],
-        copy_places=places[torch.randperm(len(places))],
         off_layout_places=operations,
         repeated_places=repeated,
+    )
+    other = with_context(
+        other,
+        copied=copied,
+        read=read,
+        copies=torch.column_stack([copies[context.copies[:, 0]], context.copies[:, 1:]]),
+        copy_places=of_copies[torch.randperm(len(of_copies))],
     )
     torch.testing.assert_close(network(other), network(batch)[order])
 
 
 def test_more_copies_never_make_it_faster(network):
     batch = batch_of(operations=0)
-    half = replace(batch, copy_places=batch.copy_places[::2])
+    half = with_context(batch, copy_places=batch.context.copy_places[::2])
     assert (network(batch) >= network(half)).all()
 
 
@@ -114,6 +141,7 @@ def test_no_copies_and_no_operations(network):
 
 def test_every_parameter_learns(network):
     network.train()
+    nn.init.normal_(network.addend.perceptrons.last.weight)
     Sample(batch_of(), [torch.arange(1, 7)], pairwise_logistic).loss(network(batch_of())).backward()
     for name, parameter in network.named_parameters():
         assert parameter.grad.abs().sum() > 0, name

@@ -97,7 +97,7 @@ def read_by_all(graph: LayoutGraph, hops: int | str) -> None:
     assert np.isfinite(moved_bytes(cached)).all()
     graph_tensors(cached).batch(rows)
     for prepared, names in (
-        (CopiesGraph(cached), ("copies", "copy_bytes", "off_layout", "off_layout_bytes")),
+        (CopiesGraph(cached, 1), ("copies", "copy_bytes", "off_layout", "off_layout_bytes")),
         (ProductsGraph(cached), ("features", "padding", "share")),
     ):
         batch = prepared.batch(rows)

@@ -43,7 +43,7 @@ def test_lessons_teach_what_copies_cost(cache):
             costs = network.copy_cost(inputs)
         errors.append([(each - measured.costs).std().item() for each in costs])
         fold.teach(network)
-    assert len(errors[0]) == SETTINGS.members + SETTINGS.context_members
+    assert len(errors[0]) == SETTINGS.members
     assert all(after < 0.6 * before for before, after in zip(*errors, strict=True)), errors
 
 

@@ -173,5 +173,5 @@ def test_a_transpose_with_a_second_operand_is_none():
     made.edges.append((turned, other))
     node = made.add("reshape", (2, 16), turned)
     graph = made.graph([node], [[((), (1, 0), ())], [((), (0, 1), ())]])
-    copies = CopiesGraph(graph).batch(np.arange(2)).copies
+    copies = CopiesGraph(graph, 1).batch(np.arange(2)).copies
     assert np.isfinite(copies.numpy()).all()

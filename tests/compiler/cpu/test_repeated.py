@@ -28,7 +28,7 @@ def test_only_where_the_call_is_whole():
     made, nodes = chain()
     configurations = [[((), (), ()), ((), (), ())], [(PLAIN, (), ()), ((), (), ())]]
     graph = made.graph([nodes["first"], nodes["second"]], configurations)
-    batch = CopiesGraph(graph).batch(np.arange(2))
+    batch = CopiesGraph(graph, 1).batch(np.arange(2))
     assert batch.repeated_places.tolist() == [[0, 0]]
     assert batch.repeated.shape == (1, len(REPEATED_FEATURES))
     assert (batch.repeated_work > 0).all()

@@ -96,7 +96,7 @@ def test_an_output_returns_for_each_of_its_readers():
 
 def copies_of(graph):
     """(configuration, order before, order after, reason, reader) of each copy."""
-    resolved = CopiesGraph(graph)
+    resolved = CopiesGraph(graph, 1)
     tables = resolved.tables
     copies = Returning(tables, resolved.layouts[graph.cells]).effects().copies.tolist()
     every = [(configuration, tables.copies.items[number]) for configuration, number in copies]
