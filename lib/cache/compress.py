@@ -79,21 +79,21 @@ def check_measured(path: Path | str, graph: LayoutGraph) -> LayoutGraph:
 def _pruned(raw: LayoutGraph, hops: int | str) -> dict[str, np.ndarray]:
     """The nodes that are kept and what is said of them, by field of a :class:`CachedGraph`."""
     count = len(raw.node_opcode)
-    kept = kept_nodes(count, raw.edge_index, raw.node_config_ids, hops)
+    nodes = kept_nodes(count, raw.edge_index, raw.node_config_ids, hops)
     return {
-        "node_feat": _padded(raw, kept),
-        "node_opcode": raw.node_opcode[kept],
-        "edges": induced_edges(count, raw.edge_index, kept),
-        "node_splits": np.unique(np.searchsorted(kept, raw.node_splits)).astype(np.int32),
-        "config_nodes": np.searchsorted(kept, raw.node_config_ids).astype(np.int32),
+        "node_feat": _padded(raw, nodes),
+        "node_opcode": raw.node_opcode[nodes],
+        "edges": induced_edges(count, raw.edge_index, nodes),
+        "node_splits": np.unique(np.searchsorted(nodes, raw.node_splits)).astype(np.int32),
+        "config_nodes": np.searchsorted(nodes, raw.node_config_ids).astype(np.int32),
     }
 
 
-def _padded(raw: LayoutGraph, kept: np.ndarray) -> np.ndarray:
+def _padded(raw: LayoutGraph, nodes: np.ndarray) -> np.ndarray:
     """-1 padded features of the kept nodes, (n', 140); the whole graph tells what is there."""
     if detect_padding(raw.node_feat) == -1:
-        return raw.node_feat[kept]
-    return pad_with_minus_one(raw.node_feat[kept], raw.node_opcode[kept])
+        return raw.node_feat[nodes]
+    return pad_with_minus_one(raw.node_feat[nodes], raw.node_opcode[nodes])
 
 
 def _check_recovered(name: str, cells: np.ndarray, kept: np.ndarray, original: np.ndarray) -> None:

@@ -38,13 +38,13 @@ def kept_nodes(
     return np.flatnonzero(kept)
 
 
-def induced_edges(node_count: int, edges: np.ndarray, kept: np.ndarray) -> np.ndarray:
-    """Edges between kept nodes, in their order, renumbered to positions among ``kept``.
+def induced_edges(node_count: int, edges: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Edges between kept nodes, in their order, renumbered to positions among ``nodes``.
 
     Returns:
         (m', 2) int32.
     """
     position = np.full(node_count, -1, np.int32)
-    position[kept] = np.arange(len(kept), dtype=np.int32)
+    position[nodes] = np.arange(len(nodes), dtype=np.int32)
     renumbered = position[edges].reshape(-1, 2)
     return renumbered[(renumbered >= 0).all(axis=1)]

@@ -189,12 +189,12 @@ def _about(name: str, chosen: Mapping[str, Any], data: str, experiment: str) -> 
     }
 
 
-def _run_id(part: str, settings: Settings, data: str, made: str) -> str:
+def _run_id(part: str, settings: Settings, data: str, identity: str) -> str:
     """The run's id in W&B, where one has letters, digits and dashes."""
     learned = {"settings": described(settings), "data": data}
-    identity = fingerprint_value({**learned, "made": made})
+    digits = fingerprint_value({**learned, "made": identity})
     results = settings.results.replace("@", "-").replace("+", "-")
-    return f"{results}-{part.replace('_', '-')}-{identity[:12]}"
+    return f"{results}-{part.replace('_', '-')}-{digits[:12]}"
 
 
 def experiment_name(settings: Mapping[str, Any], data: str) -> str:

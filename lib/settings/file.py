@@ -98,8 +98,8 @@ def _parsed(path: Path) -> dict[str, Any]:
 def _check_chosen(path: Path, name: str, value: object, chosen: str) -> None:
     """Whether settings are those of the run's collection and model."""
     if value != chosen:
-        other = f", or {CHOSEN[name]}={value} of make" if isinstance(value, str) else ""
-        raise DataError(path, name, _shown(value), f"{chosen!r}, the run's{other}")
+        hint = f", or {CHOSEN[name]}={value} of make" if isinstance(value, str) else ""
+        raise DataError(path, name, _shown(value), f"{chosen!r}, the run's{hint}")
 
 
 def _unknown(path: Path, written: str, names: Sequence[str], kind: type[Settings]) -> DataError:

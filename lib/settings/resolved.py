@@ -130,12 +130,12 @@ def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolve
     """
     place = None if dataset else place_of(args.collection, args.data)
     data = dataset or (read_dataset(place[0]) if place else TPUGRAPHS)
-    given = _given_in(args, settings_class(args.collection, getattr(args, "model", None)))
-    settings = _settings_in(given, args.collection, data)
+    by_place = _given_in(args, settings_class(args.collection, getattr(args, "model", None)))
+    settings = _settings_in(by_place, args.collection, data)
     count, most = getattr(args, "folds", None), settings.folds_total
     if count is not None and not 1 <= count <= most:
         raise UserError(f"--folds {count} (FOLDS of make): must be from 1 to --folds-total, {most}")
-    resolved = Resolved(settings, origins_of(settings, data, given), data, args.data, place)
+    resolved = Resolved(settings, origins_of(settings, data, by_place), data, args.data, place)
     if getattr(args, "show", False):
         print("\n".join([resolved.text(), *([] if dataset else [_root_in_words(resolved)])]))
         sys.exit()
@@ -152,15 +152,15 @@ def _given_in(args: argparse.Namespace, kind: type[Settings]) -> dict[str, dict[
 
 
 def _settings_in(
-    given: Mapping[str, Mapping[str, Any]], collection: str, dataset: Dataset
+    by_place: Mapping[str, Mapping[str, Any]], collection: str, dataset: Dataset
 ) -> Settings:
     """All values, of which some were given by a file and by flags."""
-    overrides = {name: value for values in given.values() for name, value in values.items()}
+    overrides = {name: value for values in by_place.values() for name, value in values.items()}
     try:
         return settings_for(collection, dataset, overrides)
     except UserError as error:
-        settings_for(collection, dataset, given[COMMAND_LINE])
-        path = next(iter(given))  # without the file it goes
+        settings_for(collection, dataset, by_place[COMMAND_LINE])
+        path = next(iter(by_place))  # without the file it goes
         raise UserError(f"{path}: {error}") from None
 
 

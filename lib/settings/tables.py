@@ -141,19 +141,19 @@ def layers_of(
 
 
 def origins_of(
-    settings: Settings, dataset: Dataset, given: Mapping[str, Mapping[str, Any]]
+    settings: Settings, dataset: Dataset, by_place: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
     """Where the value of each setting comes from, by field name.
 
     Args:
         settings: all of them.
         dataset: what the data say of themselves.
-        given: settings that take precedence, by where they were given, as
+        by_place: settings that take precedence, by where they were given, as
             :class:`lib.settings.resolved.Resolved` has them.
 
     Returns:
         ``DEFAULT`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`),
-        ``FEW_GRAPHS``, a switch that implies it, or one of the keys of ``given``.
+        ``FEW_GRAPHS``, a switch that implies it, or one of the keys of ``by_place``.
     """
     origins = {setting.name: DEFAULT for setting in dataclasses.fields(settings)}
     layers = layers_of(settings.collection, type(settings), dataset)
@@ -161,7 +161,7 @@ def origins_of(
         layers[FEW_GRAPHS] = {"folds_total": settings.folds_total}
     for switch, layer in settings.implied.items():
         layers |= {f"--{switch}": layer} if getattr(settings, switch) else {}
-    for origin, values in {**layers, **given}.items():
+    for origin, values in {**layers, **by_place}.items():
         origins |= dict.fromkeys(values, origin)
     return origins | {"collection": COMMAND_LINE}
 

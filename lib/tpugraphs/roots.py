@@ -99,8 +99,8 @@ class DataRoot:
         _check_none(path, rows, "runtime", ~possible, POSITIVE)
         unknown = rounds.drop_nulls().list.len() < rounds.len()
         _check_none(path, rows, "rounds", unknown | (rounds.min() <= 0), f"a list of {POSITIVE}")
-        other = pl.col("config") != pl.int_range(pl.len()).over("graph")
-        _check_none(path, rows, "config", other, "each of 0, 1, 2 ... once")
+        wrong = pl.col("config") != pl.int_range(pl.len()).over("graph")
+        _check_none(path, rows, "config", wrong, "each of 0, 1, 2 ... once")
         whole = rows["runtime"].dtype.is_integer()
         return rows.with_columns(runtime.cast(pl.Int64 if whole else pl.Float64))
 

@@ -241,10 +241,10 @@ class LibraryCalls:
         while waiting and len(met) < MOST_REACHED:
             group = self._groups[waiting.popleft()]
             users = group.users if group.users is not None and len(group.users) == 1 else []
-            for other, _ in (*group.operands, *users):
-                if other not in met:
-                    met[other] = None
-                    waiting.append(other)
+            for neighbour, _ in (*group.operands, *users):
+                if neighbour not in met:
+                    met[neighbour] = None
+                    waiting.append(neighbour)
         return list(met)[1:]
 
     def _grown(self, cut: dict[Edge, np.ndarray], count: int) -> np.ndarray:
@@ -257,14 +257,14 @@ class LibraryCalls:
             changed = bool(inside[start].any())
             while changed:
                 changed = False
-                for other in reached:
-                    new = self._taken(other, inside, cut)
+                for group in reached:
+                    new = self._taken(group, inside, cut)
                     if new is None:
                         continue
-                    new &= (size < LARGEST) & ~inside[other] & (calls[other] == NO_CALL)
+                    new &= (size < LARGEST) & ~inside[group] & (calls[group] == NO_CALL)
                     if new.any():
-                        inside[other] |= new
-                        size += new * self._groups[other].instructions
+                        inside[group] |= new
+                        size += new * self._groups[group].instructions
                         changed = True
             for group in (start, *reached):
                 calls[group][inside[group]] = number

@@ -78,9 +78,9 @@ class Chains:
             current = waiting.pop()
             operations += 1
             functions += int(self.graph.opcode[current]) in FUNCTIONS
-            for other in following[current]:
-                large = self.graph.bytes[other] >= least
-                if other not in met and large and self.elementwise(other):
-                    met.add(other)
-                    waiting.append(other)
+            for neighbour in following[current]:
+                large = self.graph.bytes[neighbour] >= least
+                if neighbour not in met and large and self.elementwise(neighbour):
+                    met.add(neighbour)
+                    waiting.append(neighbour)
         return functions, operations

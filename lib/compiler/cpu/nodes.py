@@ -51,10 +51,10 @@ def node_features(graph: TensorGraph) -> np.ndarray:
     groups[nodes, [group_of(graph, node) for node in nodes]] = 1
     configurable = np.zeros(len(nodes))
     configurable[graph.configurable] = 1
-    others = [
+    numbers = [
         np.log2(np.maximum(1.0, graph.bytes)) / BYTES_SCALE,
         np.array([graph.rank(node) for node in nodes]) / RANK_SCALE,
-        np.array([min(MOST_COUNTED, len(own)) for own in graph.users]) / FUNCTIONS_SCALE,
+        np.array([min(MOST_COUNTED, len(users)) for users in graph.users]) / FUNCTIONS_SCALE,
         configurable,
     ]
-    return np.column_stack([groups, *others]).astype(np.float32)
+    return np.column_stack([groups, *numbers]).astype(np.float32)

@@ -46,15 +46,15 @@ class NumberingAtSites(Numbering[Item], Generic[Site, Item]):
     def numbers_of(self, keys: np.ndarray) -> np.ndarray:
         """The numbers of (m,) keys, ``NOTHING`` of those that come to nothing."""
         places, distinct = pd.factorize(keys)
-        known = self._known
-        for key in [key for key in distinct.tolist() if key not in known]:
-            known[key] = self._numbered(key)
-        return np.array([known[key] for key in distinct.tolist()], np.int64)[places]
+        numbers = self._known
+        for key in [key for key in distinct.tolist() if key not in numbers]:
+            numbers[key] = self._numbered(key)
+        return np.array([numbers[key] for key in distinct.tolist()], np.int64)[places]
 
     def _numbered(self, key: int) -> int:
-        rest, other = divmod(key, 1 << BITS)
-        site, one = divmod(rest, 1 << BITS)
-        item = self._make(self.sites.items[site], one, other)
+        rest, new = divmod(key, 1 << BITS)
+        site, old = divmod(rest, 1 << BITS)
+        item = self._make(self.sites.items[site], old, new)
         return NOTHING if item is None else self.number(item)
 
 

@@ -40,5 +40,5 @@ def repeated_features(library: Library, operation: RepeatedOperation) -> list[fl
 
 def repeated_work(library: Library, operation: RepeatedOperation) -> float:
     """What is computed too often, in bytes of the operation's output that count as much."""
-    own = float(library.graph.bytes[operation.node]) * library.work(operation.node) / WORK
-    return own * (operation.times - 1)
+    once = float(library.graph.bytes[operation.node]) * library.work(operation.node) / WORK
+    return once * (operation.times - 1)

@@ -85,13 +85,13 @@ class View:
 
     def _renumbered(self) -> View:
         """The parts in the order of the end's dimensions, without those of one element."""
-        kept = [part for parts in self.end for part in parts if self.sizes[part] > 1]
-        place = {part: number for number, part in enumerate(kept)}
+        large = [part for parts in self.end for part in parts if self.sizes[part] > 1]
+        place = {part: number for number, part in enumerate(large)}
 
         def numbered(dimensions: Parts) -> Parts:
             return tuple(tuple(place[p] for p in parts if p in place) for parts in dimensions)
 
-        sizes = tuple(self.sizes[part] for part in kept)
+        sizes = tuple(self.sizes[part] for part in large)
         return View(sizes, numbered(self.tensor), numbered(self.end))
 
 
