@@ -1,1 +1,1 @@
-"""The materialized form of a collection: what stage 1 writes and the others map into memory."""
+"""The materialized form of a collection: what stage 1 writes and later stages map into memory."""

@@ -77,7 +77,7 @@ class TensorGraph:
     def plain(self) -> list[Order]:
         """The order of each output in the program as it stands; row-major if it says none."""
         digits = self.features[:, LAYOUT : LAYOUT + LARGEST_RANK]
-        digits = np.clip(digits, -1, LARGEST_RANK).astype(np.int64)  # others are no dimensions
+        digits = np.clip(digits, -1, LARGEST_RANK).astype(np.int64)  # all else is no dimension
         orders = []
         for shape, shown in zip(self.shapes, digits.tolist(), strict=True):
             order = tuple(shown[: len(shape)])

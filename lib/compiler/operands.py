@@ -22,7 +22,7 @@ from lib.compiler.orders import Order, Shape, row_major
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, ID_OF_NAME
 
 PARAMETER = ID_OF_NAME["parameter"]
-LARGEST_RANK = 6  # of operands whose dimensions are matched; others count as row-major
+LARGEST_RANK = 6  # of operands whose dimensions are matched; larger ones are row-major
 NUMBERS = "convolution_dim_numbers_"
 OUTPUT, INPUT, KERNEL = range(3)  # roles: what a layout of a configurable node is the layout of
 ROLES = ("output", "input", "kernel")
@@ -66,7 +66,7 @@ def constrained_tensors(graph: TensorGraph, node: int) -> ConstrainedTensors:
         operands = operands * 2  # both are one tensor, which has one edge
     if len(operands) < 2 or opcode not in (CONVOLUTION, DOT):
         tensors = (node, *operands[:1])
-        row_major_kernel = opcode in (CONVOLUTION, DOT)  # others work in the program's order
+        row_major_kernel = opcode in (CONVOLUTION, DOT)  # other operations: the program's order
         preferred = tuple(
             row_major(graph.rank(tensor)) if row_major_kernel else graph.plain[tensor]
             for tensor in tensors

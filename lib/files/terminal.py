@@ -27,7 +27,7 @@ def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), gap: int = 3) -> str:
-    """Aligned text: the first column to the left, all others to the right.
+    """Aligned text: the first column to the left, all other columns to the right.
 
     Args:
         rows: cells of plain text, no colour; every row as long as ``head``, if that is given.

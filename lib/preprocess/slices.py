@@ -141,7 +141,7 @@ def write_from_slices(
 
 
 def _whole(folder: Path, about: str) -> dict[str, Any] | None:
-    """The manifest of a slice; ``None`` if there is none, or one that is damaged or of others."""
+    """The manifest of a slice; ``None`` if there is none, or it is damaged or of other files."""
     try:
         manifest = read_manifest(folder)
         if manifest["fingerprint"] != about:

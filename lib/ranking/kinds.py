@@ -81,7 +81,7 @@ class Kind:
 
     @property
     def described(self) -> tuple[Metric, ...]:
-        """Every number to show: the one that counts, what it is shown beside, the others."""
+        """Every number to show: the one that counts, what it is shown beside, the other numbers."""
         beside = (self.baseline, self.ceiling, self.chance)
         return (
             self.main,

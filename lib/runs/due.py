@@ -5,7 +5,7 @@ The same flags as the stages have, those of all of them::
     python3 -SEB -m lib.runs.due --collection layout-xla-default --folds 5
 
 prints, after ``due:``, the files that Make is to see as out of date, or a line about what is no
-good. Raw files whose times alone are others count as changed here, for reading them may take
+good. Raw files of which the times alone differ count as changed here, for reading them may take
 minutes: stage 1 looks at them, and has nothing to do if they hold the same.
 """
 

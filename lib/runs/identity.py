@@ -129,7 +129,7 @@ class Making:
     def data_of_training(self) -> dict[str, Any]:
         """Fingerprints of the data that a fold learns from.
 
-        ``data``, the collection's cache; ``other_data``, those of others by name, and ``measured``,
+        ``data``, the collection's cache; ``other_data``, other caches' by name, and ``measured``,
         that of what a new network is taught, if there are any. One that is not there is empty.
         """
         data: dict[str, Any] = {"data": data_in(self.cache)}

@@ -104,7 +104,7 @@ class LayoutCollection(Settings):
 
 @dataclass(frozen=True)
 class LearnedBeside(LayoutCollection):
-    """A layout collection that is learned from beside others, if it is told to be."""
+    """A layout collection that is learned from beside others, if ``also`` names them."""
 
     others_depend_on: ClassVar[tuple[str, ...]] = ("also",)
 

@@ -60,7 +60,7 @@ def read_protobuf(
 def read_layout_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
     """Read a ``ModuleTuningData`` file (section 6).
 
-    Runs that failed or were not profiled are dropped; without a default among the others, all
+    Runs that failed or were not profiled are dropped; without a default among the other runs, all
     runs are, and the graph has no configurations. Its name is the module's, or the file's stem.
 
     Raises:

@@ -205,7 +205,7 @@ class LibraryCalls:
         return groups
 
     def _users_of(self, nodes: list[int]) -> list[tuple[int, Edge]] | None:
-        """Who reads a group: those who read its last node, which all others lead to."""
+        """Who reads a group: those who read its last node, which all other nodes lead to."""
         group = self._group_of
         last = next(n for n in nodes if all(group[u] != group[n] for u in self._graph.users[n]))
         users = self._graph.users[last]

@@ -28,7 +28,7 @@ NOT_ELEMENTWISE_NAMES = (  # some of them stand for a computation of their own
 FUNCTIONS = frozenset(ID_OF_NAME[name] for name in FUNCTION_NAMES)
 NOT_ELEMENTWISE = frozenset(ID_OF_NAME[name] for name in NOT_ELEMENTWISE_NAMES)
 MOST = 64  # operations of a chain that are counted
-SMALLEST_SHARE = 0.5  # of the first output's bytes that a chain's others have at least
+SMALLEST_SHARE = 0.5  # of the first output's bytes that a chain's other outputs have at least
 
 Counts = tuple[int, int]  # of functions, of all operations
 

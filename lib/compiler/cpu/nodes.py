@@ -31,7 +31,7 @@ OPERATIONS = {  # opcodes by what working in another order does to them
     "constant": ("constant", "iota"),
     "product": ("dot", "convolution"),
 }
-GROUPS = (*OPERATIONS, "other")  # others are elementwise
+GROUPS = (*OPERATIONS, "other")  # all other operations are elementwise
 GROUP_OF = {
     ID_OF_NAME[name]: place for place, group in enumerate(OPERATIONS) for name in OPERATIONS[group]
 }
