@@ -79,6 +79,11 @@ class GraphSize:
     configurable: int
     configurations: int
 
+    @property
+    def cells(self) -> int:
+        """Layouts that its raw file has; of a kernel, tile sizes."""
+        return self.configurations * max(1, self.configurable)
+
     def limited(self, most: int) -> GraphSize:
         """The same with no more configurations than so many."""
         return replace(self, configurations=min(self.configurations, most))

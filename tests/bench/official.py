@@ -36,9 +36,8 @@ from lib.files.terminal import duration, table
 from lib.runs.memory import gigabytes
 from lib.runs.stage import record_path
 from lib.settings import Settings, root_of, settings_for
-from lib.study.plan.collection import graphs_of
-from lib.study.plan.costs import Forecast, forecast
-from lib.study.plan.measure import calibrate
+from lib.study.measure import measure
+from lib.study.plan import Forecast, forecast, graphs_in, sides_of
 from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.npz import write_tile
 from lib.tpugraphs.sizes import OFFICIAL_SIZES, GraphSize, official_graphs
@@ -178,9 +177,10 @@ def rehearse(args: argparse.Namespace, folder: Path) -> None:
     given |= {"model": args.model} if args.model else {}
     data = root_of(args.collection, root)
     settings = settings_for(args.collection, data.dataset, given)
-    works = graphs_of(settings, data)
-    units = calibrate(settings, data, data.dataset, works)
-    said = forecast(works, units, settings, folds=1, jobs=args.jobs)
+    known = graphs_in(data, settings)
+    works = [size for sizes in known.values() for size in sizes]
+    sides = sides_of(settings, data, works)
+    said = forecast(sides, measure(settings, known), settings, folds=1, jobs=args.jobs)
     flags = ["--collection", args.collection, "--data", str(root), "--outputs", str(outputs)]
     for name, value in given.items():
         flags += [f"--{name.replace('_', '-')}", str(value)]
