@@ -15,9 +15,9 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # Values are checked before anything is written, deleted or run: they may be names of files that
 # somebody has sent. Those of the first kind stand in paths, or bare in command lines; those of the
 # second are quoted there. The third are for the programs, and make hands them on.
-PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
+PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA \
 	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
-	CPUS GPUS MINUTES PROCESSES SLICES TASKS SOURCES BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT
+	CPUS GPUS MINUTES PROCESSES TASKS SOURCES BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT
 QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_TASKS TGRAPH_MAKE
 HANDED_ON := RAY_ADDRESS NO_COLOR TGRAPH_NATIVE WANDB_%
 quoted = '$(subst ','\'',$(1))'
@@ -74,14 +74,13 @@ FLAGS = --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,SEED,seed)
 TRAIN_FLAGS = $(if $(PROCESSES),--accumulate $(PROCESSES) )$(FLAGS) $(call flag,EPOCHS,epochs) \
 	$(call flag,ALSO,also)
 STAGE_FLAGS = $(TRAIN_FLAGS) $(call flag,TTA,permutations)
-STUDY_FLAGS = $(TRAIN_FLAGS) --folds $(FOLD_COUNT) $(call flag,PARTS,parts)
 ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going)
 
 # What stages would make anew is out of date, and what follows from it when it has become another.
 # (Under `make -n`, which must change nothing, nothing is kept for the next make.)
 ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu data/tpu-v3-sample data/programs-cpu)
 DRY := $(strip $(foreach letter,n q t,$(findstring $(letter),$(filter-out --%,$(firstword -$(MAKEFLAGS))))))
-ifneq (,$(filter all preprocess cached train infer ensemble study tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
+ifneq (,$(filter all preprocess cached train infer ensemble tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
 TOLD := $(shell $(PYTHON) -SEB -m lib.runs.due $(TO) $(ALL_FLAGS) $(if $(DRY)$(filter cached,$(MAKECMDGOALS)),,$(call text,TGRAPH_MAKE,maker)) 2>&1)
 $(if $(filter due:,$(firstword $(TOLD))),,$(error $(TOLD)))
 DUE := $(wordlist 2,$(words $(TOLD)),$(TOLD))
@@ -97,14 +96,14 @@ GPU := $(or $(filter-out 0,$(GPUS)),$(wildcard /dev/nvidia[0-9]*))
 LOOPS := $(READY) $(READY)-native $(if $(filter $(call planned,scatter),any $(if $(GPU),gpu)),$(READY)-scatter)
 
 .PHONY: help all everything preprocess train infer ensemble rank weights submission score status report \
-	compare wandb-sync setup test lint clean
+	compare plan wandb-sync setup test lint clean
 
 # `## text` after a target is its line in `make help`; `##@ title` begins a group.
 help:  ## this list
 	@sh lib/runs/make.sh help $(OUT) $(MAKEFILE_LIST)
 
-# `here` and `on`: where stages run, if not on this machine. `WORKERS` and `SLICED`: by how many
-# processes stage 1 reads raw files, and by which other tasks.
+# `here` and `on`: where stages run, if not on this machine. `WORKERS`: by how many
+# processes stage 1 reads raw files.
 include lib/cluster/cluster.mk
 
 ##@ run
@@ -124,9 +123,8 @@ train: $(call here,$(MODELS))  ## stage 2: a network for each of the first FOLDS
 infer: $(call here,$(SCORES))  ## stage 3: a score parquet a fold
 ensemble: all  ## stage 4: blend, submission, metrics, report
 
-PREPROCESS = $(call on)$(RUN) 01_preprocess.py $(TO) $(STAGE_FLAGS) $(if $(KEEP_GOING),--keep-going) --jobs $(WORKERS)
-$(MANIFEST): $(SLICED) | $(READY)
-	$(PREPROCESS)$(if $(SLICED), --slices $(SLICES))
+$(MANIFEST): | $(READY)
+	$(call on)$(RUN) 01_preprocess.py $(TO) $(STAGE_FLAGS) $(if $(KEEP_GOING),--keep-going) --jobs $(WORKERS)
 
 # Other collections that are learned from: a make of its own for the cache of each.
 OTHERS := $(addprefix $(OUTPUTS)/,$(addsuffix /manifest.json,$(call planned,others)))
@@ -184,6 +182,9 @@ compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [A
 	$(if $(and $(value A),$(value B)),,$(error usage: make compare A=outputs/x B=outputs/y))
 	@$(RUN) -m lib.report.compare $(ARGS) -- $(call quoted,$(value A)) $(call quoted,$(value B))
 
+plan: | $(LOOPS)  ## what the stages of COLLECTION will take here: time, memory, disk
+	@$(RUN) -m lib.study.plan $(TRAIN_FLAGS) $(call flag,TTA,permutations) $(call flag,FOLDS,folds) --jobs $(JOBS)
+
 wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
 	@$(RUN) -m lib.report.sync $(OUTPUTS)
 
@@ -193,5 +194,5 @@ include lib/runs/setup.mk
 clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)
 	rm -rf $(OUT)
 
-# Questions beside the pipeline, and where data come from, which has environments of its own.
-include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/programs/programs.mk
+# Search for settings, and where data come from, which has environments of its own.
+include lib/tune/tune.mk lib/collect/data.mk lib/programs/programs.mk

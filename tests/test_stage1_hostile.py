@@ -119,12 +119,6 @@ def check(stage: Stage) -> None:
     assert time.process_time() - started < SECONDS
 
 
-def test_more_slices_than_there_can_be(stage):
-    code, _, err = stage("--slices", "99999999")
-    assert code == 2
-    assert "argument --slices: 99999999: must be from 1 to 9999" in err
-
-
 @few
 @given(changes=flips, cut=cuts)
 def test_flipped_and_cut_bytes(stage, good, changes, cut):

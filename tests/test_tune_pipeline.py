@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,17 +85,8 @@ def test_a_killed_search_goes_on_to_its_end(run):
     assert "learning_rate" in run.said
     assert sorted(path.name for path in run.folder.iterdir()) == [
         "best.toml",
-        "report.html",
         "study.db",
     ]
-
-
-def test_the_report_needs_nothing_else(run):
-    text = (run.folder / "report.html").read_text()
-    assert text.count('src="data:image/svg+xml;base64,') >= 2
-    assert not re.findall(r"(?:src|href)=\"(?!data:)", text)
-    assert "optimization history" in text
-    assert "Trial 0 has the settings as they are" in text
 
 
 def test_more_trials_begin_with_those_there_are(run):

@@ -6,7 +6,7 @@
 .PHONY: handed
 
 CLUSTER := $(VENV)-cluster
-HANDED := $(filter all everything preprocess train infer ensemble study,$(MAKECMDGOALS))
+HANDED := $(filter all everything preprocess train infer ensemble,$(MAKECMDGOALS))
 # (`make -n` shows what one machine would run.)
 HANDING := $(if $(or $(TGRAPH_TASKS),$(DRY)),,$(EXECUTOR))
 ifneq (,$(and $(HANDING),$(filter $(OUTPUTS)/%,$(MAKECMDGOALS))))
@@ -18,19 +18,6 @@ here = $(if $(HANDING),handed,$(1))
 hand = $(PYTHON) -SE lib/cluster/hand.py $(call quoted,$(value TGRAPH_TASKS)) $(or $(CPUS),1) $(or $(1),0)
 on = $(if $(TGRAPH_TASKS),@$(hand) $@ )
 WORKERS = $(if $(TGRAPH_TASKS),$(or $(CPUS),1),$(JOBS))
-
-# The raw files go to stage 1 in slices, each a task; one more puts them together. It deletes them,
-# and that they are gone is no reason to make them again.
-ifneq (,$(TGRAPH_TASKS))
-SLICES := $(or $(value SLICES),$(shell sh lib/runs/make.sh slices $(COLLECTION) '$(ROOTS)'))
-ifneq (1,$(SLICES))
-SLICE := $(OUTPUTS)/$(call planned,cache).slices/%-of-$(SLICES)/manifest.json
-SLICED := $(patsubst %,$(SLICE),$(shell seq 0 $$(($(SLICES) - 1))))
-.SECONDARY: $(SLICED)
-$(SLICED): $(SLICE): | $(READY)
-	$(PREPROCESS) --slice $*-of-$(SLICES)
-endif
-endif
 
 $(CLUSTER)/.ready: lib/cluster/requirements.txt
 	$(call new_venv,$(CLUSTER))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,43 +112,24 @@ def write_cache(
             graph would be left out that is good once the disk is there again.
         DataError: if a file's content cannot be believed; with ``keep_going``, if none can.
     """
-    with new_cache(path, files, settings, kind) as (writer, skipped):
-        skipped += preprocess(writer, files, settings, jobs, keep_going, kind)
-    return read_table(path), skipped
-
-
-@contextmanager
-def new_cache(
-    path: Path, files: list[RawFile], settings: dict[str, Any], kind: str
-) -> Iterator[tuple[CacheWriter, list[Skipped]]]:
-    """Yield the writer of a cache and a list for files that are left out; the block fills both.
-
-    Then the cache takes its place, unless one that holds the same is there. Arguments and errors
-    are those of :func:`write_cache`.
-    """
-    skipped: list[Skipped] = []
     with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
-        yield writer, skipped
+        skipped = _preprocess(writer, files, settings, jobs, keep_going, kind)
         if skipped and not writer.rows:
             raise skipped[0].error
         about = reading_of(kind).about(files[0].path)
         writer.finish({**about, **_manifest(writer, skipped, settings)})
+    return read_table(path), skipped
 
 
-def preprocess(
+def _preprocess(
     writer: CacheWriter,
     files: list[RawFile],
     settings: dict[str, Any],
-    jobs: int = 1,
-    keep_going: bool = False,
-    kind: str = "layout",
+    jobs: int,
+    keep_going: bool,
+    kind: str,
 ) -> list[Skipped]:
-    """Append raw files to an unfinished cache; returns those that are left out.
-
-    Args:
-        writer: the cache's.
-        files, settings, jobs, keep_going, kind: see :func:`write_cache`.
-    """
+    """Append raw files to an unfinished cache; returns those that are left out."""
     parts = writer.folder / "parts"  # what the workers write
     parts.mkdir()
     tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
@@ -184,14 +165,14 @@ def _gather(
     parts: Path,
 ) -> Iterator[Skipped | None]:
     """Move each task's part of the cache to where it belongs; yields whether a file has none."""
-    seen = {row["graph"] for row in writer.rows}
+    seen: set[str] = set()
     for index, (task, outcomes) in enumerate(zip(tasks, results, strict=True)):
         rows = []
         for file, result in zip(task, outcomes, strict=True):
             if isinstance(result, DataError):
                 yield Skipped(file, result)
             else:
-                check_new(file, result, seen)
+                _check_new(file, result, seen)
                 rows += result
                 yield None
         writer.extend(parts, rows, _prefix(index))
@@ -204,7 +185,7 @@ def _prefix(index: int) -> str:
     return f"{index}-"
 
 
-def check_new(file: RawFile, rows: Iterable[Row], seen: set[str]) -> None:
+def _check_new(file: RawFile, rows: Iterable[Row], seen: set[str]) -> None:
     """Raise a UserError if a graph of these rows was in a file before; add them to ``seen``."""
     for name in (row["graph"] for row in rows):
         if name in seen:

@@ -46,7 +46,6 @@ class Experiment:
         graphs: the cache's table; empty if there is none.
         cache: the folder of the cache, there or not.
         stages: records of the stages' last runs, by ``stage`` or ``stage_<fold>``.
-        study: rows of the study, ``None`` if it was not made.
     """
 
     folder: Path
@@ -56,7 +55,6 @@ class Experiment:
     graphs: pl.DataFrame
     stages: dict[str, dict[str, Any]] = field(default_factory=dict)
     cache: Path = Path()
-    study: pl.DataFrame | None = None
 
     @property
     def collection(self) -> str:
@@ -136,15 +134,6 @@ class Experiment:
         return next((self.stages[k]["experiment"] for k in order if k in self.stages), "")
 
 
-STUDY = {  # columns that every study has, beside the choices it is about
-    "study": "text",
-    "graphs": "integer",
-    "score": "number",
-    "standard_error": "number?",
-    "difference": "number",
-    "difference_standard_error": "number?",
-    "default": "flag",
-}
 NO_SETTINGS = ("data", "identity", "fold", "collection")
 
 
@@ -167,7 +156,6 @@ def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experimen
     path = metrics_file or folder / "metrics.json"
     metrics = read_metrics(path) if path.exists() else {}
     cache = cache_of(folder, metrics.get("settings") or next(iter(folds.values()), {}))
-    study = folder / "study" / "study.parquet"
     experiment = Experiment(
         folder=folder,
         metrics=metrics,
@@ -176,7 +164,6 @@ def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experimen
         graphs=read_table(cache) if (cache / TABLE).exists() else pl.DataFrame(),
         stages=_records(folder, cache),
         cache=cache,
-        study=_table(study, STUDY, "run make study again"),
     )
     _check_metrics(experiment)
     return experiment
@@ -213,14 +200,11 @@ def _of_stage_1(path: Path) -> bool:
 
 def _history(path: Path) -> pl.DataFrame | None:
     """What was logged of each epoch: numbers, whatever their names; ``None`` if there is none."""
+    if not path.exists():
+        return None
     advice = "train again"
-    frame = _table(path, {"epoch": "number"}, advice)
-    for name, dtype in frame.schema.items() if frame is not None else ():
+    frame = read_parquet(path, {"epoch": "number"}, advice, all_columns=True)
+    for name, dtype in frame.schema.items():
         if not dtype.is_numeric():
             raise DataError(path, name, dtype, f"numbers; {advice}")
     return frame
-
-
-def _table(path: Path, columns: dict[str, str], advice: str) -> pl.DataFrame | None:
-    """A table with all its columns; ``None`` if there is none."""
-    return read_parquet(path, columns, advice, all_columns=True) if path.exists() else None

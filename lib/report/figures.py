@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
@@ -11,8 +10,6 @@ from markupsafe import Markup
 
 from lib.ranking.kinds import Kind
 from lib.ranking.metrics import Metric
-from lib.report.experiment import Experiment
-from lib.report.statistics import Mean, mean
 from lib.report.svg import Figure, Scale, number, scale_over, shortened
 
 WIDE, NARROW = 860.0, 390.0
@@ -20,44 +17,6 @@ PANEL = (370.0, 250.0)
 SMALL_PANEL = (330.0, 250.0)  # three of them stand in a row
 COLOURS = 8  # of folds; the ninth has the first one's
 POINTS = 1500  # of a cloud; more would only make the file larger
-SECTION_NAMES = {
-    "test": "test: new programs, blended folds",
-    "validation": "validation: unseen by the fold that scores it",
-    "training": "training: learned from",
-}
-
-
-def headline(experiment: Experiment, width: float) -> Figure:
-    """Mean of the number that counts with its standard error, each section a row, beside the
-    baseline's and the ceiling's."""
-    kind, sections = experiment.kind, _sections(experiment)
-    row, top, foot = 58.0, 10.0, 42.0
-    figure = Figure(width, top + row * len(sections) + foot, f"Mean {kind.main.name} by section")
-    means = {s: _means(experiment, s) for s in sections}
-    shown = [one for found in means.values() for one in found.values()]
-    scale = _scale_of_means(shown, kind.main, 12, width - 12)
-    bottom = figure.height - foot
-    figure.x_axis(scale, top, bottom, kind.main.name + _direction(kind.main), 6)
-    for place, section in enumerate(sections):
-        y = top + row * place
-        name = SECTION_NAMES[section] if width > NARROW else SECTION_NAMES[section].split(":")[0]
-        count = len(experiment.metrics_of(section))
-        figure.text("label", 14, y + 18, f"{name} ({count:,} {kind.item}s)")
-        found = means[section]
-        if kind.ceiling.key in found:
-            _whisker(figure, "ceiling", scale, found[kind.ceiling.key], y + 40)
-            x = scale(found[kind.ceiling.key].value)
-            title = f"{kind.ceiling.name} {_with_error(kind.main, found[kind.ceiling.key])}"
-            figure.add("rect", "mark ceiling", title, x=x - 2.0, y=y + 28, width=4, height=23, rx=2)
-        if kind.baseline.key in found:
-            _whisker(figure, "baseline", scale, found[kind.baseline.key], y + 46)
-            title = f"{kind.baseline.name} {_with_error(kind.main, found[kind.baseline.key])}"
-            x = scale(found[kind.baseline.key].value)
-            figure.diamond("mark baseline", x, y + 46, 6, title)
-        _whisker(figure, "model", scale, found[kind.main.key], y + 33)
-        title = f"network {_with_error(kind.main, found[kind.main.key])}"
-        figure.dot("mark model", scale(found[kind.main.key].value), y + 33, 6, title)
-    return figure
 
 
 def learning_curve(
@@ -157,42 +116,6 @@ def rank_against_runtime(scores: np.ndarray, runtimes: np.ndarray, name: str) ->
     return figure
 
 
-def curves_with_errors(
-    groups: Mapping[str, Sequence[tuple[float, float, float]]], x_name: str, y_name: str, form: str
-) -> Figure:
-    """Values by choice with their standard errors, a line a group, zero marked.
-
-    Args:
-        groups: by label, points ``(choice, value, error)``; choices are evenly spaced.
-        x_name, y_name: of the axes.
-        form: of a value, such as ``+.4f``.
-    """
-    figure = Figure(*PANEL, f"{y_name} by {x_name}")
-    right, top, bottom = PANEL[0] - 6, 28.0, PANEL[1] - 38
-    choices = sorted({x for points in groups.values() for x, _, _ in points})
-    points = [one for own in groups.values() for one in own]
-    errors = [(v, e if math.isfinite(e) else 0.0) for _, v, e in points]
-    y = scale_over([v + s * e for v, e in errors for s in (-1, 1)] + [0.0], bottom, top)
-    left = _room_for_labels(y)
-    x = Scale(-0.5, len(choices) - 0.5, left, right)
-    figure.y_axis(y, left, right, y_name)
-    figure.line("zero", left, y(0), right, y(0))
-    for place, choice in enumerate(choices):
-        figure.text("tick", x(place), bottom + 15, number(choice), "middle")
-    figure.text("name", right, bottom + 31, x_name, "end")
-    for index, (label, own) in enumerate(groups.items()):
-        shift = 0.1 * (index - (len(groups) - 1) / 2)
-        look = f"fold-{index % COLOURS}"
-        placed = [(x(choices.index(c) + shift), v, e, c) for c, v, e in sorted(own)]
-        figure.path(f"fold {look}", [(a, y(v)) for a, v, _, _ in placed], label)
-        for a, v, e, choice in placed:
-            title = f"{label}, {x_name} {number(choice)}: {v:{form}} ± {e:{form[1:]}}"
-            if math.isfinite(e):
-                figure.line(f"whisker {look}", a, y(v - e), a, y(v + e))
-            figure.dot(f"mark {look}", a, y(v), 3.5, title)
-    return figure
-
-
 def bar(share: float, label: str, look: str = "model") -> Markup:
     """A bar of a table's row, ``share`` of its place wide."""
     figure = Figure(200, 10, label, stretched=True)
@@ -237,34 +160,6 @@ def _graph_row(
         title = f"{name}: {kind.baseline.name} {main.text(own[kind.baseline.key])}"
         figure.diamond("mark baseline", scale(own[kind.baseline.key]), y, 5, title)
     figure.dot("mark model", scale(value), y, 5, f"{name}: network {main.text(value)}")
-
-
-def _sections(experiment: Experiment) -> list[str]:
-    return [s for s in ("test", "validation", "training") if experiment.metrics_of(s)]
-
-
-def _means(experiment: Experiment, section: str) -> dict[str, Mean]:
-    kind = experiment.kind
-    keys = (kind.main.key, kind.baseline.key, kind.ceiling.key)
-    found = {key: list(experiment.values(section, key).values()) for key in keys}
-    return {key: mean(values) for key, values in found.items() if values}
-
-
-def _scale_of_means(means: Sequence[Mean], metric: Metric, start: float, end: float) -> Scale:
-    """Room for the means and their errors; for chance too, where the metric has a zero."""
-    ends = [m.value + s * (m.error if m.error == m.error else 0) for m in means for s in (-1, 1)]
-    return scale_over([*ends, 0.0] if metric.least is not None else ends, start, end)
-
-
-def _whisker(figure: Figure, look: str, scale: Scale, value: Mean, y: float) -> None:
-    if math.isfinite(value.error):
-        low, high = value.value - value.error, value.value + value.error
-        figure.line(f"whisker {look}", scale(low), y, scale(high), y)
-
-
-def _with_error(metric: Metric, value: Mean) -> str:
-    shown = metric.text(value.value)
-    return shown if value.error != value.error else f"{shown} ± {metric.text(value.error)}"
 
 
 def _direction(metric: Metric) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -20,8 +19,6 @@ from lib.report import figures, tables, words, worst
 from lib.report.evidence import examples
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import mean
-from lib.report.study import questions
-from lib.report.svg import Figure
 from lib.systems import SYSTEMS
 
 HERE = Path(__file__).resolve().parent
@@ -81,31 +78,21 @@ def write_page(
 
 
 def render(experiment: Experiment, measurements: pl.DataFrame | None = None) -> str:
-    """The page's text."""
-    return page_text(HERE / "page.html", **_content(experiment, measurements))
-
-
-def page_text(template: Path, **content: Any) -> str:
-    """A page that needs nothing else, with the style and the script of this package.
-
-    Args:
-        template: of Jinja; it is given ``style``, ``script``, ``policy`` and ``written`` as well.
-        content: what it shows, escaped unless it is markup.
-    """
+    """The page's text; all that it shows is escaped unless it is markup."""
     environment = Environment(
-        loader=FileSystemLoader(template.parent),
+        loader=FileSystemLoader(HERE),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     style, script = _own("page.css"), _own("page.js")
-    return environment.get_template(template.name).render(
+    return environment.get_template("page.html").render(
         style=style,
         script=script,
         policy=POLICY.format(style=_hash(style), script=_hash(script)),
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        **content,
+        **_content(experiment, measurements),
     )
 
 
@@ -135,20 +122,17 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "verdict": words.verdict(experiment),
         "improvements": [words.improvement(experiment, s) for s in shown],
         "tiles": _tiles(experiment) if section else [],
-        "headline": _responsive(lambda width: figures.headline(experiment, width), bool(section)),
         "numbers": tables.numbers(experiment) if section else None,
         "learning": words.learning(experiment),
         "curves": _curves(experiment),
         "folds": sorted(experiment.histories),
         "by_fold": tables.folds(experiment),
         "worst": worst.worst(experiment),
-        "causes": worst.causes(experiment),
         "by_graph": [(s, _by_graph(experiment, s), len(experiment.metrics_of(s))) for s in shown],
         "most": MOST_GRAPHS,
         "graphs": tables.graphs(experiment),
         **_of_system(experiment),
         "examples": _examples(experiment, section, measurements),
-        "studies": questions(experiment.study, kind.main),
         "savings": tables.savings(experiment),
         "times": tables.times(experiment),
         "settings": tables.settings(experiment),
@@ -192,7 +176,11 @@ def _curves(experiment: Experiment) -> list[Markup]:
 
 def _by_graph(experiment: Experiment, section: str) -> Markup:
     metrics, kind = experiment.metrics_of(section), experiment.kind
-    return _responsive(lambda width: figures.by_graph(metrics, kind, width, MOST_GRAPHS))
+    wide, narrow = (
+        figures.by_graph(metrics, kind, width, MOST_GRAPHS)
+        for width in (figures.WIDE, figures.NARROW)
+    )
+    return wide.render("wide") + narrow.render("narrow")  # the style shows the one that fits
 
 
 def _examples(
@@ -210,10 +198,3 @@ def _examples(
         }
         for one in (examples(experiment, section, measurements) if known else [])
     ]
-
-
-def _responsive(draw: Callable[[float], Figure], there: bool = True) -> Markup:
-    """A figure twice, drawn for a desk and for a phone; the style shows the one that fits."""
-    if not there:
-        return Markup()
-    return draw(figures.WIDE).render("wide") + draw(figures.NARROW).render("narrow")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from lib.ranking.folds import family
 from lib.report.experiment import Experiment
@@ -43,33 +42,6 @@ def worst(experiment: Experiment) -> Table | None:
     head = [kind.item, kind.main.name, "others of its family"]
     head += [kind.ceiling.name] if ceilings else []
     return Table([*head, "pass", "nodes", "configurations"], rows, sortable=True)
-
-
-def causes(experiment: Experiment) -> Table | None:
-    """Means over graphs that have something in common, beside those over all others; ``None`` if
-    there is nothing to tell them apart by."""
-    kind, section = experiment.kind, experiment.headline
-    values = experiment.values(section, kind.main.key)
-    ceilings, sizes = experiment.values(section, kind.ceiling.key), _sizes(experiment)
-    known = sorted(sizes[name][0] for name in values if name in sizes)
-    middle = known[len(known) // 2] if known else 0
-    groups: dict[str, Callable[[str], bool]] = {
-        "training": lambda name: pass_of(name) == "training",
-        f"at least {middle:,} nodes": lambda name: sizes.get(name, (0, 0))[0] >= middle > 0,
-        f"noisy labels: {kind.ceiling.name} below {NOISY}": lambda name: (
-            ceilings.get(name, 1.0) < NOISY
-        ),
-    }
-    rows = []
-    for title, inside in groups.items():
-        own, rest = [], []
-        for name, value in values.items():
-            (own if inside(name) else rest).append(value)
-        if own and rest and kind.ordered:
-            means = (with_error(kind.main, mean(side)) for side in (own, rest))
-            rows.append([title, f"{len(own):,} of {len(values):,}", *means])
-    head = ["", f"{kind.item}s", kind.main.name, "of all others"]
-    return Table(head, rows) if rows else None
 
 
 def _sizes(experiment: Experiment) -> dict[str, tuple[int, int]]:

@@ -37,10 +37,6 @@ def parser_of(stage: str, description: str = "") -> argparse.ArgumentParser:
             parser.add_argument(
                 "--keep-going", action="store_true", help="name bad files, skip them"
             )
-            parser.add_argument("--slice", help="of the files, such as 0-of-8")
-            parser.add_argument(
-                "--slices", type=int, help="how many were written, to be put together"
-            )
         case "train":
             help = "which fold to leave out, from 0"
             parser.add_argument("--fold", type=int, required=True, help=help)

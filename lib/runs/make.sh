@@ -3,7 +3,6 @@
 #   sh lib/runs/make.sh help OUT MAKEFILE ...    targets and variables, for people
 #   sh lib/runs/make.sh check NAME=VALUE ...     a line if the value of one of make's variables is no good
 #   sh lib/runs/make.sh cores [FOLDER]    how many this process may use
-#   sh lib/runs/make.sh slices COLLECTION 'ROOT ...'    into how many its raw files are cut on a cluster
 set -u
 LC_ALL=C
 # Make splits at blanks and cannot quote, and these signs mean something to it or to the shell;
@@ -35,7 +34,6 @@ help() { # OUT MAKEFILE ...
   KEEP_GOING=1                     stage 1 leaves bad files out and says so
   EXECUTOR=ray  RAY_ADDRESS=...    stages on a cluster: ray, slurm or local (docs/how-to/cluster.md)
   CPUS=1  GPUS=0  MINUTES=1440     what a task is given there, and after how long Slurm ends a job
-  SLICES=8                         tasks that stage 1 is cut into there (default: by the size of the data)
   PROCESSES=4                      train a fold by so many processes of a machine, a GPU each if it has some
   ARGS="--channels 256"            any other setting (docs/reference/settings.md has them)
   WANDB_MODE=disabled  NO_COLOR=1  no W&B (offline without a key, online with one); no colour
@@ -47,7 +45,7 @@ check() { # KIND before CORES
   for given; do
     value=${given#*=}
     case $given in
-      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | SLICES= | TASKS= | SOURCES= | TOP= | MEASURE=) ;;
+      FOLDS= | KIND= | CORES= | ROUNDS= | DATA= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | TASKS= | SOURCES= | TOP= | MEASURE=) ;;
       EXECUTOR=ray | EXECUTOR=slurm | EXECUTOR=local) ;;
       EXECUTOR=*) fail "$given: must be one of ray slurm local" ;;
       KEEP_GOING= | KEEP_GOING=1 | KEEP_GOING=yes | PARTIAL= | PARTIAL=1 | PARTIAL=yes) ;;
@@ -60,7 +58,7 @@ check() { # KIND before CORES
         case $value in
           *[!0-9.]* | *.*.* | .* | *. | ?????*) fail "$given: must be a number such as 1 or 0.5" ;;
         esac ;;
-      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=* | SLICES=* | TASKS=* | TOP=* | MEASURE=*)
+      FOLDS=* | JOBS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=* | TASKS=* | TOP=* | MEASURE=*)
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
         esac ;;
@@ -100,34 +98,6 @@ flags() { # WORDS
       --fold) fail "FOLDS: say by it how many there are, not by --fold in ARGS, for files go by it" ;;
     esac
   done
-}
-
-listed() { # FORMAT, of what stage 1 would read of $collection below $roots
-  format=$1
-  set --
-  deep=2 # a folder a split
-  for root in $roots; do
-    case $collection in
-      programs-*) # tables at the root's top
-        deep=1
-        [ ! -f "$root/latencies.parquet" ] || set -- "$@" "$root"
-        continue ;;
-    esac
-    for form in npz_all/npz npz .; do
-      below=$root/$form/$(echo "$collection" | tr - /)
-      [ ! -d "$below" ] || set -- "$@" "$below"
-    done
-  done
-  [ $# = 0 ] || find -L "$@" -mindepth $deep -maxdepth $deep -type f ! -name '.*' -printf "$format"
-}
-
-# A slice is of 256 MB, where a file counts as 256 kB more than it has: much more work than it takes
-# to begin with it. The tables of programs are read as one.
-slices() { # COLLECTION ROOTS
-  collection=$1 roots=$2
-  case $collection in programs-*) roots= ;; esac
-  listed '%s\n' | awk '{ bytes += $1 + 262144 }
-    END { count = int(bytes / 268435456) + 1; print count < 64 ? count : 64 }'
 }
 
 # By affinity (which nproc tells, unless OMP_NUM_THREADS tells it otherwise) and by the quotas of the

@@ -43,6 +43,7 @@ OFFICIAL = Path("official")
 # Of a score, measured on parquets of 2.6 and 5.3 million: bytes on disk, and in memory before it is
 # written; and of stage 4, bytes, one fold at a time, and seconds.
 DISK, HELD, BLENDED, BLENDING = 6.8, 52, 220, 7e-7
+READ = 1 << 16  # bytes of a mapped file that Linux brings to memory where a row of it is read
 
 
 class Forecast(NamedTuple):
@@ -155,9 +156,8 @@ def forecast(
     files, rounds = [one for own in sides for one in own], math.ceil(folds / jobs)
     rate, cells = rates["preprocess"], sum(one.cells for one in files)
     alone, disk = rate["seconds"] * cells, rate["disk"] * cells
-    memory = rate["memory"] + rate["more_memory"] * max(one.cells for one in files)
     return {
-        "preprocess": Forecast(alone / min(jobs, len(files)), alone, memory, disk),
+        "preprocess": Forecast(alone / min(jobs, len(files)), alone, rate["memory"], disk),
         "train": training(sides, rates["train"], settings, folds, rounds, disk),
         **scoring(sides, rates["infer"], settings, folds, rounds),
     }
@@ -166,8 +166,7 @@ def forecast(
 def training(
     sides: Sides, rate: Rates, settings: Settings, folds: int, rounds: int, cached: float
 ) -> Forecast:
-    """Of stage 2; of the ``cached`` bytes, those that are read come to memory while there is
-    room."""
+    """Of stage 2; of the ``cached`` bytes, what is read stays in memory while there is room."""
     learned, held = [*sides.labelled, *sides.beside], 1 / settings.folds_total
     steps = [scored(one, settings, settings.configurations) for one in learned]
     sampled, whole = (
@@ -178,7 +177,8 @@ def training(
     each = rate["start"] + rate["ready"] * sum(width(one, settings) for one in learned)
     each += passes * ((1 - held) * rate["step"] * sum(steps) + sampled / settings.validate_every)
     each += whole if sampled < whole else 0.0
-    memory = rate["memory"] + rate["more_memory"] * max(steps) + cached
+    rows = passes * sum(min(one.configurations, settings.configurations) for one in learned)
+    memory = rate["memory"] + rate["more_memory"] * max(steps) + min(cached, rows * READ)
     device = rate["device"] * max(steps)
     return Forecast(rounds * each, each, memory, folds * rate["disk"], device)
 

@@ -16,6 +16,7 @@ from scipy.stats import beta
 
 SPREAD = 3.0  # of the beta distribution between least and most: larger is narrower
 CONFIGURABLE = (0.02, 0.08)  # share of a graph's nodes
+FEATURES = 1000  # configurations whose layouts of a node take as much as its and its neighbours'
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,9 @@ class GraphSize:
 
     @property
     def cells(self) -> int:
-        """Layouts that its raw file has; of a kernel, tile sizes."""
-        return self.configurations * max(1, self.configurable)
+        """What stage 1 does with its raw file grows with: layouts of configurable nodes, and their
+        features, or of a kernel tile sizes."""
+        return (self.configurations + FEATURES) * max(1, self.configurable)
 
     def limited(self, most: int) -> GraphSize:
         """The same with no more configurations than so many."""

@@ -1,7 +1,7 @@
 """Search a model's settings: those that validate best, without a look at the test split.
 
 Reads   <outputs>/<collection>/cache/
-Writes  <outputs>/<collection>[@<model>]/tune/{study.db, best.toml, report.html}
+Writes  <outputs>/<collection>[@<model>]/tune/{study.db, best.toml}
 
     python -m lib.tune --collection layout-xla-default --trials 200 --jobs 2
 
@@ -27,7 +27,6 @@ from lib.runs.stage import Stage
 from lib.settings import Resolved
 from lib.settings.space import space_of
 from lib.train.schedule import passes_of
-from lib.tune.page import write_page
 from lib.tune.results import report_text, write_best
 from lib.tune.search import Tuning
 from lib.tune.space import name_of
@@ -46,8 +45,8 @@ def main(stage: Stage, arguments: list[str] | None = None) -> None:
         if getattr(args, name) < least:
             raise UserError(f"--{name} {getattr(args, name)}: must be at least {least}")
     folder = args.outputs / chosen.results / "tune"
-    database, best, report = (folder / name for name in ("study.db", "best.toml", "report.html"))
-    stage.alone(args.outputs, folder, database, best, report)
+    database, best = folder / "study.db", folder / "best.toml"
+    stage.alone(args.outputs, folder, database, best)
     print(f"tune: {told}", flush=True)
 
     cache = Cache(args.outputs / chosen.cache)
@@ -70,9 +69,8 @@ def main(stage: Stage, arguments: list[str] | None = None) -> None:
         tuning.run(workers, args.trials, done)
         seeds = tuning.check(workers, args.seeds)
         write_best(best, tuning, given, use)
-        write_page(report, tuning, seeds)
     shutil.rmtree(folder / "states", ignore_errors=True)
-    print(f"{report_text(tuning, seeds)}\ntune: wrote {best} and report.html; {use}")
+    print(f"{report_text(tuning, seeds)}\ntune: wrote {best}; {use}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -107,7 +107,7 @@ class Place:
     def seen(self) -> dict[str, tuple[str, ...]]:
         """What reports are made of, but for the cache."""
         return {
-            "scores": (f"{self.results}/scores/*", f"{self.results}/study/*"),
+            "scores": (f"{self.results}/scores/*",),
             "measurements": (f"{DATA}/measurements.parquet",),
             "record": (f"{self.results}/*.json", *self.records),
             "fold": (f"{self.results}/fold_*/history.parquet",),
@@ -275,7 +275,7 @@ def _looks() -> list[Command]:
     cache = f"{OUTPUTS}/{LAYOUT}/cache-all"
     records = {"record": (f"{first}/*.json", f"{second}/*.json")}
     folds = {"fold": (f"{first}/fold_*/*", f"{second}/fold_*/*")}
-    files = {**records, **folds, "scores": (f"{first}/study/*", f"{first}/scores/*")}
+    files = {**records, **folds, "scores": (f"{first}/scores/*",)}
     reads = {**files, "cache": (f"{cache}/graphs.parquet", f"{cache}/manifest.json")}
     return [
         Command("compare", ("-m", "lib.report.compare", first, second), reads),

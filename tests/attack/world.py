@@ -142,7 +142,7 @@ def tile_message() -> TuningData:
 
 
 def write_rest(folder: Path) -> None:
-    """What lies apart: true runtimes and families of the test split, a study, Kaggle's sample."""
+    """What lies apart: true runtimes and families of the test split, Kaggle's sample."""
     names = [f"test_{index}.v1" for index in range(SPLITS["test"])]
     rows = [
         {
@@ -162,15 +162,6 @@ def write_rest(folder: Path) -> None:
         for name in names
     ]
     pl.DataFrame(families).write_parquet(folder / DATA / "programs.parquet")
-    number = {"score": 0.5, "standard_error": 0.1, "difference": 0.0, "graphs": 4}
-    number |= {"difference_standard_error": 0.01, "collection": LAYOUT}
-    choices = [
-        {**number, "study": "blending", "method": "mean", "folds": i, "default": i == 1}
-        for i in (1, 2)
-    ]
-    study = folder / OUTPUTS / LAYOUT / "study" / "study.parquet"
-    study.parent.mkdir()
-    write_parquet(pl.DataFrame(choices), study)
     lines = ["ID,TopConfigs", *(f"layout:xla:default:{name},0" for name in names)]
     lines += [f"tile:xla:{name},0" for name in names]
     (folder / "sample.csv").write_text("\n".join(lines) + "\n")

@@ -1,13 +1,11 @@
 """Stage 1 on many files by one worker and by two: 10,000 small ones, and 20 huge ones.
 
 .venv/bin/python -m tests.bench.files [--small 10000] [--huge 20] [--workers 1 2] [--repeat 2]
-    [--executor local]
 
 Files are made first, which is not measured: kernels of about 2 kB, and graphs of 14,000 nodes with
 100,000 configurations of 150 nodes, 1 GB each as arrays. A measurement is `01_preprocess.py
---jobs N` from its start to its end, or with ``--executor`` `make preprocess EXECUTOR=... JOBS=N
-SLICES=N`, whose tasks have one worker each. The files are read once before, so that no disk is
-measured. The fastest of ``--repeat`` counts. All caches of a case must have the same bytes. Memory
+--jobs N` from its start to its end. The files are read once before, so that no disk is measured.
+The fastest of ``--repeat`` counts. All caches of a case must have the same bytes. Memory
 is the most that a process of stage 1 has held. *Of arithmetic*: what as many processes of plain
 arithmetic, which share nothing but the machine, get done in the time of one.
 
@@ -34,7 +32,7 @@ from lib.files.checksum import checksum_of
 from lib.tpugraphs.dataset import write_dataset
 from tests.bench.rawfiles import write_raw
 from tests.kernels import tile_kernel, write_kernels
-from tests.stages import REPOSITORY, environment, make_command
+from tests.stages import REPOSITORY, environment
 from tests.synthetic import OWN
 
 SMALL, HUGE = "tile-xla", "layout-xla-default"  # collections
@@ -78,12 +76,12 @@ def write_huge(root: Path, count: int, configurations: int) -> None:
             path.hardlink_to(folder / f"g{index % DISTINCT:02}.npz")
 
 
-def run(collection: str, root: Path, workers: int, executor: str) -> Result:
+def run(collection: str, root: Path, workers: int) -> Result:
     """Stage 1 in a folder of its own; the files are in memory."""
     for path in root.rglob("*.npz"):
         path.read_bytes()
     with tempfile.TemporaryDirectory(dir=root) as name:
-        line = command(collection, root, Path(name), workers, executor)
+        line = command(collection, root, Path(name), workers)
         quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         started = time.perf_counter()
         with subprocess.Popen(line, cwd=REPOSITORY, env=environment(), **quiet) as stage:
@@ -97,14 +95,10 @@ def run(collection: str, root: Path, workers: int, executor: str) -> Result:
     return Result(wall, max(most.values(), default=0), checksums)
 
 
-def command(collection: str, root: Path, outputs: Path, workers: int, executor: str) -> list[str]:
+def command(collection: str, root: Path, outputs: Path, workers: int) -> list[str]:
     """The command line that is measured."""
-    if not executor:
-        stage = [sys.executable, "01_preprocess.py", "--collection", collection, "--data", root]
-        return [*map(str, stage), "--outputs", str(outputs), "--jobs", str(workers)]
-    given = {"COLLECTION": collection, "DATA": root, "OUTPUTS": outputs, "EXECUTOR": executor}
-    given |= {"JOBS": workers, "SLICES": workers}
-    return make_command("preprocess", SUBMAKE=" ".join(make_command()[:4]), **given)
+    stage = [sys.executable, "01_preprocess.py", "--collection", collection, "--data", root]
+    return [*map(str, stage), "--outputs", str(outputs), "--jobs", str(workers)]
 
 
 @contextmanager
@@ -159,7 +153,7 @@ def measure(title: str, collection: str, root: Path, args: argparse.Namespace) -
     loops = {workers: list[float]() for workers in args.workers}
     for _ in range(args.repeat):  # in turn, so that what slows the machine slows all
         for workers, results in found.items():
-            results.append(run(collection, root, workers, args.executor))
+            results.append(run(collection, root, workers))
             loops[workers].append(arithmetic(workers))
     caches = [one.cache for results in found.values() for one in results]
     if any(cache != caches[0] for cache in caches):
@@ -181,7 +175,6 @@ def main() -> None:
     parser.add_argument("--configurations", type=int, default=100_000, help="of a huge one")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--executor", default="", choices=("", "local", "ray"))
     args = parser.parse_args()
     print(f"cores: {len(os.sched_getaffinity(0))}; two workers are to be {AIM} times as fast\n")
     print("| files | workers | wall s | speed-up | of arithmetic | memory MB |")

@@ -96,23 +96,6 @@ def test_other_collections_that_are_learned_from_are_made_first(folder):
     assert made(run(folder, "all").stdout) == []
 
 
-def test_slices_of_stage_1_are_tasks_and_those_that_are_made_stay(folder):
-    before(folder, "01_preprocess.py", f"case $* in *1-of-3) [ -e {folder}/go ];; esac")
-    done = run(folder, "preprocess", SLICES=3)
-    assert done.returncode == 2
-    slices = [f"{COLLECTION}/cache.slices/{number}-of-3/manifest.json" for number in range(3)]
-    first = made(done.stdout)
-    assert slices[0] in first
-    (folder / "go").touch()
-    done = run(folder, "preprocess", SLICES=3)
-    assert done.returncode == 0, done.stdout + done.stderr
-    *then, last = made(done.stdout)
-    assert sorted(first + then) == slices, "each once"
-    assert last == f"{COLLECTION}/cache/manifest.json"
-    assert not (folder / "out" / COLLECTION / "cache.slices").exists()
-    assert made(run(folder, "preprocess", SLICES=3).stdout) == [], "gone, and not to be made again"
-
-
 def test_a_worker_that_dies_is_replaced(folder):
     """The stand-in kills the one that has started it, once."""
     once = f"mkdir {folder}/once 2>/dev/null || exit 0; kill -9 $(ps -o ppid= -p $PPID); exit 1"

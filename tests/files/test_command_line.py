@@ -18,7 +18,6 @@ MODULES = (
     "lib.collect.xla.export",
     "lib.report",
     "lib.report.compare",
-    "lib.report.pictures",
     "lib.report.status",
     "lib.collect.tvm",
     "lib.collect.tvm.export",

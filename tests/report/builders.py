@@ -103,28 +103,3 @@ def _scores(split: str, name: str, labelled: bool = True) -> pl.DataFrame:
         },
         schema_overrides={"runtime": pl.Int64},
     )
-
-
-def write_study(folder: Path) -> None:
-    """Write ``study/study.parquet`` with the columns of `make study`."""
-    rows = [
-        ("inference", batch, p, None, None, 8, 0.5 + p / 1000, 0.03, p / 1000 - 0.01, 0.002)
-        for batch in (32, 0)
-        for p in (1, 5, 10)
-    ]
-    rows += [
-        ("blending", None, None, method, n, 8, 0.5 + n / 100, 0.03, n / 100 - 0.02, 0.01)
-        for method in ("mean", "rank")
-        for n in (1, 2)
-    ]
-    names = ("study", "batch", "permutations", "method", "folds", "graphs", "score")
-    names += ("standard_error", "difference", "difference_standard_error")
-    frame = pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None)
-    frame = frame.with_columns(
-        collection=pl.lit(COLLECTION),
-        default=((pl.col("permutations") == 10) & (pl.col("batch") == 32))
-        | ((pl.col("method") == "mean") & (pl.col("folds") == 2)),
-    )
-    (folder / "study").mkdir(parents=True)
-    table = frame.with_columns(pl.col("default").fill_null(False))
-    write_parquet(table, folder / "study" / "study.parquet")

@@ -19,7 +19,7 @@ from lib.report.experiment import read_experiment
 from lib.report.page import write_report
 from lib.report.stale import stale_parts
 from lib.runs.due import all_flags, making_by
-from tests.report.builders import graph_row, write_outputs, write_study
+from tests.report.builders import graph_row, write_outputs
 
 ODD = ("[]", "3", '"text"', "null", "true", "NaN", "{", "[" * 50_000, "\udcff", '{"a": {"b": []}}')
 METRICS, FOLD, RECORD = "metrics.json", "fold_0/metrics.json", "stages/train_0.json"
@@ -31,7 +31,6 @@ def folder(tmp_path):
     folder = tmp_path / "layout-xla-default"
     rows = {f"g{index}": graph_row(0.5 + index / 10) for index in range(4)}
     write_outputs(folder, rows, rows, machine={"not": "of a record"})
-    write_study(folder)
     machine = {"processor": "a", "cores": 2, "system": "b", "python": "3"}
     spent = {"seconds": 2.0, "peak_memory_bytes": 1000, "experiment": "first", "machine": machine}
     for name in ("train_0", "infer_0", "ensemble"):
@@ -74,7 +73,7 @@ def test_a_record_of_another_kind_is_left_out(folder, capsys, text):
     assert warnings.pop().startswith(f"warning: left out: {folder / RECORD}: ")
 
 
-TABLES = ("fold_1/history.parquet", "scores/fold_1.parquet", "study/study.parquet")
+TABLES = ("fold_1/history.parquet", "scores/fold_1.parquet")
 
 
 @pytest.mark.parametrize("damage", ["empty", "flipped", "text"])
@@ -95,15 +94,6 @@ def test_a_history_of_what_is_no_number(folder, column, kind):
     path = folder / "fold_1" / "history.parquet"
     write_parquet(pl.read_parquet(path).with_columns(pl.lit(None, kind).alias(column)), path)
     with pytest.raises(DataError, match=rf"history\.parquet: {column}: .*numbers; train again"):
-        write_report(folder)
-
-
-@pytest.mark.parametrize("column", ["study", "graphs", "score", "difference", "default"])
-@pytest.mark.parametrize("kind", [pl.Date, pl.List(pl.Float64)])
-def test_a_study_of_other_columns(folder, column, kind):
-    path = folder / "study" / "study.parquet"
-    write_parquet(pl.read_parquet(path).with_columns(pl.lit(None, kind).alias(column)), path)
-    with pytest.raises(DataError, match=rf"study\.parquet: {column}: .*; run make study again"):
         write_report(folder)
 
 

@@ -18,12 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.files.artifacts import write_json
-from lib.files.parquet import write_parquet
 from lib.report.page import write_report
-from lib.report.pictures import write_picture
 from lib.report.svg import Figure
 from tests.report.browsing import look
-from tests.report.builders import graph_row, write_outputs, write_study
+from tests.report.builders import graph_row, write_outputs
 
 FAR = "http://192.0.2.1"  # an address of nobody's
 
@@ -57,7 +55,7 @@ WAYS_OUT = (
     f"{{{{ 7 * 7 }}}}{{% if 1 %}}{PAYLOADS['script']}",
     f"\x00\x1b&lt;svg onload={run('entity')}&gt;",
 )
-HOSTILE = "".join((*PAYLOADS.values(), *WAYS_OUT))  # begins as a picture of ours does
+HOSTILE = "".join((*PAYLOADS.values(), *WAYS_OUT))
 NAMES = (HOSTILE, *PAYLOADS.values(), *WAYS_OUT)
 PLAIN = "plain"
 TOUCH = """() => { for (const element of document.querySelectorAll('*')) {
@@ -71,10 +69,6 @@ def write_everywhere(folder: Path, text: str, names: Sequence[str]) -> Path:
     values = {name: graph_row(0.9 - 0.01 * place) for place, name in enumerate(names)}
     about = {"collection": text, "model": text, "weights": text, text: text}
     write_outputs(folder, values, values, **about, versions={text: text, "torch": text})
-    write_study(folder)
-    path = folder / "study" / "study.parquet"
-    told = pl.read_parquet(path).with_columns(method=pl.lit(text), study=pl.col("study") + text)
-    write_parquet(told.rename({"method": f"method {text}"}), path)
     machine = {"processor": text, "cores": 2, "system": text, "python": text}
     for stage in ("train_0", "infer_0", "ensemble"):
         spent = {"stage": stage.split("_")[0], "seconds": 2.0, "peak_memory_bytes": 1e9}
@@ -167,19 +161,6 @@ def test_in_a_frame_of_another_page_it_works_and_nothing_runs(browser, page, tmp
         "3px"
     )
     assert frame.evaluate("window.ran") is None
-    assert complaints == []
-    shown.context.close()
-
-
-def test_pictures_that_stand_alone_run_nothing(browser, tmp_path):
-    rows = {name: graph_row(0.5) for name in NAMES}
-    folder = write_outputs(tmp_path / "c", rows, collection=HOSTILE)
-    path = write_picture(folder, tmp_path / "docs")
-    tags = {one.tag.partition("}")[2] for one in ElementTree.parse(path).getroot().iter()}
-    assert tags <= {"svg", "style", "g", "text", "title", "line", "path", "rect", "circle"}
-    shown, complaints = look(browser, path)
-    shown.evaluate(TOUCH)
-    assert shown.evaluate("window.ran") is None
     assert complaints == []
     shown.context.close()
 

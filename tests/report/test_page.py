@@ -14,14 +14,14 @@ import pytest
 from lib.ranking.folds import family
 from lib.report.experiment import read_experiment
 from lib.report.page import write_report
-from lib.report.worst import causes, pass_of, worst
+from lib.report.worst import pass_of, worst
 from lib.runs.provenance import commit
 from tests.report.browsing import DESK, PHONE, look
-from tests.report.builders import graph_row, write_outputs, write_study
+from tests.report.builders import graph_row, write_outputs
 
-SECTIONS = {  # of a real report, of one with a study and no cache, and of an empty folder
+SECTIONS = {  # of a real report, of one without a cache, and of an empty folder
     "real": ("result", "learning", "graphs", "ranking", "cache", "time", "origin"),
-    "full": ("result", "learning", "graphs", "ranking", "study", "time", "origin"),
+    "full": ("result", "learning", "graphs", "ranking", "time", "origin"),
     "empty": ("result", "origin"),
 }
 # Figures in view that have no marks, or no size; 0 of them is what we want.
@@ -69,13 +69,12 @@ OVERLAPS = """() => [...document.querySelectorAll('svg.figure')].flatMap(svg => 
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory) -> Path:
-    """A report with everything in it: 70 graphs of long names, a study, test runtimes apart."""
+    """A report with everything in it: 70 graphs of long names, test runtimes apart."""
     folder = tmp_path_factory.mktemp("full") / "layout-xla-default"
     names = [f"some_rather_long_family.w64_d{i}_g4_b2_r48.forward.v2" for i in range(70)]
     validation = {name: graph_row(0.9 - 0.02 * i) for i, name in enumerate(names)}
     test = {f"test_{i}": graph_row(0.5 + 0.1 * i, ceiling=0.9) for i in range(3)}
     write_outputs(folder, validation, test, folds=9)
-    write_study(folder)
     runtimes = [
         {"graph": f"test_{i}", "config": c, "runtime": 1000 + 10 * c}
         for i in range(3)
@@ -165,7 +164,6 @@ def test_numbers_have_errors_and_the_real_ones_are_there(finished):
     assert re.search(rf"{tau}\s*(<span class=\"error\">)?\s*±\s0\.\d{{3}}", text)
     assert "experiment trial" in text
     assert metrics["settings"]["data"] in text
-    assert "make study COLLECTION=layout-xla-default" in text  # not studied: says how
     for stage in ("preprocess", "train", "infer", "ensemble"):
         assert f'<th scope="row">{stage}</th>' in text
     assert re.search(r'<th scope="row">epochs</th><td>3</td>', text)  # of training, not stage 4
@@ -196,9 +194,6 @@ def test_why_the_worst_are_bad_is_told_as_far_as_it_is_known(tmp_path):
         ["b.w.train", "0.300", "–", "0.550 (noisy labels)", "training"],
     ]
     assert len(found) == 10 and found[2][4] == "forward"
-    titles = {row[0]: row[1:] for row in causes(experiment).rows}
-    assert titles["training"] == ["2 of 14", "0.200\xa0±\xa00.100", "0.800\xa0±\xa00.000"]
-    assert titles["noisy labels: ceiling below 0.6"][0] == "1 of 14"
     assert pass_of("tf2_resnet_50_train_batch_128") == "training" and not pass_of("unet3d")
 
 

@@ -30,7 +30,7 @@ from tests.tpu import KERNELS
 SETTINGS = settings_for("layout-xla-default", TPUGRAPHS, {"model": "tgraph"})
 # Seconds and bytes of a machine whose costs are known, of what each grows with.
 RATES = {
-    "preprocess": dict(seconds=1e-7, disk=2.0, memory=1e8, more_memory=3.0),
+    "preprocess": dict(seconds=1e-7, disk=2.0, memory=1e8),
     "train": {
         **dict(start=5.0, ready=1e-3, step=4e-6, validation=1e-6, disk=1000),
         **dict(memory=2e8, more_memory=10.0, device=4.0),
@@ -63,11 +63,11 @@ def here(monkeypatch):
 
 def test_every_stage_of_a_machine_whose_costs_are_known():
     said = forecast(SIDES, RATES, SETTINGS, folds=4, jobs=2)
-    cells = 100 * 4000 + 200 * 900 + 400 * 20_000 + 50 * 40 + 250 * 6000
+    cells = 100 * 5000 + 200 * 1900 + 400 * 21_000 + 50 * 1040 + 250 * 7000
     assert said["preprocess"].each == pytest.approx(1e-7 * cells)
     assert said["preprocess"].seconds == pytest.approx(1e-7 * cells / 2)
     assert said["preprocess"].disk == pytest.approx(2 * cells)
-    assert said["preprocess"].memory == pytest.approx(1e8 + 3 * 400 * 20_000)
+    assert said["preprocess"].memory == 1e8
     held = 1 / SETTINGS.folds_total
     steps = 64 * (100 + 200 + 400) + 40 * 50
     some, every = (
@@ -80,6 +80,8 @@ def test_every_stage_of_a_machine_whose_costs_are_known():
     assert said["train"].seconds == pytest.approx(2 * fold)  # four folds, two at a time
     assert said["train"].disk == 4 * 1000
     assert said["train"].memory == pytest.approx(2e8 + 10 * 64 * 400 + 2 * cells)
+    once = forecast(SIDES, RATES, replace(SETTINGS, epochs=1), folds=4, jobs=2)["train"]
+    assert once.memory < said["train"].memory  # fewer rows of the cache are read
     assert said["train"].device == pytest.approx(4 * 64 * 400)
     assert said["infer"].each == pytest.approx(2 + 5e-6 * (250 * 6000 + every))
 
@@ -115,7 +117,7 @@ def test_other_collections_are_preprocessed_and_learned_from():
     alone = forecast(SIDES, RATES, SETTINGS, folds=4, jobs=2)
     beside = [GraphSize("train", 5000, 150, 3000)]
     said = forecast(SIDES._replace(beside=beside), RATES, SETTINGS, folds=4, jobs=2)
-    assert said["preprocess"].each - alone["preprocess"].each == pytest.approx(1e-7 * 150 * 3000)
+    assert said["preprocess"].each - alone["preprocess"].each == pytest.approx(1e-7 * 150 * 4000)
     step = (1 - 1 / SETTINGS.folds_total) * 4e-6 * 150 * 64
     more = said["train"].each - alone["train"].each
     assert more == pytest.approx(SETTINGS.epochs * step + 1e-3 * 150)

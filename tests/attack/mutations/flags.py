@@ -31,7 +31,7 @@ PATHS += (
     "..",
 )
 # Of these a large number is what was asked for: work without end.
-WORK = ("--epochs", "--permutations", "--layers", "--blocks", "--members", "--parts", "--threads")
+WORK = ("--epochs", "--permutations", "--layers", "--blocks", "--members", "--threads")
 ONE_JOB = ("--jobs",)  # others are processes of their own
 OUTSIDE = ("--outputs",)  # nothing may be written outside of the tree
 # What make or a shell would run, and targets where each variable that make quotes stands.
@@ -49,7 +49,7 @@ CODE += ("{}&&{} #", "{}\\'; {}; '", "{}'\"$({})\"'", "{} & {}", "-{}'`{}`'")
 TARGETS = ("help", "rank", "compare", "submission", "score", "download", "latency", "search")
 TARGETS += ("collect", "status", "report", "everything")
 NEEDED = ("PROGRAM", "A", "B", "NETWORK")  # by some of them
-NEVER = ("--study", "--help", "-h")  # trains for minutes; ends before anything is read
+NEVER = ("--help", "-h")  # ends before anything is read
 
 
 def mutate(words: Sequence[str], known: Sequence[str], rng: Random) -> tuple[list[str], str]:
