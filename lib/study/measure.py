@@ -182,7 +182,7 @@ def measure_train(settings: Settings, files: list[Path], folder: Path) -> Rates:
     sizes = sizes_in(cache)
     sides = [[sizes[getattr(one, "name", one)] for one in own] for own in (data.train, data.valid)]
     steps = [scored(one, settings, settings.configurations) for one in sides[0]]
-    most = settings.validation_configurations  # type: ignore[attr-defined]
+    most = settings.validation_configurations
     on_gpu = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
     return {
         "start": start + taught,
@@ -202,13 +202,13 @@ def measure_infer(settings: Settings, files: list[Path], folder: Path) -> Rates:
     cache, network = Cache(folder), network_for(settings)
     load_fold(cache, 0, settings).standardize(network)
     network.eval()
-    most = BATCHES * settings.inference_configurations  # type: ignore[attr-defined]
+    most = BATCHES * settings.inference_configurations
 
     def score(name: str, most: int = most) -> int:
         graph: Any = cache.graph(name)
         if hasattr(graph, "cells"):
             graph = replace(graph, cells=graph.cells[:most], runtime=graph.runtime[:most])
-        return scores_of(network, graph, settings).shape[1]  # type: ignore[arg-type]
+        return scores_of(network, graph, settings).shape[1]
 
     start, before, names = process_seconds(), peak_memory(), cache.names("train")[::2]
     score(names[0], 2)  # the first call is slower
