@@ -146,4 +146,4 @@ def test_without_data_one_line_says_how_to_get_some(tmp_path):
     lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
     assert len(lines) == 1
     assert "make download COLLECTION=tile-xla" in lines[0]
-    assert "lib.tpugraphs.convert" in lines[0]
+    assert "tuning protobufs" in lines[0]

@@ -251,8 +251,8 @@ class TileCollection(Settings):
     kind: ClassVar[str] = "tile"
     metric: ClassVar[str] = "tile_score"
     how_to_get: ClassVar[str] = (
-        "`make download COLLECTION={collection}` fetches it, and `.venv/bin/python -m "
-        "lib.tpugraphs.convert FILE.pb {folder}` converts a tuning protobuf"
+        "`make download COLLECTION={collection}` fetches it, and tuning protobufs can be "
+        "put into {folder}"
     )
     fits: ClassVar[ByData] = {
         # Thousands of kernels: validation takes an eighth of each epoch otherwise.

@@ -10,8 +10,7 @@ import numpy as np
 from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.arrays import read_arrays
-from lib.tpugraphs.convert import safe_stems
-from lib.tpugraphs.npz import TileKernel, open_layout, stem
+from lib.tpugraphs.npz import TileKernel, open_layout, safe_stems, stem
 from lib.tpugraphs.protobuf import read_protobuf
 
 RUNTIME, NORMALIZER = "config_runtime", "config_runtime_normalizers"

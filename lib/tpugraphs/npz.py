@@ -7,7 +7,8 @@ official dataset and its files differ in integer types, so any integer type is r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from lib.tpugraphs.dataset import SUFFIXES
 from lib.tpugraphs.features import check_integers
 
 NORMALIZERS = "config_runtime_normalizers"
+MAX_NAME = 150  # characters; leaves room for suffixes and for the names of temporary files
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,28 @@ def stem(path: Path | str) -> str:
         if name.endswith(suffix):
             return name.removesuffix(suffix)
     return name
+
+
+def safe_stems(names: Sequence[str]) -> list[str]:
+    """Names of graphs for those of modules: only ``[A-Za-z0-9_.-]``, none hidden, all different.
+
+    Other characters become ``_``. The second graph of a name gets ``-2`` behind it, and so on, in
+    the order given. Names that differ in case only are told apart too, for file systems that do
+    not.
+    """
+    stems: list[str] = []
+    taken: set[str] = set()
+    for name in names:
+        base = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:MAX_NAME]
+        if not base or base[0] in ".-":
+            base = f"_{base}"
+        stem, count = base, 1
+        while stem.lower() in taken:
+            count += 1
+            stem = f"{base}-{count}"
+        taken.add(stem.lower())
+        stems.append(stem)
+    return stems
 
 
 def read_layout(path: Path | str) -> LayoutGraph:

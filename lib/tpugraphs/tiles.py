@@ -10,10 +10,9 @@ import numpy as np
 from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.arrays import read_arrays
-from lib.tpugraphs.convert import safe_stems
 from lib.tpugraphs.features import check_integers
 from lib.tpugraphs.messages import detect_kind
-from lib.tpugraphs.npz import TileKernel, read_tile
+from lib.tpugraphs.npz import TileKernel, read_tile, safe_stems
 from lib.tpugraphs.program import json_lines, object_in
 from lib.tpugraphs.protobuf import read_tile_pb, tile_features
 from lib.tpugraphs.schema_pb2 import TileSizeConfig

@@ -259,13 +259,6 @@ def _submissions() -> list[Command]:
             (f"{OUTPUTS}/score.parquet",),
             (f"{OUTPUTS}/score.parquet",),
         ),
-        Command(
-            "convert",
-            ("-m", "lib.tpugraphs.convert", f"{PROGRAMS}/tuning.pb", "converted"),
-            {"program": (f"{PROGRAMS}/tuning.pb",)},
-            ("converted/tuned.npz", "converted/*"),  # named after the module
-            ("converted/tuned.npz",),
-        ),
     ]
 
 

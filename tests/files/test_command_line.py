@@ -22,7 +22,6 @@ MODULES = (
     "lib.collect.tvm",
     "lib.collect.tvm.export",
     "lib.report.sync",
-    "lib.tpugraphs.convert",
     "lib.download.download",
 )
 

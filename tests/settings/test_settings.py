@@ -316,7 +316,7 @@ def test_without_tile_data_it_says_how_to_get_some(tmp_path):
     with pytest.raises(UserError) as error:
         settings.resolve(arguments("--data", str(tmp_path), collection="tile-xla")).root()
     assert "make download COLLECTION=tile-xla" in str(error.value)
-    assert f"lib.tpugraphs.convert FILE.pb {tmp_path}/npz/tile/xla/train" in str(error.value)
+    assert f"tuning protobufs can be put into {tmp_path}/npz/tile/xla/train" in str(error.value)
     assert "\n" not in str(error.value)
 
 

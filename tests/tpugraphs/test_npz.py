@@ -15,6 +15,7 @@ from lib.tpugraphs.npz import (
     open_layout,
     read_layout,
     read_tile,
+    safe_stems,
     stem,
     write_layout,
     write_tile,
@@ -215,3 +216,16 @@ def test_small_chunks_give_the_same_graph_and_bytes(tmp_path, monkeypatch):
     write_layout(tmp_path / "b.npz", layout_graph())
     assert members(tmp_path / "a.npz") == members(tmp_path / "b.npz")
     assert_same(read_layout(tmp_path / "a.npz"), layout_graph())
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["fusion.232", "a b/c:d"], ["fusion.232", "a_b_c_d"]),
+        (["", ".hidden", "..", "-x", "é"], ["_", "_.hidden", "_..", "_-x", "_-2"]),
+        (["a", "a", "a-2", "A"], ["a", "a-2", "a-2-2", "A-3"]),
+        (["x" * 999], ["x" * 150]),
+    ],
+)
+def test_safe_stems(given, expected):
+    assert safe_stems(given) == expected
