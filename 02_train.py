@@ -96,8 +96,8 @@ def train_fold(
     about |= {"identity": making.identity("train", fold), "versions": versions()}
     files = making.files("train", fold)
     folder = files[0].parent
-    state = folder / "state.safetensors"
-    waited = processes.first and stage.alone(making.outputs, folder, *files, state)
+    state_file = folder / "state.safetensors"
+    waited = processes.first and stage.alone(making.outputs, folder, *files, state_file)
     if processes.broadcast(waited and making.as_it_was("train", fold)):
         if processes.first:
             tell_as_it_was(making, "train", fold)
@@ -105,13 +105,13 @@ def train_fold(
     data, network = new_fold_network(cache, fold, chosen, folder)
     training = FoldTraining(network, data, fold, processes)
     if not processes.first:
-        for _ in training.run(state, about["identity"]):
+        for _ in training.run(state_file, about["identity"]):
             pass
         return
     if told := left_out(cache):
         print(f"train: {told}", flush=True)
     tracker = stage.begin("train", making, cache.fingerprint, fold)
-    train(training, state, about["identity"], tracker)
+    train(training, state_file, about["identity"], tracker)
     stage.note(**changed, processes=processes.count, **data.beside.record())
     finish(stage, training, about, files, tracker)
 
@@ -124,16 +124,16 @@ def finish(
     tracker: Tracker,
 ) -> None:
     """Write the results of a training that has ended, and say what it has come to."""
-    chosen, fold, data = training.settings, training.fold, training.data
-    used, folder = training.validation(chosen.weights), files[0].parent
-    history = training.history()
-    resumed = history["seconds"][: training.resumed_at].sum()
+    chosen, fold, data, state = training.settings, training.fold, training.data, training.state
+    used, folder = state.validation(chosen.weights), files[0].parent
+    history = state.history_frame()
+    resumed = history["seconds"][: state.resumed_at].sum()
     stage.note(earlier_seconds=resumed + data.earlier_seconds)
     write_results(stage, files, training, about)
-    training.end(folder / "state.safetensors")
+    state.delete()
     tracker.artifact(f"weights-{chosen.results}-fold-{fold}", "model", *files[:3])
     print(
-        f"{summary_table(history, training.validations, chosen.metric)}\n"
+        f"{summary_table(history, state.validations, chosen.metric)}\n"
         f"train: {chosen.results} fold {fold}: validation {chosen.metric} "
         f"{used[chosen.metric]:.4f} ({chosen.weights} of {counted(training.epochs, 'epoch')}), "
         f"{len(data.train)} + {len(data.valid)} "
@@ -141,31 +141,31 @@ def finish(
     )
 
 
-def train(training: FoldTraining, state: Path, identity: str, tracker: Tracker) -> None:
+def train(training: FoldTraining, state_file: Path, identity: str, tracker: Tracker) -> None:
     """Train to the end; say how far it is now and then, and tell W&B of each epoch and the end."""
     chosen, seen = training.settings, ""
     lines = Lines(f"train: {chosen.results} fold {training.fold}", training.steps, "step")
     training.after_step = lambda steps: lines.at(steps, seen)
-    for row in training.run(state, identity):
+    for row in training.run(state_file, identity):
         tracker.log(epoch_point(row))  # those before a kill too, some of which it may have lost
         value = row.get(f"validation_{chosen.metric}")
         validated = "" if value is None else f", {chosen.metric} {value:.3f}"
         seen = f"loss {row['loss']:.3f}{validated}"
-    log_graphs(tracker, training.validations, chosen.metric)
+    log_graphs(tracker, training.state.validations, chosen.metric)
 
 
 def write_results(
     stage: Stage, files: Sequence[Path], training: FoldTraining, about: dict[str, Any]
 ) -> None:
-    """Write the files that stage 2 leaves: all of them, or none."""
-    validations = training.validations
+    """Write the results of a fold, weights, metrics and history: all of them, or none."""
+    state, validations = training.state, training.state.validations
     used = validations[training.settings.weights]
     with stage.results(*files) as (best, last, metrics, epochs):
-        weights = {"best": training.best, "last": training.network.state_dict()}
+        weights = {"best": state.best_weights, "last": training.network.state_dict()}
         for path, kept in ((best, "best"), (last, "last")):
             checkpoint.save(path, weights[kept], {**about, "kept": kept, **validations[kept]})
         write_json(metrics, sealed({**about, "validation": used, **validations}))
-        write_parquet(training.history(), epochs)
+        write_parquet(state.history_frame(), epochs)
 
 
 if __name__ == "__main__":

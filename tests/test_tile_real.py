@@ -49,7 +49,7 @@ def held_out(cache, tmp_path_factory) -> list[dict[str, float]]:
         if len(kernel.runtime) <= TOO_FEW_TO_MISS:
             continue
         learned = [other for other in learnable if other != name]
-        data = KernelsFold(cache, learned, [name], settings)
+        data = KernelsFold(learned, [name], settings, cache)
         network = new_network(lambda: build_network(settings), data, 0, index)
         training = FoldTraining(network, data, index)
         assert len(list(training.run(state / name, name))) == 150

@@ -6,6 +6,7 @@ What a model's step is, :mod:`lib.experiments.steps` says.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,24 +19,35 @@ from lib.experiments.settings import PoolingSettings
 from lib.files.named import named
 from lib.models.rows import NUMERIC
 from lib.runs.memory import Estimate
-from lib.train.fold import GraphsFold, LabelledGraph, Sample
-from lib.train.split import sides_of
+from lib.train.fold import GraphsFold, Sample
+from lib.train.split import LabelledGraph, sides_of
 
 KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
 
 
+@dataclass(eq=False)
 class SegmentsFold(GraphsFold[Any, Any]):
     """Names of the training and validation graphs of one fold, sorted, and a model's steps.
 
     Graphs are read from the cache when they are needed; a few of them stay prepared.
     """
 
+    cache: Cache
     prepare = staticmethod(segmented)  # (cached graph, settings, whether its segments stay)
 
-    def __init__(self, cache: Cache, train: list[str], valid: list[str], settings: PoolingSettings):
-        self.cache, self.train, self.valid, self.settings = cache, train, valid, settings
+    def __post_init__(self) -> None:
         self.in_memory: dict[str, Segmented] = {}
-        self.step = self.beside = named(settings.steps)(cache, train, settings)
+        self.step = self.beside = named(self.settings.steps)(self.cache, self.train, self.settings)
+
+    @classmethod
+    def load(cls, cache: Cache, fold: int, settings: PoolingSettings) -> SegmentsFold:
+        """See :meth:`GraphsFold.load`; raises as :func:`lib.train.split.sides_of`.
+
+        Raises:
+            UserError: also if the historical table would be larger than was asked for.
+        """
+        sides = ([graph.name for graph in side] for side in sides_of(cache, fold, settings))
+        return cls(*sides, settings, cache)
 
     def standardize(self, network: nn.Module) -> None:
         """See :meth:`Fold.standardize`: one graph in memory at a time."""
@@ -59,12 +71,11 @@ class SegmentsFold(GraphsFold[Any, Any]):
         """One graph, cut into segments, as the model's steps take it."""
         (graph,), (rows,) = graphs, chosen
         batch = self.step.batch(graph.prepared, rows, generator)
+        self.taken = graph.prepared, rows, batch
         return Sample(batch, [torch.from_numpy(graph.runtime[rows])])
 
-    def done(
-        self, graphs: Sequence[LabelledGraph], chosen: Sequence[np.ndarray], sample: Sample
-    ) -> None:
-        self.step.done(graphs[0].prepared, chosen[0], sample.inputs)
+    def done(self) -> None:
+        self.step.done(*self.taken)
 
     def estimate(self, network: nn.Module) -> Estimate | None:
         return self.step.estimate()
@@ -79,13 +90,3 @@ class SegmentsFold(GraphsFold[Any, Any]):
         if keep:
             self.in_memory[name] = graph
         return graph
-
-
-def load_fold(cache: Cache, fold: int, settings: PoolingSettings) -> SegmentsFold:
-    """The names of one fold's graphs; raises as :func:`lib.train.split.sides_of`.
-
-    Raises:
-        UserError: also if the historical table would be larger than was asked for.
-    """
-    sides = ([graph.name for graph in side] for side in sides_of(cache, fold, settings))
-    return SegmentsFold(cache, *sides, settings)

@@ -12,8 +12,8 @@ from lib.experiments.kernel_inputs import segmented
 from lib.inputs.kernels import kernel_batch
 from lib.ranking.metrics import tile_metrics
 from lib.settings import TileCollection
-from lib.train.fold import LabelledGraph
 from lib.train.kernels import evenly_spaced, sides_of
+from lib.train.split import LabelledGraph
 
 
 class KernelSegmentsFold(SegmentsFold):
@@ -21,6 +21,11 @@ class KernelSegmentsFold(SegmentsFold):
 
     metrics = staticmethod(tile_metrics)
     prepare = staticmethod(segmented)
+
+    @classmethod
+    def load(cls, cache: Cache, fold: int, settings: TileCollection) -> KernelSegmentsFold:
+        """See :meth:`SegmentsFold.load`; raises as :func:`lib.train.kernels.sides_of`."""
+        return cls(*sides_of(cache, fold, settings), settings, cache)
 
     def standardize(self, network: nn.Module) -> None:
         """See :meth:`Fold.standardize`: features and tiles, one kernel in memory at a time."""
@@ -35,12 +40,3 @@ class KernelSegmentsFold(SegmentsFold):
     def read(self, name: Any) -> LabelledGraph:
         kernel = self.graph(name)
         return LabelledGraph(name, kernel, kernel.graph.target)
-
-
-def load_fold(cache: Cache, fold: int, settings: TileCollection) -> KernelSegmentsFold:
-    """The kernels of one fold; raises as :func:`lib.train.kernels.sides_of`.
-
-    Raises:
-        UserError: also if the historical table would be larger than was asked for.
-    """
-    return KernelSegmentsFold(cache, *sides_of(cache, fold, settings), settings)

@@ -98,7 +98,7 @@ class WholeGraphs(LayoutCollection):
     """
 
     input: ClassVar[str] = "lib.experiments.inputs:INPUT"
-    fold: ClassVar[str] = "lib.experiments.fold:load_fold"
+    fold: ClassVar[str] = "lib.experiments.fold:SegmentsFold"
     network: ClassVar[str] = "lib.experiments.models.whole:AttentionModel"
     hops: int | str = setting(
         WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,), first=1
@@ -155,7 +155,7 @@ class WholeKernels(TileCollection):
     """
 
     input: ClassVar[str] = "lib.experiments.kernel_inputs:INPUT"
-    fold: ClassVar[str] = "lib.experiments.kernel_fold:load_fold"
+    fold: ClassVar[str] = "lib.experiments.kernel_fold:KernelSegmentsFold"
     network: ClassVar[str] = "lib.experiments.models.kernel_segments:TiledAttentionModel"
 
 

@@ -29,6 +29,9 @@ class GraphShape:
         return self.nodes + self.configurable * (min(configurations, self.layouts) - 1)
 
 
+Estimating = Callable[[nn.Module, Mapping[str, GraphShape], int], Estimate | None]
+
+
 @dataclass(frozen=True)
 class Input:
     """How networks come to read a graph or kernel of the cache, and to score all of it.
@@ -43,13 +46,15 @@ class Input:
             float64, where scores depend on which configurations share a batch; else ``None``.
         estimate: (network, shapes of graphs by name, configurations at a time) -> memory of the
             graph that takes most to score, as far as that is known beforehand and worth telling.
+        step_estimate: the same of a step of training.
         widths: settings -> what networks must know of what they read, such as its width.
     """
 
     prepare: Callable[[Any, Any], Any]
     scores: Callable[[Any, Any, int, np.ndarray | None], np.ndarray] | None
     groupings: Callable[[Any, Any, np.ndarray, int], np.ndarray] | None = None
-    estimate: Callable[[nn.Module, Mapping[str, GraphShape], int], Estimate | None] | None = None
+    estimate: Estimating | None = None
+    step_estimate: Estimating | None = None
     widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}
 
 

@@ -237,4 +237,5 @@ INPUT = Input(
     scores=score_in_order,
     groupings=score_groupings,
     estimate=scoring_estimate,
+    step_estimate=step_estimate,
 )

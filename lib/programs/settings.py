@@ -23,7 +23,7 @@ class ProgramCollection(Settings):
 
     kind: ClassVar[str] = "programs"
     input: ClassVar[str] = "lib.programs.inputs:INPUT"
-    fold: ClassVar[str] = "lib.programs.train:load_fold"
+    fold: ClassVar[str] = "lib.programs.train:ProgramsFold"
     metric: ClassVar[str] = "mape"
     higher_is_better: ClassVar[bool] = False
     graphs: ClassVar[str] = "tasks"
@@ -75,7 +75,6 @@ class ProgramSettings(ProgramCollection):
             **{"optimizer": "adam", "schedule": "cyclic"},
         }
     }
-    fold_class: ClassVar[str] = "lib.programs.train:ProgramsFold"
 
     model: str = setting("cdmpp", "network: a Transformer over the leaves of a program's tree")
     epochs: int = setting(30, "passes over the training programs")
@@ -128,7 +127,7 @@ class ProgramPlusSettings(ProgramCollection):
         *("correction_trees", "correction_depth"),
     )
     network: ClassVar[str] = "lib.programs.models.cdmpp_plus:CdmppPlus"
-    fold_class: ClassVar[str] = "lib.programs.boosted:BoostedFold"
+    fold: ClassVar[str] = "lib.programs.boosted:BoostedFold"
     prepared: ClassVar[str] = "trees.safetensors"
     prepared_depends_on: ClassVar[tuple[str, ...]] = (
         *("collection", "seed", "folds_total", "keep_together", "split", "device"),

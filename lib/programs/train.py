@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.files.named import named
 from lib.programs.folds import sides_of_fold
 from lib.programs.inputs import (
     Programs,
@@ -84,6 +83,12 @@ class ProgramsFold(Fold[Any, Any]):
     def __post_init__(self) -> None:
         self.train, self.valid = list(self.programs.tasks), list(self.held.tasks)
 
+    @classmethod
+    def load(cls, cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
+        """See :func:`lib.train.fold.load_fold`; raises as :func:`load_sides`."""
+        sides = load_sides(cache, fold, settings)
+        return cls(*sides, device_features(devices_of(cache)), settings)
+
     def standardize(self, network: nn.Module) -> None:
         """See :meth:`Fold.standardize`; the transform of labels as well."""
         seconds = self.programs.seconds
@@ -110,14 +115,14 @@ class ProgramsFold(Fold[Any, Any]):
         _, sets = np.unique(measured, axis=0, return_inverse=True)
         return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
 
-    def take(self, group: np.ndarray, generator: np.random.Generator) -> Iterator[LabelledPrograms]:
+    def take(self, group: np.ndarray, generator: np.random.Generator) -> LabelledPrograms:
         """Programs on the devices that they were measured on; one is drawn to be compared."""
         measured = np.isfinite(self.programs.seconds[group]).any(0)
         inputs = self.programs.batch(group, self.devices[measured])
         labels = self.labels[torch.from_numpy(group)][:, measured]
         compared = self.settings.alpha and measured.sum() > 1
         apart = int(generator.integers(measured.sum())) if compared else -1
-        yield LabelledPrograms(inputs, labels, self.settings, apart)
+        return LabelledPrograms(inputs, labels, self.settings, apart)
 
     def loss(self, network: nn.Module, sample: LabelledPrograms) -> Tensor:
         """See :meth:`Fold.loss`; and the discrepancy between devices, if it counts.
@@ -164,18 +169,3 @@ def load_sides(cache: Cache, fold: int, settings: ProgramCollection) -> tuple[Pr
     if not sides["train"] or not sides["valid"]:
         raise UserError(f"{cache.folder}: fold {fold} has no programs to train or validate")
     return load_programs(cache, sides["train"]), load_programs(cache, sides["valid"])
-
-
-def fold_class(settings: ProgramCollection) -> type[ProgramsFold]:
-    """What a fold is for the model that settings name."""
-    return named(settings.fold_class)
-
-
-def load_fold(cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
-    """The programs of one fold, for the model that settings name.
-
-    Raises:
-        UserError: if there is no such fold, or a side of it is empty.
-    """
-    sides = load_sides(cache, fold, settings)
-    return fold_class(settings)(*sides, device_features(devices_of(cache)), settings)

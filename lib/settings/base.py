@@ -122,7 +122,7 @@ class Settings:
 
     kind: ClassVar[str]
     # Code that the model runs, as lib/files/named.py reads it: its network's class, how it sees a
-    # cached graph (lib/inputs/input.py), and what a fold trains on.
+    # cached graph (lib/inputs/input.py), and what a fold trains on (lib/train/fold.py).
     network: ClassVar[str]
     input: ClassVar[str]
     fold: ClassVar[str]

@@ -124,7 +124,7 @@ class LayoutSettings(LearnedBeside, SageSettings):
     """TGraph, on the part of a graph that a configuration can touch."""
 
     input: ClassVar[str] = "lib.inputs.pruned:INPUT"
-    fold: ClassVar[str] = "lib.train.pruned:load_fold"
+    fold: ClassVar[str] = "lib.train.fold:GraphsFold"
     network: ClassVar[str] = "lib.models.tgraph:TGraph"
     scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
@@ -182,7 +182,7 @@ class PlusSettings(LearnedBeside):
     """TGraph+: learned costs of what layouts make a compiler do (lib/models/plus.py)."""
 
     input: ClassVar[str] = "lib.inputs.copies:INPUT"
-    fold: ClassVar[str] = "lib.train.copies:load_fold"
+    fold: ClassVar[str] = "lib.train.copies:CopiesFold"
     network: ClassVar[str] = "lib.models.plus:TGraphPlus"
     scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
@@ -276,7 +276,7 @@ class TileSettings(TileCollection, SageSettings):
     """A network of its own for tiles: late fusion."""
 
     input: ClassVar[str] = "lib.inputs.kernels:INPUT"
-    fold: ClassVar[str] = "lib.train.kernels:load_fold"
+    fold: ClassVar[str] = "lib.train.kernels:KernelsFold"
     network: ClassVar[str] = "lib.models.tile:TileNetwork"
     scatter: ClassVar[str] = "any"
     # One kernel a step: so, 17.5 passes over them are the published 100,000 steps.

@@ -32,7 +32,6 @@ from lib.settings.models import NONE, WHOLE
 from lib.settings.resolved import BUNDLED_TPU
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout, write_tile
 from lib.tpugraphs.sizes import GraphSize
-from lib.train.dealing import Dealt
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining
 
@@ -176,7 +175,7 @@ def measure_train(settings: Settings, files: list[Path], folder: Path) -> Rates:
     def train() -> None:
         network.train()
         for one in data.samples(generator):
-            training.step(Dealt([one]))[0].item()  # read back: a GPU has finished then
+            training.step([one])[0].item()  # read back: a GPU has finished then
 
     a_pass, validation = least_seconds(train), least_seconds(lambda: data.validate(network.eval()))
     sizes = sizes_in(cache)

@@ -18,17 +18,17 @@ from lib.cache.reader import Cache
 from lib.inputs.measured import MeasuredCopies, measured_copies
 from lib.models.plus import CostBatch, TGraphPlus
 from lib.settings import PlusSettings
-from lib.train.fold import GraphsFold, LabelledGraph
+from lib.train.fold import GraphsFold
 from lib.train.products import ProductsFold
 from lib.train.schedule import learning_rate
-from lib.train.split import prepared_sides
+from lib.train.split import LabelledGraph, prepared_sides
 
 ROWS = 256  # measured copies of a lesson
 PEAK, WARMUP, DECAY = 2e-3, 0.1, 1e-2  # of the learning rate in lessons
 OUTLIER = 0.3  # of a logarithm: what lies further off, the clock may be to blame for
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
     """Training and validation graphs of one fold, as :func:`prepared_sides` orders them.
 
@@ -36,10 +36,12 @@ class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
         measured: copies that the network is taught first, if there are any.
     """
 
-    train: list[LabelledGraph]
-    valid: list[LabelledGraph]
-    settings: PlusSettings
     measured: MeasuredCopies | None = None
+
+    @classmethod
+    def load(cls, cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold | ProductsFold:
+        """See :meth:`GraphsFold.load`; of TPUs it is another fold."""
+        return fold_of(*prepared_sides(cache, fold, settings), settings)
 
     def standardize(self, network: TGraphPlus) -> None:
         """See :meth:`Fold.standardize`; on the first configurations of a graph, as many as a step
@@ -74,11 +76,6 @@ class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
             loss = nn.functional.huber_loss(learned, targets, delta=OUTLIER)
             (loss * len(learned)).backward()
             optimizer.step()
-
-
-def load_fold(cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold | ProductsFold:
-    """The graphs of one fold, ready to be resolved; raises as :func:`prepared_sides`."""
-    return fold_of(*prepared_sides(cache, fold, settings), settings)
 
 
 def fold_of(

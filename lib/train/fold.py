@@ -1,7 +1,7 @@
-"""What every input's training has in common: drawing a step's configurations, and validating.
+"""What a step trains on: configurations of a graph, and their loss. How a network is validated.
 
-What an input adds, a subclass of :class:`GraphsFold`, or of :class:`Fold` where configurations are
-not drawn, says in its own module.
+:class:`GraphsFold` is the plain case, which ``tgraph`` trains on. What other inputs do otherwise is
+in subclasses of it, or of :class:`Fold` where no configurations are drawn, in modules of their own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -25,26 +25,12 @@ from lib.runs.memory import Estimate
 from lib.settings import LayoutCollection, Settings, TileCollection
 from lib.train.loss import LOSSES, pairwise_hinge
 from lib.train.processes import Processes
+from lib.train.split import LabelledGraph, prepared_sides
 
 Network = TypeVar("Network", bound=nn.Module)
 Chosen = TypeVar("Chosen", bound=Settings)
 ChosenOfGraphs = TypeVar("ChosenOfGraphs", bound=LayoutCollection | TileCollection)
 Loss = Callable[[Tensor, Tensor], Tensor]  # (..., b) scores and (b,) runtimes to (...)
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledGraph:
-    """A graph or kernel that can be trained on.
-
-    Attributes:
-        name: the graph's.
-        prepared: the graph as its input prepares it (:mod:`lib.inputs.input`).
-        runtime: (c,) of its configurations, in units that are the same within the graph.
-    """
-
-    name: str
-    prepared: Any
-    runtime: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +55,7 @@ class Sample:
     def to(self, device: torch.device) -> Sample:
         """The same sample on another device."""
         runtimes = [each.to(device, non_blocking=True) for each in self.runtimes]
-        return Sample(self.inputs.to(device), runtimes, self.loss_of)
+        return replace(self, inputs=self.inputs.to(device), runtimes=runtimes)
 
     def loss(self, scores: Tensor) -> Tensor:
         """What the network's scores of ``inputs`` cost: the mean over its graphs.
@@ -155,13 +141,15 @@ class Fold(ABC, Generic[Network, Chosen]):
         """What each sample of a pass is made of, in random order."""
 
     @abstractmethod
-    def take(self, group: Any, generator: np.random.Generator) -> Iterator[Sample]:
-        """The one sample of a group; whoever asks for another one has taken the step."""
+    def take(self, group: Any, generator: np.random.Generator) -> Any:
+        """The sample of a group, such as a :class:`Sample`."""
 
-    def samples(self, generator: np.random.Generator) -> Iterator[Sample]:
+    def samples(self, generator: np.random.Generator) -> Iterator[Any]:
         """One pass over what is trained on."""
-        for group in self.groups(generator):
-            yield from self.take(group, generator)
+        return (self.take(group, generator) for group in self.groups(generator))
+
+    def done(self) -> None:
+        """The gradients of the sample that was taken last are there."""
 
     def loss(self, network: Network, sample: Any) -> Tensor:
         """What a step's sample costs; one of :meth:`take`, on the network's device."""
@@ -187,6 +175,7 @@ class Fold(ABC, Generic[Network, Chosen]):
         return None
 
 
+@dataclass(eq=False)
 class GraphsFold(Fold[Network, ChosenOfGraphs]):
     """Training and validation graphs of one fold, some of whose configurations a step has.
 
@@ -195,29 +184,20 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
             read from the cache when they are needed.
     """
 
+    train: Sequence[Any]
+    valid: Sequence[Any]
+    settings: ChosenOfGraphs
+
     metrics = staticmethod(ranking_metrics)  # of (c,) scores and (c,) runtimes
 
-    def sample(
-        self,
-        graphs: Sequence[LabelledGraph],
-        chosen: Sequence[np.ndarray],
-        generator: np.random.Generator,
-    ) -> Sample:
-        """A step's graphs under the configurations chosen of each; here it is one graph.
+    @classmethod
+    def load(cls, cache: Cache, fold: int, settings: ChosenOfGraphs) -> Fold[Any, Any]:
+        """See :func:`load_fold`; all of its graphs are in memory."""
+        return cls(*prepared_sides(cache, fold, settings), settings)
 
-        All else that is random comes from ``generator``.
-        """
-        (graph,), (own,) = graphs, chosen
-        runtimes = [torch.from_numpy(graph.runtime[own])]
-        return Sample(graph.prepared.batch(own), runtimes, self.loss_of())
-
-    def loss_of(self) -> Loss:
-        """The function that a :class:`Sample` is minimized by: the one that settings name."""
-        return LOSSES[self.settings.loss]  # type: ignore[union-attr]
-
-    def read(self, one: Any) -> LabelledGraph:
-        """A graph of ``train`` or ``valid``."""
-        return one
+    def standardize(self, network: Any) -> None:
+        features = [graph.prepared.features for graph in self.train]
+        network.inputs.standardize.fit(torch.cat(features))
 
     def steps(self) -> int:
         return len(self.train)
@@ -230,18 +210,29 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
         order = generator.permutation(len(self.train))
         return np.array_split(order, self.steps())
 
-    def take(self, group: Any, generator: np.random.Generator) -> Iterator[Sample]:
+    def take(self, group: Any, generator: np.random.Generator) -> Sample:
         """See :meth:`Fold.take`; configurations are drawn anew (TGraph, 2.2.5)."""
         graphs = [self.read(self.train[index]) for index in group]
         chosen = [_drawn(one, self.settings.configurations, generator) for one in graphs]
-        sample = self.sample(graphs, chosen, generator)
-        yield sample
-        self.done(graphs, chosen, sample)
+        return self.sample(graphs, chosen, generator)
 
-    def done(
-        self, graphs: Sequence[LabelledGraph], chosen: Sequence[np.ndarray], sample: Sample
-    ) -> None:
-        """The step was taken."""
+    def read(self, one: Any) -> LabelledGraph:
+        """A graph of ``train`` or ``valid``."""
+        return one
+
+    def sample(
+        self,
+        graphs: Sequence[LabelledGraph],
+        chosen: Sequence[np.ndarray],
+        generator: np.random.Generator,
+    ) -> Sample:
+        """A step's graphs under the configurations chosen of each; here it is one graph.
+
+        All else that is random comes from ``generator``.
+        """
+        (graph,), (own,) = graphs, chosen
+        loss = LOSSES[self.settings.loss]  # type: ignore[union-attr]
+        return Sample(graph.prepared.batch(own), [torch.from_numpy(graph.runtime[own])], loss)
 
     def validate(self, network: Network, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """See :meth:`Fold.validate`: on :func:`validated` configurations, or all."""
@@ -259,6 +250,13 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
         """See :meth:`Fold.samples_validation`: on some configurations of a graph."""
         most = self.settings.validation_configurations
         return any(len(self.read(one).runtime) > most for one in self.valid)
+
+    def estimate(self, network: Network) -> Estimate | None:
+        """See :meth:`Fold.estimate`: as the input knows it."""
+        if (estimate := input_of(self.settings).step_estimate) is None:
+            return None
+        shapes = {graph.name: graph.prepared.shape for graph in self.train}
+        return estimate(network, shapes, self.settings.configurations)
 
 
 def validated(graph: LabelledGraph, most: int | None) -> np.ndarray:
@@ -283,9 +281,9 @@ def _drawn(graph: LabelledGraph, most: int, generator: np.random.Generator) -> n
 
 
 def load_fold(cache: Cache, fold: int, settings: Settings) -> Fold[Any, Any]:
-    """The graphs of one fold of a collection, for the model that settings name.
+    """What one fold of a collection trains on, by the class that the model's settings name.
 
     Raises:
         UserError: if there is no such fold, or a side of it is empty.
     """
-    return named(settings.fold)(cache, fold, settings)
+    return named(settings.fold).load(cache, fold, settings)

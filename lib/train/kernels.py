@@ -22,23 +22,25 @@ from lib.models.tile import TileNetwork
 from lib.ranking.metrics import tile_metrics
 from lib.settings import TileCollection, TileSettings
 from lib.tpugraphs.rankable import SAME
-from lib.train.fold import GraphsFold, LabelledGraph, Sample
+from lib.train.fold import GraphsFold, Sample
 from lib.train.loss import LOSSES
-from lib.train.split import folds_with
+from lib.train.split import LabelledGraph, folds_with
 
 STATISTICS_ROWS = 256  # configurations of a kernel that the standardization sees, evenly spaced
 ROWS = 1 << 12  # compared at a time
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class KernelsFold(GraphsFold[TileNetwork, TileSettings]):
     """Names of the training and validation kernels of one fold, sorted."""
 
     cache: Cache
-    train: list[str]
-    valid: list[str]
-    settings: TileSettings
     metrics = staticmethod(tile_metrics)
+
+    @classmethod
+    def load(cls, cache: Cache, fold: int, settings: TileSettings) -> KernelsFold:
+        """See :meth:`GraphsFold.load`; raises as :func:`sides_of`."""
+        return cls(*sides_of(cache, fold, settings), settings, cache)
 
     def standardize(self, network: TileNetwork) -> None:
         """See :meth:`Fold.standardize`: both of them, one kernel in memory at a time."""
@@ -67,11 +69,6 @@ class KernelsFold(GraphsFold[TileNetwork, TileSettings]):
         runtimes = [torch.from_numpy(kernel.runtime[own]) for kernel, own in pairs]
         batch = tile_batch([kernel.prepared for kernel in graphs], chosen)
         return Sample(batch, runtimes, LOSSES[self.settings.loss])
-
-
-def load_fold(cache: Cache, fold: int, settings: TileSettings) -> KernelsFold:
-    """The kernels of one fold; raises as :func:`sides_of`."""
-    return KernelsFold(cache, *sides_of(cache, fold, settings), settings)
 
 
 def sides_of(cache: Cache, fold: int, settings: TileCollection) -> tuple[list[str], list[str]]:

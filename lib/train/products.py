@@ -22,7 +22,8 @@ from lib.models.prices import CENTRES, FAR, PADDING, Prices
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import noise_of
 from lib.settings import PlusSettings
-from lib.train.fold import GraphsFold, LabelledGraph, validated
+from lib.train.fold import GraphsFold, validated
+from lib.train.split import LabelledGraph
 
 MOST, LEAST, TOGETHER = 4096, 64, 1 << 14  # configurations of a graph, and of all graphs
 LEFT_OUT = 4  # one of so many
@@ -46,16 +47,12 @@ class Measured(NamedTuple):
         return self._replace(parts=self.parts[rows], wanted=self.wanted[rows])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class ProductsFold(GraphsFold[Prices, PlusSettings]):
     """Training and validation graphs of one fold, each sorted by name.
 
     Graphs of other collections that are learned from as well come last.
     """
-
-    train: list[LabelledGraph]
-    valid: list[LabelledGraph]
-    settings: PlusSettings
 
     def _rows(self, graph: LabelledGraph) -> np.ndarray:
         most = max(LEAST, min(MOST, TOGETHER // len(self.train)))

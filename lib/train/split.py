@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Any
+
+import numpy as np
 
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
@@ -13,9 +16,23 @@ from lib.inputs.input import input_of
 from lib.ranking.folds import UNIT_OF, folds_of
 from lib.runs.ingredients import outputs_of
 from lib.settings import Settings
-from lib.train.fold import LabelledGraph
 
 NO_FOLD = -1  # of a graph that every fold learns from
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledGraph:
+    """A graph or kernel that can be trained on.
+
+    Attributes:
+        name: the graph's.
+        prepared: the graph as its input prepares it (:mod:`lib.inputs.input`).
+        runtime: (c,) of its configurations, in units that are the same within the graph.
+    """
+
+    name: str
+    prepared: Any
+    runtime: np.ndarray
 
 
 def folds_with(cache: Cache, fold: int, settings: Settings) -> dict[str, int]:

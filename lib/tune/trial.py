@@ -60,8 +60,8 @@ def run_trial(
     except UserError:
         shutil.rmtree(own, ignore_errors=True)
         raise
-    for training, state in zip(trainings, _states(own), strict=False):
-        training.end(state)
+    for training in trainings:
+        training.state.delete()
     shutil.rmtree(own, ignore_errors=True)
     return value
 
@@ -86,7 +86,7 @@ def _train(
         known = None if None in values else float(np.mean(values))
         if not report(step, known):
             return None
-    found = [one.validation(settings.weights)[metric] for one in trainings]
+    found = [one.state.validation(settings.weights)[metric] for one in trainings]
     return float(np.mean(found))
 
 

@@ -18,7 +18,7 @@ from lib.files.parquet import write_parquet
 from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.npz import write_layout
 from lib.tpugraphs.schema_pb2 import HloModuleProto, ModuleTuningData, TuningData
-from lib.train.loop import FoldTraining
+from lib.train.state import TrainingState
 from tests import kernels, synthetic
 from tests.attack import runner
 from tests.attack.commands import (
@@ -169,13 +169,13 @@ def write_rest(folder: Path) -> None:
 
 def interrupt(command: Command, folder: Path) -> None:
     """Train once more, and leave beside the finished fold what a kill leaves in its midst."""
-    save, saved = FoldTraining._save, []
+    save, saved = TrainingState.save_if_due, []
 
-    def save_once(training: FoldTraining, *given: object) -> None:
+    def save_once(state: TrainingState) -> None:
         if not saved:
-            saved.append(save(training, *given))
+            saved.append(save(state))
 
-    FoldTraining._save, FoldTraining.end = save_once, lambda training, state: None
+    TrainingState.save_if_due, TrainingState.delete = save_once, lambda state: None
     runner.become((*command.words, "--save-seconds", "0"), folder)
     if not saved:
         raise RuntimeError(f"{command.name}: no state was saved")

@@ -26,8 +26,7 @@ from lib.inputs.input import network_for
 from lib.settings import settings_for
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, read_dataset
-from lib.train.copies import load_fold
-from lib.train.fold import Sample
+from lib.train.fold import Sample, load_fold
 from tests.bench.plus_reference import PlainTGraphPlus
 from tests.bench.quality import cache_of
 

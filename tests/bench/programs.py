@@ -33,6 +33,7 @@ from tqdm import tqdm
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
+from lib.files.named import named
 from lib.files.terminal import table
 from lib.inputs.input import network_for
 from lib.preprocess.collection import RawFile, write_cache
@@ -54,11 +55,9 @@ from lib.programs.metrics import (
 from lib.programs.settings import ProgramSettings
 from lib.programs.task import networks_of
 from lib.programs.tensorir.records import read_programs
-from lib.programs.train import fold_class
 from lib.report.statistics import p_text, paired
 from lib.settings import MODELS
 from lib.settings.resolved import BUNDLED_PROGRAMS
-from lib.train.dealing import Dealt
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import Trees
 from tests.bench.rivals import CURVES, RIVALS, VARIANTS, Case, lstm_of, lstm_step
@@ -178,7 +177,7 @@ def speed(cache: Cache, trees: Trees, seconds: float = 10.0) -> str:
     lines.append(f"the same, trees of all shapes at a time: {mixed:,.0f}, {mixed / base:.1f} times")
     for model in MODELS["programs"]:
         chosen = MODELS["programs"][model]("programs-cpu")
-        data = fold_class(chosen)(case.train, case.valid, case.devices, chosen)
+        data = named(chosen.fold)(case.train, case.valid, case.devices, chosen)
         network = new_network(lambda c=chosen: network_for(c), data, 0, 0)
         rate = _rate(FoldTraining(network, data, 0), seconds)
         lines.append(f"{model}: {rate:,.0f}, {rate / base:.1f} times as many")
@@ -218,7 +217,7 @@ def _rate(training: FoldTraining, seconds: float) -> float:
     started, seen = time.perf_counter(), 0
     while True:
         for sample in training.data.samples(np.random.default_rng(0)):
-            training.step(Dealt([sample]))
+            training.step([sample])
             seen += len(sample.labels)
             if time.perf_counter() - started > seconds:
                 return seen / (time.perf_counter() - started)

@@ -48,9 +48,9 @@ from lib.settings import Settings, settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import read_layout
 from lib.train import copies
-from lib.train.fold import Fold, LabelledGraph
+from lib.train.fold import Fold, GraphsFold
 from lib.train.loop import FoldTraining, new_network
-from lib.train.pruned import PrunedFold
+from lib.train.split import LabelledGraph
 
 OFFICIAL = Path(__file__).resolve().parents[3] / "shared" / "tpugraphs" / "official"
 GRAPHS = {
@@ -87,7 +87,7 @@ def fold_of(train: list[CachedGraph], valid: list[CachedGraph], settings: Settin
         for side in (train, valid)
     ]
     of_copies = settings.input == "lib.inputs.copies:INPUT"
-    return copies.fold_of(*sides, settings) if of_copies else PrunedFold(*sides, settings)
+    return copies.fold_of(*sides, settings) if of_copies else GraphsFold(*sides, settings)
 
 
 def by_network(model: str) -> Method:

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from lib.files.named import named
 from lib.inputs.input import network_for
 from lib.programs.inputs import Programs, batches_of, predict
 from lib.programs.models.cdmpp_plus import POOLED
 from lib.programs.models.correction import SHIFTS
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
-from lib.programs.train import fold_class
 from lib.settings import MODELS
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import RecursiveLstm, Trees
@@ -76,7 +76,7 @@ def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
         chosen: ProgramCollection = MODELS["programs"][model](
             "programs-cpu", seed=case.seed, split=case.split, **changes
         )
-        data = fold_class(chosen)(case.train, case.valid, case.devices, chosen)
+        data = named(chosen.fold)(case.train, case.valid, case.devices, chosen)
         made = new_network(lambda: network_for(chosen), data, case.seed, 0)
         training = FoldTraining(made, data, 0)
         with tempfile.TemporaryDirectory() as folder:

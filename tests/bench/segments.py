@@ -29,7 +29,6 @@ from lib.cache.writer import CacheWriter
 from lib.experiments.fold import SegmentsFold
 from lib.models import build_network
 from lib.settings import MODELS
-from lib.train.dealing import Dealt
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.case import Shape, program_graph
 
@@ -45,10 +44,10 @@ def measure(model: str, folder: Path, configurations: int) -> dict[str, Any]:
     torch.set_num_threads(1)
     own = {"segment_nodes": 1024, "trained_segments": 1} if model == "gst" else {}
     settings = MODELS["layout"][model](COLLECTION, configurations=configurations, **own)
-    fold = SegmentsFold(Cache(folder / "cache"), ["g"], [], settings)
+    fold = SegmentsFold(["g"], [], settings, Cache(folder / "cache"))
     network = new_network(lambda: build_network(settings), fold, 0, 0)
     training = FoldTraining(network, fold, 0)
-    fold.begin(folder / "state", "bench", 0)
+    fold.beside.begin(folder / "state", "bench", 0)
     before = resident("VmRSS:")
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     seconds = [timed_epoch(training, number) for number in range(STEPS)]
@@ -56,7 +55,7 @@ def measure(model: str, folder: Path, configurations: int) -> dict[str, Any]:
         "memory": resident("VmHWM:") - before,
         "estimate": fold.estimate(network).bytes,
     }
-    fold.end()
+    fold.beside.end()
     return {**found, "first": seconds[0], "later": min(seconds[1:])}
 
 
@@ -66,14 +65,14 @@ def write_cache(folder: Path, nodes: int, configurations: int) -> None:
     folder.mkdir()
     with CacheWriter(folder) as writer:
         writer.add(type(graph)(**{**vars(graph), "name": "g"}), {})
-        writer.finish({"fingerprint": "bench"})
+        writer.finish({"fingerprint": "bench", "settings": {}})
 
 
 def timed_epoch(training: FoldTraining, number: int) -> float:
     """Seconds of one step: an epoch of one graph, without validation."""
     started = time.perf_counter()
     for sample in training.data.samples(np.random.default_rng(number)):
-        training.step(Dealt([sample]))
+        training.step([sample])
     return time.perf_counter() - started
 
 

@@ -85,9 +85,9 @@ def measure(cache: Cache, model: str, seed: int, name: str) -> dict[str, float]:
         if other != name and np.ptp(cache.graph(other).config_feat, axis=0).any()
     ]
     if model == "tile":
-        data = KernelsFold(cache, learned, [name], chosen)
+        data = KernelsFold(learned, [name], chosen, cache)
     else:
-        data = KernelSegmentsFold(cache, learned, [name], chosen)
+        data = KernelSegmentsFold(learned, [name], chosen, cache)
     fold = kernels_of(cache).index(name)
     network = new_network(lambda: network_for(chosen), data, seed, fold)
     training = FoldTraining(network, data, fold)

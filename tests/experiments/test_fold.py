@@ -19,7 +19,6 @@ from lib.files.errors import UserError
 from lib.models import build_network
 from lib.runs.memory import Estimate, out_of_memory_told
 from lib.settings import MODELS
-from lib.train import loop
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from tests.builders import COLLECTION, cached_graph
@@ -69,7 +68,7 @@ def assert_same_bits(one: FoldTraining, other: FoldTraining) -> None:
     for name, tensor in one.network.state_dict().items():
         assert torch.equal(tensor, other.network.state_dict()[name]), name
     rows = [
-        [{k: v for k, v in row.items() if k not in TIMES} for row in side.progress.history]
+        [{k: v for k, v in row.items() if k not in TIMES} for row in side.state.history]
         for side in (one, other)
     ]
     assert rows[0] == rows[1]
@@ -79,7 +78,7 @@ def assert_same_bits(one: FoldTraining, other: FoldTraining) -> None:
 def test_it_learns(cache, model, tmp_path):
     epochs = 40 if model == "gst" else 20
     made = finished(cache, model, tmp_path / "state", epochs=epochs, learning_rate=2e-2)
-    first, last = made.progress.history[0]["loss"], made.progress.history[-1]["loss"]
+    first, last = made.state.history[0]["loss"], made.state.history[-1]["loss"]
     assert last < 0.75 * first
     made.data.valid = made.data.train
     made.network.eval()
@@ -103,11 +102,8 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(
         pytest.skip("settings of GST")
     undisturbed = finished(cache, model, tmp_path / "a" / "state", epochs=6, **options)
     clock = iter(range(0, 100_000, 25))  # every second epoch is saved
-    monkeypatch.setattr(
-        loop,
-        "time",
-        SimpleNamespace(monotonic=lambda: next(clock), perf_counter=loop.time.perf_counter),
-    )
+    now = SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr("lib.train.state.time", now)
     killed = training(cache, model, epochs=6, save_seconds=30.0, **options)
     state = tmp_path / "b" / "state"
     epochs = killed.run(state, "a")
@@ -115,7 +111,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(
         next(epochs)
     killed._epoch()  # after the last save: the table is further than the network's state
     resumed = finished(cache, model, state, epochs=6, **options)
-    assert 0 < resumed.resumed_at < 4
+    assert 0 < resumed.state.resumed_at < 4
     assert_same_bits(resumed, undisturbed)
 
 
@@ -130,9 +126,9 @@ def test_a_lost_table_begins_anew_and_ends_the_same(cache, tmp_path, again):
     if again:  # killed once more, before its first save: nothing of the lost run may be left
         next(training(cache, "gst").run(state, "a"))
     resumed = finished(cache, "gst", state)
-    assert resumed.resumed_at == 0
+    assert resumed.state.resumed_at == 0
     assert_same_bits(resumed, undisturbed)
-    resumed.end(state)
+    resumed.state.delete()
     assert not list((tmp_path / "b").iterdir())
 
 
@@ -206,7 +202,7 @@ def test_a_table_that_does_not_fit_the_disk_is_done_without(cache, tmp_path, mon
     assert told.startswith("train: fold_0: historical embeddings of ")
     assert "does not fit the disk" in told
     assert_same_bits(found, without)
-    found.end(tmp_path / "fold_0" / "state")
+    found.state.delete()
     assert not list((tmp_path / "fold_0").iterdir())
 
 
@@ -224,7 +220,7 @@ def test_a_run_without_its_table_is_resumed_without(cache, tmp_path, monkeypatch
     next(epochs), next(epochs)
     free_disk(monkeypatch, 1 << 40)
     resumed = finished(cache, "gst", state)
-    assert resumed.resumed_at > 0
+    assert resumed.state.resumed_at > 0
     assert_same_bits(resumed, without)
 
 

@@ -11,12 +11,11 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.experiments.kernel_fold import load_fold
 from lib.inputs.kernels import kernel_batch
 from lib.models import build_network
 from lib.ranking.metrics import tile_metrics
 from lib.settings import MODELS
-from lib.train import kernels, loop
+from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from tests.kernels import COLLECTION, cached_kernel
 
@@ -55,7 +54,7 @@ def finished(cache: Cache, model: str, state: Path, epochs_run: int = 10**6, **o
 
 def test_sides_and_targets_are_those_of_the_tile_network(cache):
     data = load_fold(cache, 1, settings_of("gat"))
-    other = kernels.load_fold(cache, 1, MODELS["tile"]["tile"](COLLECTION, **TINY))
+    other = load_fold(cache, 1, MODELS["tile"]["tile"](COLLECTION, **TINY))
     assert (data.train, data.valid) == (other.train, other.valid)
     name = data.train[0]
     assert np.array_equal(data.read(name).runtime, cache.graph(name).target)
@@ -81,7 +80,7 @@ def test_standardization_sees_the_training_kernels_only(cache):
 @pytest.mark.parametrize("model", OWN)
 def test_it_learns(cache, model, tmp_path):
     made = finished(cache, model, tmp_path / "state", epochs=30.0, learning_rate=2e-2)
-    losses = [row["loss"] for row in made.progress.history]
+    losses = [row["loss"] for row in made.state.history]
     assert losses[-1] < 0.85 * losses[0]
     graphs = made.data.validate(made.network.eval())
     assert set(graphs) == set(made.data.valid)
@@ -108,14 +107,11 @@ def test_a_step_keeps_gradients_where_the_model_says(cache, model):
 def test_killed_and_resumed_it_ends_with_the_same_bits(cache, model, tmp_path, monkeypatch):
     undisturbed = finished(cache, model, tmp_path / "a" / "state")
     clock = iter(range(0, 100_000, 25))  # every second epoch is saved
-    monkeypatch.setattr(
-        loop,
-        "time",
-        SimpleNamespace(monotonic=lambda: next(clock), perf_counter=loop.time.perf_counter),
-    )
+    now = SimpleNamespace(monotonic=lambda: next(clock))
+    monkeypatch.setattr("lib.train.state.time", now)
     state = tmp_path / "b" / "state"
     finished(cache, model, state, epochs_run=3, save_seconds=30.0)
     resumed = finished(cache, model, state)
-    assert 0 < resumed.resumed_at < 3
+    assert 0 < resumed.state.resumed_at < 3
     for name, tensor in undisturbed.network.state_dict().items():
         assert torch.equal(tensor, resumed.network.state_dict()[name]), name

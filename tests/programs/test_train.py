@@ -83,13 +83,13 @@ def test_passes_are_in_other_orders(cache):
 def test_something_is_learned(cache, tmp_path, split, most, settings):
     settings = replace(settings, split=split, epochs=25)
     training = trained(cache, settings, tmp_path)
-    assert training.validations["last"]["mape"] < most  # 1.7 and more of fresh weights
+    assert training.state.validations["last"]["mape"] < most  # 1.7 and more of fresh weights
 
 
 def test_lower_errors_are_better(cache, tmp_path):
     training = trained(cache, replace(SETTINGS, epochs=6), tmp_path)
-    history = training.history()["validation_mape"]
-    assert training.validations["best"]["mape"] == history.min() < history.max()
+    history = training.state.history_frame()["validation_mape"]
+    assert training.state.validations["best"]["mape"] == history.min() < history.max()
 
 
 @BOTH
@@ -99,7 +99,7 @@ def test_a_killed_training_ends_with_the_same_bits(cache, tmp_path, settings):
     whole = trained(cache, settings, tmp_path / "a")
     trained(cache, settings, tmp_path / "b", epochs=2)
     resumed = trained(cache, settings, tmp_path / "b")
-    assert resumed.resumed_at > 0
+    assert resumed.state.resumed_at > 0
     for name, tensor in whole.network.state_dict().items():
         assert torch.equal(tensor, resumed.network.state_dict()[name]), name
 
@@ -134,8 +134,8 @@ def test_one_device_is_compared_with_none(cache, tmp_path):
 def test_every_loss_and_transform_trains(cache, tmp_path, loss, transform):
     settings = replace(SETTINGS, loss=loss, label_transform=transform, epochs=1)
     training = trained(cache, settings, tmp_path)
-    assert training.history()["loss"].is_finite().all()
-    assert training.validations["last"]["graphs"]
+    assert training.state.history_frame()["loss"].is_finite().all()
+    assert training.state.validations["last"]["graphs"]
 
 
 def test_a_fold_without_programs_is_told(cache):
@@ -148,7 +148,7 @@ def test_the_blend_is_fitted_to_the_network_that_is_kept(cache, tmp_path):
     data, network = training.data, training.network.eval()
     predicted = predict_held(network, data.held, data.devices, 100)
     found = np.mean([one["mape"] for one in data.errors(predicted).values()])
-    assert found == pytest.approx(training.validations["last"]["mape"], rel=1e-4)
+    assert found == pytest.approx(training.state.validations["last"]["mape"], rel=1e-4)
 
 
 def test_a_validation_task_is_predicted_by_what_was_fitted_without_it(cache, tmp_path):

@@ -323,7 +323,7 @@ def test_a_resumed_run_tells_all_its_epochs():
     rows = [{"epoch": epoch, "loss": 1.0} for epoch in (1, 2, 3)]
     training = types.SimpleNamespace(
         settings=types.SimpleNamespace(metric="tau", results="layout-xla-default"),
-        **{"steps": 9, "fold": 0, "resumed_at": 2, "validations": {}},
+        **{"steps": 9, "fold": 0, "state": types.SimpleNamespace(resumed_at=2, validations={})},
         run=lambda state, identity: iter(rows),
     )
     told = []

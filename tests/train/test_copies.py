@@ -13,7 +13,7 @@ from lib.inputs.input import network_for
 from lib.runs.identity import Making
 from lib.runs.ingredients import outputs_of
 from lib.settings import PlusSettings
-from lib.train.copies import load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import new_network
 from tests.train.test_beside import OWN, names_of, write_cache
 

@@ -155,16 +155,16 @@ def training(cache, **overrides) -> FoldTraining:
 def test_epochs_need_not_be_whole(cache, tmp_path, monkeypatch, epochs, rows, steps):
     taken = []
     real = FoldTraining.step
-    monkeypatch.setattr(FoldTraining, "step", lambda s, x: taken.append(x) or real(s, x))
+    monkeypatch.setattr(FoldTraining, "step", lambda s, *x: taken.append(x) or real(s, *x))
     made = training(cache, epochs=epochs, kernels=4)  # six or so kernels: two steps a pass
     assert made.steps_per_epoch == 2
     list(made.run(tmp_path / "state", "a"))
     assert len(taken) == steps
-    history = made.history()
+    history = made.state.history_frame()
     assert history["epoch"].to_list() == rows
     assert "validation_tile_score" in history.columns
     assert history["learning_rate"][-1] < made.settings.learning_rate or steps == 1
-    assert made.progress.last["epoch"] == rows[-1]
+    assert made.state.validations["last"]["epoch"] == rows[-1]
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
@@ -177,18 +177,18 @@ def test_interrupted_and_resumed(cache, tmp_path, epochs):
     run.close()
     resumed = training(cache)
     assert [row["epoch"] for row in resumed.run(tmp_path / "state", "a")] == [1.0, 2.0, 2.5]
-    assert resumed.resumed_at == epochs
+    assert resumed.state.resumed_at == epochs
     for name, tensor in whole.network.state_dict().items():
         assert torch.equal(tensor, resumed.network.state_dict()[name]), name
-    assert resumed.progress.last == whole.progress.last
+    assert resumed.state.validations["last"] == whole.state.validations["last"]
 
 
 def test_validation_is_the_tile_score_of_each_kernel(cache, tmp_path):
     made = training(cache)
     list(made.run(tmp_path / "state", "a"))
     made.network.eval()
-    assert set(made.progress.last["graphs"]) == set(made.data.valid)
-    for name, score in made.progress.last["graphs"].items():
+    assert set(made.state.validations["last"]["graphs"]) == set(made.data.valid)
+    for name, score in made.state.validations["last"]["graphs"].items():
         kernel = cache.graph(name)
         found = tile_metrics(kernel_scores(made.network, kernel, 8192), kernel.target)
         assert score == pytest.approx(found["tile_score"])

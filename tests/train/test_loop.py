@@ -14,11 +14,11 @@ from lib.files import checkpoint
 from lib.inputs.pruned import graph_tensors, score_in_batches
 from lib.models import build_network
 from lib.ranking.metrics import mean_metrics, ranking_metrics
-from lib.train import loop
-from lib.train.fold import LabelledGraph
+from lib.train import loop, state
+from lib.train.fold import GraphsFold
 from lib.train.loop import FoldTraining, new_network
-from lib.train.pruned import PrunedFold
 from lib.train.schedule import learning_rate
+from lib.train.split import LabelledGraph
 from tests.builders import cached_graph, tiny_settings
 
 TIMES = ("seconds", "validation_seconds", "configurations_per_second")
@@ -33,12 +33,12 @@ def labelled(seed: int) -> LabelledGraph:
 
 
 @pytest.fixture(scope="module")
-def data() -> PrunedFold:
+def data() -> GraphsFold:
     graphs = [[labelled(i) for i in numbers] for numbers in (range(4), (8, 9))]
-    return PrunedFold(*graphs, tiny_settings())
+    return GraphsFold(*graphs, tiny_settings())
 
 
-def training(data: PrunedFold, dropout: float = 0.0, **overrides) -> FoldTraining:
+def training(data: GraphsFold, dropout: float = 0.0, **overrides) -> FoldTraining:
     settings = tiny_settings(**overrides)
     data = replace(data, settings=settings)
     network = new_network(lambda: build_network(settings), data, settings.seed, 1)
@@ -49,7 +49,7 @@ def training(data: PrunedFold, dropout: float = 0.0, **overrides) -> FoldTrainin
     return FoldTraining(network, data, 1)
 
 
-def finished(data: PrunedFold, state, identity="a", **overrides) -> FoldTraining:
+def finished(data: GraphsFold, state, identity="a", **overrides) -> FoldTraining:
     made = training(data, **overrides)
     list(made.run(state, identity))
     return made
@@ -62,15 +62,15 @@ def plain(history: list[dict]) -> list[dict]:
 def assert_same_bits(one: FoldTraining, other: FoldTraining) -> None:
     for a, b in (
         (one.network.state_dict(), other.network.state_dict()),
-        (one.best, other.best),
+        (one.state.best_weights, other.state.best_weights),
     ):
         assert a.keys() == b.keys()
         for name in a:
             assert a[name].dtype == b[name].dtype
             assert torch.equal(a[name], b[name]), name
-    assert plain(one.progress.history) == plain(other.progress.history)
-    for key in ("epochs", "best", "last"):
-        assert getattr(one.progress, key) == getattr(other.progress, key)
+    assert plain(one.state.history) == plain(other.state.history)
+    assert one.state.epochs == other.state.epochs
+    assert one.state.validations == other.state.validations
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_interrupted_and_resumed(data, tmp_path, undisturbed, epochs, monkeypatc
 def test_gradient_descent_is_resumed_as_well_and_is_another_way(data, tmp_path, undisturbed):
     own = {"optimizer": "sgd", "learning_rate": 0.02}
     whole = finished(data, tmp_path / "whole", **own)
-    losses = whole.history()["loss"]
+    losses = whole.state.history_frame()["loss"]
     assert losses[-1] < losses[0]
     assert not torch.equal(whole.network.out.weight, undisturbed.network.out.weight)
     run = training(data, **own, **EACH_EPOCH).run(tmp_path / "state", "a")
@@ -124,7 +124,7 @@ def test_gradient_descent_is_resumed_as_well_and_is_another_way(data, tmp_path, 
         next(run)
     run.close()
     resumed = finished(data, tmp_path / "state", **own)
-    assert resumed.resumed_at == 2
+    assert resumed.state.resumed_at == 2
     assert_same_bits(resumed, whole)
 
 
@@ -134,7 +134,7 @@ def test_other_schedules(data, tmp_path, schedule):
     last = range(made.steps_per_epoch - 1, made.steps, made.steps_per_epoch)
     s = made.settings
     expected = [learning_rate(k, made.steps, s.learning_rate, s.warmup, schedule) for k in last]
-    assert made.history()["learning_rate"].to_list() == expected
+    assert made.state.history_frame()["learning_rate"].to_list() == expected
 
 
 def test_what_dropout_leaves_out_is_the_epochs_own(data, tmp_path):
@@ -145,7 +145,7 @@ def test_what_dropout_leaves_out_is_the_epochs_own(data, tmp_path):
     run.close()
     torch.manual_seed(7)  # another process has another generator
     resumed = finished(data, tmp_path / "state", dropout=0.5)
-    assert resumed.resumed_at == 2
+    assert resumed.state.resumed_at == 2
     assert_same_bits(resumed, undisturbed)
 
 
@@ -171,7 +171,7 @@ def test_what_something_else_computed_is_not_resumed(data, tmp_path, changed, mo
     run.close()
     made = training(data, channels=64)
     if changed == "versions":
-        monkeypatch.setattr(loop, "versions", lambda: {"torch": "another"})
+        monkeypatch.setattr(state, "versions", lambda: {"torch": "another"})
     elif changed == "loops":
         if not made.network.shares():
             pytest.skip("no compiled loops here")
@@ -180,7 +180,7 @@ def test_what_something_else_computed_is_not_resumed(data, tmp_path, changed, mo
         one = made.network.precision == torch.float32
         made.network.precision = torch.bfloat16 if one else torch.float32
     next(made.run(tmp_path / "state", "a"))
-    assert made.resumed_at == (1 if changed == "nothing" else 0)
+    assert made.state.resumed_at == (1 if changed == "nothing" else 0)
 
 
 def test_a_finished_state_is_not_trained_again(data, tmp_path, undisturbed):
@@ -224,7 +224,7 @@ def test_a_state_of_the_right_identity_that_does_not_fit_is_ignored(
     change(tensors, about)
     checkpoint.save(state, tensors, about)
     again = finished(data, state)
-    assert again.resumed_at == 0
+    assert again.state.resumed_at == 0
     assert_same_bits(again, undisturbed)
 
 
@@ -247,29 +247,29 @@ def test_saving_waits_for_its_interval(data, tmp_path):
 
 
 def test_it_learns(data, tmp_path):
-    history = finished(data, tmp_path / "state", epochs=40, learning_rate=5e-3).progress.history
+    history = finished(data, tmp_path / "state", epochs=40, learning_rate=5e-3).state.history
     assert history[-1]["loss"] < 0.5 * history[0]["loss"]
 
 
 def test_rows_of_history(data, tmp_path):
-    progress = finished(data, tmp_path / "state", validate_every=3).progress
-    validated = [row["epoch"] for row in progress.history if "validation_tau" in row]
+    history = finished(data, tmp_path / "state", validate_every=3).state.history
+    validated = [row["epoch"] for row in history if "validation_tau" in row]
     assert validated == [3, 4]  # every third and the last
-    for row in progress.history:
+    for row in history:
         assert row["gradient_norm"] > 0
         assert row["configurations_per_second"] > 0
-    assert progress.history[-1]["learning_rate"] < progress.history[1]["learning_rate"]
+    assert history[-1]["learning_rate"] < history[1]["learning_rate"]
 
 
 def test_the_best_epochs_weights_are_kept(data, tmp_path):
     done = finished(data, tmp_path / "state", epochs=6)
-    taus = [row["validation_tau"] for row in done.progress.history]
-    best = done.progress.best
+    taus = [row["validation_tau"] for row in done.state.history]
+    best = done.state.validations["best"]
     assert best["tau"] == max(taus)
     assert best["epoch"] == 1 + taus.index(max(taus))
-    assert done.progress.last["tau"] == taus[-1]
-    assert done.progress.last["epoch"] == 6
-    done.network.load_state_dict(done.best)
+    assert done.state.validations["last"]["tau"] == taus[-1]
+    assert done.state.validations["last"]["epoch"] == 6
+    done.network.load_state_dict(done.state.best_weights)
     done.network.eval()
     rows = {}
     for graph in data.valid:
@@ -283,10 +283,10 @@ def test_the_best_epochs_weights_are_kept(data, tmp_path):
 def test_every_epoch_samples_anew(data, tmp_path, monkeypatch):
     sampled, real = [], FoldTraining.step
 
-    def step(self, dealt):
-        (sample,) = dealt.samples
+    def step(self, samples, count):
+        (sample,) = samples
         sampled.append(tuple(sample.runtimes[0].tolist()))
-        return real(self, dealt)
+        return real(self, [sample], count)
 
     monkeypatch.setattr(FoldTraining, "step", step)
     finished(data, tmp_path / "state", epochs=3)

@@ -8,28 +8,28 @@ import numpy as np
 import pytest
 
 from lib.models import build_network
+from lib.train.fold import GraphsFold
 from lib.train.loop import FoldTraining, new_network
-from lib.train.pruned import PrunedFold
 from tests.builders import tiny_settings
 from tests.train.test_loop import labelled
 
 SEEDS = range(3)
 
 
-def validation_tau(data: PrunedFold, tmp_path, seed: int, precision: str) -> float:
+def validation_tau(data: GraphsFold, tmp_path, seed: int, precision: str) -> float:
     wanted = {"channels": 64, "epochs": 12, "learning_rate": 5e-3, "configurations": 16}
     settings = tiny_settings(seed=seed, precision=precision, **wanted)
     data = replace(data, settings=settings)
     network = new_network(lambda: build_network(settings), data, seed, 0)
     run = FoldTraining(network, data, 0)
     list(run.run(tmp_path / f"{precision}{seed}", precision))
-    return run.progress.last["tau"]
+    return run.state.validations["last"]["tau"]
 
 
 @pytest.mark.parametrize("precision", ["bfloat16"])
 def test_tau_stays_within_its_seed_noise(tmp_path, precision):
     graphs = [[labelled(i) for i in numbers] for numbers in (range(12), range(20, 26))]
-    data = PrunedFold(*graphs, tiny_settings())
+    data = GraphsFold(*graphs, tiny_settings())
     exact = np.array([validation_tau(data, tmp_path, seed, "float32") for seed in SEEDS])
     rounded = np.array([validation_tau(data, tmp_path, seed, precision) for seed in SEEDS])
     assert exact.mean() > 0.3, "nothing was learned: nothing is shown"

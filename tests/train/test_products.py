@@ -20,8 +20,8 @@ from lib.ranking.rounds import noise_of, repeated_ceiling
 from lib.settings import PlusSettings
 from lib.tpugraphs.npz import read_layout
 from lib.train.copies import fold_of
-from lib.train.fold import LabelledGraph
 from lib.train.loop import new_network
+from lib.train.split import LabelledGraph
 from tests.compiler.builders import Builder
 from tests.compiler.test_operands import OFFICIAL
 from tests.tpu import PROGRAM

@@ -13,11 +13,11 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
+from lib.models.rows import Standardize
 from lib.ranking.folds import assign_folds
 from lib.runs.identity import Making
-from lib.train.fold import Beside
+from lib.train.fold import Beside, load_fold
 from lib.train.loss import pairwise_hinge, pairwise_hinge_sum
-from lib.train.pruned import load_fold
 from tests.builders import cached_graph, tiny_settings
 from tests.stages import REPOSITORY
 
@@ -53,9 +53,11 @@ def test_a_fold_and_the_rest(cache, fold):
 
 def test_standardization_sees_the_training_graphs_only(cache):
     data = load_fold(cache, 1, tiny_settings(folds_total=4))
-    rows = torch.cat([graph.prepared.features for graph in data.train])
-    assert torch.equal(data.numeric_features(), rows)
-    assert rows.shape == (12 * len(data.train), 134)
+    standardize, expected = Standardize(), Standardize()
+    data.standardize(SimpleNamespace(inputs=SimpleNamespace(standardize=standardize)))
+    expected.fit(torch.cat([graph.prepared.features for graph in data.train]))
+    assert torch.equal(standardize.mean, expected.mean)
+    assert torch.equal(standardize.factor, expected.factor)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from lib.inputs.pruned import score_in_order
 from lib.ranking.metrics import kendall_tau
-from lib.train.fold import LabelledGraph, validated
+from lib.train.fold import validated
+from lib.train.split import LabelledGraph
 from tests.train.test_loop import data, finished  # noqa: F401 (a fixture)
 
 FEW = {"validation_configurations": 7}
@@ -41,10 +42,10 @@ def test_epochs_are_validated_on_some_and_the_weights_in_the_end_on_all(data, tm
 
     some, every = taus(7), taus(None)
     assert some != every
-    assert few.progress.history[-1]["validation_tau"] == pytest.approx(np.mean([*some.values()]))
-    assert few.validations["last"]["graphs"] == pytest.approx(every)
-    assert few.validation("last")["tau"] == pytest.approx(np.mean([*every.values()]))
-    assert few.validations["last"]["epoch"] == few.settings.epochs
+    assert few.state.history[-1]["validation_tau"] == pytest.approx(np.mean([*some.values()]))
+    assert few.state.validations["last"]["graphs"] == pytest.approx(every)
+    assert few.state.validation("last")["tau"] == pytest.approx(np.mean([*every.values()]))
+    assert few.state.validations["last"]["epoch"] == few.settings.epochs
 
 
 def test_how_many_changes_no_weight(data, tmp_path):  # noqa: F811
@@ -52,17 +53,17 @@ def test_how_many_changes_no_weight(data, tmp_path):  # noqa: F811
     known = every.network.state_dict()
     for name, tensor in few.network.state_dict().items():
         assert torch.equal(tensor, known[name]), name
-    assert few.validations["last"] == every.validations["last"]
+    assert few.state.validations["last"] == every.state.validations["last"]
 
 
 def test_the_best_weights_are_judged_by_all_if_they_are_used(data, tmp_path):  # noqa: F811
     made = finished(data, tmp_path / "state", epochs=6, weights="best", learning_rate=0.05, **FEW)
     after = {name: tensor.clone() for name, tensor in made.network.state_dict().items()}
-    known = made.validation("best")
-    made.network.load_state_dict(made.best)
+    known = made.state.validation("best")
+    made.network.load_state_dict(made.state.best_weights)
     whole = made.data.validate(made.network.eval(), whole=True)
     assert known["graphs"] == {name: found["tau"] for name, found in whole.items()}
-    history = [row["validation_tau"] for row in made.progress.history]
+    history = [row["validation_tau"] for row in made.state.history]
     assert known["epoch"] == 1 + history.index(max(history))
     last = finished(data, tmp_path / "other", epochs=6, learning_rate=0.05, **FEW)
     for name, tensor in last.network.state_dict().items():

@@ -80,8 +80,8 @@ def training(folder: Path, name: str, processes: Processes = ALONE) -> FoldTrain
 
 def keep(made: FoldTraining, path: Path) -> None:
     """Leave weights and losses."""
-    about = {"losses": [row["loss"] for row in made.progress.history]}
-    checkpoint.save(path, made.network.state_dict(), {**about, "resumed_at": made.resumed_at})
+    about = {"losses": [row["loss"] for row in made.state.history]}
+    checkpoint.save(path, made.network.state_dict(), {**about, "resumed_at": made.state.resumed_at})
 
 
 def main(folder: Path) -> None:

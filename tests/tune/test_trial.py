@@ -37,15 +37,15 @@ def curve(cache, tmp_path, folds=1, ends_at=99, settings=SETTINGS):
 
 def test_a_trial_has_what_stage_2_has(cache, tmp_path):
     trained = [stage_2(cache, fold, tmp_path / f"{fold}") for fold in (0, 1)]
-    wanted = [one.validation("last")["tau"] for one in trained]
+    wanted = [one.state.validation("last")["tau"] for one in trained]
     value, told = curve(cache, tmp_path / "a")
     assert value == wanted[0]
-    history = trained[0].history()
+    history = trained[0].state.history_frame()
     assert [step for step, _ in told] == [1, 2, 3, 4]
     assert [one for _, one in told] == history["validation_tau"].to_list()
     both, told_both = curve(cache, tmp_path / "b", folds=2)
     assert both == pytest.approx(sum(wanted) / 2)
-    means = (history["validation_tau"] + trained[1].history()["validation_tau"]) / 2
+    means = (history["validation_tau"] + trained[1].state.history_frame()["validation_tau"]) / 2
     assert [one for _, one in told_both] == pytest.approx(means.to_list())
 
 

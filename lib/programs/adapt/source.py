@@ -12,11 +12,12 @@ from torch import nn
 from lib.cache.reader import Cache
 from lib.files import checkpoint
 from lib.files.errors import DataError
+from lib.files.named import named
 from lib.inputs.input import network_for
 from lib.programs.adapt.case import Case
 from lib.programs.inputs import Programs
 from lib.programs.settings import ProgramCollection
-from lib.programs.train import fold_class, load_sides
+from lib.programs.train import load_sides
 from lib.runs.provenance import run_identity, versions
 from lib.settings import described
 from lib.train.loop import FoldTraining, new_network
@@ -47,7 +48,7 @@ def source_network(
         checkpoint.load_into(network, path, weights)
         return network.eval(), identity
     sides = (_on(side, case.numbers[:-1]) for side in load_sides(cache, fold, settings))
-    data = fold_class(settings)(*sides, case.devices[:-1], settings)
+    data = named(settings.fold)(*sides, case.devices[:-1], settings)
     network = new_network(lambda: network_for(settings), data, settings.seed, fold)
     training = FoldTraining(network, data, fold)
     state = path.with_name(f"{path.stem}.state")
@@ -56,7 +57,7 @@ def source_network(
             text = f"epoch {row['epoch']:g}, validation mape {row['validation_mape']:.4f}"
             print(f"adapt: {path.stem}: {text}", flush=True)
     checkpoint.save(path, network.state_dict(), {**about, "identity": identity, **versions()})
-    training.end(state)
+    training.state.delete()
     return network.eval(), identity
 
 

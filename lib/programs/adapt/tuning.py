@@ -8,7 +8,7 @@ Discrepancy between latent representations of the first and of the last (equatio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -139,7 +139,7 @@ class AdaptFold(Fold[Any, ProgramCollection]):
         self,
         group: tuple[Drawn, ...],
         generator: np.random.Generator,
-    ) -> Iterator[AdaptSample]:
+    ) -> AdaptSample:
         """A batch of each part, with labels where it has some."""
         parts = [*self.labelled, self.target]
         inputs = [
@@ -149,7 +149,7 @@ class AdaptFold(Fold[Any, ProgramCollection]):
         pairs = list(zip(self.labels, group, strict=False))
         labels = [table[torch.from_numpy(rows)] for table, (rows, _) in pairs]
         weights = [weight for _, (_, weight) in pairs]
-        yield AdaptSample(inputs, labels, weights, self.alpha, self.settings)
+        return AdaptSample(inputs, labels, weights, self.alpha, self.settings)
 
     def loss(self, network: nn.Module, sample: AdaptSample) -> Tensor:
         return sample.loss([network.with_latents(batch) for batch in sample.inputs])
@@ -183,7 +183,7 @@ def fine_tune(
     network.train()
     for _ in training.run(state, identity):
         pass
-    training.end(state)
+    training.state.delete()
     network.eval()
 
 
