@@ -82,7 +82,7 @@ class Beside:
 
         Args:
             state: the training state's file, whose name tells that of others beside it.
-            identity: of the run, see :meth:`lib.train.loop.FoldTraining.run`.
+            identity: of the run, see :meth:`lib.train.state.TrainingState.resume`.
             epochs: that the state has seen, which is resumed; 0 to begin anew.
 
         Returns:

@@ -26,8 +26,9 @@ from lib.train.fold import Fold, Network
 from lib.train.processes import Processes
 
 LAST, BEST, OPTIMIZER = "last.", "best.", "optimizer."  # what names of tensors begin with
+OF_ADAM = ("step", "exp_avg", "exp_avg_sq")
 MOMENTS: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {  # of each parameter
-    torch.optim.AdamW: ("step", "exp_avg", "exp_avg_sq"),
+    **{torch.optim.AdamW: OF_ADAM, torch.optim.Adam: OF_ADAM},
     torch.optim.SGD: ("momentum_buffer",),
 }
 PROGRESS = {"epochs": int, "validations": {"best": dict, "last": dict}, "history": [dict]}

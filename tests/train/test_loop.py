@@ -113,8 +113,10 @@ def test_interrupted_and_resumed(data, tmp_path, undisturbed, epochs, monkeypatc
     assert_same_bits(second, undisturbed)
 
 
-def test_gradient_descent_is_resumed_as_well_and_is_another_way(data, tmp_path, undisturbed):
-    own = {"optimizer": "sgd", "learning_rate": 0.02}
+@pytest.mark.parametrize(
+    "own", [{"optimizer": "sgd", "learning_rate": 0.02}, {"optimizer": "adam"}]
+)
+def test_other_optimizers_are_resumed_as_well_and_go_other_ways(data, tmp_path, undisturbed, own):
     whole = finished(data, tmp_path / "whole", **own)
     losses = whole.state.history_frame()["loss"]
     assert losses[-1] < losses[0]
