@@ -26,7 +26,7 @@ from torch import nn
 
 from lib import settings
 from lib.cache.reader import Cache
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.artifacts import write_json
 from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
@@ -163,7 +163,7 @@ def write_results(
     with stage.results(*files) as (best, last, metrics, epochs):
         weights = {"best": state.best_weights, "last": training.network.state_dict()}
         for path, kept in ((best, "best"), (last, "last")):
-            checkpoint.save(path, weights[kept], {**about, "kept": kept, **validations[kept]})
+            tensor_file.save(path, weights[kept], {**about, "kept": kept, **validations[kept]})
         write_json(metrics, sealed({**about, "validation": used, **validations}))
         write_parquet(state.history_frame(), epochs)
 

@@ -25,7 +25,7 @@ from torch import nn
 
 from lib import settings
 from lib.cache.reader import Cache
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.parquet import write_parquet
 from lib.files.progress import Lines
 from lib.files.schema import expect
@@ -52,12 +52,12 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
         tell_as_it_was(making, "infer", args.fold)
         return
     weights = making.folder / f"fold_{args.fold}" / settings.WEIGHTS_FILES[chosen.weights]
-    tensors, about = checkpoint.load(weights)
+    tensors, about = tensor_file.load(weights)
     expect(about, {"data": str}, weights)
     check_trained_with(weights, about, chosen, args.fold)
     check_trained(weights, about, making, args.fold)
     network = network_for(chosen)
-    checkpoint.load_into(network, weights, tensors)
+    tensor_file.load_into(network, weights, tensors)
     if chosen.permutations > 1 and stand_for_themselves(network, chosen):
         print(f"infer: permutations change nothing: scores of {chosen.model} stand for themselves")
 

@@ -17,7 +17,7 @@ import polars as pl
 import pytest
 
 from lib.cache.reader import Cache
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.locks import only_writer
 from lib.tpugraphs.npz import read_layout
 from tests.builders import COLLECTION, TGRAPH
@@ -157,7 +157,7 @@ def test_a_folds_files(run, fold):
     assert metrics["best"]["tau"] == history["validation_tau"].max()
     assert metrics["channels"] == 32
     for file, validation in (("model", metrics["best"]), ("last", metrics["validation"])):
-        _, about = checkpoint.load(folder / f"{file}.safetensors")
+        _, about = tensor_file.load(folder / f"{file}.safetensors")
         assert (about["fold"], about["epochs"]) == (fold, 3)
         assert (about["epoch"], about["tau"]) == (validation["epoch"], validation["tau"])
 

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import torch
 
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.programs.latency.__main__ import GAP
 from lib.programs.latency.__main__ import main as latency_main
 from lib.programs.search.__main__ import main as search_main
@@ -57,7 +57,7 @@ def test_trees_are_a_target_of_their_own_with_the_results_of_a_training_in_one_p
     line = [python(), "02_train.py", "--collection", COLLECTION, *flags, *PLUS.split()]
     subprocess.run([str(word) for word in line], cwd=REPOSITORY, env=environment(), check=True)
     one, two = (
-        checkpoint.load(each / COLLECTION / "fold_1" / "model.safetensors")[0]
+        tensor_file.load(each / COLLECTION / "fold_1" / "model.safetensors")[0]
         for each in (folder, tmp_path)
     )
     assert all(torch.equal(one[name], two[name]) for name in one.keys() | two.keys())

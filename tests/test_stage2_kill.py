@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.artifacts import read_json
 from lib.tpugraphs.dataset import write_dataset
 from lib.tpugraphs.npz import write_layout
@@ -78,7 +78,7 @@ def test_killed_inside_a_fold(outputs, tmp_path, name):
     for step in kills:
         saving = ("--save-seconds", 0)
         assert not train(outputs, tmp_path / "killed", *flags, *saving, step=step)
-        _, about = checkpoint.load(folder / "state.safetensors")  # whole, whenever the kill came
+        _, about = tensor_file.load(folder / "state.safetensors")  # whole, whenever the kill came
         assert epochs < about["progress"]["epochs"] < EPOCHS, "the kill was not inside"
         epochs = about["progress"]["epochs"]
         assert not (folder / "model.safetensors").exists()

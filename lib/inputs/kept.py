@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lib.cache.graph import CachedGraph
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.artifacts import fingerprint_value
 from lib.files.errors import DataError
 from lib.inputs.shared import fingerprint_arrays
@@ -48,12 +48,12 @@ def kept(graph: CachedGraph, blocks: int, make: Callable[[], CostBatch]) -> Cost
     content = fingerprint_arrays(*program, graph.config_nodes, graph.dictionary, graph.cells)
     made_from = fingerprint_value({"of": content, "blocks": blocks, "by": _code()})
     with suppress(DataError, KeyError):
-        tensors, about = checkpoint.load(path)
+        tensors, about = tensor_file.load(path)
         if about == made_from:
             return _batch(tensors)
     batch = make()
     with suppress(OSError):
-        checkpoint.save(path, dict(_tensors(batch)), made_from)
+        tensor_file.save(path, dict(_tensors(batch)), made_from)
     return batch
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.errors import DataError
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
@@ -93,7 +93,7 @@ class BoostedFold(ProgramsFold):
         if self.saved_trees:
             file, identity = self.saved_trees
             about = {"identity": identity, "seconds": time.perf_counter() - started}
-            checkpoint.save(file, _stages(network).state_dict(), about)
+            tensor_file.save(file, _stages(network).state_dict(), about)
 
     def _parts(self) -> np.ndarray:
         """(n,) the part of each program: of a task all are in one, unless the split parts tasks."""
@@ -120,11 +120,11 @@ class BoostedFold(ProgramsFold):
             return False
         file, identity = self.saved_trees
         try:
-            tensors, about = checkpoint.load(file)
+            tensors, about = tensor_file.load(file)
             expect(about, {"identity": str, "seconds": float}, file)
             if about["identity"] != identity:
                 return False
-            checkpoint.load_into(_stages(network), file, tensors)
+            tensor_file.load_into(_stages(network), file, tensors)
         except DataError:
             return False
         self.earlier_seconds = about["seconds"]

@@ -79,10 +79,10 @@ def _under_way(parts: Sequence[Part]) -> str:
         state = part.files[0].parent / "state.safetensors"
         if not state.exists():
             continue
-        from lib.files import checkpoint  # late: torch takes seconds
+        from lib.files import tensor_file  # late: torch takes seconds
 
         try:
-            about = checkpoint.read_about(state)
+            about = tensor_file.read_about(state)
             progress = expect(about, {"progress": {"epochs": int}}, state)["progress"]
         except DataError:
             continue

@@ -16,7 +16,7 @@ from torch import nn
 from lib import settings
 from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.inputs.input import network_for
@@ -75,7 +75,7 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
     paths = {fold: path for fold, path in numbered.items() if fold is not None}
     if not paths:
         raise UserError(f"{folder}: no fold_<k>/{name} there; run 02_train.py first")
-    loaded = {fold: checkpoint.load(path) for fold, path in sorted(paths.items())}
+    loaded = {fold: tensor_file.load(path) for fold, path in sorted(paths.items())}
     for fold, (_, about) in loaded.items():
         expect(about, {"data": str, kind.metric: float}, paths[fold])
     first_path, (_, first) = paths[min(paths)], loaded[min(paths)]
@@ -87,7 +87,7 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
     networks = {}
     for fold in choose_folds(validation, chosen.best_folds, chosen.higher_is_better):
         networks[fold] = network_for(chosen).eval()
-        checkpoint.load_into(networks[fold], paths[fold], loaded[fold][0])
+        tensor_file.load_into(networks[fold], paths[fold], loaded[fold][0])
     return Ensemble(chosen, networks, first["data"])
 
 

@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 
 from lib import settings
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.artifacts import atomic_folder
 from lib.files.errors import UserError, one_line_errors
 from lib.scoring.trained import load_ensemble
@@ -40,7 +40,7 @@ def weights_in(own: Path, chosen: Settings) -> Path:
     there = {
         path.parts[-3]: path.parents[1]
         for path in sorted(BUNDLED.glob("*/fold_*/*.safetensors"))
-        if checkpoint.read_about(path).get("hardware") == hardware
+        if tensor_file.read_about(path).get("hardware") == hardware
     }
     if there and own.name not in there:
         others = f"; bundled weights are of {', '.join(there)} alone"

@@ -171,7 +171,7 @@ def check_trained_with(path: Path, about: Mapping[str, Any], settings: Settings,
 
     Args:
         path: the weights, for the message.
-        about: what :func:`lib.files.checkpoint.load` says of them.
+        about: what :func:`lib.files.tensor_file.load` says of them.
         settings: those of this run. With another seed or number of folds, graphs that the
             network learned from would pass for validation.
         fold: whose they are to be.

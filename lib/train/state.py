@@ -15,7 +15,7 @@ import polars as pl
 import torch
 from torch import Tensor, nn
 
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.artifacts import fingerprint_value, remove_leftovers
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
@@ -187,7 +187,7 @@ class TrainingState(Generic[Network]):
         for index, moments in self.optimizer.state_dict()["state"].items():
             tensors |= {f"{OPTIMIZER}{index}.{name}": one for name, one in moments.items()}
         progress = {name: vars(self)[name] for name in PROGRESS}
-        checkpoint.save(self.file, tensors, {"identity": self.identity, "progress": progress})
+        tensor_file.save(self.file, tensors, {"identity": self.identity, "progress": progress})
 
     def _read(self) -> tuple[Tensors, Tensors, Moments, dict[str, Any]] | None:
         """Last and best weights, moments and progress of the file.
@@ -197,7 +197,7 @@ class TrainingState(Generic[Network]):
         if not self.file.exists():
             return None
         try:
-            tensors, about = checkpoint.load(self.file)
+            tensors, about = tensor_file.load(self.file)
             expect(about, {"identity": str, "progress": PROGRESS}, self.file)
         except DataError:
             return None

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.parquet import write_parquet
 from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.npz import write_layout
@@ -193,10 +193,10 @@ def settle(folder: Path) -> None:
         same = [pl.lit(1.0).alias(key) for key in TIMES if key in frame.columns]
         write_parquet(frame.with_columns(same), path)
     for path in outputs.glob("*/fold_*/state.safetensors"):
-        tensors, about = checkpoint.load(path)
+        tensors, about = tensor_file.load(path)
         for row in about["progress"]["history"]:
             row |= {key: 1.0 for key in TIMES if key in row}
-        checkpoint.save(path, tensors, about)
+        tensor_file.save(path, tensors, about)
 
 
 def succeed(command: Command, folder: Path) -> runner.Outcome:

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 import torch
 
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.parquet import write_parquet
 from lib.runs.identity import Making
@@ -189,8 +189,8 @@ def test_other_weights_in_their_place(error_of, root, field):
         shutil.copy(path.with_name("model.safetensors"), path)
         found, expected = "best", "last"
     else:
-        tensors, about = checkpoint.load(path)
-        checkpoint.save(path, tensors, {**about, "fold": 1})
+        tensors, about = tensor_file.load(path)
+        tensor_file.save(path, tensors, {**about, "fold": 1})
         found, expected = 1, 0
     said = error_of("03_infer.py --fold 0")
     assert f"{path}: {field}: found {found}, expected {expected}; train again" in said
@@ -199,7 +199,7 @@ def test_other_weights_in_their_place(error_of, root, field):
 @pytest.mark.parametrize("damage", ["flipped", "width", "missing", "extra", "type", "nan", "about"])
 def test_damaged_weights(error_of, root, damage):
     path = root / "outputs" / TGRAPH / "fold_0" / "last.safetensors"
-    tensors, about = checkpoint.load(path)
+    tensors, about = tensor_file.load(path)
     name = next(name for name, tensor in tensors.items() if tensor.ndim == 2)
     if damage == "flipped":
         content = bytearray(path.read_bytes())
@@ -212,7 +212,7 @@ def test_damaged_weights(error_of, root, damage):
             tensors[name] = changed.get(damage, tensor)
         if damage == "extra":
             tensors["extra"] = tensor.clone()
-        checkpoint.save(path, tensors, ["about"] if damage == "about" else about)
+        tensor_file.save(path, tensors, ["about"] if damage == "about" else about)
     found = error_of("03_infer.py --fold 0")
     assert f"{path}: " in found
     assert damage in ("about", "flipped") or "train again" in found

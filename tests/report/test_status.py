@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from lib.cache.reader import Cache
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.report.stale import differences
 from tests.report.conftest import Finished
 from tests.stages import REPOSITORY, TINY_FLAGS, stages_in
@@ -121,7 +121,7 @@ def test_a_training_under_way(copy):
     (copy.folder / "fold_1" / "metrics.json").unlink()
     about = {"identity": "x", "progress": {"epochs": 2}}
     tensors = {"a": torch.zeros(2)}
-    checkpoint.save(copy.folder / "fold_1" / "state.safetensors", tensors, about)
+    tensor_file.save(copy.folder / "fold_1" / "state.safetensors", tensors, about)
     said = copy.make("status")
     assert "fold 1: 2 epochs trained, saved" in said
     assert state(said)["train"][0] == "1 of 2 not built"

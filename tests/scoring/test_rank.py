@@ -12,7 +12,7 @@ import torch
 
 from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
 from lib.models import build_network
 from lib.scoring import rank
@@ -60,7 +60,7 @@ def folds(tmp_path):
 def write_fold(folder, fold, network, **about):
     about = {**dataclasses.asdict(SETTINGS), "data": "d", "fold": fold, "kept": "last", **about}
     (folder / f"fold_{fold}").mkdir(exist_ok=True)
-    checkpoint.save(folder / f"fold_{fold}" / "last.safetensors", network.state_dict(), about)
+    tensor_file.save(folder / f"fold_{fold}" / "last.safetensors", network.state_dict(), about)
 
 
 def test_the_best_folds_mean_score_of_every_configuration(folds, program):
@@ -224,7 +224,7 @@ def kernel_folds(tmp_path):
         about = {**dataclasses.asdict(chosen), "data": "d", "kept": "last", "tile_score": 0.5}
         path = tmp_path / f"fold_{fold}" / "last.safetensors"
         path.parent.mkdir()
-        checkpoint.save(path, networks[-1].state_dict(), {**about, "fold": fold})
+        tensor_file.save(path, networks[-1].state_dict(), {**about, "fold": fold})
 
     def expected(raw):
         cached = CachedKernel.of(raw, "test")

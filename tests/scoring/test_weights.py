@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.errors import UserError
 from lib.scoring import weights
 from lib.scoring.rank import rank_programs
@@ -48,7 +48,7 @@ def test_bundled_weights_are_small_and_say_what_they_were_made_from():
     files = sorted(KEPT.glob("fold_*/*"))
     assert sum(path.stat().st_size for path in files) < 4 << 20
     for path in files:
-        about = checkpoint.read_about(path)
+        about = tensor_file.read_about(path)
         assert {"data", "identity", "versions", "tau", "seed", "other_data"} <= about.keys()
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from lib.cache.codec import decode_layouts
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.inputs.pruned import graph_tensors, score_in_batches
 from lib.models import build_network
 from lib.ranking.metrics import mean_metrics, ranking_metrics
@@ -222,9 +222,9 @@ def test_a_state_of_the_right_identity_that_does_not_fit_is_ignored(
 ):
     state = tmp_path / "state.safetensors"
     finished(data, state, **EACH_EPOCH)
-    tensors, about = checkpoint.load(state)
+    tensors, about = tensor_file.load(state)
     change(tensors, about)
-    checkpoint.save(state, tensors, about)
+    tensor_file.save(state, tensors, about)
     again = finished(data, state)
     assert again.state.resumed_at == 0
     assert_same_bits(again, undisturbed)
@@ -236,7 +236,7 @@ def test_a_state_that_is_not_this_runs_is_ignored(data, tmp_path, undisturbed, c
     if content == "other identity":
         finished(data, state, identity="b", seed=5, **EACH_EPOCH)
     elif content == "other checkpoint":
-        checkpoint.save(state, {"x": torch.ones(1)}, {"fold": 3})
+        tensor_file.save(state, {"x": torch.ones(1)}, {"fold": 3})
     else:
         state.write_bytes(b"\x80\x04garbage" if content == "garbage" else b"")
     assert_same_bits(finished(data, state), undisturbed)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from lib.experiments.embeddings import EmbeddingTable
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.train.processes import Processes
 from lib.train.schedule import peak_rate
 from tests.stages import REPOSITORY, environment, make
@@ -37,7 +37,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def left(folder: Path, name: str, how: str, rank: int):
-    return checkpoint.load(folder / f"{name}-{how}-{rank}.safetensors")
+    return tensor_file.load(folder / f"{name}-{how}-{rank}.safetensors")
 
 
 @pytest.mark.parametrize("name", cases())

@@ -17,7 +17,7 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.experiments.settings import LayoutSegments
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.inputs.input import network_for
 from lib.preprocess.collection import RawFile, write_cache
 from lib.settings import LayoutSettings, PlusSettings, Settings
@@ -81,7 +81,9 @@ def training(folder: Path, name: str, processes: Processes = ALONE) -> FoldTrain
 def keep(made: FoldTraining, path: Path) -> None:
     """Leave weights and losses."""
     about = {"losses": [row["loss"] for row in made.state.history]}
-    checkpoint.save(path, made.network.state_dict(), {**about, "resumed_at": made.state.resumed_at})
+    tensor_file.save(
+        path, made.network.state_dict(), {**about, "resumed_at": made.state.resumed_at}
+    )
 
 
 def main(folder: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.errors import DataError
 from lib.files.named import named
 from lib.inputs.input import network_for
@@ -45,7 +45,7 @@ def source_network(
     path = folder / f"{identity[:16]}.safetensors"
     if weights := _kept(path, identity):
         network = network_for(settings)
-        checkpoint.load_into(network, path, weights)
+        tensor_file.load_into(network, path, weights)
         return network.eval(), identity
     sides = (_on(side, case.numbers[:-1]) for side in load_sides(cache, fold, settings))
     data = named(settings.fold)(*sides, case.devices[:-1], settings)
@@ -56,7 +56,7 @@ def source_network(
         if "validation_mape" in row:
             text = f"epoch {row['epoch']:g}, validation mape {row['validation_mape']:.4f}"
             print(f"adapt: {path.stem}: {text}", flush=True)
-    checkpoint.save(path, network.state_dict(), {**about, "identity": identity, **versions()})
+    tensor_file.save(path, network.state_dict(), {**about, "identity": identity, **versions()})
     training.state.delete()
     return network.eval(), identity
 
@@ -66,7 +66,7 @@ def _kept(path: Path, identity: str) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        tensors, about = checkpoint.load(path)
+        tensors, about = tensor_file.load(path)
     except DataError:
         return None
     return tensors if about.get("identity") == identity else None

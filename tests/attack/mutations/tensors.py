@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from lib.files import checkpoint
+from lib.files import tensor_file
 from tests.attack.mutations import records
 from tests.attack.mutations.values import SEALED, TEXTS, Unsuitable, content, shown
 
@@ -77,11 +77,11 @@ def change_about(path: Path, rng: Random, others: Sequence[Path]) -> str:
         _write(path, header, data)
         return f"metadata {odd}"
     document = path.with_name("about.json")
-    document.write_text(header.get("__metadata__", {}).get(checkpoint.KEY) or "{}")
+    document.write_text(header.get("__metadata__", {}).get(tensor_file.KEY) or "{}")
     try:
         change = rng.choice(records.MUTATIONS)
         what = f"{change.__name__} {change(document, rng, others)}"
-        header["__metadata__"] = {checkpoint.KEY: document.read_bytes().decode(errors="replace")}
+        header["__metadata__"] = {tensor_file.KEY: document.read_bytes().decode(errors="replace")}
     finally:
         document.unlink()
     _write(path, header, data)
@@ -121,9 +121,9 @@ def _seal(path: Path, rng: Random) -> str:
         return ""
     try:
         with safe_open(path, framework="pt") as file:
-            document = json.loads(file.metadata()[checkpoint.KEY])
+            document = json.loads(file.metadata()[tensor_file.KEY])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        checkpoint.save(path, tensors, document["about"])
+        tensor_file.save(path, tensors, document["about"])
     except (SafetensorError, ValueError, KeyError, TypeError, RecursionError):
         return ""
     return SEALED

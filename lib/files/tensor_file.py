@@ -1,4 +1,4 @@
-"""Weights and training state on disk: safetensors, whole or absent, checked, nothing pickled."""
+"""Files of tensors, such as weights: safetensors, whole or absent, checked, nothing pickled."""
 
 from __future__ import annotations
 

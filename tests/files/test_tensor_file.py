@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lib.files import checkpoint
+from lib.files import tensor_file
 from lib.files.errors import DataError
 
 TENSORS = {
@@ -25,8 +25,8 @@ ABOUT = {"tau": 0.25, "settings": {"epochs": 3, "ä": None}, "list": [1, "x"]}
 
 def test_round_trip(tmp_path):
     path = tmp_path / "new" / "model.safetensors"
-    checkpoint.save(path, TENSORS, ABOUT)
-    tensors, about = checkpoint.load(path)
+    tensor_file.save(path, TENSORS, ABOUT)
+    tensors, about = tensor_file.load(path)
     assert about == ABOUT
     assert tensors.keys() == TENSORS.keys()
     for name, tensor in TENSORS.items():
@@ -35,16 +35,16 @@ def test_round_trip(tmp_path):
 
 
 def test_the_same_content_gives_the_same_bytes(tmp_path):
-    checkpoint.save(tmp_path / "a", TENSORS, ABOUT)
-    checkpoint.save(tmp_path / "b", TENSORS, dict(reversed(ABOUT.items())))
+    tensor_file.save(tmp_path / "a", TENSORS, ABOUT)
+    tensor_file.save(tmp_path / "b", TENSORS, dict(reversed(ABOUT.items())))
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_parameters_can_be_saved_and_replaced(tmp_path):
     path = tmp_path / "model"
-    checkpoint.save(path, torch.nn.Linear(2, 2).state_dict(), 1)
-    checkpoint.save(path, {"w": torch.nn.Parameter(torch.ones(2))}, 2)
-    tensors, about = checkpoint.load(path)
+    tensor_file.save(path, torch.nn.Linear(2, 2).state_dict(), 1)
+    tensor_file.save(path, {"w": torch.nn.Parameter(torch.ones(2))}, 2)
+    tensors, about = tensor_file.load(path)
     assert about == 2
     assert torch.equal(tensors["w"], torch.ones(2))
 
@@ -63,7 +63,7 @@ def test_a_pickle_is_refused_and_not_run(tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(pickle.dumps(Harmful(tmp_path / "trace")))
     with pytest.raises(DataError, match="checkpoint"):
-        checkpoint.load(path)
+        tensor_file.load(path)
     assert not (tmp_path / "trace").exists()
 
 
@@ -72,7 +72,7 @@ def test_a_pickle_is_refused_and_not_run(tmp_path):
 )
 def test_what_is_no_checkpoint_is_refused(tmp_path, damage):
     path = tmp_path / "model.safetensors"
-    checkpoint.save(path, TENSORS, ABOUT)
+    tensor_file.save(path, TENSORS, ABOUT)
     if damage == "missing":
         path.unlink()
     elif damage == "torch":
@@ -85,26 +85,26 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, damage):
         whole = path.read_bytes()
         path.write_bytes({"empty": b"", "garbage": b"x" * 99, "truncated": whole[:-1]}[damage])
     with pytest.raises(DataError, match=r"model\.safetensors"):
-        checkpoint.load(path)
+        tensor_file.load(path)
 
 
 def test_any_flipped_bit_is_found(tmp_path):
     path, draw = tmp_path / "model.safetensors", np.random.default_rng(0)
-    checkpoint.save(path, TENSORS, ABOUT)
+    tensor_file.save(path, TENSORS, ABOUT)
     content = path.read_bytes()
     for place in range(len(content)):
         damaged = bytearray(content)
         damaged[place] ^= 1 << draw.integers(8)
         path.write_bytes(damaged)
         with pytest.raises(DataError, match=r"model\.safetensors: (checkpoint|checksum|about)"):
-            checkpoint.load(path)
+            tensor_file.load(path)
 
 
 def test_what_a_file_is_about_without_its_tensors(tmp_path):
-    checkpoint.save(tmp_path / "state", TENSORS, {**ABOUT, "numbers": {10: "a", 9: "b"}})
+    tensor_file.save(tmp_path / "state", TENSORS, {**ABOUT, "numbers": {10: "a", 9: "b"}})
     expected = {**ABOUT, "numbers": {"10": "a", "9": "b"}}
-    assert checkpoint.read_about(tmp_path / "state") == expected
-    assert checkpoint.load(tmp_path / "state")[1] == expected
+    assert tensor_file.read_about(tmp_path / "state") == expected
+    assert tensor_file.load(tmp_path / "state")[1] == expected
 
 
 def linear(**changes):
@@ -114,7 +114,7 @@ def linear(**changes):
 
 def test_weights_of_a_file():
     network = torch.nn.Linear(3, 2)
-    checkpoint.load_into(network, "a", linear())
+    tensor_file.load_into(network, "a", linear())
     assert torch.equal(network.weight, torch.ones(2, 3))
 
 
@@ -132,4 +132,4 @@ def test_weights_of_a_file():
 )
 def test_weights_of_another_network(changes, message):
     with pytest.raises(DataError, match=rf"^last\.safetensors: {message}.*; train again"):
-        checkpoint.load_into(torch.nn.Linear(3, 2), "last.safetensors", linear(**changes))
+        tensor_file.load_into(torch.nn.Linear(3, 2), "last.safetensors", linear(**changes))
