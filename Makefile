@@ -15,7 +15,7 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # Values are checked before anything is written, deleted or run: they may be names of files that
 # somebody has sent. Those of the first kind stand in paths, or bare in command lines; those of the
 # second are quoted there. The third are for the programs, and make hands them on.
-PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA \
+PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
 	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
 	CPUS GPUS MINUTES PROCESSES TASKS SOURCES BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT
 QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_TASKS TGRAPH_MAKE
@@ -74,13 +74,14 @@ FLAGS = --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,SEED,seed)
 TRAIN_FLAGS = $(if $(PROCESSES),--accumulate $(PROCESSES) )$(FLAGS) $(call flag,EPOCHS,epochs) \
 	$(call flag,ALSO,also)
 STAGE_FLAGS = $(TRAIN_FLAGS) $(call flag,TTA,permutations)
+STUDY_FLAGS = $(TRAIN_FLAGS) --folds $(FOLD_COUNT) $(call flag,PARTS,parts)
 ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going)
 
 # What stages would make anew is out of date, and what follows from it when it has become another.
 # (Under `make -n`, which must change nothing, nothing is kept for the next make.)
 ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu data/tpu-v3-sample data/programs-cpu)
 DRY := $(strip $(foreach letter,n q t,$(findstring $(letter),$(filter-out --%,$(firstword -$(MAKEFLAGS))))))
-ifneq (,$(filter all preprocess cached train infer ensemble tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
+ifneq (,$(filter all preprocess cached train infer ensemble study tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
 TOLD := $(shell $(PYTHON) -SEB -m lib.runs.due $(TO) $(ALL_FLAGS) $(if $(DRY)$(filter cached,$(MAKECMDGOALS)),,$(call text,TGRAPH_MAKE,maker)) 2>&1)
 $(if $(filter due:,$(firstword $(TOLD))),,$(error $(TOLD)))
 DUE := $(wordlist 2,$(words $(TOLD)),$(TOLD))
@@ -194,5 +195,5 @@ include lib/runs/setup.mk
 clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)
 	rm -rf $(OUT)
 
-# Search for settings, and where data come from, which has environments of its own.
-include lib/tune/tune.mk lib/collect/data.mk lib/programs/programs.mk
+# Questions beside the pipeline, and where data come from, which has environments of its own.
+include lib/study/study.mk lib/tune/tune.mk lib/collect/data.mk lib/programs/programs.mk

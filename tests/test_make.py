@@ -75,6 +75,7 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
             for name in (
                 "TOP",
                 "MEASURE",
+                "PARTS",
                 "CORES",
                 "ROUNDS",
                 "KIND",

@@ -115,6 +115,7 @@ def test_changed_measurements_are_read_again_and_split_as_is_asked_for(run):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
+        (["-m", "lib.study", "--collection", COLLECTION], "study: of rankings"),
         (["02_train.py", "--collection", COLLECTION, "--fold", "0", "--split", "x"], "--split 'x'"),
         (
             f"02_train.py --collection {COLLECTION} --model cdmpp --fold 0 --prepare".split(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def check_file(
         checksums: of the manifest.
         size: its bytes, if they are known: another size is reported without reading it all.
     """
-    path = folder / name
+    path = Path(os.path.realpath(folder / name))  # of a study's cache, the file that it shows
     try:
         with open_regular(path) as file:
             there = size_of(file)

@@ -31,7 +31,7 @@ PATHS += (
     "..",
 )
 # Of these a large number is what was asked for: work without end.
-WORK = ("--epochs", "--permutations", "--layers", "--blocks", "--members", "--threads")
+WORK = ("--epochs", "--permutations", "--layers", "--blocks", "--members", "--parts", "--threads")
 ONE_JOB = ("--jobs",)  # others are processes of their own
 OUTSIDE = ("--outputs",)  # nothing may be written outside of the tree
 # What make or a shell would run, and targets where each variable that make quotes stands.
