@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tqdm import tqdm
-
 from lib.files.artifacts import read_json, write_json
 from lib.files.errors import UserError
+from lib.files.progress import Lines
 
 SCHEMES = ("http", "https")
 CHUNK_BYTES = 2**16
+MEGABYTE = 10**6
 MAX_BYTES = 2**36  # 64 GiB; no official archive comes near
 TIMEOUT = 60.0  # seconds that a server may stay silent
 TRIES = 6  # failures in a row before giving up ...
@@ -83,7 +83,7 @@ def fetch(url: str, path: Path, reserve: Callable[[int, int], None]) -> None:
             if failures >= TRIES:
                 raise UserError(f"{url}: {broken}; gave up after {TRIES} tries") from None
             pause = min(PAUSE * 2 ** (failures - 1), LONGEST_PAUSE)
-            tqdm.write(f"{path.name}: {broken}; again in {pause:g} s", file=sys.stderr)
+            print(f"{path.name}: {broken}; again in {pause:g} s", file=sys.stderr)
             time.sleep(pause)
 
 
@@ -186,17 +186,8 @@ def _continues(content_range: str, part: Version, earlier: Version, offset: int)
 
 def _receive(response: Any, path: Path, length: int | None, offset: int) -> int:
     limit = MAX_BYTES if length is None else length
-    with (
-        path.open("ab") as file,
-        tqdm(
-            total=length,
-            initial=offset,
-            desc=path.name,
-            unit="B",
-            unit_scale=True,
-            disable=None,
-        ) as bar,
-    ):
+    lines = Lines(path.name, (length or 0) // MEGABYTE, "megabyte")
+    with path.open("ab") as file:
         while chunk := _read(response):
             offset += len(chunk)
             if offset > limit:
@@ -204,7 +195,7 @@ def _receive(response: Any, path: Path, length: int | None, offset: int) -> int:
                 discard(path)
                 raise _Broken(f"more than {limit} bytes came")
             file.write(chunk)
-            bar.update(len(chunk))
+            lines.at(offset // MEGABYTE)
     if length is not None and offset < length:
         raise _Broken(f"broke off after {offset} of {length} bytes")
     return offset

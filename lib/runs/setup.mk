@@ -20,7 +20,7 @@ $(READY)-torch: requirements.txt
 
 $(READY): requirements.txt $(READY)-torch
 	$(INSTALL) $$(grep -Ev '^(#|torch-scatter==)' $<)
-	$(IMPORT) 'import google.protobuf, jinja2, joblib, pandas, polars, scipy.sparse, torch._dynamo, tqdm, wandb'
+	$(IMPORT) 'import google.protobuf, jinja2, joblib, pandas, polars, scipy.sparse, torch._dynamo, wandb'
 	touch $@
 
 # The loops of lib/native, compiled for this processor. Without a compiler torch alone is used.

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import optuna
 from optuna.study import Study
-from tqdm import tqdm
 
 from lib import settings
 from lib.cache.reader import Cache
 from lib.files.errors import UserError, one_line_errors
+from lib.files.progress import Lines
 from lib.runs.stage import Stage
 from lib.settings import Resolved
 from lib.settings.space import space_of
@@ -53,17 +53,13 @@ def main(stage: Stage, arguments: list[str] | None = None) -> None:
     tuning = tuning_of(resolved, args.folds, cache.fingerprint, database)
     given = flags_of(resolved)
     use = f"make all COLLECTION={chosen.collection} MODEL={chosen.model} SETTINGS={best}"
-    with (
-        damage_told(database),
-        Workers(args.jobs, cache.folder, folder / "states") as workers,
-        tqdm(total=args.trials, desc="tune", unit="trial", disable=None) as bar,
-    ):
-        bar.update(min(len(finished(tuning.study)), args.trials))
+    lines = Lines("tune", args.trials, "trial")
+    with damage_told(database), Workers(args.jobs, cache.folder, folder / "states") as workers:
 
         def done(study: Study) -> None:
-            bar.update()
-            if completed(study):
-                bar.set_postfix(best=f"{study.best_value:.4f}")
+            known = completed(study)
+            lines.at(len(finished(study)), f"best {study.best_value:.4f}" if known else "")
+            if known:
                 write_best(best, tuning, given, use)
 
         tuning.run(workers, args.trials, done)

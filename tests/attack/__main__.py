@@ -15,8 +15,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from tqdm import tqdm
-
+from lib.files.progress import Lines
 from tests.attack import runner
 from tests.attack.cases import Attacked, Report, attack, build
 from tests.attack.commands import TARGETS
@@ -53,13 +52,11 @@ def run_all(attacked: Attacked, args: argparse.Namespace, folder: Path) -> int:
     numbers = range(args.first, args.first + args.count)
     one = partial(run_one, attacked, args, folder)
     counts: Counter[tuple[str, str]] = Counter()
-    bar = tqdm(total=args.count, unit="case", disable=None)
-    for kind, outcome, text in runner.spread(one, numbers, args.jobs):
-        bar.update()
+    lines = Lines("attack", args.count, "case")
+    for kind, outcome, text in lines.over(runner.spread(one, numbers, args.jobs)):
         counts[kind, outcome] += 1
         if outcome == WORSE:
             print(text, flush=True)
-    bar.close()
     print(table(counts))
     return int(any(outcome == WORSE for _, outcome in counts))
 

@@ -29,11 +29,11 @@ import numpy as np
 import polars as pl
 import torch
 from torch import nn
-from tqdm import tqdm
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
 from lib.files.named import named
+from lib.files.progress import Lines
 from lib.files.terminal import table
 from lib.inputs.input import network_for
 from lib.preprocess.collection import RawFile, write_cache
@@ -272,7 +272,8 @@ def run_missing(
     """Run what has no result yet; several processes may share the file of results."""
     done = set(results(path).select("seed", "split", "variant").iter_rows())
     case = None
-    for seed, split, variant in tqdm([one for one in wanted if one not in done], disable=None):
+    missing = [one for one in wanted if one not in done]
+    for seed, split, variant in Lines("programs", len(missing), "run").over(missing):
         if case is None or (case.seed, case.split) != (seed, split):
             case, test = case_of(cache, trees, split, seed)
         rows = run(cache, case, test, variant)

@@ -35,10 +35,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from tqdm import tqdm
 
 from lib.collect.tvm.plan import HASH
 from lib.files.artifacts import atomic_file
+from lib.files.progress import Lines
 from lib.files.terminal import table
 from lib.programs.tensorir.records import read_programs
 from lib.runs.sources import ROOT
@@ -80,7 +80,7 @@ def search(target: str, device: str, by: str, seed: int, args: argparse.Namespac
         done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1]}")
-        tqdm.write(f"{target}, {device}, {by}, seed {seed}: {time.monotonic() - started:.0f} s")
+        print(f"{target}, {device}, {by}, seed {seed}: {time.monotonic() - started:.0f} s")
         (path,) = outputs.glob("*/search/*/search.json")
         found = json.loads(path.read_text())
     before, whole = found["whole"] or (None, None)
@@ -114,7 +114,8 @@ def run_missing(args: argparse.Namespace) -> None:
     targets = [*tasks, *filter(None, args.networks.split(","))]
     devices = args.devices.split(",")
     wanted = [(t, d, by, s) for s, t, d, by in product(args.seeds, targets, devices, args.by)]
-    for one in tqdm([one for one in wanted if one not in done], unit="search", disable=None):
+    missing = [one for one in wanted if one not in done]
+    for one in Lines("searches", len(missing), "search").over(missing):
         rows = search(*one, args)
         with atomic_file(args.results) as temporary:
             pl.concat([results(args.results), rows]).write_parquet(temporary)

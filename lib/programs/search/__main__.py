@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
 from lib import settings
 from lib.files.artifacts import write_json
@@ -36,6 +35,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.files.processor import processor
+from lib.files.progress import Lines
 from lib.programs.described import described_programs
 from lib.programs.inputs import Programs, device_named, devices_of
 from lib.programs.latency.__main__ import TVM, file_name
@@ -79,32 +79,35 @@ def follow(
 ) -> None:
     """Answer the search's messages until it ends, and note what it finds."""
     scorer = None
-    with tqdm(unit="program", disable=None) as bar:
-        while message := receive(child.stdout):
-            about, arrays = message
-            kind = about["kind"]
-            reply: dict[str, np.ndarray] = {}
-            if kind == "begin" and predict:
-                scorer = Scorer(predict, args.update)
-            if kind == "predict":
-                reply["logs"] = scores(scorer, message)
-            elif kind == "measured" and scorer:
-                learn(scorer, message)
-            else:
-                note(record, about, arrays, bar)
-            if kind in ("end", "whole"):
-                write(folder, record)
-            answer(reply)
+    lines = None
+    while message := receive(child.stdout):
+        about, arrays = message
+        kind = about["kind"]
+        reply: dict[str, np.ndarray] = {}
+        if kind == "begin" and predict:
+            scorer = Scorer(predict, args.update)
+        if kind == "predict":
+            reply["logs"] = scores(scorer, message)
+        elif kind == "measured" and scorer:
+            learn(scorer, message)
+        else:
+            note(record, about, arrays)
+        if kind == "plan":
+            lines = Lines("search", len(record.tasks) * record.budget, "program")
+        if lines and kind == "round":
+            own = next(one for one in record.tasks if one.task == about["task"])
+            said = f"{own.operators[:30]} {1e3 * own.fastest:.3g} ms"
+            lines.at(sum(len(one.seconds) for one in record.tasks), said)
+        if kind in ("end", "whole"):
+            write(folder, record)
+        answer(reply)
 
 
-def note(
-    record: SearchRecord, about: dict[str, Any], arrays: dict[str, np.ndarray], bar: tqdm
-) -> None:
-    """Keep what a message says of the search, and show it."""
+def note(record: SearchRecord, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Keep what a message says of the search."""
     kind = about["kind"]
     if kind == "plan":
         record.tasks = [TaskSearch(task["task"], task["calls"]) for task in about["tasks"]]
-        bar.reset(len(record.tasks) * record.budget)
     elif kind == "whole":
         record.whole = about["unscheduled"], about["seconds"]
     else:
@@ -116,8 +119,6 @@ def note(
             taken = time.monotonic() - record.began if kind == "round" else 0.0
             search.seconds += arrays["seconds"].tolist()
             search.known_at += [round(taken, 3)] * len(arrays["seconds"])
-            bar.update(len(arrays["seconds"]))
-            bar.set_postfix_str(f"{search.operators[:30]} {1e3 * search.fastest:.3g} ms")
 
 
 def scores(scorer: Scorer, message: Message) -> np.ndarray:
