@@ -54,13 +54,13 @@ class Rows:
     columns: np.ndarray
 
     @classmethod
-    def of(cls, states: np.ndarray, wanted: np.ndarray) -> Rows:
-        """Of (n, b) hashes, where they are wanted."""
-        cells = np.flatnonzero(wanted)
-        found, _ = pd.factorize(states.ravel()[cells])
-        numbers = np.full(wanted.shape, -1, np.int64)
-        numbers.ravel()[cells] = found
-        return cls(numbers, *np.divmod(cells[_first_of(found)], wanted.shape[1]))
+    def of(cls, states: np.ndarray, needed: np.ndarray) -> Rows:
+        """Of (n, b) hashes, where they are needed."""
+        cells = np.flatnonzero(needed)
+        codes, _ = pd.factorize(states.ravel()[cells])
+        numbers = np.full(needed.shape, -1, np.int64)
+        numbers.ravel()[cells] = codes
+        return cls(numbers, *np.divmod(cells[_first_of(codes)], needed.shape[1]))
 
     def pairs(self, happening: Happening, end: int) -> np.ndarray:
         """(p, 2) pairs [row, which]: what happens where each row is met first."""
@@ -100,7 +100,7 @@ class Adjacent:
         """From the neighbours of each node."""
         count = len(neighbours)
         pointers = np.cumsum([0, *map(len, neighbours)])
-        sources = np.array([one for own in neighbours for one in own], np.int64)
+        sources = np.array([node for nodes in neighbours for node in nodes], np.int64)
         ones = np.ones(len(sources), np.uint64)
         return cls(sources, pointers, sparse.csr_array((ones, sources, pointers), (count, count)))
 
@@ -110,8 +110,8 @@ class Adjacent:
         pointers = np.concatenate([[0], np.cumsum(counts)])
         starts = np.repeat(self.pointers[rows.nodes] - pointers[:-1], counts)
         sources = self.sources[starts + np.arange(pointers[-1])]
-        found = before.numbers[sources, np.repeat(rows.columns, counts)]
-        return Neighbours(torch.from_numpy(found), torch.from_numpy(pointers))
+        numbers = before.numbers[sources, np.repeat(rows.columns, counts)]
+        return Neighbours(torch.from_numpy(numbers), torch.from_numpy(pointers))
 
 
 class ContextRows:
@@ -133,9 +133,9 @@ class ContextRows:
         masks = self._wanted(needed)
         first = rows = Rows.of(states + self._own, masks[0])
         layers = []
-        for wanted in masks[1:]:
+        for mask in masks[1:]:
             states = self._heard(states)
-            before, rows = rows, Rows.of(states + self._own, wanted)
+            before, rows = rows, Rows.of(states + self._own, mask)
             layers.append(self._layer(rows, before))
         return ContextBatch(  # type: ignore[call-arg]
             self.nodes,
@@ -154,21 +154,21 @@ class ContextRows:
         happens = np.zeros(states.shape, bool)
         kinds = ((copies, TENSOR, COPIED), (copies, READER, READ), (operations, 0, OFF_LAYOUT))
         for happening, end, kind in kinds:
-            each = _mixed(np.arange(1, len(happening.nodes) + 1, dtype=np.uint64), kind)
+            hashes = _mixed(np.arange(1, len(happening.nodes) + 1, dtype=np.uint64), kind)
             cells = happening.cells(end)
-            np.add.at(states, cells, each[happening.places[:, 1]])
+            np.add.at(states, cells, hashes[happening.places[:, 1]])
             happens[cells] = True
         return states, happens
 
     def _wanted(self, needed: np.ndarray) -> list[np.ndarray]:
-        """(n, b) where states are wanted, before the blocks and after each: what is heard there."""
-        wanted = [needed]
+        """(n, b) where states are needed, before the blocks and after each: what is heard there."""
+        masks = [needed]
         for _ in range(self.blocks):
-            each = wanted[0].astype(np.uint64)
-            # The operands of a wanted node are those that have it among their users.
-            reached = self.users.matrix @ each + self.operands.matrix @ each
-            wanted.insert(0, wanted[0] | (reached > 0))
-        return wanted
+            mask = masks[0].astype(np.uint64)
+            # The operands of a needed node are those that have it among their users.
+            reached = self.users.matrix @ mask + self.operands.matrix @ mask
+            masks.insert(0, masks[0] | (reached > 0))
+        return masks
 
     def _heard(self, states: np.ndarray) -> np.ndarray:
         """Hashes of states after a block, zero where nothing is and nothing is heard."""
@@ -179,9 +179,9 @@ class ContextRows:
 
     def _layer(self, rows: Rows, before: Rows) -> ContextLayer:
         """How rows come of those of the layer before."""
-        own = before.numbers[rows.nodes, rows.columns]
+        previous = before.numbers[rows.nodes, rows.columns]
         neighbours = (side.heard(rows, before) for side in (self.operands, self.users))
-        return ContextLayer(torch.from_numpy(own), *neighbours)
+        return ContextLayer(torch.from_numpy(previous), *neighbours)
 
 
 def _first_of(numbers: np.ndarray) -> np.ndarray:

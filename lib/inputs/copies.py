@@ -22,7 +22,7 @@ from lib.compiler.tpu import PRODUCT_FEATURES, ROLE_OF_FEATURE
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.context import ContextRows, Happening
 from lib.inputs.input import Input
-from lib.inputs.kept import kept
+from lib.inputs.kept import kept_batch
 from lib.inputs.products import ProductsGraph
 from lib.inputs.shared import SharedProgram
 from lib.models.plus import CostBatch
@@ -103,8 +103,8 @@ class CopiesGraph:
             if count > KEPT_WHOLE or not np.array_equal(configurations, np.arange(count)):
                 return self._made(configurations)
             if self._whole is None:
-                made = partial(self._made, configurations)
-                self._whole = kept(self.graph, self.context_blocks, made)
+                make = partial(self._made, configurations)
+                self._whole = kept_batch(self.graph, self.context_blocks, make)
             return self._whole
 
     def _made(self, configurations: np.ndarray) -> CostBatch:
@@ -113,9 +113,9 @@ class CopiesGraph:
 
     def _assembled(self, configurations: np.ndarray) -> CostBatch:
         program, effects = self.program, self._effects(configurations)
-        copies, copy_places = _distinct([each.copies for each in effects])
-        operations, places = _distinct([each.off_layout for each in effects])
-        repeated, repeated_places = _distinct([each.repeated for each in effects])
+        copies, copy_places = _distinct([effect.copies for effect in effects])
+        operations, places = _distinct([effect.off_layout for effect in effects])
+        repeated, repeated_places = _distinct([effect.repeated for effect in effects])
         context = self._context.batch(
             Happening(program.copies.nodes[copies], copy_places),
             Happening(program.off_layout.nodes[operations], places),
@@ -136,11 +136,11 @@ class CopiesGraph:
 
     def _effects(self, configurations: np.ndarray) -> list[Resolved]:
         """What each configuration does; what earlier calls resolved is kept while there is room."""
-        wanted = configurations.tolist()
-        new = [one for one in wanted if one not in self._known]
+        rows = configurations.tolist()
+        new = [row for row in rows if row not in self._known]
         resolved = dict(zip(new, self._resolve(new), strict=True)) if new else {}
-        effects = [self._known[one] if one in self._known else resolved[one] for one in wanted]
-        size = sum(len(numbers) for each in resolved.values() for numbers in each)
+        effects = [self._known[row] if row in self._known else resolved[row] for row in rows]
+        size = sum(len(numbers) for effect in resolved.values() for numbers in effect)
         if self._room >= size:
             self._room -= size
             self._known |= resolved
@@ -152,8 +152,8 @@ class CopiesGraph:
         self.program.describe_new()
         count = len(configurations)
         return [
-            Resolved(*each)
-            for each in zip(
+            Resolved(*numbers)
+            for numbers in zip(
                 _by_configuration(effects.copies, count),
                 _by_configuration(effects.off_layout, count),
                 _by_configuration(effects.repeated, count),
@@ -175,15 +175,15 @@ def _by_configuration(pairs: np.ndarray, count: int) -> list[np.ndarray]:
     return np.split(pairs[:, 1], np.searchsorted(pairs[:, 0], np.arange(1, count)))
 
 
-def _distinct(each: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+def _distinct(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Numbers that occur, and (p, 2) places [configuration, position among them].
 
     They are in the order in which these configurations meet them. Numbers themselves tell what
-    earlier batches met, of which a resumed training has seen others; the order of rows decides
+    earlier batches met, of which a resumed training has seen other ones; the order of rows decides
     how sums are rounded and what dropout leaves out.
     """
-    positions, numbers = pd.factorize(np.concatenate(each))
-    which = np.repeat(np.arange(len(each)), [len(one) for one in each])
+    positions, numbers = pd.factorize(np.concatenate(parts))
+    which = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     return numbers, np.stack([which, positions], axis=1)
 
 
@@ -203,7 +203,7 @@ def copies_scores(
     """
     device = device_of(network)
     return scores_of_rows(
-        lambda chosen: network(graph.batch(chosen).to(device)),
+        lambda configurations: network(graph.batch(configurations).to(device)),
         len(graph.graph.cells),
         rows,
         lambda count: in_order(count, size),

@@ -52,7 +52,7 @@ class FeatureTable:
             return
         if count > len(self._room[0]):
             self._room = tuple(
-                np.resize(one, (max(count, 2 * len(one)), *one.shape[1:])) for one in self._room
+                np.resize(room, (max(count, 2 * len(room)), *room.shape[1:])) for room in self._room
             )
         for table, rows in zip(self._room, (features, nodes, shares), strict=True):
             table[self._count : count] = rows

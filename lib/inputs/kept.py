@@ -30,14 +30,14 @@ FOLDER = "resolved"  # beside the cache
 CODE = "lib.inputs.copies:copies_graph"
 
 
-def kept(graph: CachedGraph, blocks: int, make: Callable[[], CostBatch]) -> CostBatch:
+def kept_batch(graph: CachedGraph, blocks: int, make: Callable[[], CostBatch]) -> CostBatch:
     """The batch of all configurations of a graph: from disk, or made and put there.
 
-    A file of another graph, of other code or packages, or a damaged one is written anew. One that
-    cannot be written costs time, and nothing else.
+    A file of another graph, of other code or packages, or a damaged one is written anew. A file
+    that cannot be written costs time, and nothing else.
 
     Args:
-        graph: of a cache; one of no cache is not kept.
+        graph: of a cache; the batch of a graph of no cache is not kept.
         blocks: of the network, whose neighbours' messages reach so far.
         make: makes the batch.
     """
@@ -67,11 +67,11 @@ def _tensors(value: object, name: str = "") -> Iterator[tuple[str, Tensor]]:
     if isinstance(value, Tensor | int):
         yield name[1:], torch.as_tensor(value)
     elif isinstance(value, OnDevice):
-        for one in fields(value):  # type: ignore[arg-type]
-            yield from _tensors(getattr(value, one.name), f"{name}.{one.name}")
+        for field in fields(value):  # type: ignore[arg-type]
+            yield from _tensors(getattr(value, field.name), f"{name}.{field.name}")
     elif isinstance(value, list):
-        for place, one in enumerate(value):
-            yield from _tensors(one, f"{name}.{place}")
+        for place, item in enumerate(value):
+            yield from _tensors(item, f"{name}.{place}")
 
 
 def _batch(tensors: Mapping[str, Tensor]) -> CostBatch:
@@ -88,7 +88,7 @@ def _layer(tensors: Mapping[str, Tensor], name: str) -> ContextLayer:
     return _made(ContextLayer, tensors, name, **sides)  # type: ignore[return-value]
 
 
-def _made(kind: type, tensors: Mapping[str, Tensor], prefix: str, **others: object) -> OnDevice:
-    """A part of a batch: its tensors by name, and other things that it has."""
-    own = [one.name for one in fields(kind) if one.name not in others]
-    return kind(**{name: tensors[prefix + name] for name in own}, **others)
+def _made(kind: type, tensors: Mapping[str, Tensor], prefix: str, **parts: object) -> OnDevice:
+    """A part of a batch: its tensors by name, and what else it has."""
+    names = [field.name for field in fields(kind) if field.name not in parts]
+    return kind(**{name: tensors[prefix + name] for name in names}, **parts)

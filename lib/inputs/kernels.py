@@ -44,8 +44,8 @@ def tile_batch(kernels: Sequence[CachedKernel], chosen: Sequence[np.ndarray]) ->
         kernels: the kernels.
         chosen: for each, which of its configurations; only these are read.
     """
-    features = [kernel.config_feat[own] for kernel, own in zip(kernels, chosen, strict=True)]
-    number = np.repeat(np.arange(len(kernels)), [len(own) for own in chosen])
+    features = [kernel.config_feat[rows] for kernel, rows in zip(kernels, chosen, strict=True)]
+    number = np.repeat(np.arange(len(kernels)), [len(rows) for rows in chosen])
     return TileBatch(
         graph=kernel_batch(kernels),
         configurations=torch.from_numpy(np.concatenate(features)),
@@ -68,10 +68,10 @@ def kernel_scores(
     with torch.inference_mode():
         embedded = network.embed(tile_batch([kernel], [np.arange(0)]).to(device).graph)
 
-    def score(chosen: np.ndarray) -> torch.Tensor:
-        own = kernel.config_feat[chosen]  # a copy: the map is read-only
-        first = torch.zeros(len(chosen), dtype=torch.int64, device=device)
-        return network.score(embedded, torch.from_numpy(own).to(device), first)
+    def score(positions: np.ndarray) -> torch.Tensor:
+        features = kernel.config_feat[positions]  # a copy: the map is read-only
+        first = torch.zeros(len(positions), dtype=torch.int64, device=device)
+        return network.score(embedded, torch.from_numpy(features).to(device), first)
 
     count = len(kernel.config_feat)
     return scores_of_rows(score, count, rows, lambda count: in_order(count, size))

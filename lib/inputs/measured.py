@@ -44,12 +44,12 @@ def measured_copies(path: Path) -> MeasuredCopies:
     shapes, before, after, times = _read(path)
     rows, costs = [], []
     for *parts, time in zip(shapes, before, after, times, strict=True):
-        shape, one, other = (tuple(d for d in part if d >= 0) for part in parts)
-        if not sorted(one) == sorted(other) == list(range(len(shape))):
-            raise DataError(path, "before, after", (one, other), f"orders of {shape}")
+        shape, source, target = (tuple(d for d in part if d >= 0) for part in parts)
+        if not sorted(source) == sorted(target) == list(range(len(shape))):
+            raise DataError(path, "before, after", (source, target), f"orders of {shape}")
         size = float(WIDTH * prod(shape))
         moved = MovedTensor(shape, row_major(len(shape)), size)
-        rows.append(memory_features(moved, one, other))
+        rows.append(memory_features(moved, source, target))
         costs.append(np.log(time / size))
     features = np.zeros((len(rows), len(COPY_FEATURES)), np.float32)
     known = np.arange(features.shape[1]) < len(rows[0])

@@ -25,7 +25,7 @@ POOL_BYTES = 1 << 30  # of what groupings share; more configurations are grouped
 class GraphTensors:
     """What all batches of one graph share; :meth:`batch` adds the configurations.
 
-    Nodes are renumbered: the k configurable ones first, in their order, then the others.
+    Nodes are renumbered: the k configurable ones first, in their order, then the other nodes.
     """
 
     cells: np.ndarray  # (c, k) as in the cache, possibly a memory map
@@ -46,19 +46,19 @@ class GraphTensors:
         """The graph under the configurations at ``rows`` of the cache's cells, (b,) integers."""
         cells = np.asarray(self.cells[rows])  # (b, k); reads these rows only
         configurable, size = cells.shape[1], len(self.digits)
-        others = len(self.opcode) - configurable
+        fixed = len(self.opcode) - configurable
         keys = cells.T.astype(np.int64) + size * np.arange(configurable)[:, None]
         pairs, index = np.unique(keys, return_inverse=True)  # sorted: node by node
         node = torch.cat(
-            [torch.arange(configurable, configurable + others), torch.from_numpy(pairs // size)]
+            [torch.arange(configurable, configurable + fixed), torch.from_numpy(pairs // size)]
         )
-        unset = torch.zeros((others, self.digits.shape[1]), dtype=torch.int64)
+        unset = torch.zeros((fixed, self.digits.shape[1]), dtype=torch.int64)
         return GraphBatch(
             features=self.features[node],
             opcode=self.opcode[node],
             layout=self.layout[node],
             config=torch.cat([unset, self.digits[torch.from_numpy(pairs % size)]]),
-            cells=torch.from_numpy(index.reshape(keys.shape) + others),
+            cells=torch.from_numpy(index.reshape(keys.shape) + fixed),
             sources=self.sources,
             pointers=self.pointers,
         )
@@ -105,7 +105,7 @@ def score_in_batches(
     """
     device = device_of(network)
     return chunk_scores(
-        lambda chosen: network(graph.batch(chosen).to(device)), even(order, size), len(order)
+        lambda batch: network(graph.batch(batch).to(device)), even(order, size), len(order)
     )
 
 
@@ -123,7 +123,7 @@ def score_in_order(
     """
     device = device_of(network)
     return scores_of_rows(
-        lambda chosen: network(graph.batch(chosen).to(device)),
+        lambda batch: network(graph.batch(batch).to(device)),
         len(graph.cells),
         rows,
         lambda count: even(np.arange(count), size),
@@ -138,7 +138,7 @@ def score_groupings(
     What does not depend on which configurations share a batch is computed once (a network offers
     it as ``share`` and ``score_group``). It is kept in memory, so that only as many configurations
     as fit in ``POOL_BYTES`` are grouped among themselves: a graph of more is dealt to pools by the
-    first order, and the others are followed within each pool.
+    first order, and the other orders are followed within each pool.
 
     Args:
         network: in evaluation mode.

@@ -57,29 +57,29 @@ class SharedProgram:
         """The program of a graph: one that is in use already, if it is the same."""
         program = graph.node_feat, graph.node_opcode, graph.edges, graph.config_nodes
         content = fingerprint_arrays(*program)
-        found = _IN_USE.get(content)
-        if found is None:
-            found = _IN_USE[content] = cls(TensorGraph.of(graph))
-        return found
+        shared = _IN_USE.get(content)
+        if shared is None:
+            shared = _IN_USE[content] = cls(TensorGraph.of(graph))
+        return shared
 
     def describe_new(self) -> None:
         """Features of what has none yet, where it is, and its bytes."""
         orders, chains = self.tables.orders.items, self.chains
         copies = self.tables.copies.items[len(self.copies) :]
         self.copies.add(
-            copy_features(chains, [self._resolved(one) for one in copies]),
-            [(one.tensor, one.reader) for one in copies],
-            self._shares([one.tensor for one in copies]),
+            copy_features(chains, [self._resolved(copy) for copy in copies]),
+            [(copy.tensor, copy.reader) for copy in copies],
+            self._shares([copy.tensor for copy in copies]),
         )
         operations = self.tables.off_layout.items[len(self.off_layout) :]
-        tensors = [self._tensor(one) for one in operations]
+        tensors = [self._tensor(operation) for operation in operations]
         resolved = [
-            ResolvedOperation(one.node, orders[one.order], one.role, tensor)
-            for one, tensor in zip(operations, tensors, strict=True)
+            ResolvedOperation(operation.node, orders[operation.order], operation.role, tensor)
+            for operation, tensor in zip(operations, tensors, strict=True)
         ]
         self.off_layout.add(
-            [off_layout_features(chains, one) for one in resolved],
-            [(one.node,) for one in operations],
+            [off_layout_features(chains, operation) for operation in resolved],
+            [(operation.node,) for operation in operations],
             self._shares(tensors),
         )
         self._describe_repeated()
@@ -90,9 +90,9 @@ class SharedProgram:
             return
         library = self.tables.calls.library
         self.repeated.add(
-            [repeated_features(library, one) for one in operations],
-            [(one.node,) for one in operations],
-            np.array([repeated_work(library, one) / self._total for one in operations], np.float32),
+            [repeated_features(library, op) for op in operations],
+            [(op.node,) for op in operations],
+            np.array([repeated_work(library, op) / self._total for op in operations], np.float32),
         )
 
     def _resolved(self, copy: LayoutCopy) -> ResolvedCopy:
@@ -122,9 +122,9 @@ class SharedProgram:
 def fingerprint_arrays(*arrays: np.ndarray) -> str:
     """SHA-256 of arrays' types, shapes and values, 64 hexadecimal digits."""
     content = hashlib.sha256()
-    for one in arrays:
-        content.update(f"{one.dtype.str} {one.shape}".encode())
-        content.update(np.ascontiguousarray(one).data)
+    for array in arrays:
+        content.update(f"{array.dtype.str} {array.shape}".encode())
+        content.update(np.ascontiguousarray(array).data)
     return content.hexdigest()
 
 

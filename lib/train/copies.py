@@ -48,13 +48,13 @@ class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
         has.
 
         Each process takes the graphs in an order of its own, so that folds that begin together
-        find on disk what the other has resolved (:mod:`lib.inputs.kept`), half of them each.
+        find on disk what the other fold has resolved (:mod:`lib.inputs.kept`), half of them each.
         """
-        found: dict[int, CostBatch] = {}
+        batch_of: dict[int, CostBatch] = {}
         for place in np.random.default_rng(os.getpid()).permutation(len(self.train)).tolist():
             graph, most = self.train[place], self.settings.configurations
-            found[place] = graph.prepared.batch(np.arange(min(most, len(graph.runtime))))
-        batches = [found[place] for place in range(len(found))]
+            batch_of[place] = graph.prepared.batch(np.arange(min(most, len(graph.runtime))))
+        batches = [batch_of[place] for place in range(len(batch_of))]
         network.inputs.copies.fit(torch.cat([batch.copies for batch in batches]))
         network.inputs.off_layout.fit(torch.cat([batch.off_layout for batch in batches]))
         network.inputs.repeated.fit(torch.cat([batch.repeated for batch in batches]))

@@ -54,7 +54,7 @@ class Sample:
 
     def to(self, device: torch.device) -> Sample:
         """The same sample on another device."""
-        runtimes = [each.to(device, non_blocking=True) for each in self.runtimes]
+        runtimes = [runtime.to(device, non_blocking=True) for runtime in self.runtimes]
         return replace(self, inputs=self.inputs.to(device), runtimes=runtimes)
 
     def loss(self, scores: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class Sample:
         Args:
             scores: (b,); or (members, b) of networks side by side, whose losses add up.
         """
-        parts = scores.split([len(each) for each in self.runtimes], dim=-1)
+        parts = scores.split([len(runtime) for runtime in self.runtimes], dim=-1)
         losses = [self.loss_of(s, r).sum() for s, r in zip(parts, self.runtimes, strict=True)]
         return torch.stack(losses).mean()
 
@@ -75,13 +75,13 @@ class Beside:
         """Several processes train: what is kept beside the network is all of theirs."""
 
     def idle(self) -> None:
-        """Another process takes a step on a sample, and this one on none."""
+        """Another process takes a step on a sample, and this process on none."""
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
         """Before the first step: get ready what training keeps beside the network.
 
         Args:
-            state: the training state's file, whose name tells that of others beside it.
+            state: the training state's file, whose name tells that of other files beside it.
             identity: of the run, see :meth:`lib.train.state.TrainingState.resume`.
             epochs: that the state has seen, which is resumed; 0 to begin anew.
 
@@ -107,7 +107,7 @@ class Fold(ABC, Generic[Network, Chosen]):
     Attributes:
         settings: of the model.
         train, valid: graphs, tasks, or their names, sorted by name.
-        earlier_seconds: that an earlier run took for what this one has read, see :meth:`keep`.
+        earlier_seconds: that an earlier run took for what this run has read, see :meth:`keep`.
         beside: what is kept beside the network.
     """
 
@@ -213,12 +213,12 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
     def take(self, group: Any, generator: np.random.Generator) -> Sample:
         """See :meth:`Fold.take`; configurations are drawn anew (TGraph, 2.2.5)."""
         graphs = [self.read(self.train[index]) for index in group]
-        chosen = [_drawn(one, self.settings.configurations, generator) for one in graphs]
+        chosen = [_drawn(graph, self.settings.configurations, generator) for graph in graphs]
         return self.sample(graphs, chosen, generator)
 
-    def read(self, one: Any) -> LabelledGraph:
+    def read(self, graph: Any) -> LabelledGraph:
         """A graph of ``train`` or ``valid``."""
-        return one
+        return graph
 
     def sample(
         self,
@@ -230,26 +230,26 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
 
         All else that is random comes from ``generator``.
         """
-        (graph,), (own,) = graphs, chosen
+        (graph,), (rows,) = graphs, chosen
         loss = LOSSES[self.settings.loss]  # type: ignore[union-attr]
-        return Sample(graph.prepared.batch(own), [torch.from_numpy(graph.runtime[own])], loss)
+        return Sample(graph.prepared.batch(rows), [torch.from_numpy(graph.runtime[rows])], loss)
 
     def validate(self, network: Network, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """See :meth:`Fold.validate`: on :func:`validated` configurations, or all."""
-        s, found = self.settings, {}
+        s, metrics = self.settings, {}
         score, most = input_of(s).scores, None if whole else s.validation_configurations
         for graph in map(self.read, self.valid):
             rows = validated(graph, most)
             scores = score(network, graph.prepared, s.inference_configurations, rows)  # type: ignore[misc]
             if not np.isfinite(scores).all():
                 return {}
-            found[graph.name] = self.metrics(scores, graph.runtime[rows])
-        return found
+            metrics[graph.name] = self.metrics(scores, graph.runtime[rows])
+        return metrics
 
     def samples_validation(self) -> bool:
         """See :meth:`Fold.samples_validation`: on some configurations of a graph."""
         most = self.settings.validation_configurations
-        return any(len(self.read(one).runtime) > most for one in self.valid)
+        return any(len(self.read(graph).runtime) > most for graph in self.valid)
 
     def estimate(self, network: Network) -> Estimate | None:
         """See :meth:`Fold.estimate`: as the input knows it."""

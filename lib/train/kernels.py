@@ -51,9 +51,9 @@ class KernelsFold(GraphsFold[TileNetwork, TileSettings]):
             lambda: (evenly_spaced(self.cache.graph(name)) for name in self.train)  # type: ignore[arg-type]
         )
 
-    def read(self, one: str) -> LabelledGraph:
-        kernel = self.cache.graph(one)
-        return LabelledGraph(one, kernel, kernel.target)  # type: ignore[attr-defined]
+    def read(self, name: str) -> LabelledGraph:
+        kernel = self.cache.graph(name)
+        return LabelledGraph(name, kernel, kernel.target)  # type: ignore[attr-defined]
 
     def steps(self) -> int:
         return -(-len(self.train) // self.settings.kernels)
@@ -66,7 +66,7 @@ class KernelsFold(GraphsFold[TileNetwork, TileSettings]):
     ) -> Sample:
         """Several kernels side by side, each under its own tile sizes."""
         pairs = zip(graphs, chosen, strict=True)
-        runtimes = [torch.from_numpy(kernel.runtime[own]) for kernel, own in pairs]
+        runtimes = [torch.from_numpy(kernel.runtime[rows]) for kernel, rows in pairs]
         batch = tile_batch([kernel.prepared for kernel in graphs], chosen)
         return Sample(batch, runtimes, LOSSES[self.settings.loss])
 
@@ -82,11 +82,11 @@ def sides_of(cache: Cache, fold: int, settings: TileCollection) -> tuple[list[st
     """
     assigned = folds_with(cache, fold, settings)
     valid = [name for name in sorted(assigned) if assigned[name] == fold]
-    others = [name for name in sorted(assigned) if assigned[name] != fold]
-    train = [name for name in others if _rows_differ(cache.graph(name).config_feat)]  # type: ignore[attr-defined]
+    candidates = [name for name in sorted(assigned) if assigned[name] != fold]
+    train = [name for name in candidates if _rows_differ(cache.graph(name).config_feat)]  # type: ignore[attr-defined]
     if not train:
         why = f"{SAME} of each kernel that it would be trained on"
-        raise UserError(f"{cache.folder}: fold {fold}: {why}: {', '.join(others)}")
+        raise UserError(f"{cache.folder}: fold {fold}: {why}: {', '.join(candidates)}")
     return train, valid
 
 

@@ -88,7 +88,7 @@ class FoldTraining(Generic[Network, Chosen]):
             rate = self._set_learning_rate(step)
             results.append(self.step(samples, count))
             self.after_step(step + 1)
-        losses, norms = (torch.stack(each).tolist() for each in zip(*results, strict=True))
+        losses, norms = (torch.stack(values).tolist() for values in zip(*results, strict=True))
         row = {
             "epoch": type(self.epochs)(min(epoch + 1, self.epochs)),  # passes; whole if all are
             "loss": float(np.mean(losses)),
@@ -153,10 +153,10 @@ class FoldTraining(Generic[Network, Chosen]):
         self.optimizer.zero_grad(set_to_none=True)
         for sample in samples:
             sample = sample.to(self.device)
-            own = self.data.loss(self.network, sample) / count
-            own.backward()
+            share = self.data.loss(self.network, sample) / count
+            share.backward()
             self.data.done()
-            loss = loss + own.detach()
+            loss = loss + share.detach()
             self.taken += sample.size
         if self.settings.accumulate > 1:
             self._add_up(loss)
@@ -166,11 +166,15 @@ class FoldTraining(Generic[Network, Chosen]):
 
     def _add_up(self, loss: Tensor) -> None:
         """Make loss and gradients those of all processes; none is a gradient of zeros."""
-        parameters = [one for one in self.network.parameters() if one.requires_grad]
-        for one in parameters:
-            if one.grad is None:
-                one.grad = torch.zeros_like(one)
-        self.processes.add_up([loss, *(one.grad for one in parameters if one.grad is not None)])
+        parameters = [
+            parameter for parameter in self.network.parameters() if parameter.requires_grad
+        ]
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        self.processes.add_up(
+            [loss, *(parameter.grad for parameter in parameters if parameter.grad is not None)]
+        )
 
     def _set_learning_rate(self, step: int) -> float:
         peak = peak_rate(self.settings.learning_rate, self.settings.accumulate)
@@ -183,7 +187,7 @@ class FoldTraining(Generic[Network, Chosen]):
 def seed_torch(generator: np.random.Generator) -> None:
     """Let torch's generators, of the CPU and of every GPU, go on from an epoch's own.
 
-    A child of its generator, which draws nothing from it, and which is another one than that of
+    A child of its generator, which draws nothing from it, and which is another child than that of
     the weights: to numpy, the seeds (seed, fold) and (seed, fold, 0) are the same.
     """
     (child,) = generator.spawn(1)
@@ -211,11 +215,11 @@ def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.Optimizer:
     Nesterov's momentum (CDMPP, 5.3, which leaves the momentum open).
     """
     matrices: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for name, one in network.named_parameters():  # (networks side by side have rows of biases)
-        (others if one.ndim <= 1 or name.endswith(("bias", "scale")) else matrices).append(one)
+    free: list[nn.Parameter] = []
+    for name, weight in network.named_parameters():  # (networks side by side have rows of biases)
+        (free if weight.ndim <= 1 or name.endswith(("bias", "scale")) else matrices).append(weight)
     decay = settings.weight_decay
-    groups = [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
+    groups = [{"params": matrices, "weight_decay": decay}, {"params": free, "weight_decay": 0.0}]
     if settings.optimizer == "sgd":
         return torch.optim.SGD(groups, settings.learning_rate, MOMENTUM, nesterov=True)
     kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[settings.optimizer]

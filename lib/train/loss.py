@@ -85,12 +85,12 @@ def correlation(scores: Tensor, runtimes: Tensor) -> Tensor:
         scores: (..., b) predictions, lower meaning faster.
         runtimes: (b,) of any real or integer type.
     """
-    wanted = runtimes.to(scores.dtype)
-    scores, wanted = (one - one.mean(dim=-1, keepdim=True) for one in (scores, wanted))
+    targets = runtimes.to(scores.dtype)
+    scores, targets = (data - data.mean(dim=-1, keepdim=True) for data in (scores, targets))
     sizes = [
-        (one.square().sum(dim=-1, keepdim=True) + SMALLEST**2).sqrt() for one in (scores, wanted)
+        (data.square().sum(dim=-1, keepdim=True) + SMALLEST**2).sqrt() for data in (scores, targets)
     ]
-    return 1 - (scores / sizes[0] * (wanted / sizes[1])).sum(dim=-1)
+    return 1 - (scores / sizes[0] * (targets / sizes[1])).sum(dim=-1)
 
 
 def logistic_and_correlation(scores: Tensor, runtimes: Tensor) -> Tensor:

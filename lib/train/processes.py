@@ -19,15 +19,15 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor
 
-PATIENCE = timedelta(days=1)  # the others wait while the first one validates
+PATIENCE = timedelta(days=1)  # the other processes wait while the first validates
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process and the others.
+    """This process and those that train the fold with it.
 
     Attributes:
-        rank: of this one, from 0. The first one reads and writes files for all.
+        rank: of this process, from 0. The first process reads and writes files for all.
         count: how many there are.
         device: of the tensors that they send each other.
     """
@@ -38,7 +38,7 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this is the one that writes."""
+        """Whether this is the process that writes."""
         return self.rank == 0
 
     def places(self, samples: int) -> range:
@@ -49,14 +49,14 @@ class Processes:
         """Put into each tensor the sum over all processes; they are of one type."""
         if self.count == 1:
             return
-        whole = torch.cat([one.reshape(-1) for one in tensors])
+        whole = torch.cat([tensor.reshape(-1) for tensor in tensors])
         distributed.all_reduce(whole)
-        parts = whole.split([one.numel() for one in tensors])
-        for one, part in zip(tensors, parts, strict=True):
-            one.copy_(part.view_as(one))
+        parts = whole.split([tensor.numel() for tensor in tensors])
+        for tensor, part in zip(tensors, parts, strict=True):
+            tensor.copy_(part.view_as(tensor))
 
     def broadcast(self, value: float) -> float:
-        """The first one's value. No process goes on before the first one has come here."""
+        """The first process's value. No process goes on before the first has come here."""
         return self._agreed(value if self.first else 0.0, distributed.ReduceOp.SUM)
 
     def least(self, value: float) -> float:

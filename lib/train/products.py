@@ -39,12 +39,12 @@ class Measured(NamedTuple):
     median, both around their means, and how far repeated measurements differ."""
 
     parts: np.ndarray
-    wanted: np.ndarray
+    runtimes: np.ndarray
     noise: float
 
     def taken(self, rows: np.ndarray) -> Measured:
         """Some of the configurations, by a (n,) mask."""
-        return self._replace(parts=self.parts[rows], wanted=self.wanted[rows])
+        return self._replace(parts=self.parts[rows], runtimes=self.runtimes[rows])
 
 
 @dataclass(eq=False)
@@ -67,9 +67,9 @@ class ProductsFold(GraphsFold[Prices, PlusSettings]):
         batches = [graph.prepared.batch(self._rows(graph)) for graph in self.train]
         features = torch.cat([batch.features for batch in batches]).unique(dim=0)
         network.standardize.fit(features)
-        known = network.standardize(features)[torch.randperm(len(features))[:CENTRES]]
+        standardized = network.standardize(features)[torch.randperm(len(features))[:CENTRES]]
         network.centres.fill_(FAR)
-        network.centres[: len(known)] = known
+        network.centres[: len(standardized)] = standardized
 
     def teach(self, network: Prices) -> None:
         """See :meth:`Fold.teach`: everything there is to learn."""
@@ -80,13 +80,13 @@ class ProductsFold(GraphsFold[Prices, PlusSettings]):
         used = _used(network)
         measured = [self._measured(network, graph, used) for graph in self.train]
         expected = _expected(network, used)
-        kept = [np.arange(len(one.wanted)) % LEFT_OUT != 0 for one in measured]
-        parts = [one.taken(own) for one, own in zip(measured, kept, strict=True)]
-        others = [one.taken(~own) for one, own in zip(measured, kept, strict=True)]
+        masks = [np.arange(len(graph.runtimes)) % LEFT_OUT != 0 for graph in measured]
+        parts = [graph.taken(mask) for graph, mask in zip(measured, masks, strict=True)]
+        left_out = [graph.taken(~mask) for graph, mask in zip(measured, masks, strict=True)]
 
         def judged(off: float) -> float:
             weights = _solved(parts, expected, off)
-            taus = [kendall_tau(one.parts @ weights, one.wanted) for one in others]
+            taus = [kendall_tau(graph.parts @ weights, graph.runtimes) for graph in left_out]
             return float(np.mean(taus))
 
         weights = _solved(measured, expected, max(OFF, key=judged))
@@ -127,8 +127,8 @@ def _used(network: Prices) -> np.ndarray:
 def _expected(network: Prices, used: np.ndarray) -> np.ndarray:
     """(w, w) the inverse of the weights' covariance before anything is measured."""
     with torch.no_grad():
-        found = network.likeness(network.centres[: len(used) // 2])
-    alike, same = (one[:, : len(one)].numpy() + JITTER * np.eye(len(one)) for one in found)
+        likenesses = network.likeness(network.centres[: len(used) // 2])
+    alike, same = (part[:, : len(part)].numpy() + JITTER * np.eye(len(part)) for part in likenesses)
     return block_diag(OF_PADDING**-2, alike / OF_LIKENESS**2, same / OF_ITS_OWN**2)
 
 
@@ -137,9 +137,9 @@ def _solved(measured: Sequence[Measured], expected: np.ndarray, off: float) -> n
     before = np.zeros(len(expected))
     before[0] = PADDING
     left, right = expected.copy(), np.zeros(len(expected))
-    for one in measured:
-        certain = 1 / (off**2 + one.noise**2)
-        left += certain * one.parts.T @ one.parts
-        right += certain * one.parts.T @ (one.wanted - one.parts @ before)
+    for graph in measured:
+        certain = 1 / (off**2 + graph.noise**2)
+        left += certain * graph.parts.T @ graph.parts
+        right += certain * graph.parts.T @ (graph.runtimes - graph.parts @ before)
     scale = np.diag(left) ** -0.5  # weights differ in size by orders of magnitude
     return before + scale * solve(left * scale[:, None] * scale, right * scale, assume_a="pos")

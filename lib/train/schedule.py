@@ -68,7 +68,7 @@ def cyclic(done: float) -> float:
 
 
 # Of the share of the steps after the warm-up that are done, 0 to 1: the share of the peak.
-AFTER_RISE = {one.__name__: one for one in (cosine, linear, constant, cyclic)}
+AFTER_RISE = {function.__name__: function for function in (cosine, linear, constant, cyclic)}
 
 
 def peak_rate(rate: float, accumulate: int) -> float:

@@ -47,8 +47,8 @@ def folds_with(cache: Cache, fold: int, settings: Settings) -> dict[str, int]:
     try:
         return folds_of(cache.learning, settings)
     except UserError as error:
-        told = left_out(cache)
-        raise UserError(f"{cache.folder}: {error}{f'; {told}' if told else ''}") from None
+        reason = left_out(cache)
+        raise UserError(f"{cache.folder}: {error}{f'; {reason}' if reason else ''}") from None
 
 
 def left_out(cache: Cache) -> str:
@@ -66,8 +66,8 @@ def sides_of(
         UserError: as :func:`folds_with`.
     """
     sides: tuple[list[CachedGraph], list[CachedGraph]] = ([], [])
-    for name, own in sorted(folds_with(cache, fold, settings).items()):
-        sides[own == fold].append(cache.graph(name))
+    for name, graph_fold in sorted(folds_with(cache, fold, settings).items()):
+        sides[graph_fold == fold].append(cache.graph(name))
     return sides
 
 
@@ -84,7 +84,9 @@ def prepared_sides(
     prepare = input_of(settings).prepare
 
     def prepared(side: Iterable[CachedGraph]) -> list[LabelledGraph]:
-        return [LabelledGraph(one.name, prepare(one, settings), one.runtime) for one in side]
+        return [
+            LabelledGraph(graph.name, prepare(graph, settings), graph.runtime) for graph in side
+        ]
 
     train, valid = sides_of(cache, fold, settings)
     return prepared(chain(train, learned_beside(cache, fold, settings))), prepared(valid)
@@ -98,7 +100,7 @@ def other_caches(cache: Cache, settings: Settings) -> dict[str, Cache]:
         settings: of the model.
 
     Raises:
-        UserError: if one is not there.
+        UserError: if a cache is not there.
     """
     outputs = outputs_of(cache.folder, settings)
     return {name: Cache(outputs / path) for name, path in settings.others.items()}
@@ -107,24 +109,24 @@ def other_caches(cache: Cache, settings: Settings) -> dict[str, Cache]:
 def learned_beside(cache: Cache, fold: int, settings: Settings) -> Iterator[CachedGraph]:
     """The graphs of other collections that a fold is trained on as well.
 
-    Of each they are those that its own fold of the same number is trained on, so that nobody's
+    Of each collection they are those that its fold of this number is trained on, so that nobody's
     validation graphs are learned from by that number; but for what the collection itself holds
     out there, graphs or whole families of them, and but for its test graphs. Test graphs of the
-    others are not learned from either. One that has fewer graphs or families than there are folds
-    has no folds of its own, and is learned from whole.
+    other collections are not learned from either. A collection that has fewer graphs or families
+    than there are folds has no folds of its own, and is learned from whole.
 
     Raises:
         UserError: if another collection's cache is not there.
     """
     part = UNIT_OF[settings.keep_together]
-    held = {part(name) for name, own in folds_with(cache, fold, settings).items() if own == fold}
+    held = {part(n) for n, number in folds_with(cache, fold, settings).items() if number == fold}
     tested = set(cache.names("test"))
-    for name, other in other_caches(cache, settings).items():
-        names = other.learning
+    for name, other_cache in other_caches(cache, settings).items():
+        names = other_cache.learning
         try:
             dealt = folds_of(names, replace(settings, collection=name))
         except UserError:
             dealt = dict.fromkeys(names, NO_FOLD)
-        for one, own in sorted(dealt.items()):
-            if own != fold and part(one) not in held and one not in tested:
-                yield other.graph(one)
+        for graph, number in sorted(dealt.items()):
+            if number != fold and part(graph) not in held and graph not in tested:
+                yield other_cache.graph(graph)

@@ -85,7 +85,7 @@ class TrainingState(Generic[Network]):
 
         Args:
             passes: over the training graphs, at the end of this epoch.
-            is_last: whether training ends with it; others may go without a validation.
+            is_last: whether training ends with it; other epochs may go without a validation.
         """
         if not self.processes.first:
             return {}
@@ -106,14 +106,14 @@ class TrainingState(Generic[Network]):
         Folds are compared by that. The other weights keep the validation of their epoch.
         """
         used = self.settings.weights
-        known = self.validations[used]
-        if not known or not self.data.samples_validation():
+        validation = self.validations[used]
+        if not validation or not self.data.samples_validation():
             return
         trained = _copy(self.network)
         self.network.load_state_dict(trained if used == "last" else self.best_weights)
         graphs = self.data.validate(self.network.eval(), whole=True)
         self.network.load_state_dict(trained)
-        self.validations[used] = self._validation(known["epoch"], graphs)
+        self.validations[used] = self._validation(validation["epoch"], graphs)
 
     def validation(self, name: str) -> dict[str, Any]:
         """One of the validations.
@@ -129,23 +129,23 @@ class TrainingState(Generic[Network]):
         if not graphs:
             return {}
         metric = self.settings.metric
-        each = {name: metrics[metric] for name, metrics in graphs.items()}
+        values = {name: metrics[metric] for name, metrics in graphs.items()}
         mean = mean_metrics(list(graphs.values()))
-        return {"epoch": epoch, metric: mean[metric], "graphs": each}
+        return {"epoch": epoch, metric: mean[metric], "graphs": values}
 
-    def _is_better(self, one: dict[str, Any], other: dict[str, Any]) -> bool:
+    def _is_better(self, validation: dict[str, Any], best: dict[str, Any]) -> bool:
         """Whether a validation is above another; above none, any is."""
         metric, sign = self.settings.metric, 1 if self.settings.higher_is_better else -1
-        return not other or sign * (one[metric] - other[metric]) > 0
+        return not best or sign * (validation[metric] - best[metric]) > 0
 
     def resume(self, file: Path, identity: str) -> None:
-        """Go on from a file if it is of this very run; later ones will go on from it.
+        """Go on from a file if it is of this very run; later runs will go on from it.
 
         Args:
             file: need not be there.
-            identity: fingerprint of data, settings and code. A file of another is ignored, and
-                so is one that something else computed, such as another version of torch, whose
-                sums are rounded otherwise.
+            identity: fingerprint of data, settings and code. A file of another run is
+                ignored, and so is one that something else computed, such as another version of
+                torch, whose sums are rounded otherwise.
         """
         parts: list[Any] = [identity, versions(), computed_by(self.network)]
         if self.processes.count > 1:  # whose sums are rounded otherwise, too
@@ -185,14 +185,14 @@ class TrainingState(Generic[Network]):
         tensors = {LAST + name: tensor for name, tensor in self.network.state_dict().items()}
         tensors |= {BEST + name: tensor for name, tensor in self.best_weights.items()}
         for index, moments in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"{OPTIMIZER}{index}.{name}": one for name, one in moments.items()}
+            tensors |= {f"{OPTIMIZER}{index}.{name}": moment for name, moment in moments.items()}
         progress = {name: vars(self)[name] for name in PROGRESS}
         tensor_file.save(self.file, tensors, {"identity": self.identity, "progress": progress})
 
     def _read(self) -> tuple[Tensors, Tensors, Moments, dict[str, Any]] | None:
         """Last and best weights, moments and progress of the file.
 
-        ``None`` if there is none, or a damaged one, one of another run or of another format.
+        ``None`` if there is none, or a damaged one, or that of another run or of another format.
         """
         if not self.file.exists():
             return None
@@ -205,35 +205,35 @@ class TrainingState(Generic[Network]):
             return None
         last, best = _below(tensors, LAST), _below(tensors, BEST)
         moments = _moments(_below(tensors, OPTIMIZER), self.optimizer)
-        wanted = self.network.state_dict()
-        if moments is None or not all(_alike(one, wanted) for one in (last, best)):
+        expected = self.network.state_dict()
+        if moments is None or not all(_alike(weights, expected) for weights in (last, best)):
             return None
         return last, best, moments, about["progress"]
 
 
 def _moments(tensors: Tensors, optimizer: torch.optim.Optimizer) -> Moments | None:
     """Moments of tensors by name; ``None`` unless they are those of the optimizer's parameters."""
-    parameters = [one for group in optimizer.param_groups for one in group["params"]]
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     names = MOMENTS[type(optimizer)]
-    wanted = {
+    expected = {
         f"{index}.{name}": torch.zeros(()) if name == "step" else parameter
         for index, parameter in enumerate(parameters)
         for name in names
     }
-    found: Moments = {}
+    of_parameters: Moments = {}
     for name, tensor in tensors.items():
-        if name not in wanted or wanted[name].shape != tensor.shape:
+        if name not in expected or expected[name].shape != tensor.shape:
             return None
         index, _, moment = name.partition(".")
-        found.setdefault(int(index), {})[moment] = tensor
-    whole = all(len(moments) == len(names) for moments in found.values())
-    return found if whole else None
+        of_parameters.setdefault(int(index), {})[moment] = tensor
+    whole = all(len(moments) == len(names) for moments in of_parameters.values())
+    return of_parameters if whole else None
 
 
-def _alike(tensors: Tensors, wanted: Tensors) -> bool:
+def _alike(tensors: Tensors, expected: Tensors) -> bool:
     """Whether names, shapes and types are the same."""
-    return tensors.keys() == wanted.keys() and all(
-        (tensor.shape, tensor.dtype) == (wanted[name].shape, wanted[name].dtype)
+    return tensors.keys() == expected.keys() and all(
+        (tensor.shape, tensor.dtype) == (expected[name].shape, expected[name].dtype)
         for name, tensor in tensors.items()
     )
 

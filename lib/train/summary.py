@@ -27,15 +27,15 @@ def summary_table(history: pl.DataFrame, validation: Mapping[str, Any], metric: 
         validation: ``{"best": {"epoch": ...}, "last": {...}}``; either may be empty.
         metric: that epochs are compared by, such as ``tau``.
     """
-    wanted = [(f"validation_{metric}", metric, "{:.4f}"), *COLUMNS]
-    columns = [one for one in wanted if one[0] in history.columns]
+    possible = [(f"validation_{metric}", metric, "{:.4f}"), *COLUMNS]
+    columns = [column for column in possible if column[0] in history.columns]
     total = duration(float(history["seconds"].sum()))
     rows = []
     for name in ("last", "best"):
         epoch = validation[name].get("epoch")
-        found = history.filter(pl.col("epoch") == epoch) if epoch is not None else None
-        if found is not None and len(found):
-            row = found.row(0, named=True)
+        epoch_rows = history.filter(pl.col("epoch") == epoch) if epoch is not None else None
+        if epoch_rows is not None and len(epoch_rows):
+            row = epoch_rows.row(0, named=True)
             cells = [
                 form.format(row[key]) if row[key] is not None else "-" for key, _, form in columns
             ]
@@ -47,10 +47,10 @@ def summary_table(history: pl.DataFrame, validation: Mapping[str, Any], metric: 
 
 def log_graphs(tracker: Tracker, validation: Mapping[str, Any], metric: str) -> None:
     """Tell W&B the final numbers and, as a table, each validation graph's."""
-    tracker.summarize({f"{name}_{metric}": one.get(metric) for name, one in validation.items()})
-    tracker.summarize({f"{name}_epoch": one.get("epoch") for name, one in validation.items()})
-    each = {name: one.get("graphs", {}) for name, one in validation.items()}
-    names = sorted(set().union(*each.values()))
-    columns = {f"{name}_{metric}": [one.get(n) for n in names] for name, one in each.items()}
+    tracker.summarize({f"{name}_{metric}": entry.get(metric) for name, entry in validation.items()})
+    tracker.summarize({f"{name}_epoch": entry.get("epoch") for name, entry in validation.items()})
+    graphs = {name: entry.get("graphs", {}) for name, entry in validation.items()}
+    names = sorted(set().union(*graphs.values()))
+    columns = {f"{name}_{metric}": [row.get(n) for n in names] for name, row in graphs.items()}
     schema = {"graph": pl.String, **dict.fromkeys(columns, pl.Float64)}
     tracker.table("graphs", pl.DataFrame({"graph": names, **columns}, schema))

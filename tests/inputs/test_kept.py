@@ -86,7 +86,7 @@ def test_it_is_read_where_nothing_differs_and_made_where_something_does(monkeypa
 def test_it_is_made_again_by_other_code(monkeypatch, graph):
     monkeypatch.setattr(kept, "_code", lambda: {"code": {"lib/compiler/orders.py": "another"}})
     calls = []
-    kept.kept(graph, 2, lambda: calls.append(1) or whole(replace(graph, folder=None)))
+    kept.kept_batch(graph, 2, lambda: calls.append(1) or whole(replace(graph, folder=None)))
     assert calls
 
 
