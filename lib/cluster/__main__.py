@@ -65,10 +65,10 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
 def run_make(line: list[str], address: Path) -> int:
     """Make's exit code; minus SIGINT if it was interrupted, by whomever.
 
-    Of an interruption that only this process is told of, make is told: it ends what it waits for,
+    Of an interruption that only this process gets, make gets too: it ends what it waits for,
     and with that what was handed over. (A terminal tells all, and make does not bear it twice.)
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has put one of its own there
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has put its own handler there
     environment = {**environment_of_make(), SOCKET: str(address)}
     make = subprocess.Popen(line, env=environment, stderr=sys.stderr)
     interrupted, patience = False, None

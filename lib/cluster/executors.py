@@ -40,7 +40,7 @@ class Executor(Protocol):
         """Whether it has ended, however that went."""
 
     def result(self, handle: Any) -> int:
-        """The exit code of one that has ended; :class:`Lost` if there is none."""
+        """The exit code of a task that has ended; :class:`Lost` if there is none."""
 
     def cancel(self, handle: Any) -> None:
         """End it, or take it out of the queue."""
@@ -77,8 +77,8 @@ class RayExecutor:
 
     def submit(self, task: Task) -> Any:
         """See :class:`Executor`; tasks are spread over the nodes."""
-        wanted = {"num_cpus": task.cpus, "num_gpus": task.gpus}
-        options = self.run(**wanted, max_retries=0, scheduling_strategy="SPREAD")
+        resources = {"num_cpus": task.cpus, "num_gpus": task.gpus}
+        options = self.run(**resources, max_retries=0, scheduling_strategy="SPREAD")
         return options.remote(task)
 
     def finished(self, handle: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Commands that are handed over, each followed to its end, and what is said of them.
+"""Commands that are handed over, each followed to its end, and the lines that say how they went.
 
 A target has one line when it begins to run and one when it is made: its state, its node, and the
 last line that the stage has printed, which has the metric. A task that was lost with its worker or
@@ -66,7 +66,7 @@ class Hand(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         except Cancelled:
             self.say("cancelled", task.node(), task, "what it has saved stays")
             return 130
-        except Exception as error:  # of the engine's: told as what happened to this task
+        except Exception as error:  # of the engine's: printed as what happened to this task
             self.say("failed", task.node(), task, in_one_line(error))
             return 2
         finally:
@@ -98,21 +98,21 @@ class Hand(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     def _attempts(self, task: Task, gone: Callable[[], bool]) -> int:
         for attempt in range(1, ATTEMPTS + 1):
-            own, started = replace(task, attempt=attempt), time.monotonic()
+            tried, started = replace(task, attempt=attempt), time.monotonic()
             try:
-                code = self._attempt(own, gone)
+                code = self._attempt(tried, gone)
                 if code < 0:
                     raise Lost(f"killed by signal {-code}")
             except Lost as lost:
                 again = "runs again" if attempt < ATTEMPTS else f"{ATTEMPTS} times: given up"
-                self.say("lost", own.node(), task, f"{in_one_line(lost)}; {again}")
+                self.say("lost", tried.node(), task, f"{in_one_line(lost)}; {again}")
                 continue
-            told = in_one_line(Exception(own.last_line() or "it has printed nothing"))
+            last_line = in_one_line(Exception(tried.last_line() or "it has printed nothing"))
             if code:
-                self.say("failed", own.node(), task, f"{told} (all of it: {task.logs}/)")
+                self.say("failed", tried.node(), task, f"{last_line} (all of it: {task.logs}/)")
             else:
                 took = duration(time.monotonic() - started)
-                self.say("done", own.node(), task, f"{took}; {told}")
+                self.say("done", tried.node(), task, f"{took}; {last_line}")
             return code
         return 1
 
@@ -128,7 +128,7 @@ class Hand(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
             if gone():  # which waits a moment
                 self._cancel(handle)
                 raise Cancelled
-            if task.node() != node:  # a queue may run it on one after the other
+            if task.node() != node:  # a queue may run it on several in turn
                 node = task.node()
                 self.say("running", node, task)
         return self.executor.result(handle)
@@ -142,9 +142,9 @@ class Hand(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 
     def say(self, state: str, node: str, task: Task, text: str = "") -> None:
         """A line: state, node and target, and what there is to say."""
-        said = f"{paint(f'{state:<10}', COLOURS.get(state, 'bold'))}{node or '-':<16}{task.target}"
+        line = f"{paint(f'{state:<10}', COLOURS.get(state, 'bold'))}{node or '-':<16}{task.target}"
         with self.saying:
-            print(f"{said}: {text}" if text else said, flush=True)
+            print(f"{line}: {text}" if text else line, flush=True)
 
 
 class _Handler(socketserver.StreamRequestHandler):

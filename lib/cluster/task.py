@@ -43,7 +43,7 @@ class Task:
         log = Path(self.logs, f"{self.attempt}-{os.uname().nodename}.log")
         log.parent.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, **self.environment}
-        if not self.gpus:  # set aside for it: it would take one that another task has
+        if not self.gpus:  # set aside for it: it would take the GPU of another task
             environment["CUDA_VISIBLE_DEVICES"] = ""
         with open(log, "ab") as output:
             done = subprocess.run(
@@ -82,14 +82,14 @@ class Task:
 
     def _own_logs(self) -> list[Path]:
         """Logs of this attempt, newest first: Slurm itself may run it on several nodes in turn."""
-        found = Path(self.logs).glob(f"{self.attempt}-*.log")
-        return sorted(found, key=lambda log: log.stat().st_mtime_ns, reverse=True)
+        logs = Path(self.logs).glob(f"{self.attempt}-*.log")
+        return sorted(logs, key=lambda log: log.stat().st_mtime_ns, reverse=True)
 
 
 def _end_with_parent() -> None:
     """Let the kernel end this process when the worker that started it is gone.
 
-    A node that is lost to the cluster must not go on writing what another one makes anew.
+    A node that is lost to the cluster must not go on writing what another node makes anew.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -58,57 +58,57 @@ def scored(size: GraphSize, settings: Settings, most: float = math.inf) -> float
     return min(size.configurations, most) * width(size, settings)
 
 
-def measure(settings: Settings, known: Mapping[Path, Sequence[GraphSize]]) -> dict[str, Rates]:
+def measure(settings: Settings, raw_sizes: Mapping[Path, Sequence[GraphSize]]) -> dict[str, Rates]:
     """What stages 1 to 3 take, by name.
 
     Args:
         settings: of the collection.
-        known: the graphs of each raw file; none stand for the official ones.
+        raw_sizes: the graphs of each raw file; none stand for the official ones.
 
     Raises:
         UserError, DataError: a stage cannot run here, such as for want of memory.
     """
     # Other collections to learn from have no sample here: a step on one of their graphs is like
-    # one on the collection's own.
+    # a step on one of the collection's.
     settings = replace(settings, folds_total=2, keep_together="graph")
     settings = replace(settings, also=NONE) if hasattr(settings, "also") else settings
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        files = sample(settings, known) if known else made(settings, folder)
-        found = {}
+        files = sample(settings, raw_sizes) if raw_sizes else write_all(settings, folder)
+        rates = {}
         for stage in Lines("plan", len(STAGES), "stage").over(STAGES):
             with ProcessPoolExecutor(1, get_context("spawn")) as process:
                 try:
                     work = process.submit(STAGES[stage], settings, files, folder / "cache")
-                    found[stage] = work.result()
+                    rates[stage] = work.result()
                 except BrokenProcessPool:
                     raise UserError(f"{stage}: killed, most likely for want of memory") from None
-        return found
+        return rates
 
 
-def sample(settings: Settings, known: Mapping[Path, Sequence[GraphSize]]) -> list[Path]:
+def sample(settings: Settings, raw_sizes: Mapping[Path, Sequence[GraphSize]]) -> list[Path]:
     """Some of the raw files that have labels, evenly by what scoring their graphs takes."""
     works = {
-        path: sum(scored(one, settings) for one in sizes)
-        for path, sizes in known.items()
-        if any(one.split != "test" for one in sizes)
+        path: sum(scored(size, settings) for size in sizes)
+        for path, sizes in raw_sizes.items()
+        if any(size.split != "test" for size in sizes)
     }
     files = sorted(works, key=lambda path: works[path])
     count = min(MOST_KERNELS if settings.kind == "tile" else GRAPHS, len(files))
     return [files[int((n + 0.5) / count * len(files))] for n in range(count)]
 
 
-def made(settings: Settings, folder: Path) -> list[Path]:
+def write_all(settings: Settings, folder: Path) -> list[Path]:
     """Write graphs as large as official ones; returns the files."""
     paths = []
     if settings.kind == "tile":
         for path in sorted(KERNELS.glob("*.npz")):
-            one = read_tile(path)
+            kernel = read_tile(path)
             names = ("config_feat", "config_runtime", "config_runtime_normalizers")
-            arrays = {name: getattr(one, name) for name in names}
+            arrays = {name: getattr(kernel, name) for name in names}
             more = {k: np.resize(v, (CONFIGURATIONS, *v.shape[1:])) for k, v in arrays.items()}
             paths.append(folder / path.name)
-            write_tile(paths[-1], replace(one, **more))
+            write_tile(paths[-1], replace(kernel, **more))
         return paths
     for copies in COPIES:
         paths.append(folder / f"copies_{copies}.npz")
@@ -119,19 +119,19 @@ def made(settings: Settings, folder: Path) -> list[Path]:
 def write_program(path: Path, copies: int) -> None:
     """Write several copies of a real program side by side; each node has one of its layouts, drawn
     anew for each copy and configuration, and runtimes are drawn as well."""
-    one, rng = read_layout(PROGRAM), np.random.default_rng(copies)
-    known, configurable, _ = one.node_config_feat.shape
-    rows = rng.integers(0, known, (copies, CONFIGURATIONS, configurable))
-    layouts = [one.node_config_feat[each, np.arange(configurable)] for each in rows]
-    starts = len(one.node_opcode) * np.arange(copies)
-    bounds = one.config_runtime.min(), one.config_runtime.max()
+    source, rng = read_layout(PROGRAM), np.random.default_rng(copies)
+    count, configurable, _ = source.node_config_feat.shape
+    rows = rng.integers(0, count, (copies, CONFIGURATIONS, configurable))
+    layouts = [source.node_config_feat[drawn, np.arange(configurable)] for drawn in rows]
+    starts = len(source.node_opcode) * np.arange(copies)
+    bounds = source.config_runtime.min(), source.config_runtime.max()
     program = replace(
-        one,
-        node_feat=np.tile(one.node_feat, (copies, 1)),
-        node_opcode=np.tile(one.node_opcode, copies),
-        edge_index=np.concatenate([one.edge_index + start for start in starts]),
-        node_config_ids=np.concatenate([one.node_config_ids + start for start in starts]),
-        node_splits=np.append(0, np.cumsum(np.tile(np.diff(one.node_splits), copies))),
+        source,
+        node_feat=np.tile(source.node_feat, (copies, 1)),
+        node_opcode=np.tile(source.node_opcode, copies),
+        edge_index=np.concatenate([source.edge_index + start for start in starts]),
+        node_config_ids=np.concatenate([source.node_config_ids + start for start in starts]),
+        node_splits=np.append(0, np.cumsum(np.tile(np.diff(source.node_splits), copies))),
         node_config_feat=np.concatenate(layouts, axis=1),
         config_runtime=rng.integers(*bounds, CONFIGURATIONS),
     )
@@ -149,7 +149,7 @@ def measure_files(settings: Settings, files: list[Path], folder: Path) -> Rates:
 
     first = folder.with_name("first")  # which is slower
     seconds = min(seconds_of(lambda: write(first)), seconds_of(lambda: write(folder)))
-    cells = [one.cells for one in sizes_in(Cache(folder)).values()]
+    cells = [size.cells for size in sizes_in(Cache(folder)).values()]
     return {
         "seconds": seconds / sum(cells),
         "disk": sum(path.stat().st_size for path in folder.iterdir()) / sum(cells),
@@ -174,24 +174,27 @@ def measure_train(settings: Settings, files: list[Path], folder: Path) -> Rates:
 
     def train() -> None:
         network.train()
-        for one in data.samples(generator):
-            training.step([one])[0].item()  # read back: a GPU has finished then
+        for batch in data.samples(generator):
+            training.step([batch])[0].item()  # read back: a GPU has finished then
 
     a_pass, validation = least_seconds(train), least_seconds(lambda: data.validate(network.eval()))
     sizes = sizes_in(cache)
-    sides = [[sizes[getattr(one, "name", one)] for one in own] for own in (data.train, data.valid)]
-    steps = [scored(one, settings, settings.configurations) for one in sides[0]]
+    sides = [
+        [sizes[getattr(graph, "name", graph)] for graph in side]
+        for side in (data.train, data.valid)
+    ]
+    steps = [scored(size, settings, settings.configurations) for size in sides[0]]
     most = settings.validation_configurations
     on_gpu = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
     return {
         "start": start + taught,
-        "ready": ready / sum(width(one, settings) for own in sides for one in own),
+        "ready": ready / sum(width(size, settings) for side in sides for size in side),
         "step": a_pass / sum(steps),
-        "validation": validation / sum(scored(one, settings, most) for one in sides[1]),
+        "validation": validation / sum(scored(size, settings, most) for size in sides[1]),
         "memory": before,
         "more_memory": (peak_memory() - before) / max(steps),
         "device": on_gpu / max(steps),
-        "disk": KEPT_WEIGHTS * sum(one.nbytes for one in network.parameters()),
+        "disk": KEPT_WEIGHTS * sum(weight.nbytes for weight in network.parameters()),
     }
 
 

@@ -51,7 +51,7 @@ class Forecast(NamedTuple):
     and of a GPU's memory."""
 
     seconds: float
-    each: float
+    a_fold: float
     memory: float
     disk: float = 0.0
     device: float = 0.0
@@ -79,16 +79,16 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.kind not in ("layout", "tile"):
         raise UserError(f"{chosen.collection}: takes minutes; only layouts and tiles are planned")
     folds = args.folds or min(TRAINED, chosen.folds_total)
-    known = graphs_in(root, chosen) if root else {}
-    sides = sides_of(chosen, root, (one for sizes in known.values() for one in sizes))
+    files = graphs_in(root, chosen) if root else {}
+    sides = sides_of(chosen, root, (size for sizes in files.values() for size in sizes))
     of = f"official {chosen.collection}"
     if root:
         of = f"{len(sides.labelled) + len(sides.test):,} graphs of {root.path}"
     print(f"plan: {chosen.model} on {of}; trying stages out, for a minute or so", flush=True)
-    stages = forecast(sides, measure(chosen, known), chosen, folds, args.jobs)
+    stages = forecast(sides, measure(chosen, files), chosen, folds, args.jobs)
     print(stages_table(stages, folds))
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU cores"
-    total = duration(sum(one.seconds for one in stages.values()))
+    total = duration(sum(stage.seconds for stage in stages.values()))
     most = passes_of(chosen, 1)
     epochs = counted(most, "epoch") + (" at most" if chosen.epochs != most else "")
     print(
@@ -110,12 +110,14 @@ def graphs_in(root: DataRoot, chosen: Settings) -> dict[Path, list[GraphSize]]:
 def sizes_in(path: Path, split: str) -> list[GraphSize]:
     """Of an npz only headers are read; of a protobuf, which has none, all of it."""
     if path.suffix != ".npz":
-        found = read_protobuf(path)
-        graphs = found if isinstance(found, list) else [found]
+        parsed = read_protobuf(path)
+        graphs = parsed if isinstance(parsed, list) else [parsed]
         keys = ("node_feat", "node_config_ids", "config_runtime")
-        return [GraphSize(split, *(len(getattr(one, key, ())) for key in keys)) for one in graphs]
+        return [
+            GraphSize(split, *(len(getattr(graph, key, ())) for key in keys)) for graph in graphs
+        ]
     with archive.open_members(path) as members:
-        shapes = {key: archive.read_header(one).shape for key, one in members.items()}
+        shapes = {key: archive.read_header(member).shape for key, member in members.items()}
     lengths = {key: shape[0] for key, shape in shapes.items() if shape}
     for key in ("node_feat", "config_runtime"):
         if key not in lengths:
@@ -124,21 +126,21 @@ def sizes_in(path: Path, split: str) -> list[GraphSize]:
     return [GraphSize(split, lengths["node_feat"], configurable, lengths["config_runtime"])]
 
 
-def sides_of(chosen: Settings, root: DataRoot | None, own: Iterable[GraphSize]) -> Sides:
+def sides_of(chosen: Settings, root: DataRoot | None, sizes: Iterable[GraphSize]) -> Sides:
     """The graphs of a collection, and of those that are learned from beside it.
 
     Args:
         chosen: settings of the collection.
         root: the raw data; ``None`` for official ones.
-        own: the sizes of the collection's own graphs in it.
+        sizes: of the collection's own graphs in it.
     """
-    graphs = list(own) if root else official_graphs(chosen.collection)
+    graphs = list(sizes) if root else official_graphs(chosen.collection)
     beside: list[GraphSize] = []
     for name in chosen.others:
-        known = graphs_in(root, replace(chosen, collection=name)) if root else {}
-        beside += [one for sizes in known.values() for one in sizes] or official_graphs(name)
+        files = graphs_in(root, replace(chosen, collection=name)) if root else {}
+        beside += [size for part in files.values() for size in part] or official_graphs(name)
     labelled, beside = ([s for s in part if s.split != "test"] for part in (graphs, beside))
-    return Sides(labelled, [one for one in graphs if one.split == "test"], beside)
+    return Sides(labelled, [size for size in graphs if size.split == "test"], beside)
 
 
 def forecast(
@@ -153,8 +155,8 @@ def forecast(
         folds: that are trained, ``jobs`` at a time.
         jobs: processes at a time; that they slow each other down is not reckoned with.
     """
-    files, rounds = [one for own in sides for one in own], math.ceil(folds / jobs)
-    rate, cells = rates["preprocess"], sum(one.cells for one in files)
+    files, rounds = [graph for side in sides for graph in side], math.ceil(folds / jobs)
+    rate, cells = rates["preprocess"], sum(graph.cells for graph in files)
     alone, disk = rate["seconds"] * cells, rate["disk"] * cells
     return {
         "preprocess": Forecast(alone / min(jobs, len(files)), alone, rate["memory"], disk),
@@ -168,37 +170,37 @@ def training(
 ) -> Forecast:
     """Of stage 2; of the ``cached`` bytes, what is read stays in memory while there is room."""
     learned, held = [*sides.labelled, *sides.beside], 1 / settings.folds_total
-    steps = [scored(one, settings, settings.configurations) for one in learned]
+    steps = [scored(graph, settings, settings.configurations) for graph in learned]
     sampled, whole = (
-        held * rate["validation"] * sum(scored(one, settings, most) for one in sides.labelled)
+        held * rate["validation"] * sum(scored(graph, settings, most) for graph in sides.labelled)
         for most in (settings.validation_configurations, math.inf)
     )
     passes = passes_of(settings, math.ceil((1 - held) * len(learned) / settings.accumulate))
-    each = rate["start"] + rate["ready"] * sum(width(one, settings) for one in learned)
-    each += passes * ((1 - held) * rate["step"] * sum(steps) + sampled / settings.validate_every)
-    each += whole if sampled < whole else 0.0
-    rows = passes * sum(min(one.configurations, settings.configurations) for one in learned)
+    seconds = rate["start"] + rate["ready"] * sum(width(graph, settings) for graph in learned)
+    seconds += passes * ((1 - held) * rate["step"] * sum(steps) + sampled / settings.validate_every)
+    seconds += whole if sampled < whole else 0.0
+    rows = passes * sum(min(graph.configurations, settings.configurations) for graph in learned)
     memory = rate["memory"] + rate["more_memory"] * max(steps) + min(cached, rows * READ)
     device = rate["device"] * max(steps)
-    return Forecast(rounds * each, each, memory, folds * rate["disk"], device)
+    return Forecast(rounds * seconds, seconds, memory, folds * rate["disk"], device)
 
 
 def scoring(
     sides: Sides, rate: Rates, settings: Settings, folds: int, rounds: int
 ) -> dict[str, Forecast]:
-    """Of stages 3 and 4: a fold scores the test graphs, its own, and where wanted all others."""
+    """Of stages 3 and 4: a fold scores test graphs, validation graphs, and if asked all others."""
     share = 1 if settings.score_training else 1 / settings.folds_total
     parts = ((sides.test, 1.0), (sides.labelled, share))
     orders = settings.permutations if input_of(settings).groupings else 1
-    rows = orders * sum(part * sum(one.configurations for one in own) for own, part in parts)
-    work = sum(part * sum(scored(one, settings) for one in own) for own, part in parts)
+    rows = orders * sum(part * sum(graph.configurations for graph in side) for side, part in parts)
+    work = sum(part * sum(scored(graph, settings) for graph in side) for side, part in parts)
     most = BATCHES * settings.inference_configurations
-    largest = max(scored(one, settings, most) for own, _ in parts for one in own)
+    largest = max(scored(graph, settings, most) for side, _ in parts for graph in side)
     memory = rate["memory"] + rate["more_memory"] * largest + HELD * rows
-    each = rate["start"] + rate["seconds"] * work
+    seconds = rate["start"] + rate["seconds"] * work
     blended = folds * rows * BLENDING
     return {
-        "infer": Forecast(rounds * each, each, memory, folds * DISK * rows),
+        "infer": Forecast(rounds * seconds, seconds, memory, folds * DISK * rows),
         "ensemble": Forecast(blended, blended, BLENDED * rows),
     }
 
@@ -206,11 +208,13 @@ def scoring(
 def stages_table(stages: Mapping[str, Forecast], folds: int) -> str:
     """A row a stage."""
     rows = []
-    for number, (name, one) in enumerate(stages.items(), start=1):
-        each = duration(one.each) if name in ("train", "infer") else ""
-        memory = gigabytes(one.memory)
-        memory += f", {gigabytes(one.device)} on the GPU" if one.device else ""
-        rows.append([f"{number} {name}", duration(one.seconds), each, memory, gigabytes(one.disk)])
+    for number, (name, stage) in enumerate(stages.items(), start=1):
+        a_fold = duration(stage.a_fold) if name in ("train", "infer") else ""
+        memory = gigabytes(stage.memory)
+        memory += f", {gigabytes(stage.device)} on the GPU" if stage.device else ""
+        rows.append(
+            [f"{number} {name}", duration(stage.seconds), a_fold, memory, gigabytes(stage.disk)]
+        )
     return table(rows, ["stage", "time", f"a fold of {folds}", "memory a process", "disk"])
 
 

@@ -33,7 +33,7 @@ ALL = 1 << 30  # configurations a batch: more than any graph has
 def networks_at_hand(
     making: Making, cache: Cache, data: Path, folds: Sequence[int]
 ) -> dict[int, Path | Run]:
-    """The network of each fold: its folder, or, if these settings would train another one, the run
+    """The network of each fold: its folder, or, if these settings would train another, the run
     that trains it below the study. So a study goes over no results.
 
     Args:
@@ -42,26 +42,26 @@ def networks_at_hand(
         folds: which.
     """
     settings, outputs = making.settings, making.folder / "study" / "networks"
-    found: dict[int, Path | Run] = {
+    networks: dict[int, Path | Run] = {
         fold: making.folder / f"fold_{fold}" for fold in folds if making.as_it_was("train", fold)
     }
-    if len(found) < len(folds):
+    if len(networks) < len(folds):
         splits = {name: row["split"] for name, row in cache.rows.items()}
         cache_view(cache, outputs / settings.cache, splits, None)
         link_others(settings, making.outputs, outputs)
     flags = stage_flags(settings, data, outputs)
-    own = outputs / settings.results
+    results = outputs / settings.results
     for fold in folds:
         line = ("02_train.py", *flags, f"--fold={fold}")
-        found.setdefault(fold, Run(f"network {fold}", own, fold, "", (line,)))
-    return found
+        networks.setdefault(fold, Run(f"network {fold}", results, fold, "", (line,)))
+    return networks
 
 
 def folders_of(networks: Mapping[int, Path | Run]) -> dict[int, Path]:
     """The folder of each fold's network, once it is trained."""
     return {
-        fold: one.folder / f"fold_{fold}" if isinstance(one, Run) else one
-        for fold, one in networks.items()
+        fold: network.folder / f"fold_{fold}" if isinstance(network, Run) else network
+        for fold, network in networks.items()
     }
 
 
@@ -84,7 +84,7 @@ def inference_runs(
     for batch in BATCHES:
         size = ALL if batch is None or batch >= largest else batch
         outputs = folder / "study" / f"batch_{'all' if size == ALL else size}"
-        own = outputs / settings.results
+        results = outputs / settings.results
         cache_view(cache, outputs / settings.cache, splits, None)
         flags = stage_flags(
             settings,
@@ -95,25 +95,25 @@ def inference_runs(
             score_training=False,
         )
         runs[batch] = [
-            _inference_run(trained, own, fold, settings, flags)
+            _inference_run(trained, results, fold, settings, flags)
             for fold, trained in sorted(networks.items())
         ]
     return runs
 
 
 def _inference_run(
-    trained: Path, own: Path, fold: int, settings: Settings, flags: list[str]
+    trained: Path, results: Path, fold: int, settings: Settings, flags: list[str]
 ) -> Run:
-    link = own / trained.name
-    own.mkdir(parents=True, exist_ok=True)  # the cache lies elsewhere, if it is shared
+    link = results / trained.name
+    results.mkdir(parents=True, exist_ok=True)  # the cache lies elsewhere, if it is shared
     link.unlink(missing_ok=True)
     link.symlink_to(trained.resolve())
     weights = fingerprint_files([trained / WEIGHTS_FILES[settings.weights]], trained)
     key = run_identity(
-        [_scoring(settings), own.parent.name, fold, weights], settings, "03_infer.py"
+        [_scoring(settings), results.parent.name, fold, weights], settings, "03_infer.py"
     )
-    name = f"{own.parent.name} fold {fold}"
-    return Run(name, own, fold, key, (("03_infer.py", *flags, f"--fold={fold}"),))
+    name = f"{results.parent.name} fold {fold}"
+    return Run(name, results, fold, key, (("03_infer.py", *flags, f"--fold={fold}"),))
 
 
 def nested_runs(
@@ -130,25 +130,27 @@ def nested_runs(
     names = cache.learning
     # other parts than the folds themselves
     dealt = assign_folds(names, parts, settings.seed + 1, settings.keep_together)
-    made = []
+    nested = []
     for part in range(parts):
         splits = {n: "test" if dealt[n] == part else cache.rows[n]["split"] for n in names}
         outputs = folder / "study" / f"part_{part}_of_{parts}"
-        own = outputs / settings.results
+        results = outputs / settings.results
         fingerprint = cache_view(cache, outputs / settings.cache, splits, splits)
         link_others(settings, folder.parent, outputs)
         flags = stage_flags(settings, data, outputs, score_training=False)
-        made.append([_nested_run(own, fold, settings, fingerprint, flags) for fold in range(folds)])
-    return made
+        nested.append(
+            [_nested_run(results, fold, settings, fingerprint, flags) for fold in range(folds)]
+        )
+    return nested
 
 
 def _nested_run(
-    own: Path, fold: int, settings: Settings, fingerprint: str, flags: list[str]
+    results: Path, fold: int, settings: Settings, fingerprint: str, flags: list[str]
 ) -> Run:
     line = (*flags, f"--fold={fold}")
     key = run_identity([_scoring(settings), fold, fingerprint], settings, "03_infer.py")
-    name = f"{own.parent.name} fold {fold}"
-    return Run(name, own, fold, key, (("02_train.py", *line), ("03_infer.py", *line)))
+    name = f"{results.parent.name} fold {fold}"
+    return Run(name, results, fold, key, (("02_train.py", *line), ("03_infer.py", *line)))
 
 
 def _scoring(settings: Settings) -> dict[str, Any]:

@@ -123,18 +123,18 @@ def trained_folds(folder: Path, weights: str, count: int | None) -> list[int]:
     """The folds that have a network, 0 to ``count`` - 1 if it is given.
 
     Raises:
-        UserError: if there is none, or one of the ``count`` is missing.
+        UserError: if there is none, or one of ``count`` folds has none.
     """
     check_count(count)
     name = WEIGHTS_FILES[weights]
-    found = {fold_number(path.parent.name) for path in folder.glob(f"fold_*/{name}")} - {None}
-    if count is None and not found:
+    trained = {fold_number(path.parent.name) for path in folder.glob(f"fold_*/{name}")} - {None}
+    if count is None and not trained:
         raise UserError(f"{folder}: no trained fold there; run 02_train.py first")
     for fold in range(count or 0):
-        if fold not in found:
+        if fold not in trained:
             path = folder / f"fold_{fold}" / name
             raise UserError(f"{path}: no such file; run 02_train.py --fold {fold} first")
-    return sorted(fold for fold in found if count is None or fold < count)
+    return sorted(fold for fold in trained if count is None or fold < count)
 
 
 def inference_rows(
@@ -145,12 +145,12 @@ def inference_rows(
     The mean over p permutations is scored for every disjoint group of p among those there are,
     and the scores are averaged, so that few permutations are not judged by one draw.
     """
-    found: dict[Path, list[tuple[int, str, float]]] = {}
+    rows_of: dict[Path, list[tuple[int, str, float]]] = {}
     for batch, runs in at_hand.items():
         for run in runs:
-            if run.scores not in found:
-                found[run.scores] = list(_by_permutations(run, truth, score))
-            for permutations, graph, value in found[run.scores]:
+            if run.scores not in rows_of:
+                rows_of[run.scores] = list(_by_permutations(run, truth, score))
+            for permutations, graph, value in rows_of[run.scores]:
                 yield ("inference", batch or 0, permutations, None, None, graph, value)
 
 
@@ -180,21 +180,21 @@ def blending_rows(
         for count in range(1, len(runs) + 1):
             best = choose_folds(validation, count, settings.higher_is_better)
             for graph, (_, runtimes) in tables[best[0]].items():
-                own = [tables[fold][graph][0].mean(axis=0) for fold in best]
+                scores = [tables[fold][graph][0].mean(axis=0) for fold in best]
                 for method in METHODS:
-                    value = score(blend(own, method), runtimes)
+                    value = score(blend(scores, method), runtimes)
                     yield ("blending", None, None, method, count, graph, value)
 
 
 def score_tables(scores: pl.DataFrame, truth: Truth) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Scores (permutations, c) and runtimes (c,) of each graph that is known to have an order."""
-    found = {}
+    tables = {}
     parts = scores.sort("graph", "permutation", "config").partition_by("graph", as_dict=True)
     for (graph,), frame in parts.items():
         runtimes = truth.runtimes(graph)
         if runtimes is not None and truth.can_be_ranked(graph, runtimes):
-            found[graph] = (frame["score"].to_numpy().reshape(-1, len(runtimes)), runtimes)
-    return found
+            tables[graph] = (frame["score"].to_numpy().reshape(-1, len(runtimes)), runtimes)
+    return tables
 
 
 def _validation(run: Run, settings: Settings) -> float:
@@ -232,10 +232,10 @@ def summarize(graphs: pl.DataFrame, defaults: Mapping[str, Mapping[str, Any]]) -
     """
     parts = []
     for study, default in defaults.items():
-        own = graphs.filter(pl.col("study") == study)
+        rows = graphs.filter(pl.col("study") == study)
         is_default = pl.all_horizontal(pl.col(key) == value for key, value in default.items())
-        base = own.filter(is_default).select("graph", base="score")
-        paired = own.join(base, on="graph").with_columns(change=pl.col("score") - pl.col("base"))
+        base = rows.filter(is_default).select("graph", base="score")
+        paired = rows.join(base, on="graph").with_columns(change=pl.col("score") - pl.col("base"))
         root = pl.len().sqrt()
         means = paired.group_by(*CHOICES, maintain_order=True).agg(
             graphs=pl.len(),
@@ -252,9 +252,9 @@ def study_text(table: pl.DataFrame) -> str:
     """The table as two grids: mean score, the default marked with a star."""
     lines = []
     for study, (down, across) in AXES.items():
-        own = table.filter(pl.col("study") == study)
-        if len(own):
-            lines += [*_grid(own, down, across), _best(own, study)]
+        rows = table.filter(pl.col("study") == study)
+        if len(rows):
+            lines += [*_grid(rows, down, across), _best(rows, study)]
     return "\n".join(lines)
 
 
@@ -268,12 +268,12 @@ def _grid(table: pl.DataFrame, down: str, across: str) -> list[str]:
     return lines
 
 
-def _best(own: pl.DataFrame, study: str) -> str:
+def _best(rows: pl.DataFrame, study: str) -> str:
     """The best choice of a study, beside the default; the first of equal ones."""
-    best = own.sort("score", descending=True, maintain_order=True).row(0, named=True)
-    used = own.filter("default").row(0, named=True)
-    told = ", ".join(f"{key} {best[key] or 'all'}" for key in AXES[study])
+    best = rows.sort("score", descending=True, maintain_order=True).row(0, named=True)
+    used = rows.filter("default").row(0, named=True)
+    choice = ", ".join(f"{key} {best[key] or 'all'}" for key in AXES[study])
     return (
-        f"{study}: best {told}: {best['score']:.4f}, {best['difference']:+.4f} +- "
+        f"{study}: best {choice}: {best['score']:.4f}, {best['difference']:+.4f} +- "
         f"{best['difference_standard_error']:.4f} against the default's {used['score']:.4f} (*)"
     )

@@ -81,8 +81,8 @@ class Run:
             environment = {**os.environ, "WANDB_MODE": "disabled"}
             done = subprocess.run(line, capture_output=True, text=True, env=environment)
             if done.returncode:
-                said = (done.stderr.strip().splitlines() or ["no message"])[-1]
-                raise UserError(f"{self.name}: {script} failed: {said.removeprefix('error: ')}")
+                message = (done.stderr.strip().splitlines() or ["no message"])[-1]
+                raise UserError(f"{self.name}: {script} failed: {message.removeprefix('error: ')}")
         write_json(self._stamp, self.key)
 
 
@@ -115,7 +115,7 @@ def cache_view(cache: Cache, folder: Path, splits: Mapping[str, str], about: Any
         cache: the other cache.
         folder: where to put the view.
         splits: the graphs to show, and the split that each is in.
-        about: what tells this view from others, part of its fingerprint; ``None`` keeps the
+        about: what tells this view from other views, part of its fingerprint; ``None`` keeps the
             fingerprint, for networks that were trained on ``cache`` itself.
 
     Returns:
@@ -135,16 +135,16 @@ def cache_view(cache: Cache, folder: Path, splits: Mapping[str, str], about: Any
     return manifest["fingerprint"]
 
 
-def link_others(settings: Settings, outputs: Path, own: Path) -> None:
+def link_others(settings: Settings, outputs: Path, view: Path) -> None:
     """Put links to the caches of other collections that are learned from beside a view.
 
     Args:
         settings: of the model.
         outputs: where those caches are.
-        own: where stages look for them.
+        view: where stages look for them.
     """
     for path in settings.others.values():
-        link = own / path
+        link = view / path
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to((outputs / path).resolve())
@@ -153,12 +153,12 @@ def link_others(settings: Settings, outputs: Path, own: Path) -> None:
 def stage_flags(settings: Settings, data: Path, outputs: Path, **changed: Any) -> list[str]:
     """The flags that give a stage exactly these settings, but for the ``changed`` ones."""
     flags = ["--collection", settings.collection, "--data", str(data), "--outputs", str(outputs)]
-    for one in dataclasses.fields(settings):
-        if "help" in one.metadata:
-            value = changed.get(one.name, getattr(settings, one.name))
-            flag = one.name.replace("_", "-")
-            known = isinstance(value, bool)
-            flags += [f"--{flag}" if value else f"--no-{flag}"] if known else [f"--{flag}={value}"]
+    for field in dataclasses.fields(settings):
+        if "help" in field.metadata:
+            value = changed.get(field.name, getattr(settings, field.name))
+            flag = field.name.replace("_", "-")
+            switch = isinstance(value, bool)
+            flags += [f"--{flag}" if value else f"--no-{flag}"] if switch else [f"--{flag}={value}"]
     return flags
 
 

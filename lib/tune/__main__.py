@@ -30,7 +30,7 @@ from lib.train.schedule import passes_of
 from lib.tune.results import report_text, write_best
 from lib.tune.search import Tuning
 from lib.tune.space import name_of
-from lib.tune.storage import completed, damage_told, finished, open_study
+from lib.tune.storage import completed, damage_refused, finished, open_study
 from lib.tune.workers import Workers
 
 WARMUP = 0.25  # share of the passes before a trial is pruned
@@ -40,31 +40,31 @@ def main(stage: Stage, arguments: list[str] | None = None) -> None:
     """Search, and write what came out."""
     args = _parser().parse_args(arguments)
     resolved = settings.resolve(args)
-    chosen, told = resolved.settings, resolved.choice()
+    chosen, choice = resolved.settings, resolved.choice()
     for name, least in (("trials", 1), ("jobs", 1), ("seeds", 0)):
         if getattr(args, name) < least:
             raise UserError(f"--{name} {getattr(args, name)}: must be at least {least}")
     folder = args.outputs / chosen.results / "tune"
     database, best = folder / "study.db", folder / "best.toml"
     stage.alone(args.outputs, folder, database, best)
-    print(f"tune: {told}", flush=True)
+    print(f"tune: {choice}", flush=True)
 
     cache = Cache(args.outputs / chosen.cache)
     tuning = tuning_of(resolved, args.folds, cache.fingerprint, database)
-    given = flags_of(resolved)
+    flags = flags_of(resolved)
     use = f"make all COLLECTION={chosen.collection} MODEL={chosen.model} SETTINGS={best}"
     lines = Lines("tune", args.trials, "trial")
-    with damage_told(database), Workers(args.jobs, cache.folder, folder / "states") as workers:
+    with damage_refused(database), Workers(args.jobs, cache.folder, folder / "states") as workers:
 
         def done(study: Study) -> None:
-            known = completed(study)
-            lines.at(len(finished(study)), f"best {study.best_value:.4f}" if known else "")
-            if known:
-                write_best(best, tuning, given, use)
+            scored = completed(study)
+            lines.at(len(finished(study)), f"best {study.best_value:.4f}" if scored else "")
+            if scored:
+                write_best(best, tuning, flags, use)
 
         tuning.run(workers, args.trials, done)
         seeds = tuning.check(workers, args.seeds)
-        write_best(best, tuning, given, use)
+        write_best(best, tuning, flags, use)
     shutil.rmtree(folder / "states", ignore_errors=True)
     print(f"{report_text(tuning, seeds)}\ntune: wrote {best}; {use}")
 

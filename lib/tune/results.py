@@ -15,22 +15,22 @@ from lib.settings.file import write_settings
 from lib.tune.search import Tuning
 from lib.tune.storage import completed, failures, finished
 
-Seeds = Sequence[tuple[int, float, float]]  # of each: its number, the value before, the best's
+Seeds = Sequence[tuple[int, float, float]]  # of each: its number, the value before, and of the best
 DIGITS = 4
 
 
-def write_best(path: Path, tuning: Tuning, given: Sequence[str], command: str) -> None:
+def write_best(path: Path, tuning: Tuning, flags: Sequence[str], command: str) -> None:
     """Write the best values found so far as a settings file.
 
     Args:
         path: the file.
         tuning: with a trial that has a value.
-        given: settings that the trials were told, as words of a command line.
+        flags: settings that all trials have, as words of a command line.
         command: that uses the file.
     """
     comments = [f"Found by make tune: {counts(tuning)}.", f"{verdict(tuning)}.", f"Use: {command}"]
-    if given:
-        comments.insert(2, f"All trials had {' '.join(given)}, which is not in this file.")
+    if flags:
+        comments.insert(2, f"All trials had {' '.join(flags)}, which is not in this file.")
     chosen = tuning.settings
     write_settings(path, chosen.collection, chosen.model, tuning.values, comments)
 
@@ -48,22 +48,22 @@ def rows_of(tuning: Tuning) -> list[list[str]]:
 
 def importances(tuning: Tuning) -> dict[str, float]:
     """Optuna's importance of each setting; empty if the trials cannot tell it."""
-    if len({one.value for one in completed(tuning.study)}) < 2:
+    if len({trial.value for trial in completed(tuning.study)}) < 2:
         return {}
-    found = get_param_importances(tuning.study)
-    return found if all(map(math.isfinite, found.values())) else {}
+    shares = get_param_importances(tuning.study)
+    return shares if all(map(math.isfinite, shares.values())) else {}
 
 
 def verdict(tuning: Tuning) -> str:
     """One sentence: what the best trial has, and what the settings had as they were."""
     best, chosen = tuning.study.best_trial, tuning.settings
-    told = f"validation {chosen.metric} {best.value:.{DIGITS}f} in trial {best.number}"
-    first = next((one for one in completed(tuning.study) if one.number == 0), None)
+    text = f"validation {chosen.metric} {best.value:.{DIGITS}f} in trial {best.number}"
+    first = next((trial for trial in completed(tuning.study) if trial.number == 0), None)
     if first is None:
-        return told
+        return text
     if tuning.best == chosen:
-        return f"{told}: no trial was better than the settings as they are"
-    return f"{told}, {first.value:.{DIGITS}f} with the settings as they are"
+        return f"{text}: no trial was better than the settings as they are"
+    return f"{text}, {first.value:.{DIGITS}f} with the settings as they are"
 
 
 def counts(tuning: Tuning) -> str:
@@ -71,21 +71,21 @@ def counts(tuning: Tuning) -> str:
     every, whole = len(finished(tuning.study)), len(completed(tuning.study))
     failed = len(failures(tuning.study))
     chosen, folds = tuning.settings, tuning.folds
-    each = "a fold" if folds == 1 else f"{folds} folds"
-    told = f"{every} trials of {chosen.model} on {chosen.collection}, {each} each: "
-    told += f"{whole} to the end, {every - whole - failed} pruned"
-    return f"{told}, {failed} failed" if failed else told
+    trained = "a fold" if folds == 1 else f"{folds} folds"
+    text = f"{every} trials of {chosen.model} on {chosen.collection}, {trained} each: "
+    text += f"{whole} to the end, {every - whole - failed} pruned"
+    return f"{text}, {failed} failed" if failed else text
 
 
 def check_text(tuning: Tuning, seeds: Seeds) -> str:
-    """How the best values do on other seeds; what to do if nobody has looked."""
+    """How the best values do on other seeds; what to do if they were not tried on any."""
     if tuning.best == tuning.settings:
         return "The best values are the settings as they are."
     if not seeds:
         return "Not compared on other seeds: the best of many trials is the best partly by luck."
     metric = tuning.settings.metric
     differences = [best - before for _, before, best in seeds]
-    before, best = (statistics.fmean(one[place] for one in seeds) for place in (1, 2))
+    before, best = (statistics.fmean(seed[place] for seed in seeds) for place in (1, 2))
     text = (
         f"On {len(seeds)} other seeds, which deal other folds: {metric} {best:.{DIGITS}f} against "
         f"{before:.{DIGITS}f}, {best - before:+.{DIGITS}f}"

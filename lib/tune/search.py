@@ -17,7 +17,7 @@ from lib.settings import Settings
 from lib.settings.search import Search
 from lib.tune.space import distributions, with_values
 from lib.tune.storage import WHY, begun, completed, failures, finished
-from lib.tune.workers import Said, Task, Workers
+from lib.tune.workers import Message, Task, Workers
 
 MOST_DEATHS = 3  # in a row, before the search ends
 
@@ -43,7 +43,7 @@ class Tuning:
     def run(self, workers: Workers, count: int, ended: Callable[[Study], None]) -> None:
         """Run trials until so many have ended, those of earlier runs among them.
 
-        The first one has the settings as they are. With one job, which values are tried depends
+        The first trial has the settings as they are. With one job, which values are tried depends
         on the seed and on earlier trials alone, so that a search that is killed and resumed tries
         what it would have tried.
 
@@ -64,14 +64,14 @@ class Tuning:
                 self._begin(workers, trials)
             if not trials:
                 break
-            for said in workers.hear():
-                self._heed(said, trials[said.key], workers)
-                if said.what != "pass":
-                    del trials[said.key]
-                    deaths = deaths + 1 if said.what == "died" else 0
+            for message in workers.hear():
+                self._heed(message, trials[message.key], workers)
+                if message.what != "pass":
+                    del trials[message.key]
+                    deaths = deaths + 1 if message.what == "died" else 0
                     ended(self.study)
             if deaths >= MOST_DEATHS:
-                raise UserError(f"{deaths} trials in a row died; the last of {said.why}")
+                raise UserError(f"{deaths} trials in a row died; the last of {message.why}")
         if not completed(self.study):
             why = next(reversed(failures(self.study).values()), "all were pruned")
             raise UserError(f"{len(finished(self.study))} trials, and none has a value: {why}")
@@ -90,13 +90,13 @@ class Tuning:
         trials[trial.number] = trial
         workers.start(Task(trial.number, chosen, self.folds))
 
-    def _heed(self, said: Said, trial: Trial, workers: Workers) -> None:
-        if said.what == "pass":
-            if said.value is not None:
-                trial.report(said.value, said.step)
-            workers.answer(said.key, said.value is None or not trial.should_prune())
+    def _heed(self, message: Message, trial: Trial, workers: Workers) -> None:
+        if message.what == "pass":
+            if message.value is not None:
+                trial.report(message.value, message.step)
+            workers.answer(message.key, message.value is None or not trial.should_prune())
         else:
-            self._close(trial, said.value, said.why)
+            self._close(trial, message.value, message.why)
 
     def _close(self, trial: Trial, value: float | None = None, why: str = "") -> None:
         """Trials that came to nothing count as pruned: as bad as any, to what is tried next."""
@@ -119,42 +119,42 @@ class Tuning:
         return {name: params[name] for name in self.space}
 
     def check(self, workers: Workers, seeds: int) -> list[tuple[int, float, float]]:
-        """How the best settings do on other seeds, whose folds and weights are others.
+        """How the best settings do on other seeds, which deal other folds and draw other weights.
 
         The best of many trials is the best on one seed, partly by luck.
 
         Returns:
             Of each seed: its number, and the values of the settings as they were and of the best.
         """
-        wanted = [self.settings.seed + 1 + index for index in range(seeds)]
+        numbers = [self.settings.seed + 1 + index for index in range(seeds)]
         if self.best == self.settings:
             return []
         waiting = {
-            f"seed {seed}, {which}": with_values(one, {"seed": seed})
-            for seed in wanted
-            for which, one in (("default", self.settings), (self._best_name, self.best))
+            f"seed {seed}, {which}": with_values(settings, {"seed": seed})
+            for seed in numbers
+            for which, settings in (("default", self.settings), (self._best_name, self.best))
         }
-        tasks = [one for one in waiting if one not in self.study.user_attrs]
+        tasks = [key for key in waiting if key not in self.study.user_attrs]
         running = 0
         while tasks or running:
             while tasks and workers.free:
                 key = tasks.pop(0)
                 workers.start(Task(key, waiting[key], self.folds))
                 running += 1
-            for said in workers.hear():
-                if said.what == "pass":
-                    workers.answer(said.key, True)
+            for message in workers.hear():
+                if message.what == "pass":
+                    workers.answer(message.key, True)
                     continue
                 running -= 1
-                if said.value is None:
-                    raise UserError(f"{said.key}: {said.why}")
-                self.study.set_user_attr(said.key, said.value)
-        known = self.study.user_attrs
+                if message.value is None:
+                    raise UserError(f"{message.key}: {message.why}")
+                self.study.set_user_attr(message.key, message.value)
+        values = self.study.user_attrs
         pairs = (
-            (known[f"seed {seed}, default"], known[f"seed {seed}, {self._best_name}"])
-            for seed in wanted
+            (values[f"seed {seed}, default"], values[f"seed {seed}, {self._best_name}"])
+            for seed in numbers
         )
-        return [(seed, *pair) for seed, pair in zip(wanted, pairs, strict=True)]
+        return [(seed, *pair) for seed, pair in zip(numbers, pairs, strict=True)]
 
     @property
     def _best_name(self) -> str:

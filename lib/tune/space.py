@@ -22,10 +22,10 @@ def distributions(settings: Settings, space: Mapping[str, Search]) -> dict[str, 
     """What each setting is drawn from.
 
     Args:
-        settings: of the model, whose types tell whole numbers from others.
+        settings: of the model, whose types tell whole numbers from fractions.
         space: what is searched, see :func:`lib.settings.space_of`.
     """
-    return {name: _distribution(one, getattr(settings, name)) for name, one in space.items()}
+    return {name: _distribution(search, getattr(settings, name)) for name, search in space.items()}
 
 
 def _distribution(search: Search, value: Any) -> BaseDistribution:
@@ -57,6 +57,6 @@ def name_of(settings: Settings, space: Mapping[str, Search], data: str, folds: i
         folds: how many each trial trains.
     """
     fixed = {name: value for name, value in described(settings).items() if name not in space}
-    searched = {name: dataclasses.asdict(one) for name, one in space.items()}
+    searched = {name: dataclasses.asdict(search) for name, search in space.items()}
     about = {"fixed": fixed, "searched": searched, "data": data, "folds": folds}
     return f"{settings.results} {fingerprint_value(about)[:12]}"

@@ -43,7 +43,7 @@ def open_study(path: Path, name: str, maximize: bool, warmup: int) -> Study:
     """
     check_place(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with damage_told(path, (*OF_A_STORAGE, RuntimeError, ValueError)):
+    with damage_refused(path, (*OF_A_STORAGE, RuntimeError, ValueError)):
         storage = RDBStorage(URL.create("sqlite", database=str(path)).render_as_string())
         study = optuna.create_study(
             storage=storage,
@@ -58,11 +58,11 @@ def open_study(path: Path, name: str, maximize: bool, warmup: int) -> Study:
 
 def _take_up(study: Study) -> None:
     waiting = study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
-    again = {one.user_attrs.get(AGAIN_FOR) for one in waiting}
-    for one in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        if one.number not in again and is_whole(one):
-            study.enqueue_trial(one.params, {AGAIN_FOR: one.number})
-        study.tell(one.number, state=TrialState.FAIL)
+    again = {trial.user_attrs.get(AGAIN_FOR) for trial in waiting}
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        if trial.number not in again and is_whole(trial):
+            study.enqueue_trial(trial.params, {AGAIN_FOR: trial.number})
+        study.tell(trial.number, state=TrialState.FAIL)
 
 
 def is_whole(trial: FrozenTrial) -> bool:
@@ -88,12 +88,12 @@ def completed(study: Study) -> list[FrozenTrial]:
 
 def failures(study: Study) -> Mapping[int, str]:
     """Why trials came to nothing, by their numbers; without those that were pruned."""
-    whys: dict[int, Any] = {one.number: one.user_attrs.get(WHY) for one in finished(study)}
+    whys: dict[int, Any] = {trial.number: trial.user_attrs.get(WHY) for trial in finished(study)}
     return {number: why for number, why in whys.items() if why}
 
 
 @contextmanager
-def damage_told(path: Path, kinds: tuple[type[Exception], ...] = OF_A_STORAGE) -> Iterator[None]:
+def damage_refused(path: Path, kinds: tuple[type[Exception], ...] = OF_A_STORAGE) -> Iterator[None]:
     """Tell in one line that a file is no database of Optuna's, or cannot be written.
 
     Args:
@@ -103,6 +103,6 @@ def damage_told(path: Path, kinds: tuple[type[Exception], ...] = OF_A_STORAGE) -
     try:
         yield
     except kinds as error:
-        found = str(getattr(error, "orig", None) or error).splitlines()[0]
-        wanted = "a database of Optuna's that can be written; without it a search begins anew"
-        raise DataError(path, "database", found, wanted) from error
+        actual = str(getattr(error, "orig", None) or error).splitlines()[0]
+        expected = "a database of Optuna's that can be written; without it a search begins anew"
+        raise DataError(path, "database", actual, expected) from error

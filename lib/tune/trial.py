@@ -52,17 +52,17 @@ def run_trial(
         UserError: a fold cannot be trained with these settings, or diverged.
     """
     torch.set_num_threads(settings.threads)
-    own = states / fingerprint_value(described(settings))[:16]
+    folder = states / fingerprint_value(described(settings))[:16]
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # what stage 2 says of a fold
             trainings = [_training(settings, cache, fold) for fold in range(folds)]
-            value = _train(trainings, settings, cache, own, report)
+            value = _train(trainings, settings, cache, folder, report)
     except UserError:
-        shutil.rmtree(own, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
         raise
     for training in trainings:
         training.state.delete()
-    shutil.rmtree(own, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     return value
 
 
@@ -74,26 +74,26 @@ def _training(settings: Settings, cache: Cache, fold: int) -> FoldTraining:
 
 
 def _train(
-    trainings: Sequence[FoldTraining], settings: Settings, cache: Cache, own: Path, report: Report
+    trainings: Sequence[FoldTraining], settings: Settings, cache: Cache, path: Path, report: Report
 ) -> float | None:
     metric = settings.metric
     runs = [
-        one.run(state, _identity(settings, cache, one.fold))
-        for one, state in zip(trainings, _states(own), strict=False)
+        training.run(state, _identity(settings, cache, training.fold))
+        for training, state in zip(trainings, _states(path), strict=False)
     ]
     for step, rows in enumerate(zip_longest(*runs, fillvalue={}), start=1):
         values = [row.get(f"validation_{metric}") for row in rows]
-        known = None if None in values else float(np.mean(values))
-        if not report(step, known):
+        mean = None if None in values else float(np.mean(values))
+        if not report(step, mean):
             return None
-    found = [one.state.validation(settings.weights)[metric] for one in trainings]
-    return float(np.mean(found))
+    finals = [training.state.validation(settings.weights)[metric] for training in trainings]
+    return float(np.mean(finals))
 
 
-def _states(own: Path) -> Any:
+def _states(path: Path) -> Any:
     """Each fold's training state."""
-    own.mkdir(parents=True, exist_ok=True)
-    return (own / f"fold_{fold}.safetensors" for fold in count())
+    path.mkdir(parents=True, exist_ok=True)
+    return (path / f"fold_{fold}.safetensors" for fold in count())
 
 
 def _identity(settings: Settings, cache: Cache, fold: int) -> str:

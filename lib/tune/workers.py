@@ -28,7 +28,7 @@ class Task:
     """What a worker is to do.
 
     Attributes:
-        key: whose trial this is, told with all that is said of it.
+        key: whose trial this is, which every message about it has.
         settings: of the trial.
         folds: how many it trains.
     """
@@ -39,7 +39,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Said:
+class Message:
     """What a worker says: a ``pass`` is over, or the trial has ``ended``, ``failed`` or ``died``.
 
     Attributes:
@@ -90,23 +90,23 @@ class Workers:
         worker.pipe.send(task)
         self.busy[worker.pipe] = worker
 
-    def hear(self) -> Iterator[Said]:
+    def hear(self) -> Iterator[Message]:
         """What workers say, when one does; a ``pass`` must be answered by :meth:`answer`."""
         for pipe in connection.wait(list(self.busy)):
             worker = self.busy[pipe]
             try:
-                said = pipe.recv()
+                message = pipe.recv()
             except (EOFError, OSError):
                 del self.busy[pipe]
-                said = Said(worker.task.key, "died", why=worker.death())
+                message = Message(worker.task.key, "died", why=worker.death())
             else:
-                if said.what != "pass":
+                if message.what != "pass":
                     self.idle.append(self.busy.pop(pipe))
-            yield said
+            yield message
 
     def answer(self, key: Any, go_on: bool) -> None:
-        """Whether the trial that has just told of a pass goes on."""
-        worker = next(one for one in self.busy.values() if one.task.key == key)
+        """Whether the trial whose pass was reported goes on."""
+        worker = next(worker for worker in self.busy.values() if worker.task.key == key)
         worker.pipe.send(go_on)
 
 
@@ -146,14 +146,14 @@ def serve(pipe: Connection, cache_folder: Path, states: Path) -> None:
             return
 
         def report(step: int, value: float | None, key: Any = task.key) -> bool:
-            pipe.send(Said(key, "pass", step, value))
+            pipe.send(Message(key, "pass", step, value))
             return pipe.recv()
 
         try:
             value = run_trial(task.settings, cache, task.folds, states, report)
-            pipe.send(Said(task.key, "ended", value=value))
+            pipe.send(Message(task.key, "ended", value=value))
         except (UserError, MemoryError) as error:
-            pipe.send(Said(task.key, "failed", why=in_one_line(error)))
+            pipe.send(Message(task.key, "failed", why=in_one_line(error)))
 
 
 def _die_with_parent() -> None:

@@ -15,7 +15,7 @@ from lib.settings import root_of, settings_for
 from lib.settings.models import AUTO
 from lib.study import measure as measuring
 from lib.study import plan
-from lib.study.measure import PROGRAM, STAGES, made, measure, sample, sizes_in, write_program
+from lib.study.measure import PROGRAM, STAGES, measure, sample, sizes_in, write_all, write_program
 from lib.study.plan import DISK, Sides, forecast, graphs_in
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import read_layout
@@ -64,7 +64,7 @@ def here(monkeypatch):
 def test_every_stage_of_a_machine_whose_costs_are_known():
     said = forecast(SIDES, RATES, SETTINGS, folds=4, jobs=2)
     cells = 100 * 5000 + 200 * 1900 + 400 * 21_000 + 50 * 1040 + 250 * 7000
-    assert said["preprocess"].each == pytest.approx(1e-7 * cells)
+    assert said["preprocess"].a_fold == pytest.approx(1e-7 * cells)
     assert said["preprocess"].seconds == pytest.approx(1e-7 * cells / 2)
     assert said["preprocess"].disk == pytest.approx(2 * cells)
     assert said["preprocess"].memory == 1e8
@@ -76,14 +76,14 @@ def test_every_stage_of_a_machine_whose_costs_are_known():
     )
     fold = 5 + 1e-3 * 750 + 1e-6 * every
     fold += SETTINGS.epochs * (4e-6 * (1 - held) * steps + 1e-6 * some / SETTINGS.validate_every)
-    assert said["train"].each == pytest.approx(fold)
+    assert said["train"].a_fold == pytest.approx(fold)
     assert said["train"].seconds == pytest.approx(2 * fold)  # four folds, two at a time
     assert said["train"].disk == 4 * 1000
     assert said["train"].memory == pytest.approx(2e8 + 10 * 64 * 400 + 2 * cells)
     once = forecast(SIDES, RATES, replace(SETTINGS, epochs=1), folds=4, jobs=2)["train"]
     assert once.memory < said["train"].memory  # fewer rows of the cache are read
     assert said["train"].device == pytest.approx(4 * 64 * 400)
-    assert said["infer"].each == pytest.approx(2 + 5e-6 * (250 * 6000 + every))
+    assert said["infer"].a_fold == pytest.approx(2 + 5e-6 * (250 * 6000 + every))
 
 
 def test_what_a_fold_scores_is_what_it_writes():
@@ -106,7 +106,7 @@ def test_of_ten_times_the_graphs_there_are_fewer_passes():
 
     def fold(count: int, epochs: object) -> float:
         sides, own = SIDES._replace(labelled=LABELLED[:1] * count), replace(settings, epochs=epochs)
-        return forecast(sides, rates, own, folds=1, jobs=1)["train"].each
+        return forecast(sides, rates, own, folds=1, jobs=1)["train"].a_fold
 
     few = fold(STEPS // MOST_PASSES, AUTO)
     assert few < fold(10 * STEPS // MOST_PASSES, AUTO) < 3 * few
@@ -117,9 +117,9 @@ def test_other_collections_are_preprocessed_and_learned_from():
     alone = forecast(SIDES, RATES, SETTINGS, folds=4, jobs=2)
     beside = [GraphSize("train", 5000, 150, 3000)]
     said = forecast(SIDES._replace(beside=beside), RATES, SETTINGS, folds=4, jobs=2)
-    assert said["preprocess"].each - alone["preprocess"].each == pytest.approx(1e-7 * 150 * 4000)
+    assert said["preprocess"].a_fold - alone["preprocess"].a_fold == pytest.approx(150e-7 * 4000)
     step = (1 - 1 / SETTINGS.folds_total) * 4e-6 * 150 * 64
-    more = said["train"].each - alone["train"].each
+    more = said["train"].a_fold - alone["train"].a_fold
     assert more == pytest.approx(SETTINGS.epochs * step + 1e-3 * 150)
     assert [said[name] for name in ("infer", "ensemble")] == [*alone.values()][2:]
 
@@ -238,7 +238,7 @@ def test_copies_side_by_side_are_a_program(tmp_path, monkeypatch):
 
 def test_official_kernels_have_as_many_tiles(tmp_path):
     settings = settings_for("tile-xla", TPUGRAPHS, {"folds_total": 2, "keep_together": "graph"})
-    files = made(settings, tmp_path)
+    files = write_all(settings, tmp_path)
     STAGES["preprocess"](settings, files, tmp_path / "cache")
     sizes = sizes_in(Cache(tmp_path / "cache")).values()
     wanted = [one.configurations for one in official_graphs("tile-xla")]

@@ -17,7 +17,7 @@ from lib.settings.space import space_of
 from lib.tune.results import check_text, counts, report_text, verdict, write_best
 from lib.tune.search import Tuning
 from lib.tune.storage import completed, failures, finished, open_study
-from lib.tune.workers import Said, Task
+from lib.tune.workers import Message, Task
 from tests.builders import tiny_settings
 
 SETTINGS = tiny_settings(folds_total=2)
@@ -54,18 +54,18 @@ class Formula:
         self.running[task.key] = (task, 0)
         self.most = max(self.most, len(self.running))
 
-    def hear(self) -> Iterator[Said]:
+    def hear(self) -> Iterator[Message]:
         for key, (task, step) in list(self.running.items()):
             value = self.value(task.settings)
-            if isinstance(value, Said):
+            if isinstance(value, Message):
                 del self.running[key]
-                yield Said(key, value.what, why=value.why)
+                yield Message(key, value.what, why=value.why)
             elif step == PASSES:
                 del self.running[key]
-                yield Said(key, "ended", value=value)
+                yield Message(key, "ended", value=value)
             else:
                 self.running[key] = (task, step + 1)
-                yield Said(key, "pass", step + 1, value * (step + 1) / PASSES)
+                yield Message(key, "pass", step + 1, value * (step + 1) / PASSES)
 
     def answer(self, key: Any, go_on: bool) -> None:
         if not go_on:
@@ -77,7 +77,7 @@ class Formula:
 
 def _ending(value: Callable[[Settings], Any], ended: Settings) -> Callable[[Settings], Any]:
     """A formula by which some settings have just been ended."""
-    return lambda settings: Said(None, "ended") if settings == ended else value(settings)
+    return lambda settings: Message(None, "ended") if settings == ended else value(settings)
 
 
 def tuning(path: Path, settings: Settings = SETTINGS) -> Tuning:
@@ -167,7 +167,7 @@ def test_values_that_do_not_go_together_are_a_trial_that_came_to_nothing(tmp_pat
 
 def test_a_trial_that_cannot_be_trained_counts_and_the_search_goes_on(tmp_path):
     def value(settings):
-        failed = Said(None, "failed", why="diverged")
+        failed = Message(None, "failed", why="diverged")
         return failed if settings.learning_rate > 0.002 else formula(settings)
 
     made = tuning(tmp_path)
@@ -177,14 +177,14 @@ def test_a_trial_that_cannot_be_trained_counts_and_the_search_goes_on(tmp_path):
 
 
 def test_trials_that_die_end_the_search_if_they_are_several_in_a_row(tmp_path):
-    dying = Formula(value=lambda settings: Said(None, "died", why="signal 9"))
+    dying = Formula(value=lambda settings: Message(None, "died", why="signal 9"))
     with pytest.raises(UserError, match="3 trials in a row died; the last of signal 9"):
         run(tuning(tmp_path), 8, dying)
     assert len(dying.started) == 3
 
 
 def test_a_search_without_a_value_says_why(tmp_path):
-    failing = Formula(value=lambda settings: Said(None, "failed", why="it is too large"))
+    failing = Formula(value=lambda settings: Message(None, "failed", why="it is too large"))
     with pytest.raises(UserError, match="2 trials, and none has a value: it is too large"):
         run(tuning(tmp_path), 2, failing)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import signal
 
-from lib.tune.workers import Said, Task, Workers
+from lib.tune.workers import Message, Task, Workers
 from tests.builders import tiny_settings
 from tests.tune.test_trial import curve
 
 SETTINGS = tiny_settings(folds_total=2)
 
 
-def heard(workers: Workers, until: int) -> list[Said]:
+def heard(workers: Workers, until: int) -> list[Message]:
     """What workers say until so many trials are over; each pass is answered."""
-    found: list[Said] = []
+    found: list[Message] = []
     while sum(one.what != "pass" for one in found) < until:
         for said in workers.hear():
             found.append(said)
@@ -34,7 +34,7 @@ def test_workers_run_trials_side_by_side_one_after_another_and_are_heard_dying(c
         for key, settings in (("a", SETTINGS), ("b", other)):
             value, told = curve(cache, tmp_path / "here", settings=settings)
             own = [one for one in said if one.key == key]
-            assert own[-1] == Said(key, "ended", value=value)
+            assert own[-1] == Message(key, "ended", value=value)
             assert [(one.step, one.value) for one in own[:-1]] == told
         processes = {one.process.pid for one in workers.idle}
 
@@ -49,6 +49,6 @@ def test_workers_run_trials_side_by_side_one_after_another_and_are_heard_dying(c
         workers.start(Task("killed", SETTINGS, 1))
         (worker,) = workers.busy.values()
         os.kill(worker.process.pid, signal.SIGKILL)
-        assert heard(workers, 1)[-1] == Said("killed", "died", why="signal 9")
+        assert heard(workers, 1)[-1] == Message("killed", "died", why="signal 9")
         last = workers.idle[0]
     assert not last.process.is_alive()
