@@ -64,28 +64,28 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
     tracker = stage.begin("infer", making, cache.fingerprint, args.fold)
     stage.note(**resolved.record())
     scoring = scoring_of(chosen)
-    wanted = scoring.wanted(cache, args.fold, chosen)
+    to_score = scoring.to_score(cache, args.fold, chosen)
     started = time.perf_counter()
-    scores = score(network, cache, wanted, chosen, args.fold)
+    scores = score(network, cache, to_score, chosen, args.fold)
     seconds = time.perf_counter() - started
     with stage.results(path) as (temporary,):
         write_parquet(scores, temporary, {"identity": making.identity("infer", args.fold)})
     log_splits(tracker, scores, seconds, scoring.counts)
     print(
         f"{summary_table(scores, seconds, scoring.counts)}\n"
-        f"infer: {chosen.results} fold {args.fold}: {len(scores):,} scores of {len(wanted)} "
+        f"infer: {chosen.results} fold {args.fold}: {len(scores):,} scores of {len(to_score)} "
         f"{chosen.graphs}; wrote {path}"
     )
 
 
 def score(
-    network: nn.Module, cache: Cache, wanted: list[Any], chosen: settings.Settings, fold: int
+    network: nn.Module, cache: Cache, to_score: list[Any], chosen: settings.Settings, fold: int
 ) -> pl.DataFrame:
     """All scores; memory that they take is told before it is taken."""
     scoring = scoring_of(chosen)
-    estimate = scoring.memory(network, cache, wanted, chosen)
-    frames = scoring.frames(network, cache, wanted, chosen)
-    lines = Lines(f"infer: {chosen.results} fold {fold}", len(wanted), "graph")
+    estimate = scoring.memory(network, cache, to_score, chosen)
+    frames = scoring.frames(network, cache, to_score, chosen)
+    lines = Lines(f"infer: {chosen.results} fold {fold}", len(to_score), "graph")
     with out_of_memory_told(estimate, device_of(network), "infer"):
         return pl.concat(lines.over(frames))
 

@@ -72,7 +72,7 @@ def _frame(
 
 
 SCORING = Scoring(
-    wanted=programs_to_predict,
+    to_score=programs_to_predict,
     frames=predict_programs,
     memory=lambda network, cache, wanted, settings: None,
     counts={

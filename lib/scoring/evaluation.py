@@ -25,12 +25,12 @@ def ceilings(measurements: pl.DataFrame | None) -> dict[str, float]:
 
     Graphs whose configurations have fewer than two rounds, or unequal numbers, have none.
     """
-    found = {}
+    by_graph = {}
     for name, rounds in column_by_graph(measurements, "rounds").items():
         lengths = set(rounds.list.len())
         if len(lengths) == 1 and lengths.pop() >= 2:
-            found[name] = ceiling_of(np.array(rounds.to_list()))
-    return found
+            by_graph[name] = ceiling_of(np.array(rounds.to_list()))
+    return by_graph
 
 
 def evaluate_all(
@@ -65,7 +65,7 @@ def evaluate(
         ``ceiling``; empty without truth. Graphs that cannot be ranked are named in ``left_out``.
     """
     graphs, left_out = {}, []
-    for name, own in sorted(column_by_graph(scores, "score").items()):
+    for name, graph_scores in sorted(column_by_graph(scores, "score").items()):
         runtimes = truth.runtimes(name)
         if runtimes is None:
             continue
@@ -73,21 +73,21 @@ def evaluate(
             left_out.append(name)
             continue
         graph = cache.graph(name)
-        graphs[name] = kind.measure(own.to_numpy(), runtimes, graph)
+        graphs[name] = kind.measure(graph_scores.to_numpy(), runtimes, graph)
         agree = ceiling.get(name, repeated_ceiling(getattr(graph, "repeats", ())))
         if agree is not None:
             graphs[name][kind.ceiling.key] = agree
-    found = {"mean": mean_metrics(list(graphs.values())), "graphs": graphs} if graphs else {}
-    return {**found, "left_out": left_out} if left_out else found
+    result = {"mean": mean_metrics(list(graphs.values())), "graphs": graphs} if graphs else {}
+    return {**result, "left_out": left_out} if left_out else result
 
 
 def summary_table(sections: Mapping[str, Mapping[str, Any]], columns: Sequence[Metric]) -> str:
     """The means of several evaluations as aligned text, and what cannot be ranked, once."""
-    lines = [f"{'':<18}{'graphs':>7}" + "".join(f"{one.heading:>10}" for one in columns)]
+    lines = [f"{'':<18}{'graphs':>7}" + "".join(f"{metric.heading:>10}" for metric in columns)]
     for title, section in sections.items():
         if "mean" in section:
             mean = section["mean"]
-            cells = [one.plain(mean.get(one.key)) for one in columns]
+            cells = [metric.plain(mean.get(metric.key)) for metric in columns]
             numbers = "".join(f"{cell:>10}" for cell in cells)
             lines.append(f"{title:<18}{len(section['graphs']):>7}" + numbers)
     if left_out := {name for section in sections.values() for name in section.get("left_out", ())}:

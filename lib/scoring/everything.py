@@ -78,14 +78,14 @@ def scores_of(chosen: settings.Settings, outputs: Path) -> dict[str, float]:
 def account(outcomes: list[Outcome], seconds: float) -> str:
     """A line a collection: how it went, its scores, its time; and the time of all together."""
     lines = [f"{'collection':<20}{'':<10}{''.join(f'{s:>12}' for s in SPLIT_OF)}{'time':>9}"]
-    for one in outcomes:
-        texts = [f"{one.scores[s]:.3f}" if s in one.scores else "-" for s in SPLIT_OF]
+    for run in outcomes:
+        texts = [f"{run.scores[s]:.3f}" if s in run.scores else "-" for s in SPLIT_OF]
         numbers = "".join(f"{cell:>12}" for cell in texts)
-        clock = _clock(one.seconds) if one.status != "left out" else "-"
-        lines.append(f"{one.collection:<20}{one.status:<10}{numbers}{clock:>9}  {one.note}")
+        clock = _clock(run.seconds) if run.status != "left out" else "-"
+        lines.append(f"{run.collection:<20}{run.status:<10}{numbers}{clock:>9}  {run.note}")
     count = {s: sum(o.status == s for o in outcomes) for s in ("done", "failed", "left out")}
-    told = ", ".join(f"{number} {status}" for status, number in count.items() if number)
-    lines.append(f"everything: {told}, in {_clock(seconds)}")
+    summary = ", ".join(f"{number} {status}" for status, number in count.items() if number)
+    lines.append(f"everything: {summary}, in {_clock(seconds)}")
     return "\n".join(lines)
 
 
@@ -108,10 +108,10 @@ def main(arguments: list[str] | None = None) -> None:
         rest = make, args.outputs, args.data, args.model, args.experiment
         names = settings.COLLECTIONS
         outcomes = list(pool.map(lambda name: run_collection(name, *rest), names))
-    if all(one.status == "left out" for one in outcomes):
+    if all(outcome.status == "left out" for outcome in outcomes):
         raise UserError(f"no collection has data: {outcomes[0].note}")
     print(account(outcomes, time.monotonic() - started))
-    sys.exit(any(one.status == "failed" for one in outcomes))
+    sys.exit(any(outcome.status == "failed" for outcome in outcomes))
 
 
 if __name__ == "__main__":

@@ -119,5 +119,5 @@ def _check_same_graphs(table: Path, counts: dict[str, int], files: list[Path]) -
         return
     lost = sorted({stem(path) for path in files} - set(counts))
     if lost:
-        found = f"no {lost[0]}" + (f" and {len(lost) - 1} more" if lost[1:] else "")
-        raise DataError(table, "test split", found, "every raw file; run 01_preprocess.py again")
+        actual = f"no {lost[0]}" + (f" and {len(lost) - 1} more" if lost[1:] else "")
+        raise DataError(table, "test split", actual, "every raw file; run 01_preprocess.py again")

@@ -94,14 +94,14 @@ def fold_files(folder: Path, count: int | None) -> dict[int, Path]:
     """
     check_count(count)
     numbered = {fold_number(path.stem): path for path in folder.glob("fold_*.parquet")}
-    found = {fold: numbered[fold] for fold in sorted(numbered.keys() - {None})}
-    if count is None and not found:
+    files = {fold: numbered[fold] for fold in sorted(numbered.keys() - {None})}
+    if count is None and not files:
         raise UserError(f"{folder}: no fold_<k>.parquet there; run 03_infer.py first")
     for fold in range(count or 0):
-        if fold not in found:
+        if fold not in files:
             path = folder / f"fold_{fold}.parquet"
             raise UserError(f"{path}: no such file; run 03_infer.py --fold {fold} first")
-    return {fold: path for fold, path in found.items() if count is None or fold < count}
+    return {fold: path for fold, path in files.items() if count is None or fold < count}
 
 
 def check_count(count: int | None) -> None:
@@ -130,13 +130,13 @@ def validation_score(folder: Path, fingerprint: str, metric: str) -> float:
 
 
 def read_scores(
-    path: Path, wanted: Mapping[str, Iterable[str]], counts: Mapping[str, int]
+    path: Path, graphs: Mapping[str, Iterable[str]], counts: Mapping[str, int]
 ) -> pl.DataFrame:
     """One fold's scores, averaged over permutations: ``split, graph, config, score``.
 
     Args:
         path: the parquet.
-        wanted: the graphs of each split, see :func:`lib.ranking.folds.splits_of_fold`.
+        graphs: those of each split, see :func:`lib.ranking.folds.splits_of_fold`.
         counts: how many configurations each graph has.
 
     Raises:
@@ -144,5 +144,5 @@ def read_scores(
             many.
     """
     scores = mean_scores(path, read_score_rows(path, COLUMNS), counts)
-    check_graphs(path, scores, wanted)
+    check_graphs(path, scores, graphs)
     return scores

@@ -63,16 +63,16 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[
         DataError: if an entry or an ID cannot be.
     """
     collections = {identifier: name for name, identifier in identifiers().items()}
-    known: dict[str, _Known] = {}
+    of_collections: dict[str, _Known] = {}
     scored, unscored = [], {}
     for name, order in read_entries(path).items():
         identifier, _, graph = name.rpartition(":")
         if identifier not in collections:
             raise DataError(path, "ID", name, f"one of {', '.join(collections)}, and a graph")
         collection = collections[identifier]
-        if collection not in known:
-            known[collection] = _known(collection, data_root(collection, data))
-        truth, families = known[collection]
+        if collection not in of_collections:
+            of_collections[collection] = _known(collection, data_root(collection, data))
+        truth, families = of_collections[collection]
         runtimes = truth.runtimes(graph) if truth else None
         if runtimes is None:
             unscored.setdefault(UNKNOWN, []).append(name)
@@ -85,8 +85,8 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[
             unscored.setdefault(ALIKE, []).append(name)
             continue
         score = entry_score(name, order, runtimes)
-        own = (collection, graph, *families.get(graph, (None, None)))
-        scored.append((str(path), *own, kind_of(name).main.heading, score))
+        columns = (collection, graph, *families.get(graph, (None, None)))
+        scored.append((str(path), *columns, kind_of(name).main.heading, score))
     frame = pl.DataFrame(scored, schema=SCHEMA, orient="row").sort("collection", "graph")
     return frame, unscored
 
@@ -128,8 +128,8 @@ def report(scores: pl.DataFrame, means: pl.DataFrame) -> str:
     lines = []
     for collection, count in means.select("collection", "graphs").iter_rows():
         if count <= LISTED:
-            own = scores.filter(pl.col("collection") == collection)
-            lines += [_graph_line(row) for row in own.iter_rows(named=True)]
+            rows = scores.filter(pl.col("collection") == collection)
+            lines += [_graph_line(row) for row in rows.iter_rows(named=True)]
     lines.append(f"{'':<24}{'graphs':>7}{'metric':>9}{'mean':>9}{'seen':>9}{'unseen':>9}")
     for row in means.iter_rows(named=True):
         numbers = "".join(f"{_number(row[key]):>9}" for key in ("mean", "seen", "unseen"))
@@ -138,9 +138,9 @@ def report(scores: pl.DataFrame, means: pl.DataFrame) -> str:
 
 
 def _graph_line(row: dict) -> str:
-    known = {True: "seen", False: "unseen", None: ""}[row["family_in_training"]]
+    family = {True: "seen", False: "unseen", None: ""}[row["family_in_training"]]
     name = f"{row['collection']} {row['graph']}"
-    return f"{name:<72}{known:>7}{row['metric']:>9}{_number(row['score']):>9}"
+    return f"{name:<72}{family:>7}{row['metric']:>9}{_number(row['score']):>9}"
 
 
 def _unscored_line(why: str, names: list[str]) -> str:
@@ -168,11 +168,11 @@ def main(arguments: list[str] | None = None) -> None:
     frames, board = [], []
     for path in args.submissions or [args.outputs / "submission.csv"]:
         scores, unscored = score_submission(path, args.data)
-        told = [_unscored_line(*one) for one in unscored.items()]
+        reasons = [_unscored_line(*reason) for reason in unscored.items()]
         if scores.is_empty():
-            raise UserError(f"{path}: no row can be scored; {'; '.join(told)}")
+            raise UserError(f"{path}: no row can be scored; {'; '.join(reasons)}")
         means = collection_means(scores)
-        print("\n".join([report(scores, means), *told]))
+        print("\n".join([report(scores, means), *reasons]))
         left_out = [name for name in OFFICIAL_TEST if name not in set(means["collection"])]
         note = f" (without {', '.join(left_out)})" if left_out else ""
         mean = kaggle_mean(means)

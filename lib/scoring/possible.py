@@ -29,7 +29,7 @@ def check_layouts(path: Path, program: Program, hardware: str) -> None:
     """
     graph, ranks = program.graph, _ranks(program)
     parts, cells = hardware == "tpu", (len(ranks), len(ROLES))
-    limits = np.array([[_limits(own, parts) for own in site] for site in ranks], np.int64)
+    limits = np.array([[_limits(tensor, parts) for tensor in site] for site in ranks], np.int64)
     limits = limits.reshape(*cells, len(ANY))
     rows = max(1, CELLS // max(1, len(ranks)))
     sites, roles = np.ogrid[: len(ranks), : len(ROLES)]
@@ -58,20 +58,20 @@ def _ranks(program: Program) -> list[list[list[int]]]:
 
     The features do not say for sure which operand is the kernel, so that either may be.
     """
-    graph, tensors, found = program.graph, tensors_of(program), []
+    graph, tensors, ranks = program.graph, tensors_of(program), []
     for node in graph.node_config_ids.tolist():
         product = graph.node_opcode[node] in (CONVOLUTION, DOT)
         operands = tensors.operands[node][: len(OPERAND_ROLES) if product else 1]
         nodes = {OUTPUT: [node], **dict.fromkeys(OPERAND_ROLES, operands)}
         if not product:
             nodes[KERNEL] = []
-        found.append(
+        ranks.append(
             [
-                sorted({r for one in nodes[role] for r in _ranks_of(tensors, one)})
+                sorted({r for tensor in nodes[role] for r in _ranks_of(tensors, tensor)})
                 for role in range(len(ROLES))
             ]
         )
-    return found
+    return ranks
 
 
 def _ranks_of(tensors: TensorGraph, node: int) -> range | list[int]:
@@ -93,11 +93,11 @@ def _error(
     node = int(graph.node_config_ids[site])
     name = program.names[node] if program.names else f"node {node}"
     layout = layouts(graph.node_config_feat[config, site])[ROLES[role]]
-    found = written(layout or ())
+    actual = written(layout or ())
     opcode = NAME_OF_ID.get(int(graph.node_opcode[node]), "unknown")
     some = "some of the" if hardware == "tpu" else "all of the"
-    wanted = " or ".join(f"0..{rank - 1}" for rank in ranks if rank)
-    expected = f"{some} dimensions {wanted}, each once (hardware: {hardware})"
-    if not wanted:
+    allowed = " or ".join(f"0..{rank - 1}" for rank in ranks if rank)
+    expected = f"{some} dimensions {allowed}, each once (hardware: {hardware})"
+    if not allowed:
         expected = f"no layout: a {opcode} has no {ROLES[role]} with dimensions"
-    return DataError(path, f"configuration {config}, {name}, {ROLES[role]}", found, expected)
+    return DataError(path, f"configuration {config}, {name}, {ROLES[role]}", actual, expected)

@@ -23,7 +23,7 @@ import torch
 
 from lib import settings
 from lib.files.errors import UserError, one_line_errors
-from lib.scoring.candidates import Wanted, candidates_in, with_drawn
+from lib.scoring.candidates import Request, candidates_in, with_drawn
 from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, time_best
 from lib.scoring.trained import Ensemble, load_ensemble, score_program
@@ -77,18 +77,18 @@ class Ranking:
         return (np.cumsum(counts) - counts + 1)[place]
 
     @property
-    def own(self) -> int | None:
+    def compilers_own(self) -> int | None:
         """The configuration that leaves every layout to the compiler, if there is one."""
         if isinstance(self.program.graph, TileKernel):
             return None
         features = self.program.graph.node_config_feat
-        (found,) = np.nonzero((features.reshape(len(features), -1) < 0).all(axis=1))
-        return int(found[0]) if len(found) else None
+        (rows,) = np.nonzero((features.reshape(len(features), -1) < 0).all(axis=1))
+        return int(rows[0]) if len(rows) else None
 
 
 def rank_programs(
     path: Path,
-    candidates: Path | Wanted | None,
+    candidates: Path | Request | None,
     folder: Path,
     collection: str,
     overrides: dict[str, Any],
@@ -111,25 +111,25 @@ def rank_programs(
     """
     check_collection(collection)
     tiles = settings.COLLECTIONS[collection] == "tile"
-    if tiles and isinstance(candidates, Wanted):
+    if tiles and isinstance(candidates, Request):
         raise UserError(f"--candidates {candidates.how}: draws layouts, and {collection} has tiles")
     programs = (kernels_in if tiles else program_in)(path, candidates)
     ensemble = load_ensemble(folder, collection, overrides)
-    if isinstance(candidates, Wanted):
+    if isinstance(candidates, Request):
         scores = partial(score_program, ensemble)
         programs = [with_drawn(programs[0], candidates, ensemble.settings.hardware, scores)]
     if not tiles:
-        given = candidates if isinstance(candidates, Path) else path
-        check_layouts(given, programs[0], ensemble.settings.hardware)
-    return [Ranking(one, ensemble, score_program(ensemble, one)) for one in programs]
+        file = candidates if isinstance(candidates, Path) else path
+        check_layouts(file, programs[0], ensemble.settings.hardware)
+    return [Ranking(program, ensemble, score_program(ensemble, program)) for program in programs]
 
 
-def program_in(path: Path, candidates: Path | Wanted | None) -> list[Program]:
+def program_in(path: Path, candidates: Path | Request | None) -> list[Program]:
     """The program of a file with its layouts; see :func:`rank_programs`."""
     program = read_program(path)
     if isinstance(candidates, Path):
         program = with_candidates(program, candidates)
-    if not len(program.graph.config_runtime) and not isinstance(candidates, Wanted):
+    if not len(program.graph.config_runtime) and not isinstance(candidates, Request):
         raise UserError(
             f"{path}: no configurations in it; name some with --candidates FILE, or have them "
             f"searched for with --candidates search:2000"
@@ -154,12 +154,12 @@ def sites(program: Program, config: int) -> list[dict[str, Any]]:
     ``name`` is ``None`` where the file has no names.
     """
     graph = program.graph
-    found = []
+    rows = []
     for node, features in zip(graph.node_config_ids, graph.node_config_feat[config], strict=True):
         name = program.names[node] if program.names else None
         opcode = NAME_OF_ID.get(int(graph.node_opcode[node]), "unknown")
-        found.append({"node": int(node), "name": name, "opcode": opcode, **layouts(features)})
-    return found
+        rows.append({"node": int(node), "name": name, "opcode": opcode, **layouts(features)})
+    return rows
 
 
 def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dict[str, Any]:
@@ -176,15 +176,16 @@ def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dic
         }
         for config in ranking.best(count)
     ]
-    chosen, own = ranking.ensemble.settings, ranking.own
+    chosen, compilers = ranking.ensemble.settings, ranking.compilers_own
+    clock = timings and {"compilers_own_timed_ns": timings.compilers_own, "noise": timings.noise}
     return {
         "program": ranking.program.graph.name,
         "collection": chosen.collection,
         "folds": list(ranking.ensemble.networks),
         "configurations": len(ranking.scores),
         "unit": UNITS[chosen.blending],
-        "compilers_own_rank": None if own is None else int(ranks[own]),
-        **({"compilers_own_timed_ns": timings.own, "noise": timings.noise} if timings else {}),
+        "compilers_own_rank": None if compilers is None else int(ranks[compilers]),
+        **(clock or {}),
         "top": top,
     }
 
@@ -197,16 +198,16 @@ def _details(program: Program, config: int) -> dict[str, Any]:
 
 def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str:
     """The best configurations for people: a line a site that they constrain, or of tile bounds."""
-    lines, ranks, own = [], ranking.ranks, ranking.own
+    lines, ranks, compilers = [], ranking.ranks, ranking.compilers_own
     for config in ranking.best(count):
         runtime = int(ranking.program.graph.config_runtime[config])
-        said = f"score {ranking.scores[config]:.{DIGITS}f}"
-        said += f", measured {runtime / 1e6:.3f} ms" if runtime else ""
-        said += f", {timings.words(config)}" if timings and config in timings.of else ""
-        lines.append(f"#{ranks[config]}  configuration {config}  {said}")
+        text = f"score {ranking.scores[config]:.{DIGITS}f}"
+        text += f", measured {runtime / 1e6:.3f} ms" if runtime else ""
+        text += f", {timings.words(config)}" if timings and config in timings.of else ""
+        lines.append(f"#{ranks[config]}  configuration {config}  {text}")
         lines += _lines(ranking.program, config)
     folds, chosen = ", ".join(map(str, ranking.ensemble.networks)), ranking.ensemble.settings
-    place = "" if own is None else f"; the compiler's own choice is #{ranks[own]}"
+    place = "" if compilers is None else f"; the compiler's own choice is #{ranks[compilers]}"
     lines.append(
         f"rank: {ranking.program.graph.name}: {len(ranking.scores):,} configurations scored by "
         f"folds {folds} of {chosen.collection}, {UNITS[chosen.blending]}; a lower score is faster"
@@ -219,7 +220,7 @@ def _lines(program: Program, config: int) -> list[str]:
     """What a configuration sets."""
     if isinstance(program.graph, TileKernel):
         bounds = bounds_of(program.graph.config_feat[config]).items()
-        return ["    " + "  ".join(f"{name} {own or CHOICE}" for name, own in bounds)]
+        return ["    " + "  ".join(f"{name} {bound or CHOICE}" for name, bound in bounds)]
     every = sites(program, config)
     shown = [site for site in every if any(site[t] for t in TENSORS)]
     lines = [_site_line(site) for site in shown]
@@ -242,10 +243,10 @@ def timed(ranking: Ranking, count: int, python: Path) -> Timings:
     """The clock's word on the best ``count``, one of each rank, beside the compiler's own."""
     first: dict[int, int] = {}
     for config in ranking.best(len(ranking.scores)):
-        if config != ranking.own:
+        if config != ranking.compilers_own:
             first.setdefault(int(ranking.ranks[config]), config)
-    chosen = [*first.values()][:count]
-    return time_best(ranking.program, chosen, ranking.ensemble.settings.hardware, python)
+    best = [*first.values()][:count]
+    return time_best(ranking.program, best, ranking.ensemble.settings.hardware, python)
 
 
 def main() -> None:
@@ -271,21 +272,21 @@ def main() -> None:
             raise UserError(f"{flag} {getattr(args, name)}: must be at least 0")
     candidates = candidates_in(args.candidates, args.draw_seed)
     torch.set_num_threads(1)  # of each fold; the folds run side by side
-    given = resolved.given(settings.COMMAND_LINE, str(args.settings))
-    overrides = {**given, "model": chosen.model}
+    flags = resolved.given(settings.COMMAND_LINE, str(args.settings))
+    overrides = {**flags, "model": chosen.model}
     folder = weights_in(args.outputs / chosen.results, chosen)
     ranked = rank_programs(args.program, candidates, folder, args.collection, overrides)
     timings = timed(ranked[0], args.measure, args.jax) if args.measure else None
     if args.json:
-        found = [
-            {"weights": os.path.relpath(folder), **as_json(one, args.top, timings)}
-            for one in ranked
+        rankings = [
+            {"weights": os.path.relpath(folder), **as_json(ranking, args.top, timings)}
+            for ranking in ranked
         ]
-        print(json.dumps(found if found[1:] else found[0], indent=2))
+        print(json.dumps(rankings if rankings[1:] else rankings[0], indent=2))
     else:
         bundled = ", which are bundled; `make all` trains your own" * (folder.parent == BUNDLED)
         print(f"rank: with the weights in {os.path.relpath(folder)}{bundled}")
-        print("\n\n".join(as_text(one, args.top, timings) for one in ranked))
+        print("\n\n".join(as_text(ranking, args.top, timings) for ranking in ranked))
 
 
 if __name__ == "__main__":

@@ -37,17 +37,17 @@ def graphs_to_score(cache: Cache, fold: int, settings: Settings) -> list[tuple[s
     splits = splits_of_fold(cache.learning, cache.names("test"), fold, settings)
     if not settings.score_training:
         del splits["train"]
-    return [(split, name) for split, own in splits.items() for name in own]
+    return [(split, name) for split, names in splits.items() for name in names]
 
 
 def scoring_memory(
-    network: nn.Module, cache: Cache, wanted: Iterable[tuple[str, str]], settings: Settings
+    network: nn.Module, cache: Cache, graphs: Iterable[tuple[str, str]], settings: Settings
 ) -> Estimate | None:
     """Memory of the graph that takes most, as far as it is known beforehand and worth telling."""
     estimate = input_of(settings).estimate
     if estimate is None:
         return None
-    rows = {name: cache.rows[name] for _, name in wanted}
+    rows = {name: cache.rows[name] for _, name in graphs}
     shapes = {
         name: GraphShape(
             row["nodes"], row["config_nodes"], row["dictionary"], row["configurations"]
@@ -58,11 +58,11 @@ def scoring_memory(
 
 
 def score_graphs(
-    network: nn.Module, cache: Cache, wanted: Iterable[tuple[str, str]], settings: Settings
+    network: nn.Module, cache: Cache, graphs: Iterable[tuple[str, str]], settings: Settings
 ) -> Iterator[pl.DataFrame]:
     """Score each graph; yields a frame of ``SCHEMA``, a row a configuration and permutation."""
     network.eval()
-    for split, name in wanted:
+    for split, name in graphs:
         graph = cache.graph(name)
         yield _frame(split, graph, scores_of(network, graph, settings))
 
@@ -113,7 +113,7 @@ def _frame(split: str, graph: CachedGraph | CachedKernel, scores: np.ndarray) ->
 
 
 SCORING = Scoring(
-    wanted=graphs_to_score,
+    to_score=graphs_to_score,
     frames=score_graphs,
     memory=scoring_memory,
     counts={

@@ -23,13 +23,13 @@ class Scoring:
     """How the collections of a kind are scored.
 
     Attributes:
-        wanted: (cache, fold, settings) -> what one fold scores.
-        frames: (network, cache, that, settings) -> a frame of scores for each of it.
+        to_score: (cache, fold, settings) -> what one fold scores.
+        frames: (network, cache, those, settings) -> a frame of scores of each graph or task.
         memory: (network, cache, that, settings) -> what it takes, if it is worth telling.
         counts: what the table at the end counts of each split, by heading; the last are scores.
     """
 
-    wanted: Callable[[Cache, int, Any], list[Any]]
+    to_score: Callable[[Cache, int, Any], list[Any]]
     frames: Callable[[nn.Module, Cache, Any, Any], Iterator[pl.DataFrame]]
     memory: Callable[[nn.Module, Cache, Any, Any], Estimate | None]
     counts: dict[str, pl.Expr]

@@ -16,7 +16,7 @@ from lib.files.regular import read_regular
 from lib.ranking.kinds import kind_of
 
 HEADER = "ID,TopConfigs"
-MAX_BYTES = 1 << 30  # of a submission; one of all official graphs has 11 MB
+MAX_BYTES = 1 << 30  # of a submission; that of all official graphs has 11 MB
 
 
 def submission_lines(
@@ -38,8 +38,8 @@ def submission_lines(
     for graph, count in sorted(counts.items()):
         order = ranked[graph,]["config"].to_list() if (graph,) in ranked else []
         if sorted(order) != list(range(count)):
-            found = f"{len(order)} configurations"
-            raise DataError("scores", graph, found, f"each of 0..{count - 1} once")
+            actual = f"{len(order)} configurations"
+            raise DataError("scores", graph, actual, f"each of 0..{count - 1} once")
         lines.append((f"{identifier}:{graph}", ";".join(map(str, order[:listed]))))
     return lines
 
@@ -64,13 +64,13 @@ def read_entries(path: Path) -> dict[str, np.ndarray]:
         if name in entries:
             raise DataError(path, f"line {number}", f"{name} once more", "each ID once")
         if text and not (text.replace(";", "").isdecimal() and text.isascii()):
-            found = f"{text[:40]!r} for {name}"
-            raise DataError(path, f"line {number}", found, "indices joined by ;")
+            actual = f"{text[:40]!r} for {name}"
+            raise DataError(path, f"line {number}", actual, "indices joined by ;")
         try:
             entries[name] = np.array(text.split(";") if text else [], np.int64)
         except (ValueError, OverflowError):
-            found = f"{text[:40]!r} for {name}"
-            raise DataError(path, f"line {number}", found, "indices joined by ;") from None
+            actual = f"{text[:40]!r} for {name}"
+            raise DataError(path, f"line {number}", actual, "indices joined by ;") from None
     return entries
 
 
@@ -104,16 +104,16 @@ def check_entry(path: Path, name: str, order: np.ndarray, count: int) -> None:
     distinct = len(np.unique(order))
     if len(order) == distinct == length and inside.all():
         return
-    found = f"{len(order)} indices, {distinct} distinct, {int((~inside).sum())} out of range"
-    raise DataError(path, name, found, kind.entry.format(length=length, last=count - 1))
+    actual = f"{len(order)} indices, {distinct} distinct, {int((~inside).sum())} out of range"
+    raise DataError(path, name, actual, kind.entry.format(length=length, last=count - 1))
 
 
 def shortness(name: str, order: np.ndarray, count: int) -> str:
     """How many configurations an entry names of those that it must, if it lacks some and nothing
     else is wrong with it; empty else. Arguments are those of :func:`check_entry`."""
-    wanted, inside = kind_of(name).length(count), (order >= 0) & (order < count)
-    good = len(np.unique(order)) == len(order) < wanted and inside.all()
-    return f"{len(order)} of {wanted}" if good else ""
+    length, inside = kind_of(name).length(count), (order >= 0) & (order < count)
+    good = len(np.unique(order)) == len(order) < length and inside.all()
+    return f"{len(order)} of {length}" if good else ""
 
 
 def entry_score(name: str, order: np.ndarray, runtimes: np.ndarray) -> float:
@@ -134,13 +134,13 @@ def _lines(path: Path) -> Iterator[tuple[int, str, str]]:
     reader = csv.reader(io.TextIOWrapper(data, "utf-8-sig", newline=""), strict=True)
     try:
         first = next(reader, [])
-        if [one.strip() for one in first] != HEADER.split(","):
+        if [field.strip() for field in first] != HEADER.split(","):
             raise DataError(path, "line 1", repr(",".join(first)[:60]), HEADER)
         for row in reader:
             number = reader.line_num
             if len(row) > 2:
                 raise DataError(path, f"line {number}", f"{len(row)} fields", HEADER)
-            if any(one.strip() for one in row):
+            if any(field.strip() for field in row):
                 yield number, row[0], "".join(row[1:]).strip()
     except (ValueError, csv.Error) as error:
         raise DataError(path, f"line {reader.line_num}", error, "a submission") from None

@@ -33,33 +33,33 @@ class Timings:
     Attributes:
         of: of those that were timed, by position; ``None`` if XLA refuses one, or it computes
             something else.
-        own: of the compiler's own choice.
+        compilers_own: of the compiler's own choice.
         noise: by how much two timings of one configuration differ, as a share.
     """
 
     of: dict[int, int | None]
-    own: int
+    compilers_own: int
     noise: float
 
     def words(self, config: int) -> str:
         """What the clock says of a configuration."""
-        found = self.of[config]
-        if found is None:
+        time = self.of[config]
+        if time is None:
             return "XLA refuses it, or it computes something else"
-        return f"timed {found / 1e6:.3f} ms, {self._beside(found)}"
+        return f"timed {time / 1e6:.3f} ms, {self._beside(time)}"
 
     def summary(self, ranks: np.ndarray) -> str:
         """What came of it, in a line; ``ranks`` are of all configurations."""
-        told = f"timed: the compiler's own choice takes {self.own / 1e6:.3f} ms"
+        text = f"timed: the compiler's own choice takes {self.compilers_own / 1e6:.3f} ms"
         times = {config: time for config, time in self.of.items() if time is not None}
         if times:
             best = min(times, key=times.__getitem__)
-            told += f"; the fastest of {len(times)} is configuration {best} (#{ranks[best]}), "
-            told += self._beside(times[best])
-        return f"{told}; two timings of one differ by {self.noise:.1%}"
+            text += f"; the fastest of {len(times)} is configuration {best} (#{ranks[best]}), "
+            text += self._beside(times[best])
+        return f"{text}; two timings of one differ by {self.noise:.1%}"
 
     def _beside(self, time: int) -> str:
-        gain = self.own / time - 1
+        gain = self.compilers_own / time - 1
         return f"{abs(gain):.1%} {'faster' if gain >= 0 else 'slower'} than the compiler's own"
 
 
@@ -84,30 +84,30 @@ def time_best(
         raise UserError(f"--measure: this machine's CPU is no {hardware}, which was ranked for")
     if not python.exists():
         raise UserError(f"--jax {python}: no such file; make rank MEASURE=8 installs JAX")
-    own, *rounds = _rounds(program, configurations, python)
-    times = [int(label(one[None])[0]) if len(one) else None for one in rounds]
-    both = [one for one in (own, *rounds) if len(one)]
-    halves = [[label(one[None, start::2])[0] for start in (0, 1)] for one in both]
+    compilers, *rounds = _rounds(program, configurations, python)
+    times = [int(label(samples[None])[0]) if len(samples) else None for samples in rounds]
+    measured = [samples for samples in (compilers, *rounds) if len(samples)]
+    halves = [[label(samples[None, start::2])[0] for start in (0, 1)] for samples in measured]
     noise = noise_of(np.array(halves, float))
     of = dict(zip(configurations, times, strict=True))
-    return Timings(of, int(label(own[None])[0]), noise)
+    return Timings(of, int(label(compilers[None])[0]), noise)
 
 
 def _rounds(program: Program, configurations: Sequence[int], python: Path) -> list[np.ndarray]:
     """Nanoseconds of each round: of the compiler's own choice, then of configurations."""
     graph = program.graph
-    own = np.full_like(graph.node_config_feat[0], -1)
+    unset = np.full_like(graph.node_config_feat[0], -1)
     with TemporaryDirectory() as folder:
-        for number, features in enumerate([own, *graph.node_config_feat[list(configurations)]]):
+        for number, features in enumerate([unset, *graph.node_config_feat[list(configurations)]]):
             module = constrained(program.path, program.module, graph.node_config_ids, features)
             Path(folder, f"{number}.pb").write_bytes(module.SerializeToString())
         command = [str(python.absolute()), *COMMAND, folder]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-            told = [one.removeprefix("error: ") for one in lines if one.startswith("error: ")]
-            raise UserError(f"{program.path}: {[*lines, *told][-1][:300]}")
+            errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+            raise UserError(f"{program.path}: {[*lines, *errors][-1][:300]}")
         path = Path(folder, ROUNDS)
-        found = json.loads(path.read_text())
-    expect(found, {"rounds": [[int]]}, path)
-    return [np.array(one, np.int64) for one in found["rounds"]]
+        document = json.loads(path.read_text())
+    expect(document, {"rounds": [[int]]}, path)
+    return [np.array(samples, np.int64) for samples in document["rounds"]]

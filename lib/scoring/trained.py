@@ -96,13 +96,13 @@ def trained_settings(
 ) -> Settings:
     """The settings that the weights of a file were trained with, with ``overrides``; checked."""
     types = get_type_hints(kind)
-    known = {f.name: about[f.name] for f in dataclasses.fields(kind) if f.name in about}
-    for name, value in known.items():
-        wanted = types[name] | int if types[name] is float else types[name]
-        if not isinstance(value, wanted) or (type(value) is bool and wanted is not bool):
+    stored = {f.name: about[f.name] for f in dataclasses.fields(kind) if f.name in about}
+    for name, value in stored.items():
+        allowed = types[name] | int if types[name] is float else types[name]
+        if not isinstance(value, allowed) or (type(value) is bool and allowed is not bool):
             expected = getattr(types[name], "__name__", types[name])
             raise DataError(path, name, repr(value)[:60], f"{expected}; train again")
-    chosen = kind(**{**known, **overrides})
+    chosen = kind(**{**stored, **overrides})
     chosen.check()
     return chosen
 

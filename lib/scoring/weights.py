@@ -24,44 +24,44 @@ from lib.settings.resolved import ROOT
 BUNDLED = ROOT / "data" / "weights"
 
 
-def weights_in(own: Path, chosen: Settings) -> Path:
+def weights_in(results: Path, chosen: Settings) -> Path:
     """The folder to take networks from: one's own results, or if there are none bundled ones.
 
     Args:
-        own: results of a collection and model.
+        results: of a collection and model.
         chosen: its settings. Bundled weights of other hardware are not taken.
 
     Raises:
         UserError: there is neither, but there are bundled ones of other collections.
     """
-    if any(own.glob("fold_*/*.safetensors")):
-        return own
+    if any(results.glob("fold_*/*.safetensors")):
+        return results
     hardware = getattr(chosen, "hardware", None)
     there = {
         path.parts[-3]: path.parents[1]
         for path in sorted(BUNDLED.glob("*/fold_*/*.safetensors"))
         if tensor_file.read_about(path).get("hardware") == hardware
     }
-    if there and own.name not in there:
-        others = f"; bundled weights are of {', '.join(there)} alone"
-        raise UserError(f"{own}: nothing is trained there; run make all, or 02_train.py{others}")
-    return there.get(own.name, own)
+    if there and results.name not in there:
+        hint = f"; bundled weights are of {', '.join(there)} alone"
+        raise UserError(f"{results}: nothing is trained there; run make all, or 02_train.py{hint}")
+    return there.get(results.name, results)
 
 
-def keep(own: Path, chosen: Settings, target: Path) -> list[int]:
+def keep(results: Path, chosen: Settings, target: Path) -> list[int]:
     """Copy the weights of the folds that stage 4 would blend, in place of those there; returns
     their numbers.
 
     Raises:
         UserError, DataError: as :func:`lib.scoring.trained.load_networks`.
     """
-    ensemble = load_ensemble(own, chosen.collection, {"model": chosen.model})
+    ensemble = load_ensemble(results, chosen.collection, {"model": chosen.model})
     name = settings.WEIGHTS_FILES[ensemble.settings.weights]
-    with atomic_folder(target / own.name) as folder:
+    with atomic_folder(target / results.name) as folder:
         for fold in ensemble.networks:
             part = f"fold_{fold}"
             (folder / part).mkdir()
-            shutil.copyfile(own / part / name, folder / part / name)
+            shutil.copyfile(results / part / name, folder / part / name)
     return list(ensemble.networks)
 
 
@@ -72,8 +72,8 @@ def main() -> None:
     args = parser.parse_args()
     chosen = settings.resolve(args).settings
     folds = keep(args.outputs / chosen.results, chosen, args.to)
-    told = ", ".join(map(str, folds))
-    print(f"weights: {args.collection}: folds {told}; wrote {args.to / chosen.results}/")
+    numbers = ", ".join(map(str, folds))
+    print(f"weights: {args.collection}: folds {numbers}; wrote {args.to / chosen.results}/")
 
 
 if __name__ == "__main__":

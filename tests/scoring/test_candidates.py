@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lib.files.errors import UserError
-from lib.scoring.candidates import Wanted, candidates_in, slot_ranks, with_drawn
+from lib.scoring.candidates import Request, candidates_in, slot_ranks, with_drawn
 from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, time_best
 from lib.tpugraphs.program import Program, read_program
@@ -43,8 +43,8 @@ def hlo(folder: Path) -> Program:
 
 def test_what_is_asked_for():
     assert candidates_in(None) is None
-    assert candidates_in("search:2000", 7) == Wanted("search", 2000, 7)
-    assert candidates_in("random:2") == Wanted("random", 2)
+    assert candidates_in("search:2000", 7) == Request("search", 2000, 7)
+    assert candidates_in("random:2") == Request("random", 2)
     for file in ("searches:3", "./search:3", "c.npz"):
         assert candidates_in(file) == Path(file)
 
@@ -58,7 +58,7 @@ def test_a_number_that_there_cannot_be_is_one_line(count):
 @pytest.mark.parametrize("hardware", ["cpu", "tpu"])
 @pytest.mark.parametrize("how", ["random", "search"])
 def test_all_are_legal_and_different_and_the_compilers_own_is_first(program, hardware, how):  # noqa: F811
-    drawn = with_drawn(program, Wanted(how, 60), hardware, lambda one: np.zeros(one_count(one)))
+    drawn = with_drawn(program, Request(how, 60), hardware, lambda one: np.zeros(one_count(one)))
     features = drawn.graph.node_config_feat
     assert len(np.unique(features.reshape(60, -1), axis=0)) == 60
     assert (features[0] == -1).all() and (features[1:] >= 0).any(axis=(1, 2)).all()
@@ -67,7 +67,7 @@ def test_all_are_legal_and_different_and_the_compilers_own_is_first(program, har
     named = (features.reshape(60, 4, 3, 6) >= 0).sum(-1)
     assert named[:, 0].max() == (2 if hardware == "tpu" else 4)  # of the convolution
     assert named[:, 1, 0].max() == 2 and not named[:, 3].any()  # of reshapes; one is of a number
-    again = with_drawn(program, Wanted(how, 60), hardware, lambda one: np.zeros(one_count(one)))
+    again = with_drawn(program, Request(how, 60), hardware, lambda one: np.zeros(one_count(one)))
     assert np.array_equal(again.graph.node_config_feat, features)
 
 
@@ -84,14 +84,14 @@ def test_a_search_finds_what_drawing_does_not(program):  # noqa: F811
         return (one.graph.node_config_feat != wanted.reshape(4, 18)).sum(axis=(1, 2))
 
     best = {
-        how: scores(with_drawn(program, Wanted(how, 600), "cpu", scores)).min()
+        how: scores(with_drawn(program, Request(how, 600), "cpu", scores)).min()
         for how in ("random", "search")
     }
     assert best["search"] < best["random"] / 2
 
 
 def test_a_program_with_few_layouts_has_no_more(tmp_path):
-    drawn = with_drawn(hlo(tmp_path), Wanted("random", 1000), "tpu", lambda one: one)
+    drawn = with_drawn(hlo(tmp_path), Request("random", 1000), "tpu", lambda one: one)
     assert 2 < one_count(drawn) <= (2 * 6 + 1) * (2 + 1) * (2 * 6 + 1) * (6 + 1)
 
 
@@ -104,7 +104,7 @@ def test_a_program_without_a_choice_is_one_line(tmp_path):
     made = module(computation("main", 1, instruction(1, "parameter", shape=shape(4))))
     (tmp_path / "a.pb").write_bytes(made.SerializeToString())
     with pytest.raises(UserError, match=r"a\.pb: no convolution, dot or reshape with a layout"):
-        with_drawn(read_program(tmp_path / "a.pb"), Wanted("random", 5), "cpu", lambda one: one)
+        with_drawn(read_program(tmp_path / "a.pb"), Request("random", 5), "cpu", lambda one: one)
 
 
 def stand_in(folder: Path, script: str) -> Path:
@@ -116,12 +116,12 @@ def stand_in(folder: Path, script: str) -> Path:
 
 
 def test_the_clocks_word_on_some_configurations(tmp_path):
-    drawn = with_drawn(hlo(tmp_path), Wanted("random", 5), "cpu", lambda one: one)
+    drawn = with_drawn(hlo(tmp_path), Request("random", 5), "cpu", lambda one: one)
     rounds = '{"rounds": [[1000, 1020, 5000, 5000], [], [800, 800, 900, 900]]}'
     python = stand_in(tmp_path, f"ls $3 >{tmp_path}/files; echo '{rounds}' >$3/rounds.json")
     found = time_best(drawn, [3, 1], "cpu", python)
     assert (tmp_path / "files").read_text().split() == ["0.pb", "1.pb", "2.pb"]
-    assert (found.of, found.own) == ({3: None, 1: 800}, 1010)
+    assert (found.of, found.compilers_own) == ({3: None, 1: 800}, 1010)
     assert found.words(3) == "XLA refuses it, or it computes something else"
     assert found.words(1) == "timed 0.001 ms, 26.2% faster than the compiler's own"
     assert "the fastest of 1 is configuration 1 (#7), 26.2% faster" in found.summary(
@@ -131,7 +131,7 @@ def test_the_clocks_word_on_some_configurations(tmp_path):
 
 
 def test_what_cannot_be_timed_is_one_line(tmp_path, program):  # noqa: F811
-    drawn = with_drawn(hlo(tmp_path), Wanted("random", 5), "cpu", lambda one: one)
+    drawn = with_drawn(hlo(tmp_path), Request("random", 5), "cpu", lambda one: one)
     python = stand_in(tmp_path, "echo 'error: XLA cannot run it here: no' >&2; exit 2")
     for one, hardware, at, said in (
         (program, "cpu", python, r"program\.pb: no HLO module"),

@@ -16,7 +16,7 @@ from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
 from lib.models import build_network
 from lib.scoring import rank
-from lib.scoring.candidates import Wanted
+from lib.scoring.candidates import Request
 from lib.scoring.rank import as_json, as_text, rank_programs
 from lib.scoring.scores import scores_of
 from lib.scoring.timing import Timings
@@ -126,20 +126,20 @@ def test_equal_scores_share_a_rank_and_are_said_in_their_unit(folds, program):
 @pytest.mark.parametrize("how", ["random", "search"])
 def test_configurations_are_drawn_for_a_program(folds, program, how):
     path, _ = program
-    given = path, Wanted(how, 30), folds[0], COLLECTION, {**MODEL, "hardware": "cpu"}
+    given = path, Request(how, 30), folds[0], COLLECTION, {**MODEL, "hardware": "cpu"}
     ranking = rank_program(*given)
-    assert (len(ranking.scores), ranking.own) == (30, 0)
+    assert (len(ranking.scores), ranking.compilers_own) == (30, 0)
     again = rank_program(*given)
     assert np.array_equal(
         again.program.graph.node_config_feat, ranking.program.graph.node_config_feat
     )
     with pytest.raises(UserError, match="draws layouts, and tile-xla has tiles"):
-        rank_programs(path, Wanted(how, 30), folds[0], "tile-xla", {})
+        rank_programs(path, Request(how, 30), folds[0], "tile-xla", {})
 
 
 def test_the_best_of_each_rank_are_timed(folds, program, tmp_path, monkeypatch):
     path, _ = program
-    ranking = rank_program(path, Wanted("random", 8), folds[0], COLLECTION, MODEL)
+    ranking = rank_program(path, Request("random", 8), folds[0], COLLECTION, MODEL)
     ranking = dataclasses.replace(ranking, scores=np.array([1.0, 2, 1, 0, 0, 3, 4, 5]))
     asked = []
     monkeypatch.setattr(rank, "time_best", lambda *given: asked.append(given[1:]))
