@@ -48,18 +48,18 @@ def read_two(first: Path, second: Path) -> tuple[Experiment, Experiment]:
     """
     names = _collections(first), _collections(second)
     sides = [
-        _chosen(path, own, other)
-        for path, own, other in zip((first, second), names, reversed(names), strict=True)
+        _chosen(path, here, there)
+        for path, here, there in zip((first, second), names, reversed(names), strict=True)
     ]
-    one, other = (read_experiment(path) for path in sides)
-    if one.kind is not other.kind:
+    a, b = (read_experiment(path) for path in sides)
+    if a.kind is not b.kind:
         raise UserError(
-            f"{one.folder} is judged by {one.kind.main.name}, {other.folder} by "
-            f"{other.kind.main.name}: compare collections of one kind"
+            f"{a.folder} is judged by {a.kind.main.name}, {b.folder} by "
+            f"{b.kind.main.name}: compare collections of one kind"
         )
-    if not any(_common(one, other, section) for section in COMPARED):
-        raise UserError(f"{one.folder} and {other.folder} have no scored graph in common")
-    return one, other
+    if not any(_common(a, b, section) for section in COMPARED):
+        raise UserError(f"{a.folder} and {b.folder} have no scored graph in common")
+    return a, b
 
 
 def comparison(first: Experiment, second: Experiment, most: float = ROWS) -> str:
@@ -80,10 +80,10 @@ def comparison(first: Experiment, second: Experiment, most: float = ROWS) -> str
 
 def _sides(first: Experiment, second: Experiment) -> str:
     rows = []
-    for side, one in (("A", first), ("B", second)):
-        blended = ", ".join(map(str, one.blended)) or "-"
-        texts = [one.name() or "-", one.data[:12], blended, _cost(one)]
-        rows.append([f"{side}  {one.folder}", *texts])
+    for side, experiment in (("A", first), ("B", second)):
+        blended = ", ".join(map(str, experiment.blended)) or "-"
+        texts = [experiment.name() or "-", experiment.data[:12], blended, _cost(experiment)]
+        rows.append([f"{side}  {experiment.folder}", *texts])
     text = table(rows, ["", "experiment", "data", "folds blended", "training"])
     warning = ""
     if first.collection != second.collection:
@@ -94,19 +94,19 @@ def _sides(first: Experiment, second: Experiment) -> str:
 
 
 def _cost(experiment: Experiment) -> str:
-    runs = [one for one in experiment.stages.values() if one.get("stage") == "train"]
+    runs = [run for run in experiment.stages.values() if run.get("stage") == "train"]
     if not runs:
         return "-"
-    seconds = sum(one["seconds"] + one.get("earlier_seconds", 0.0) for one in runs)
-    return f"{duration(seconds)}, {readable(max(one['peak_memory_bytes'] for one in runs))}"
+    seconds = sum(run["seconds"] + run.get("earlier_seconds", 0.0) for run in runs)
+    return f"{duration(seconds)}, {readable(max(run['peak_memory_bytes'] for run in runs))}"
 
 
 def _settings(first: Experiment, second: Experiment) -> str:
-    one, other = first.settings(), second.settings()
+    a, b = first.settings(), second.settings()
     rows = [
-        [key, str(one.get(key, "-")), str(other.get(key, "-"))]
-        for key in sorted(set(one) | set(other))
-        if one.get(key) != other.get(key)
+        [key, str(a.get(key, "-")), str(b.get(key, "-"))]
+        for key in sorted(set(a) | set(b))
+        if a.get(key) != b.get(key)
     ]
     for package in sorted({*first.about.get("versions", {}), *second.about.get("versions", {})}):
         versions = [side.about.get("versions", {}).get(package, "-") for side in (first, second)]
@@ -121,43 +121,41 @@ def _graphs(
     first: Experiment, second: Experiment, section: str, names: list[str], most: float
 ) -> str:
     main, items = first.kind.main, f"{first.kind.item}s"
-    one, other = (side.values(section, main.key) for side in (first, second))
-    found = paired([one[n] for n in names], [other[n] for n in names], main.higher_is_better)
-    ordered = sorted(names, key=lambda n: (-abs(other[n] - one[n]), n))
+    a, b = (side.values(section, main.key) for side in (first, second))
+    compared = paired([a[n] for n in names], [b[n] for n in names], main.higher_is_better)
+    ordered = sorted(names, key=lambda n: (-abs(b[n] - a[n]), n))
     shown = ordered if len(names) <= most else ordered[: int(most)]
-    shown.sort(key=lambda n: (-_gain(main, one[n], other[n]), n))
+    shown.sort(key=lambda n: (-_gain(main, a[n], b[n]), n))
     rows = []
     for name in shown:
-        gain = _gain(main, one[name], other[name])
+        gain = _gain(main, a[name], b[name])
         winner = "B" if gain > 1e-12 else "A" if gain < -1e-12 else "="
-        values = (main.text(one[name]), main.text(other[name]))
-        rows.append(
-            [shortened(name, NAME), *values, main.text(other[name] - one[name], True), winner]
-        )
+        values = (main.text(a[name]), main.text(b[name]))
+        rows.append([shortened(name, NAME), *values, main.text(b[name] - a[name], True), winner])
     lines = table(rows, [f"{section}: {main.name}", "A", "B", "B − A", "better"]).splitlines()
     for place, row in enumerate(rows, start=1):
         colour = {"A": "blue", "B": "green"}.get(row[-1])
         lines[place] = paint(lines[place], colour) if colour else lines[place]
     if len(shown) < len(names):
         lines.append(f"... {len(names) - len(shown)} more {items} differ less (--all shows them)")
-    return "\n".join([*lines, "", *_test(found, main, section, items)])
+    return "\n".join([*lines, "", *_test(compared, main, section, items)])
 
 
-def _test(found: Paired, main: Metric, section: str, items: str) -> list[str]:
-    wins = f"B better on {found.wins}, A on {found.losses}, equal on {found.ties}"
-    lines = [f"{section}: {found.difference.count} {items}: {wins}"]
-    difference = found.difference
+def _test(compared: Paired, main: Metric, section: str, items: str) -> list[str]:
+    wins = f"B better on {compared.wins}, A on {compared.losses}, equal on {compared.ties}"
+    lines = [f"{section}: {compared.difference.count} {items}: {wins}"]
+    difference = compared.difference
     lines.append(f"  mean difference B − A: {main.text(difference.value, True)}")
     if difference.count > 1:
         lines[-1] += f" ± {main.text(difference.error)} (standard error over {items})"
-        low, high = main.text(found.low, True), main.text(found.high, True)
+        low, high = main.text(compared.low, True), main.text(compared.high, True)
         lines.append(f"  95 % confidence interval: {low} to {high}")
-        tests = f"permutation {p_text(found.permutation)}, Wilcoxon {p_text(found.wilcoxon)}"
+        tests = f"permutation {p_text(compared.permutation)}, Wilcoxon {p_text(compared.wilcoxon)}"
         lines.append(f"  paired tests: {tests}")
     gain = difference.value if main.higher_is_better else -difference.value
     better, colour = ("B", "green") if gain > 0 else ("A", "blue")
-    says = f"{better} is better" if found.sure else "the two cannot be told apart"
-    lines.append(f"  so {paint(says, 'bold', colour) if found.sure else paint(says, 'bold')}")
+    says = f"{better} is better" if compared.sure else "the two cannot be told apart"
+    lines.append(f"  so {paint(says, 'bold', colour) if compared.sure else paint(says, 'bold')}")
     return lines
 
 
@@ -167,15 +165,15 @@ def _numbers(first: Experiment, second: Experiment) -> str:
     for section in COMPARED:
         names = _common(first, second, section)
         for metric in (*kind.metrics, *kind.gains) if names else ():
-            one, other = (side.values(section, metric.key) for side in (first, second))
-            both = [n for n in names if n in one and n in other]
-            if both:
-                before, after = [one[n] for n in both], [other[n] for n in both]
-                found = paired(before, after, metric.higher_is_better)
+            a, b = (side.values(section, metric.key) for side in (first, second))
+            common = [n for n in names if n in a and n in b]
+            if common:
+                before, after = [a[n] for n in common], [b[n] for n in common]
+                compared = paired(before, after, metric.higher_is_better)
                 means = [metric.text(sum(side) / len(side)) for side in (before, after)]
-                change = metric.text(found.difference.value, True)
-                error = metric.text(found.difference.error)
-                p = p_text(found.permutation)
+                change = metric.text(compared.difference.value, True)
+                error = metric.text(compared.difference.error)
+                p = p_text(compared.permutation)
                 rows.append([f"{section}: {metric.name}", *means, f"{change} ± {error}", p])
     return table(rows, ["means", "A", "B", "B − A", "permutation test"])
 
@@ -198,15 +196,17 @@ def _collections(path: Path) -> list[str]:
     return sorted(p.parent.name for p in path.glob("*/metrics.json"))
 
 
-def _chosen(path: Path, own: list[str], other: list[str]) -> Path:
+def _chosen(path: Path, here: list[str], there: list[str]) -> Path:
     if (path / "metrics.json").exists():
         return path
-    shared = [name for name in own if name in other] if len(own) > 1 else own
+    shared = [name for name in here if name in there] if len(here) > 1 else here
     if len(shared) == 1:
         return path / shared[0]
-    if not own:
+    if not here:
         raise UserError(f"{path}: no metrics.json there; run 04_ensemble.py first")
-    raise UserError(f"{path}: several collections, {', '.join(own)}: name one, as {path}/{own[0]}")
+    raise UserError(
+        f"{path}: several collections, {', '.join(here)}: name one, as {path}/{here[0]}"
+    )
 
 
 if __name__ == "__main__":

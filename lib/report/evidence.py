@@ -50,35 +50,35 @@ def examples(
     frame = _scores(experiment, section, set(chosen.values()))
     if frame is None:
         return []
-    known = frame.filter(pl.col("runtime").is_not_null())
+    measured = frame.filter(pl.col("runtime").is_not_null())
     if measurements is not None:
         apart = measurements.select("graph", "config", measured="runtime")
         joined = frame.drop("runtime").with_columns(pl.col("config").cast(pl.Int64))
         joined = joined.join(apart, on=KEYS, how="inner").rename({"measured": "runtime"})
-        missing = joined.filter(~pl.col("graph").is_in(known["graph"].unique().to_list()))
-        known = pl.concat([known.select(missing.columns).cast(missing.schema), missing])
-    found = []
+        missing = joined.filter(~pl.col("graph").is_in(measured["graph"].unique().to_list()))
+        measured = pl.concat([measured.select(missing.columns).cast(missing.schema), missing])
+    shown = []
     for place, graph in chosen.items():
-        own = known.filter(pl.col("graph") == graph).sort("config")
-        if len(own) and graph not in {one.graph for one in found}:
+        rows = measured.filter(pl.col("graph") == graph).sort("config")
+        if len(rows) and graph not in {example.graph for example in shown}:
             example = Example(
                 place=place,
                 graph=graph,
                 value=metrics[graph][main.key],
-                scores=own["score"].to_numpy(),
-                runtimes=own["runtime"].to_numpy().astype(float),
+                scores=rows["score"].to_numpy(),
+                runtimes=rows["runtime"].to_numpy().astype(float),
             )
-            found.append(example)
-    return found
+            shown.append(example)
+    return shown
 
 
 def _scores(experiment: Experiment, section: str, graphs: set[str]) -> pl.DataFrame | None:
     """The section's folds blended as stage 4 does: ``graph, config, score, runtime``."""
     folds = experiment.measured if section == "validation" else experiment.blended
     paths = [experiment.folder / "scores" / f"fold_{fold}.parquet" for fold in folds]
-    wanted = (pl.col("split") == SPLIT_OF[section]) & pl.col("graph").is_in(sorted(graphs))
+    of_graphs = (pl.col("split") == SPLIT_OF[section]) & pl.col("graph").is_in(sorted(graphs))
     columns = (*KEYS, "score", "runtime")
-    there = (read_score_rows(path, columns, wanted) for path in paths if path.exists())
+    there = (read_score_rows(path, columns, of_graphs) for path in paths if path.exists())
     frames = [  # A configuration's score is its mean over permutations.
         frame.group_by(*KEYS).agg(pl.col("score").mean(), pl.col("runtime").first()).sort(*KEYS)
         for frame in there
@@ -86,5 +86,5 @@ def _scores(experiment: Experiment, section: str, graphs: set[str]) -> pl.DataFr
     if not frames:
         return None
     runtimes = pl.concat(frames, how="diagonal_relaxed").group_by(*KEYS)
-    known = runtimes.agg(pl.col("runtime").drop_nulls().first())
-    return blend_frames(frames, experiment.blending).join(known, on=KEYS)
+    measured = runtimes.agg(pl.col("runtime").drop_nulls().first())
+    return blend_frames(frames, experiment.blending).join(measured, on=KEYS)

@@ -69,8 +69,8 @@ class Experiment:
     @property
     def about(self) -> dict[str, Any]:
         """Stage 4's settings, data fingerprint and versions, or else a fold's."""
-        found = self.metrics.get("settings") or next(iter(self.folds.values()), {})
-        return dict(found)
+        settings = self.metrics.get("settings") or next(iter(self.folds.values()), {})
+        return dict(settings)
 
     @property
     def data(self) -> str:
@@ -110,15 +110,15 @@ class Experiment:
     def left_out(self) -> list[str]:
         """The graphs that stage 4 left out, since they have no order."""
         sections = (self.metrics.get(section) or {} for section in SECTIONS)
-        return sorted({name for one in sections for name in one.get("left_out", [])})
+        return sorted({name for section in sections for name in section.get("left_out", [])})
 
     def values(self, section: str, key: str) -> dict[str, float]:
         """One number of each graph that has it."""
-        return {name: own[key] for name, own in self.metrics_of(section).items() if key in own}
+        return {name: row[key] for name, row in self.metrics_of(section).items() if key in row}
 
     def settings(self) -> dict[str, Any]:
         """Each setting's value in the stage that reads it."""
-        of_stage = {name: one.get("settings", {}) for name, one in self.stages.items()}
+        of_stage = {name: record.get("settings", {}) for name, record in self.stages.items()}
         of_stage["train"] = next(iter(self.folds.values()), {})
         of_stage["infer"] = next((v for k, v in of_stage.items() if k.startswith("infer_")), {})
         used = {}
@@ -150,8 +150,8 @@ def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experimen
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; outputs of a collection are expected there")
-    found = {fold_number(path.parent.name): path for path in folder.glob("fold_*/metrics.json")}
-    folds = {k: read_fold_metrics(found[k]) for k in sorted(found.keys() - {None})}
+    paths = {fold_number(path.parent.name): path for path in folder.glob("fold_*/metrics.json")}
+    folds = {k: read_fold_metrics(paths[k]) for k in sorted(paths.keys() - {None})}
     histories = {fold: _history(folder / f"fold_{fold}" / "history.parquet") for fold in folds}
     path = metrics_file or folder / "metrics.json"
     metrics = read_metrics(path) if path.exists() else {}
@@ -160,7 +160,7 @@ def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experimen
         folder=folder,
         metrics=metrics,
         folds=folds,
-        histories={fold: one for fold, one in histories.items() if one is not None},
+        histories={fold: history for fold, history in histories.items() if history is not None},
         graphs=read_table(cache) if (cache / TABLE).exists() else pl.DataFrame(),
         stages=_records(folder, cache),
         cache=cache,
@@ -171,21 +171,21 @@ def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experimen
 
 def _check_metrics(experiment: Experiment) -> None:
     """Every graph must have the number that it is ranked by."""
-    wanted = {str: {experiment.kind.main.key: float}}
+    expected = {str: {experiment.kind.main.key: float}}
     for name in SECTIONS:
         path, metrics = experiment.folder / "metrics.json", experiment.metrics_of(name)
-        expect(metrics, wanted, path, f"{name}.graphs", "run 04_ensemble.py again")
+        expect(metrics, expected, path, f"{name}.graphs", "run 04_ensemble.py again")
 
 
 def _records(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
     """Of the stages that made these results, stage 1's among them, which serves many.
 
-    A record only tells of a run: one that cannot be read is left out, with a warning.
+    A record only tells of a run: a record that cannot be read is left out, with a warning.
     """
     first = cache.parent / RECORDS / f"{cache.name.replace('cache', 'preprocess')}.json"
-    others = [p for p in (folder / RECORDS).glob("*.json") if not _of_stage_1(p)]
+    later = [p for p in (folder / RECORDS).glob("*.json") if not _of_stage_1(p)]
     records = {}
-    for path in sorted([first, *others] if first.exists() else others):
+    for path in sorted([first, *later] if first.exists() else later):
         try:
             name = STAGES[0] if _of_stage_1(path) else path.stem
             records[name] = read_record(path)

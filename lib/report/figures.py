@@ -1,4 +1,4 @@
-"""The report's figures: what each shows is said where it is made."""
+"""The report's figures: what each figure shows is said where it is made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lib.report.svg import Figure, Scale, number, scale_over, shortened
 WIDE, NARROW = 860.0, 390.0
 PANEL = (370.0, 250.0)
 SMALL_PANEL = (330.0, 250.0)  # three of them stand in a row
-COLOURS = 8  # of folds; the ninth has the first one's
+COLOURS = 8  # of folds; the ninth has the first fold's
 POINTS = 1500  # of a cloud; more would only make the file larger
 
 
@@ -29,10 +29,10 @@ def learning_curve(
     curves = {}
     for fold, frame in histories.items():
         if column in frame.columns:
-            kept = frame.select("epoch", column).drop_nulls()
-            kept = kept.filter(pl.col(column).is_finite())
-            if len(kept):
-                curves[fold] = (kept["epoch"].to_list(), kept[column].to_list())
+            finite = frame.select("epoch", column).drop_nulls()
+            finite = finite.filter(pl.col(column).is_finite())
+            if len(finite):
+                curves[fold] = (finite["epoch"].to_list(), finite[column].to_list())
     if not curves:
         return None
     figure = Figure(*PANEL, f"{name} by epoch, a line a fold")
@@ -145,20 +145,20 @@ def _room_for_labels(scale: Scale) -> float:
 
 
 def _graph_row(
-    figure: Figure, scale: Scale, own: Mapping[str, float], kind: Kind, name: str, y: float
+    figure: Figure, scale: Scale, metrics: Mapping[str, float], kind: Kind, name: str, y: float
 ) -> None:
-    main, value = kind.main, own[kind.main.key]
-    if kind.baseline.key in own:
-        baseline = own[kind.baseline.key]
+    main, value = kind.main, metrics[kind.main.key]
+    if kind.baseline.key in metrics:
+        baseline = metrics[kind.baseline.key]
         better = (value > baseline) == main.higher_is_better
         figure.line("gap win" if better else "gap loss", scale(baseline), y, scale(value), y)
-    if kind.ceiling.key in own:
-        title = f"{name}: {kind.ceiling.name} {main.text(own[kind.ceiling.key])}"
-        x = scale(own[kind.ceiling.key]) - 1.5
+    if kind.ceiling.key in metrics:
+        title = f"{name}: {kind.ceiling.name} {main.text(metrics[kind.ceiling.key])}"
+        x = scale(metrics[kind.ceiling.key]) - 1.5
         figure.add("rect", "mark ceiling", title, x=x, y=y - 7, width=3, height=14, rx=1)
-    if kind.baseline.key in own:
-        title = f"{name}: {kind.baseline.name} {main.text(own[kind.baseline.key])}"
-        figure.diamond("mark baseline", scale(own[kind.baseline.key]), y, 5, title)
+    if kind.baseline.key in metrics:
+        title = f"{name}: {kind.baseline.name} {main.text(metrics[kind.baseline.key])}"
+        figure.diamond("mark baseline", scale(metrics[kind.baseline.key]), y, 5, title)
     figure.dot("mark model", scale(value), y, 5, f"{name}: network {main.text(value)}")
 
 

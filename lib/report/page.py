@@ -29,7 +29,7 @@ CURVES = (  # column of a history, what it is called, whether a logarithm suits 
     ("learning_rate", "learning rate", False),
 )
 
-# What a browser may do with the page: its own style and its own script, told by their hashes, and
+# What a browser may do with the page: its own style and its own script, known by their hashes, and
 # the empty icon that keeps it from asking for one. If a name should ever get into the page as
 # something other than text, it can neither run nor load anything.
 POLICY = (
@@ -156,10 +156,10 @@ def _tiles(experiment: Experiment) -> list[dict[str, str]]:
     ]
     tiles = []
     for look, name, key, explained in named:
-        found = mean(list(experiment.values(section, key).values()))
-        if found.count:
-            error = "" if found.error != found.error else f"± {kind.main.text(found.error)}"
-            value = kind.main.text(found.value)
+        average = mean(list(experiment.values(section, key).values()))
+        if average.count:
+            error = "" if average.error != average.error else f"± {kind.main.text(average.error)}"
+            value = kind.main.text(average.value)
             tiles.append(
                 {"look": look, "name": name, "value": value, "error": error, "says": explained}
             )
@@ -168,10 +168,10 @@ def _tiles(experiment: Experiment) -> list[dict[str, str]]:
 
 def _curves(experiment: Experiment) -> list[Markup]:
     main = experiment.kind.main
-    wanted = [CURVES[0], (f"validation_{main.key}", f"validation {main.name}", False), *CURVES[1:]]
+    curves = [CURVES[0], (f"validation_{main.key}", f"validation {main.name}", False), *CURVES[1:]]
     histories = experiment.histories
-    drawn = (figures.learning_curve(histories, *one) for one in wanted)
-    return [one.render() for one in drawn if one is not None]
+    drawn = (figures.learning_curve(histories, *curve) for curve in curves)
+    return [figure.render() for figure in drawn if figure is not None]
 
 
 def _by_graph(experiment: Experiment, section: str) -> Markup:
@@ -180,21 +180,23 @@ def _by_graph(experiment: Experiment, section: str) -> Markup:
         figures.by_graph(metrics, kind, width, MOST_GRAPHS)
         for width in (figures.WIDE, figures.NARROW)
     )
-    return wide.render("wide") + narrow.render("narrow")  # the style shows the one that fits
+    return wide.render("wide") + narrow.render("narrow")  # the style shows the figure that fits
 
 
 def _examples(
     experiment: Experiment, section: str, measurements: pl.DataFrame | None
 ) -> list[dict[str, Any]]:
     metric = experiment.kind.main
-    known = section and experiment.kind.ordered
+    ordered = section and experiment.kind.ordered
     return [
         {
-            "place": one.place,
-            "graph": one.graph,
-            "value": metric.text(one.value),
-            "count": len(one.scores),
-            "figure": figures.rank_against_runtime(one.scores, one.runtimes, one.graph).render(),
+            "place": example.place,
+            "graph": example.graph,
+            "value": metric.text(example.value),
+            "count": len(example.scores),
+            "figure": figures.rank_against_runtime(
+                example.scores, example.runtimes, example.graph
+            ).render(),
         }
-        for one in (examples(experiment, section, measurements) if known else [])
+        for example in (examples(experiment, section, measurements) if ordered else [])
     ]

@@ -69,9 +69,9 @@ def results(experiment: Experiment) -> pl.DataFrame:
     rows = []
     for metric in experiment.kind.described:
         for section in SECTIONS:
-            found = mean(list(experiment.values(section, metric.key).values()))
-            if found.count:
-                rows.append((metric.key, section, found.count, found.value, found.error))
+            average = mean(list(experiment.values(section, metric.key).values()))
+            if average.count:
+                rows.append((metric.key, section, average.count, average.value, average.error))
     schema = {"metric": pl.String, "section": pl.String, "graphs": pl.Int64}
     schema |= {"mean": pl.Float64, "standard_error": pl.Float64}
     return pl.DataFrame(rows, schema, orient="row").with_columns(
@@ -82,10 +82,10 @@ def results(experiment: Experiment) -> pl.DataFrame:
 def graphs(experiment: Experiment) -> pl.DataFrame:
     """A row a graph of every section: ``section, graph``, and a column a metric; worst first, as
     a table that nobody has sorted shows them."""
-    rows = [(s, name, own) for s in SECTIONS for name, own in experiment.metrics_of(s).items()]
-    keys = sorted({key for _, _, own in rows for key in own})
+    rows = [(s, name, row) for s in SECTIONS for name, row in experiment.metrics_of(s).items()]
+    keys = sorted({key for _, _, row in rows for key in row})
     schema = {"section": pl.String, "graph": pl.String, **dict.fromkeys(keys, pl.Float64)}
-    table = pl.DataFrame([(s, n, *map(own.get, keys)) for s, n, own in rows], schema, orient="row")
+    table = pl.DataFrame([(s, n, *map(row.get, keys)) for s, n, row in rows], schema, orient="row")
     main = experiment.kind.main
     return table.sort(main.key, descending=not main.higher_is_better) if rows else table
 

@@ -66,9 +66,9 @@ def stale_parts(making: Making) -> list[Part]:
         if part.built:
             why = reasons(making, part)
             before = BEFORE.get(part.stage)
-            needed = [one for one in parts if one.stage == before]
-            own = [one for one in needed if one.fold == part.fold] or needed
-            if any(one.due for one in own):
+            needed = [earlier for earlier in parts if earlier.stage == before]
+            of_fold = [earlier for earlier in needed if earlier.fold == part.fold] or needed
+            if any(earlier.due for earlier in of_fold):
                 why.append(f"after {before}, which runs again")
             part.why = list(dict.fromkeys(why))
     return parts
@@ -79,12 +79,12 @@ def reasons(making: Making, part: Part) -> list[str]:
     missing = [path.name for path in part.files if not path.exists()]
     if missing:
         return [f"{name} is missing" for name in missing]
-    found, now = making.stated(part.stage, part.fold), making.made_from(part.stage, part.fold)
+    stated, now = making.stated(part.stage, part.fold), making.made_from(part.stage, part.fold)
     why: list[str] = []
-    if found != fingerprint_value(now):
+    if stated != fingerprint_value(now):
         before = making.record(part.stage, part.fold).get("made_from")
-        known = isinstance(before, dict) and fingerprint_value(before) == found
-        why = differences(before, now) if known else [UNTOLD]
+        traced = isinstance(before, dict) and fingerprint_value(before) == stated
+        why = differences(before, now) if traced else [UNTOLD]
     if part.stage == "preprocess" and (names := making.other_raw_files()):
         why.append(f"raw files were added, removed or changed: {_listed(names)}")
     return why

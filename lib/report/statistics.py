@@ -71,18 +71,18 @@ def paired(
     """
     from scipy import stats  # late: it takes a second, which `make status` does not have
 
-    one, other = np.asarray(first, float), np.asarray(second, float)
-    if one.shape != other.shape or not len(one):
-        raise ValueError(f"{len(one)} and {len(other)} values: expected equally many, at least 1")
-    differences = other - one
-    differences[np.isclose(other, one, rtol=0, atol=1e-12)] = 0.0
-    found = mean(differences)
-    half = found.error * stats.t.ppf((1 + CONFIDENCE) / 2, max(1, len(one) - 1))
+    a, b = np.asarray(first, float), np.asarray(second, float)
+    if a.shape != b.shape or not len(a):
+        raise ValueError(f"{len(a)} and {len(b)} values: expected equally many, at least 1")
+    differences = b - a
+    differences[np.isclose(b, a, rtol=0, atol=1e-12)] = 0.0
+    difference = mean(differences)
+    half = difference.error * stats.t.ppf((1 + CONFIDENCE) / 2, max(1, len(a) - 1))
     gains = differences if higher_is_better else -differences
     return Paired(
-        difference=found,
-        low=found.value - half,
-        high=found.value + half,
+        difference=difference,
+        low=difference.value - half,
+        high=difference.value + half,
         permutation=sign_flip_test(differences),
         wilcoxon=_wilcoxon(differences),
         wins=int((gains > 0).sum()),
@@ -94,17 +94,17 @@ def paired(
 def sign_flip_test(differences: np.ndarray) -> float:
     """Two-sided p of the mean of paired differences, were each as likely of either sign.
 
-    Of all sign flips of those that are not zero, or of :data:`RESAMPLES` random ones where there
+    Of all sign flips of those that are not zero, or of :data:`RESAMPLES` random flips where there
     are more; deterministic.
     """
     from scipy import stats  # late: it takes a second, which `make status` does not have
 
-    kept = differences[differences != 0]
-    if len(kept) < 2:
+    nonzero = differences[differences != 0]
+    if len(nonzero) < 2:
         return 1.0
     return float(
         stats.permutation_test(
-            (kept,),
+            (nonzero,),
             np.mean,
             permutation_type="samples",
             n_resamples=RESAMPLES,
@@ -117,8 +117,8 @@ def sign_flip_test(differences: np.ndarray) -> float:
 def _wilcoxon(differences: np.ndarray) -> float:
     from scipy import stats  # late: it takes a second, which `make status` does not have
 
-    kept = differences[differences != 0]
-    return float(stats.wilcoxon(kept).pvalue) if len(kept) else 1.0
+    nonzero = differences[differences != 0]
+    return float(stats.wilcoxon(nonzero).pvalue) if len(nonzero) else 1.0
 
 
 def p_text(p: float) -> str:

@@ -33,8 +33,8 @@ def status(making: Making, parts: Sequence[Part]) -> str:
     """
     folder = making.folder
     if not folder.is_dir():
-        given = {"COLLECTION": "collection", "MODEL": "model", "EXPERIMENT": "experiment"}
-        values = {name: getattr(making.settings, own) for name, own in given.items()}
+        variables = {"COLLECTION": "collection", "MODEL": "model", "EXPERIMENT": "experiment"}
+        values = {name: getattr(making.settings, setting) for name, setting in variables.items()}
         named = " ".join(f"{name}={value}" for name, value in values.items() if value)
         return f"{folder}: nothing is built yet; make all {named} builds it"
     experiment = read_experiment(folder)
@@ -49,26 +49,26 @@ def status(making: Making, parts: Sequence[Part]) -> str:
 def _stages(parts: Sequence[Part]) -> str:
     lines = [paint(f"{'stage':<12}{'folds':>7}{'made':>18}   state", "bold")]
     for stage in STAGES:
-        own = _of(parts, stage)
-        built = [part for part in own if part.built]
+        of_stage = _of(parts, stage)
+        built = [part for part in of_stage if part.built]
         stale = [part for part in built if part.why]
-        state, colour = _state(len(own), len(built), len(stale))
+        state, colour = _state(len(of_stage), len(built), len(stale))
         when = max((part.time / 1e9 for part in built), default=0)
-        made = f"{duration(max(0.0, time.time() - when))} ago" if built else "-"
-        count = f"{len(built)} of {len(own)}" if own[0].fold is not None else ""
-        lines.append(f"{stage:<12}{count:>7}{made:>18}   {paint(state, colour)}")
+        age = f"{duration(max(0.0, time.time() - when))} ago" if built else "-"
+        count = f"{len(built)} of {len(of_stage)}" if of_stage[0].fold is not None else ""
+        lines.append(f"{stage:<12}{count:>7}{age:>18}   {paint(state, colour)}")
         reasons = dict.fromkeys(reason for part in stale for reason in part.why)
         lines += [f"{'':<12}{line}" for line in reasons]
     return "\n".join(lines)
 
 
-def _state(wanted: int, built: int, stale: int) -> tuple[str, str]:
+def _state(total: int, built: int, stale: int) -> tuple[str, str]:
     if not built:
         return "not built", "dim"
     if stale:
-        return "stale" if stale == wanted else f"stale: {stale} of {wanted}", "yellow"
-    if built < wanted:
-        return f"{wanted - built} of {wanted} not built", "yellow"
+        return "stale" if stale == total else f"stale: {stale} of {total}", "yellow"
+    if built < total:
+        return f"{total - built} of {total} not built", "yellow"
     return "up to date", "green"
 
 
@@ -98,8 +98,8 @@ def _scores(experiment: Experiment) -> str:
     kind, blocks = experiment.kind, []
     main = kind.main
     rows = []
-    for fold, one in experiment.folds.items():
-        last, best = one.get("last", {}), one.get("best", {})
+    for fold, metrics in experiment.folds.items():
+        last, best = metrics.get("last", {}), metrics.get("best", {})
         mark = "blended" if fold in experiment.blended else ""
         texts = [main.text(side.get(main.key)) for side in (last, best)]
         epoch = f"{best['epoch']:g} of {last.get('epoch', 0):g}" if best else "–"
@@ -109,8 +109,8 @@ def _scores(experiment: Experiment) -> str:
         blocks.append(table(rows, head))
     names = ["network", kind.baseline.name, kind.ceiling.name]
     blocks.append(_means(experiment, main.name, (main, kind.baseline, kind.ceiling), names))
-    if any(experiment.values(section, one.key) for section in SECTIONS for one in kind.gains):
-        names = [one.name for one in kind.gains]
+    if any(experiment.values(section, gain.key) for section in SECTIONS for gain in kind.gains):
+        names = [gain.name for gain in kind.gains]
         blocks.append(_means(experiment, "gain over the compiler", kind.gains, names))
     return "\n\n".join(block for block in blocks if block)
 

@@ -145,9 +145,9 @@ def attributes(**values: object) -> Markup:
 
     Underscores in names become dashes; one at the end, as of ``class_``, is dropped.
     """
-    each = Markup(' {}="{}"')
+    attribute = Markup(' {}="{}"')
     named = ((name.rstrip("_").replace("_", "-"), value) for name, value in values.items())
-    return Markup().join(each.format(n, _value(v)) for n, v in named if v is not None)
+    return Markup().join(attribute.format(n, _value(v)) for n, v in named if v is not None)
 
 
 def shortened(text: str, most: int) -> str:

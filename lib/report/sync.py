@@ -29,7 +29,7 @@ def main() -> None:
             f"{len(runs)} runs wait in {outputs}/wandb, but there is no key: set WANDB_API_KEY, or "
             f"run {Path(sys.executable).parent}/wandb login"
         )
-    for run in runs:  # one that is damaged would keep W&B from the others
+    for run in runs:  # a damaged run would keep W&B from the other runs
         subprocess.run([sys.executable, "-m", "wandb", "sync", "--yes", str(run)])
     left = [run for run in runs if not _is_synced(run)]
     print(f"wandb-sync: {len(runs) - len(left)} of {len(runs)} runs uploaded")
@@ -42,7 +42,7 @@ def main() -> None:
 
 def waiting(outputs: Path) -> list[Path]:
     """Folders of offline runs that have not been uploaded, oldest first; of several with one id
-    the one that has most."""
+    the folder that has most."""
     most: dict[str, tuple[int, Path]] = {}
     for run in sorted((outputs / "wandb").glob("offline-run-*")):
         for file in run.glob("run-*.wandb"):

@@ -38,9 +38,9 @@ def numbers(experiment: Experiment) -> Table:
     rows = []
     for metric in kind.described:
         name = f"{metric.name}’s {kind.main.name}" if metric is kind.baseline else metric.name
-        found = [mean(list(experiment.values(s, metric.key).values())) for s in sections]
-        if any(one.count for one in found):
-            rows.append([name, *(with_error(metric, one) if one.count else "–" for one in found)])
+        means = [mean(list(experiment.values(s, metric.key).values())) for s in sections]
+        if any(m.count for m in means):
+            rows.append([name, *(with_error(metric, m) if m.count else "–" for m in means)])
     return Table(head, rows)
 
 
@@ -49,9 +49,9 @@ def graphs(experiment: Experiment, most: int = 1000) -> Table:
     kind, rows = experiment.kind, []
     shown = [metric for metric in kind.described if not metric.share]
     for section in ("test", "validation"):
-        found = experiment.metrics_of(section)
-        for name in ranked(found, kind.main)[:most]:
-            texts = [metric.text(found[name].get(metric.key)) for metric in shown]
+        metrics = experiment.metrics_of(section)
+        for name in ranked(metrics, kind.main)[:most]:
+            texts = [metric.text(metrics[name].get(metric.key)) for metric in shown]
             rows.append([name, section, *texts])
     head = [kind.item, "split", *(metric.name for metric in shown)]
     return Table(head, rows, sortable=True)
@@ -76,25 +76,25 @@ def savings(experiment: Experiment) -> Table | None:
 
 
 def times(experiment: Experiment) -> Table:
-    """Wall-clock time of each stage: its runs together, one of them, and peak memory."""
-    found = {}
+    """Wall-clock time of each stage: its runs together, one run, and peak memory."""
+    of_stages = {}
     for stage in STAGES:
-        runs = [one for one in experiment.stages.values() if one.get("stage") == stage]
-        seconds = [one["seconds"] + one.get("earlier_seconds", 0.0) for one in runs]
-        memory = max((one["peak_memory_bytes"] for one in runs), default=0)
+        runs = [run for run in experiment.stages.values() if run.get("stage") == stage]
+        seconds = [run["seconds"] + run.get("earlier_seconds", 0.0) for run in runs]
+        memory = max((run["peak_memory_bytes"] for run in runs), default=0)
         if stage == "train" and not runs:  # outputs of before records were kept
             histories = experiment.histories.values()
             seconds = [float(h["seconds"].sum()) for h in histories if "seconds" in h.columns]
         if seconds:
-            found[stage] = (seconds, memory)
-    longest = max((sum(seconds) for seconds, _ in found.values()), default=1.0)
+            of_stages[stage] = (seconds, memory)
+    longest = max((sum(seconds) for seconds, _ in of_stages.values()), default=1.0)
     rows = []
-    for stage, (seconds, memory) in found.items():
-        each = mean(seconds)
-        one = duration(each.value) + (f" ± {duration(each.error)}" if each.count > 1 else "")
+    for stage, (seconds, memory) in of_stages.items():
+        wall = mean(seconds)
+        text = duration(wall.value) + (f" ± {duration(wall.error)}" if wall.count > 1 else "")
         total = sum(seconds)
         picture = bar(total / longest, f"{stage} {duration(total)}")
-        texts = [stage, str(each.count), one, duration(total), readable(memory) if memory else "–"]
+        texts = [stage, str(wall.count), text, duration(total), readable(memory) if memory else "–"]
         rows.append([*texts, picture])
     return Table(["stage", "runs", "each (wall)", "together", "peak memory", ""], rows)
 
@@ -102,8 +102,8 @@ def times(experiment: Experiment) -> Table:
 def folds(experiment: Experiment) -> Table | None:
     """A row a fold: how it ended, its best epoch, whether it was blended, what was held out."""
     main, blended, rows = experiment.kind.main, experiment.blended, []
-    for fold, one in experiment.folds.items():
-        used, best = one["validation"], one.get("best", {})
+    for fold, metrics in experiment.folds.items():
+        used, best = metrics["validation"], metrics.get("best", {})
         held = used.get("graphs", {})
         families = ", ".join(sorted({family(name) for name in held}))
         texts = [str(fold), main.text(used.get(main.key)), main.text(best.get(main.key))]
@@ -121,27 +121,27 @@ def facts(experiment: Experiment) -> Table:
     if experiment.name():
         rows.insert(0, ["experiment", experiment.name()])
     rows += [
-        [f"training run, fold {fold}", one["identity"][:12]]
-        for fold, one in experiment.folds.items()
-        if "identity" in one
+        [f"training run, fold {fold}", metrics["identity"][:12]]
+        for fold, metrics in experiment.folds.items()
+        if "identity" in metrics
     ]
     for stage in STAGES:
-        runs = [one for one in experiment.stages.values() if one.get("stage") == stage]
-        for one in runs[:1]:  # of a fold, or all
-            if "command" in one:
-                rows.append([stage, shlex.join([SCRIPTS[stage], *one["command"]])])
-    commits = sorted({one["commit"] for one in experiment.stages.values() if one.get("commit")})
+        runs = [run for run in experiment.stages.values() if run.get("stage") == stage]
+        for run in runs[:1]:  # of a fold, or all
+            if "command" in run:
+                rows.append([stage, shlex.join([SCRIPTS[stage], *run["command"]])])
+    commits = sorted({run["commit"] for run in experiment.stages.values() if run.get("commit")})
     rows += [["commit", ", ".join(commits)]] if commits else []
     rows += [[name, str(value)] for name, value in about.get("versions", {}).items()]
-    rows += [["machine", one] for one in _machines(experiment)]
+    rows += [["machine", machine] for machine in _machines(experiment)]
     return Table(["", ""], rows)
 
 
 def changed(experiment: Experiment) -> Table | None:
     """The settings that are no defaults of the model, and where their values come from; ``None``
-    where no stage has told."""
-    known = [one["origins"] for one in experiment.stages.values() if "origins" in one]
-    origins = {name: why for one in known for name, why in one.items()}
+    where no stage has recorded them."""
+    parts = [record["origins"] for record in experiment.stages.values() if "origins" in record]
+    origins = {name: why for part in parts for name, why in part.items()}
     rows = [[k, str(v), origins[k]] for k, v in experiment.settings().items() if k in origins]
     return Table(["setting", "value", "from"], rows) if rows else None
 

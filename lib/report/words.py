@@ -20,11 +20,11 @@ def with_error(metric: Metric, value: Mean) -> str:
 def against_baseline(experiment: Experiment, section: str) -> Paired | None:
     """The network's number minus the baseline's, graph by graph; ``None`` without a baseline."""
     kind = experiment.kind
-    own, other = (experiment.values(section, k) for k in (kind.main.key, kind.baseline.key))
-    names = sorted(set(own) & set(other))
+    network, baseline = (experiment.values(section, k) for k in (kind.main.key, kind.baseline.key))
+    names = sorted(set(network) & set(baseline))
     if not names:
         return None
-    first, second = [other[n] for n in names], [own[n] for n in names]
+    first, second = [baseline[n] for n in names], [network[n] for n in names]
     return paired(first, second, kind.main.higher_is_better)
 
 
@@ -33,28 +33,28 @@ def verdict(experiment: Experiment) -> str:
     section = experiment.headline
     if not section:
         return "Nothing was measured against known runtimes"
-    found = against_baseline(experiment, section)
+    compared = against_baseline(experiment, section)
     programs = SECTION_WORDS[section]
-    if found is None:
-        own = mean(list(experiment.values(section, experiment.kind.main.key).values()))
+    if compared is None:
+        average = mean(list(experiment.values(section, experiment.kind.main.key).values()))
         main = experiment.kind.main
-        return f"{main.name} of {with_error(main, own)} on {own.count} {programs}"
+        return f"{main.name} of {with_error(main, average)} on {average.count} {programs}"
     kind = experiment.kind
-    gain = found.difference.value * (1 if kind.main.higher_is_better else -1)
-    if not found.sure:
+    gain = compared.difference.value * (1 if kind.main.higher_is_better else -1)
+    if not compared.sure:
         return f"On {programs}, the network and the {kind.baseline.name} cannot be told apart"
     word = "better" if gain > 0 else "worse"
-    size = kind.main.text(abs(found.difference.value))
+    size = kind.main.text(abs(compared.difference.value))
     verb = "ranks" if kind.ordered else "predicts"
     return f"On {programs}, the network {verb} {word} than the {kind.baseline.name}, by {size}"
 
 
 def improvement(experiment: Experiment, section: str) -> str:
     """The improvement over the baseline, how sure it is, and how far it is to the ceiling."""
-    found, kind = against_baseline(experiment, section), experiment.kind
-    if found is None:
+    compared, kind = against_baseline(experiment, section), experiment.kind
+    if compared is None:
         return ""
-    main, difference = kind.main, found.difference
+    main, difference = kind.main, compared.difference
     means = {
         key: mean(list(experiment.values(section, key).values()))
         for key in (main.key, kind.baseline.key, kind.ceiling.key)
@@ -67,12 +67,12 @@ def improvement(experiment: Experiment, section: str) -> str:
     ]
     if difference.count > 1:
         sentences[0] += (
-            f" (95 % confidence interval {main.text(found.low, True)} to "
-            f"{main.text(found.high, True)}; permutation test {p_text(found.permutation)}, "
-            f"Wilcoxon {p_text(found.wilcoxon)})"
+            f" (95 % confidence interval {main.text(compared.low, True)} to "
+            f"{main.text(compared.high, True)}; permutation test {p_text(compared.permutation)}, "
+            f"Wilcoxon {p_text(compared.wilcoxon)})"
         )
-    count = f"The network is better on {found.wins:,} {kind.item}s, worse on {found.losses}"
-    sentences.append(count + (f", equal on {found.ties}" if found.ties else ""))
+    count = f"The network is better on {compared.wins:,} {kind.item}s, worse on {compared.losses}"
+    sentences.append(count + (f", equal on {compared.ties}" if compared.ties else ""))
     way = _way_to_ceiling(means, main.key, kind.baseline.key, kind.ceiling.key)
     if way is not None and kind.ceiling.name:
         says = f"That is {way:.0%} of the way from the {kind.baseline.name} to the ceiling"
@@ -85,12 +85,12 @@ def improvement(experiment: Experiment, section: str) -> str:
 def learning(experiment: Experiment) -> str:
     """How the folds ended, and whether later epochs still helped."""
     main, folds = experiment.kind.main, experiment.folds
-    last = {k: one["last"][main.key] for k, one in folds.items() if main.key in one.get("last", {})}
-    best = {k: one["best"] for k, one in folds.items() if main.key in one.get("best", {})}
+    last = {k: run["last"][main.key] for k, run in folds.items() if main.key in run.get("last", {})}
+    best = {k: run["best"] for k, run in folds.items() if main.key in run.get("best", {})}
     if not last or not best:
         return ""
-    ends, tops = mean(list(last.values())), mean([one[main.key] for one in best.values()])
-    epochs = mean([one["epoch"] for one in best.values()])
+    ends, tops = mean(list(last.values())), mean([epoch[main.key] for epoch in best.values()])
+    epochs = mean([epoch["epoch"] for epoch in best.values()])
     return (
         f"Validation {main.name} ends at {with_error(main, ends)} (mean and standard error over "
         f"{ends.count} folds). The best epochs of the folds, {epochs.value:.0f} on average, had "
@@ -107,13 +107,13 @@ def mixed_settings(experiment: Experiment) -> list[str]:
             if key in about:
                 values.setdefault(str(about[key]), []).append(fold)
         if len(values) > 1:
-            told = "; ".join(f"{v} in {', '.join(map(str, k))}" for v, k in values.items())
-            lines.append(f"The folds were not trained alike: {key} is {told}.")
+            text = "; ".join(f"{v} in {', '.join(map(str, k))}" for v, k in values.items())
+            lines.append(f"The folds were not trained alike: {key} is {text}.")
     return lines
 
 
-def _way_to_ceiling(means: dict[str, Mean], own: str, baseline: str, ceiling: str) -> float | None:
-    if means[ceiling].count != means[own].count:
+def _way_to_ceiling(means: dict[str, Mean], main: str, baseline: str, ceiling: str) -> float | None:
+    if means[ceiling].count != means[main].count:
         return None
     room = means[ceiling].value - means[baseline].value
-    return (means[own].value - means[baseline].value) / room if abs(room) > 1e-3 else None
+    return (means[main].value - means[baseline].value) / room if abs(room) > 1e-3 else None

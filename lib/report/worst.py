@@ -24,20 +24,20 @@ def pass_of(name: str) -> str:
 def worst(experiment: Experiment) -> Table | None:
     """The worst graphs of the section that counts most, worst first, and what is known of each;
     ``None`` where configurations have no order, or nothing was scored."""
-    kind, found = experiment.kind, experiment.metrics_of(experiment.headline)
-    if not kind.ordered or not found:
+    kind, metrics = experiment.kind, experiment.metrics_of(experiment.headline)
+    if not kind.ordered or not metrics:
         return None
     values = experiment.values(experiment.headline, kind.main.key)
     ceilings = experiment.values(experiment.headline, kind.ceiling.key)
     sizes, rows = _sizes(experiment), []
-    for name in ranked(found, kind.main)[::-1][:WORST]:
-        others = [v for n, v in values.items() if n != name and family(n) == family(name)]
+    for name in ranked(metrics, kind.main)[::-1][:WORST]:
+        relatives = [v for n, v in values.items() if n != name and family(n) == family(name)]
         texts = [name, kind.main.text(values[name])]
-        texts.append(with_error(kind.main, mean(others)) if others else "–")
+        texts.append(with_error(kind.main, mean(relatives)) if relatives else "–")
         if ceilings:
             noisy = " (noisy labels)" if ceilings.get(name, 1.0) < NOISY else ""
             texts.append(kind.ceiling.text(ceilings.get(name)) + noisy)
-        sized = (f"{one:,}" if one else "–" for one in sizes.get(name, (0, 0)))
+        sized = (f"{size:,}" if size else "–" for size in sizes.get(name, (0, 0)))
         rows.append([*texts, pass_of(name) or "–", *sized])
     head = [kind.item, kind.main.name, "others of its family"]
     head += [kind.ceiling.name] if ceilings else []
