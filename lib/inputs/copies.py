@@ -31,7 +31,7 @@ from lib.settings import PlusSettings
 
 def widths(settings: PlusSettings) -> dict[str, Any]:
     """How many features a layout copy has, an off-layout operation, a repeated operation, and a
-    node; of TPUs, what :class:`lib.models.prices.Prices` is told."""
+    node; of TPUs, what :class:`lib.models.prices.Prices` reads."""
     if settings.hardware == "tpu":
         return {"width": len(PRODUCT_FEATURES), "roles": ROLE_OF_FEATURE}
     return {

@@ -40,7 +40,7 @@ SCHEMA = {
     "metric": pl.String,
     "score": pl.Float64,
 }
-# Of one collection: its runtimes, if it has raw data; and each graph's family, if it is told, and
+# Of one collection: its runtimes, if it has raw data; and each graph's family, if it is known, and
 # whether training has graphs of it.
 _Known = tuple[Truth | None, dict[str, tuple[str, bool]]]
 LISTED = 40  # graphs of a collection that are listed one by one, at most

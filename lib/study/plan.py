@@ -188,7 +188,7 @@ def training(
 def scoring(
     sides: Sides, rate: Rates, settings: Settings, folds: int, rounds: int
 ) -> dict[str, Forecast]:
-    """Of stages 3 and 4: a fold scores test graphs, validation graphs, and if asked all others."""
+    """Of stages 3 and 4: a fold scores test graphs, validation graphs, and if asked the rest."""
     share = 1 if settings.score_training else 1 / settings.folds_total
     parts = ((sides.test, 1.0), (sides.labelled, share))
     orders = settings.permutations if input_of(settings).groupings else 1

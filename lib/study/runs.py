@@ -73,7 +73,7 @@ class Run:
         """Run the stages, without W&B; :class:`UserError` with their last line if one fails.
 
         Args:
-            through: words of a command that runs others, see :mod:`lib.cluster.hand`.
+            through: words of a command that runs commands, see :mod:`lib.cluster.hand`.
         """
         handed = [*through, str(self.scores)] if through else []
         for script, *flags in self.commands:

@@ -81,7 +81,7 @@ class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
 def fold_of(
     train: list[LabelledGraph], valid: list[LabelledGraph], settings: PlusSettings
 ) -> CopiesFold | ProductsFold:
-    """What is trained on some graphs and validated on others, on the hardware of the settings."""
+    """What is trained on some graphs and validated on other graphs, on the settings' hardware."""
     if settings.hardware == "tpu":
         return ProductsFold(train, valid, settings)
     file = settings.taught

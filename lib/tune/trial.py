@@ -41,7 +41,7 @@ def run_trial(
         cache: of the collection.
         folds: how many are trained.
         states: a folder for the training states of trials that are under way.
-        report: is told, after each pass, its number from 1 and the mean of the folds' validation
+        report: gets, after each pass, its number from 1 and the mean of the folds' validation
             metric, or ``None`` if there was no validation. If it answers no, the trial ends.
 
     Returns:
