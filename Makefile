@@ -97,7 +97,7 @@ GPU := $(or $(filter-out 0,$(GPUS)),$(wildcard /dev/nvidia[0-9]*))
 LOOPS := $(READY) $(READY)-native $(if $(filter $(call planned,scatter),any $(if $(GPU),gpu)),$(READY)-scatter)
 
 .PHONY: help all everything preprocess train infer ensemble rank weights submission score status report \
-	compare plan wandb-sync setup test lint clean
+	compare wandb-sync setup test lint clean
 
 # `## text` after a target is its line in `make help`; `##@ title` begins a group.
 help:  ## this list
@@ -182,9 +182,6 @@ report: | $(READY)  ## write COLLECTION's report.html anew from what is there
 compare: | $(READY)  ## two experiments side by side: A=outputs/x B=outputs/y [ARGS=--all]
 	$(if $(and $(value A),$(value B)),,$(error usage: make compare A=outputs/x B=outputs/y))
 	@$(RUN) -m lib.report.compare $(ARGS) -- $(call quoted,$(value A)) $(call quoted,$(value B))
-
-plan: | $(LOOPS)  ## what the stages of COLLECTION will take here: time, memory, disk
-	@$(RUN) -m lib.study.plan $(TRAIN_FLAGS) $(call flag,TTA,permutations) $(call flag,FOLDS,folds) --jobs $(JOBS)
 
 wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
 	@$(RUN) -m lib.report.sync $(OUTPUTS)

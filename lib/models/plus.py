@@ -162,12 +162,8 @@ class TGraphPlus(nn.Module):
         states = self.context(batch.copies, batch.off_layout, batch.context)
         which = batch.context.copies[:, 0]
         heard = self.addend(batch.copies, states, batch.context.copies)
-        costs = self.positive(learned.index_select(1, which) + heard)
+        costs = _exponential(learned.index_select(1, which) + heard)
         return costs * batch.copy_bytes[which], states
-
-    def positive(self, learned: Tensor) -> Tensor:
-        """Costs a byte from what was learned of copies: their logarithms, if none is a gain."""
-        return _exponential(learned)
 
     def of_others(self, batch: CostBatch) -> Tensor:
         """What all else of a standardized batch costs, (members, b)."""

@@ -149,7 +149,7 @@ def measure_files(settings: Settings, files: list[Path], folder: Path) -> Rates:
 
     first = folder.with_name("first")  # which is slower
     seconds = min(seconds_of(lambda: write(first)), seconds_of(lambda: write(folder)))
-    cells = [size.cells for size in sizes_in(Cache(folder)).values()]
+    cells = [size.cells for size in cached_sizes(Cache(folder)).values()]
     return {
         "seconds": seconds / sum(cells),
         "disk": sum(path.stat().st_size for path in folder.iterdir()) / sum(cells),
@@ -178,7 +178,7 @@ def measure_train(settings: Settings, files: list[Path], folder: Path) -> Rates:
             training.step([batch])[0].item()  # read back: a GPU has finished then
 
     a_pass, validation = least_seconds(train), least_seconds(lambda: data.validate(network.eval()))
-    sizes = sizes_in(cache)
+    sizes = cached_sizes(cache)
     sides = [
         [sizes[getattr(graph, "name", graph)] for graph in side]
         for side in (data.train, data.valid)
@@ -216,7 +216,7 @@ def measure_infer(settings: Settings, files: list[Path], folder: Path) -> Rates:
     score(names[0], 2)  # the first call is slower
     started = time.perf_counter()
     counts = {name: score(name) for name in names}
-    seconds, sizes = time.perf_counter() - started, sizes_in(cache)
+    seconds, sizes = time.perf_counter() - started, cached_sizes(cache)
     works = [width(sizes[name], settings) * count for name, count in counts.items()]
     return {
         "start": start,
@@ -226,7 +226,7 @@ def measure_infer(settings: Settings, files: list[Path], folder: Path) -> Rates:
     }
 
 
-def sizes_in(cache: Cache) -> dict[str, GraphSize]:
+def cached_sizes(cache: Cache) -> dict[str, GraphSize]:
     """The sizes of a cache's graphs, by name; nodes are those that pruning keeps."""
     return {
         name: GraphSize("train", row["nodes"], row.get("config_nodes", 0), cache.counts[name])

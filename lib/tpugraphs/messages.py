@@ -13,7 +13,6 @@ from lib.files.regular import read_regular
 from lib.tpugraphs.schema_pb2 import HloModuleProto, HloProto, ModuleTuningData, TuningData
 
 MESSAGES = {"layout": ModuleTuningData, "tile": TuningData, "hlo": HloModuleProto}
-MESSAGE_KINDS = tuple(MESSAGES)
 M = TypeVar("M", bound=Message)
 
 OUT_OF_MEMORY = "Arena alloc failed"

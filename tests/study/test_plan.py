@@ -15,7 +15,15 @@ from lib.settings import root_of, settings_for
 from lib.settings.models import AUTO
 from lib.study import measure as measuring
 from lib.study import plan
-from lib.study.measure import PROGRAM, STAGES, measure, sample, sizes_in, write_all, write_program
+from lib.study.measure import (
+    PROGRAM,
+    STAGES,
+    cached_sizes,
+    measure,
+    sample,
+    write_all,
+    write_program,
+)
 from lib.study.plan import DISK, Sides, forecast, graphs_in
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import read_layout
@@ -240,7 +248,7 @@ def test_official_kernels_have_as_many_tiles(tmp_path):
     settings = settings_for("tile-xla", TPUGRAPHS, {"folds_total": 2, "keep_together": "graph"})
     files = write_all(settings, tmp_path)
     STAGES["preprocess"](settings, files, tmp_path / "cache")
-    sizes = sizes_in(Cache(tmp_path / "cache")).values()
+    sizes = cached_sizes(Cache(tmp_path / "cache")).values()
     wanted = [one.configurations for one in official_graphs("tile-xla")]
     found = [one.configurations for one in sizes]
     assert np.mean(found) == pytest.approx(np.mean(wanted), rel=0.2)
