@@ -1,1 +1,1 @@
-"""What permutations, batches, folds and blending buy; and what the stages will take."""
+"""What folds and blending buy; and what the stages will take."""
