@@ -28,8 +28,8 @@ TIMES = {
 }  # of a history, which differ from run to run
 CHANGES = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir")  # Python tells of them before
 WRITING = os.O_WRONLY | os.O_RDWR
-# What counts as a step: of a training, or what trials that run in other processes are told.
-STEP, STEPS = "lib.train.loop FoldTraining step", {"lib.tune": "lib.tune.workers Workers answer"}
+# What counts as a step: of a training, or what a trial reports.
+STEP, STEPS = "lib.train.loop FoldTraining step", {"lib.tune": "optuna.trial Trial report"}
 
 
 def run(program: str, *flags: object, step: int = -1, change: int = -1) -> int | None:

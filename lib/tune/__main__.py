@@ -20,7 +20,7 @@ import optuna
 from optuna.study import Study
 
 from lib import settings
-from lib.cache.reader import Cache
+from lib.cache.manifest import read_manifest
 from lib.files.errors import UserError, one_line_errors
 from lib.files.progress import Lines
 from lib.runs.stage import Stage
@@ -31,7 +31,6 @@ from lib.tune.results import report_text, write_best
 from lib.tune.search import Tuning
 from lib.tune.space import name_of
 from lib.tune.storage import completed, damage_refused, finished, open_study
-from lib.tune.workers import Workers
 
 WARMUP = 0.25  # share of the passes before a trial is pruned
 
@@ -49,12 +48,11 @@ def main(stage: Stage, arguments: list[str] | None = None) -> None:
     stage.alone(args.outputs, folder, database, best)
     print(f"tune: {choice}", flush=True)
 
-    cache = Cache(args.outputs / chosen.cache)
-    tuning = tuning_of(resolved, args.folds, cache.fingerprint, database)
+    tuning = tuning_of(resolved, args.folds, args.outputs / chosen.cache, folder)
     flags = flags_of(resolved)
     use = f"make all COLLECTION={chosen.collection} MODEL={chosen.model} SETTINGS={best}"
     lines = Lines("tune", args.trials, "trial")
-    with damage_refused(database), Workers(args.jobs, cache.folder, folder / "states") as workers:
+    with damage_refused(database):
 
         def done(study: Study) -> None:
             scored = completed(study)
@@ -62,10 +60,10 @@ def main(stage: Stage, arguments: list[str] | None = None) -> None:
             if scored:
                 write_best(best, tuning, flags, use)
 
-        tuning.run(workers, args.trials, done)
-        seeds = tuning.check(workers, args.seeds)
+        tuning.run(args.jobs, args.trials, done)
+        seeds = tuning.check(args.jobs, args.seeds)
         write_best(best, tuning, flags, use)
-    shutil.rmtree(folder / "states", ignore_errors=True)
+    shutil.rmtree(tuning.states, ignore_errors=True)
     print(f"{report_text(tuning, seeds)}\ntune: wrote {best}; {use}")
 
 
@@ -78,14 +76,14 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def tuning_of(resolved: Resolved, folds: int, data: str, database: Path) -> Tuning:
+def tuning_of(resolved: Resolved, folds: int, cache: Path, folder: Path) -> Tuning:
     """The search that a command line means, with what is known of it.
 
     Args:
         resolved: the settings that it starts from.
         folds: that a trial trains.
-        data: the cache's fingerprint.
-        database: of the searches of this collection and model.
+        cache: the collection's, a folder.
+        folder: of the searches of this collection and model.
 
     Raises:
         UserError: every setting that could be searched was given.
@@ -96,9 +94,9 @@ def tuning_of(resolved: Resolved, folds: int, data: str, database: Path) -> Tuni
         raise UserError("all settings that could be searched were given: nothing is left to tune")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warmup = math.ceil(WARMUP * passes_of(chosen, 1))
-    name = name_of(chosen, space, data, folds)
-    study = open_study(database, name, chosen.higher_is_better, warmup)
-    return Tuning(study, chosen, space, folds, database)
+    name = name_of(chosen, space, read_manifest(cache)["fingerprint"], folds)
+    study = open_study(folder / "study.db", name, chosen.higher_is_better, warmup)
+    return Tuning(study, chosen, space, folds, cache, folder / "states")
 
 
 def flags_of(resolved: Resolved) -> list[str]:

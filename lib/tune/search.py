@@ -2,45 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from optuna.samplers import TPESampler
 from optuna.study import Study
 from optuna.trial import Trial, TrialState
 
-from lib.files.errors import UserError
+from lib.files.errors import UserError, in_one_line
+from lib.preprocess.workers import uninterrupted_children
 from lib.settings import Settings
 from lib.settings.search import Search
 from lib.tune.space import distributions, with_values
-from lib.tune.storage import WHY, begun, completed, failures, finished
-from lib.tune.workers import Message, Task, Workers
+from lib.tune.storage import WHY, completed, failures, finished
+from lib.tune.trial import train
 
-MOST_DEATHS = 3  # in a row, before the search ends
+TIMES, MOST_TIMES = "times", 3  # how often a trial was begun, and may be where each time is killed
 
 
 @dataclass
 class Tuning:
-    """A search of one model's settings.
+    """A search of one model's settings, which worker processes get a copy of.
 
     Args:
         study: what is known, in its database.
         settings: as they are without a search.
         space: what is searched.
         folds: how many each trial trains.
-        database: its file, for messages.
+        cache: the collection's, a folder.
+        states: a folder for training states of trials that are under way.
     """
 
     study: Study
     settings: Settings
     space: Mapping[str, Search]
     folds: int
-    database: Path
+    cache: Path
+    states: Path
 
-    def run(self, workers: Workers, count: int, ended: Callable[[Study], None]) -> None:
+    def run(self, jobs: int, count: int, ended: Callable[[Study], None]) -> None:
         """Run trials until so many have ended, those of earlier runs among them.
 
         The first trial has the settings as they are. With one job, which values are tried depends
@@ -48,64 +55,48 @@ class Tuning:
         what it would have tried.
 
         Args:
-            workers: that run them.
+            jobs: how many run side by side.
             count: how many there are to be.
             ended: is called when a trial has ended.
 
         Raises:
-            UserError: several trials in a row died, or none came to a value.
+            UserError: a worker was killed, or no trial came to a value.
         """
         if not self.study.get_trials(deepcopy=False):
             self.study.enqueue_trial({name: getattr(self.settings, name) for name in self.space})
-        trials: dict[int, Trial] = {}
-        deaths = 0
-        while True:
-            while workers.free and len(finished(self.study)) + len(trials) < count:
-                self._begin(workers, trials)
-            if not trials:
-                break
-            for message in workers.hear():
-                self._heed(message, trials[message.key], workers)
-                if message.what != "pass":
-                    del trials[message.key]
-                    deaths = deaths + 1 if message.what == "died" else 0
-                    ended(self.study)
-            if deaths >= MOST_DEATHS:
-                raise UserError(f"{deaths} trials in a row died; the last of {message.why}")
+        self._take_up()
+        numbers = range(len(finished(self.study)), count)
+        for _ in side_by_side(self.run_trial, [(number,) for number in numbers], jobs):
+            ended(self.study)
         if not completed(self.study):
             why = next(reversed(failures(self.study).values()), "all were pruned")
             raise UserError(f"{len(finished(self.study))} trials, and none has a value: {why}")
 
-    def _begin(self, workers: Workers, trials: dict[int, Trial]) -> None:
-        """Ask for values, and give them to a worker; a trial whose values do not go is over."""
-        source = np.random.SeedSequence([self.settings.seed, begun(self.study)])
+    def _take_up(self) -> None:
+        """Have what a killed run had begun be begun anew, with the same values."""
+        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            times = trial.user_attrs.get(TIMES, 1)
+            again = trial.params.keys() == self.space.keys() and times < MOST_TIMES
+            given_up = TrialState.FAIL if times < MOST_TIMES else TrialState.PRUNED
+            self.study.tell(trial.number, state=given_up)
+            if again:
+                self.study.enqueue_trial(trial.params, {TIMES: times + 1})
+
+    def run_trial(self, number: int) -> None:
+        """Ask for values, train, and tell what came of it; ``number`` counts trials.
+
+        Trials that come to nothing count as pruned: as bad as any, to what is tried next.
+        """
+        source = np.random.SeedSequence([self.settings.seed, number])
         self.study.sampler = TPESampler(seed=int(source.generate_state(1)[0]))
         trial = self.study.ask(distributions(self.settings, self.space))
-        trial.set_user_attr("values", len(trial.params))  # all are drawn
+        value: float | None = None
         try:
             chosen = with_values(self.settings, trial.params)
-        except UserError as error:
-            self._close(trial, why=str(error))
-            return
-        trials[trial.number] = trial
-        workers.start(Task(trial.number, chosen, self.folds))
-
-    def _heed(self, message: Message, trial: Trial, workers: Workers) -> None:
-        if message.what == "pass":
-            if message.value is not None:
-                trial.report(message.value, message.step)
-            workers.answer(message.key, message.value is None or not trial.should_prune())
-        else:
-            self._close(trial, message.value, message.why)
-
-    def _close(self, trial: Trial, value: float | None = None, why: str = "") -> None:
-        """Trials that came to nothing count as pruned: as bad as any, to what is tried next."""
-        if why:
-            trial.set_user_attr(WHY, why)
-        if value is None:
-            self.study.tell(trial, state=TrialState.PRUNED)
-        else:
-            self.study.tell(trial, value)
+            value = train(chosen, self.cache, self.folds, self.states, _reporting_to(trial))
+        except (UserError, MemoryError) as error:
+            trial.set_user_attr(WHY, in_one_line(error))
+        self.study.tell(trial, value, None if value is not None else TrialState.PRUNED)
 
     @property
     def best(self) -> Settings:
@@ -118,7 +109,7 @@ class Tuning:
         params = self.study.best_trial.params
         return {name: params[name] for name in self.space}
 
-    def check(self, workers: Workers, seeds: int) -> list[tuple[int, float, float]]:
+    def check(self, jobs: int, seeds: int) -> list[tuple[int, float, float]]:
         """How the best settings do on other seeds, which deal other folds and draw other weights.
 
         The best of many trials is the best on one seed, partly by luck.
@@ -126,36 +117,54 @@ class Tuning:
         Returns:
             Of each seed: its number, and the values of the settings as they were and of the best.
         """
-        numbers = [self.settings.seed + 1 + index for index in range(seeds)]
         if self.best == self.settings:
             return []
-        waiting = {
-            f"seed {seed}, {which}": with_values(settings, {"seed": seed})
+        numbers = [self.settings.seed + 1 + index for index in range(seeds)]
+        sides = {"default": self.settings, f"trial {self.study.best_trial.number}": self.best}
+        waiting = [
+            (f"seed {seed}, {name}", with_values(settings, {"seed": seed}))
             for seed in numbers
-            for which, settings in (("default", self.settings), (self._best_name, self.best))
-        }
-        tasks = [key for key in waiting if key not in self.study.user_attrs]
-        running = 0
-        while tasks or running:
-            while tasks and workers.free:
-                key = tasks.pop(0)
-                workers.start(Task(key, waiting[key], self.folds))
-                running += 1
-            for message in workers.hear():
-                if message.what == "pass":
-                    workers.answer(message.key, True)
-                    continue
-                running -= 1
-                if message.value is None:
-                    raise UserError(f"{message.key}: {message.why}")
-                self.study.set_user_attr(message.key, message.value)
+            for name, settings in sides.items()
+            if f"seed {seed}, {name}" not in self.study.user_attrs
+        ]
+        for key, value in side_by_side(self.run_seed, waiting, jobs):
+            self.study.set_user_attr(key, value)
         values = self.study.user_attrs
-        pairs = (
-            (values[f"seed {seed}, default"], values[f"seed {seed}, {self._best_name}"])
-            for seed in numbers
-        )
-        return [(seed, *pair) for seed, pair in zip(numbers, pairs, strict=True)]
+        return [(seed, *(values[f"seed {seed}, {name}"] for name in sides)) for seed in numbers]
 
-    @property
-    def _best_name(self) -> str:
-        return f"trial {self.study.best_trial.number}"
+    def run_seed(self, key: str, settings: Settings) -> tuple[str, float | None]:
+        """The value of settings, beside what they are called."""
+        try:
+            return key, train(settings, self.cache, self.folds, self.states, lambda *_: True)
+        except UserError as error:
+            raise UserError(f"{key}: {in_one_line(error)}") from None
+
+
+def _reporting_to(trial: Trial) -> Callable[[int, float | None], bool]:
+    """What tells a trial each pass, and whether it goes on; who has lost its parent does not."""
+    parent = os.getppid()
+
+    def report(step: int, value: float | None) -> bool:
+        if os.getppid() != parent:
+            os._exit(1)
+        if value is not None:
+            trial.report(value, step)
+        return value is None or not trial.should_prune()
+
+    return report
+
+
+def side_by_side(work: Callable[..., Any], calls: Iterable[tuple], jobs: int) -> Iterator[Any]:
+    """What calls return, as they end; :class:`UserError` if a process is killed."""
+    # What joblib says when an error leaves tasks that nobody waits for any more.
+    warnings.filterwarnings("ignore", r"\d+ tasks (which were still|have been succ)", UserWarning)
+    parallel = Parallel(jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs")
+    try:
+        with uninterrupted_children():
+            results = parallel(delayed(work)(*call) for call in calls)
+        yield from results
+    except BrokenProcessPool:
+        raise UserError(
+            "a trial was killed, most likely for want of memory; the same command goes on, and "
+            f"leaves out what is killed {MOST_TIMES} times"
+        ) from None

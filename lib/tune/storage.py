@@ -1,4 +1,4 @@
-"""Optuna's database of trials: opened, and taken up where a killed run left it."""
+"""Optuna's database of trials."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from lib.files.artifacts import check_place
 from lib.files.errors import DataError
 
+WAITED = 60  # seconds, for another process that writes
 STARTUP = 5  # trials before any is pruned
 DONE = (TrialState.COMPLETE, TrialState.PRUNED)
 OF_A_STORAGE = (SQLAlchemyError, StorageInternalError)
-AGAIN_FOR = "again for trial"  # of a trial that repeats one that was killed: its number
 WHY = "why"  # of a trial that came to nothing
 
 
 def open_study(path: Path, name: str, maximize: bool, warmup: int) -> Study:
     """A search by its name, made if it is not there.
-
-    Trials that a killed run had begun are begun anew, with the same values, by the next that ask.
 
     Args:
         path: the database, of SQLite.
@@ -44,36 +42,15 @@ def open_study(path: Path, name: str, maximize: bool, warmup: int) -> Study:
     check_place(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with damage_refused(path, (*OF_A_STORAGE, RuntimeError, ValueError)):
-        storage = RDBStorage(URL.create("sqlite", database=str(path)).render_as_string())
-        study = optuna.create_study(
+        url = URL.create("sqlite", database=str(path)).render_as_string()
+        storage = RDBStorage(url, {"connect_args": {"timeout": WAITED}})
+        return optuna.create_study(
             storage=storage,
             study_name=name,
             load_if_exists=True,
             direction="maximize" if maximize else "minimize",
             pruner=MedianPruner(STARTUP, n_warmup_steps=warmup),
         )
-        _take_up(study)
-    return study
-
-
-def _take_up(study: Study) -> None:
-    waiting = study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
-    again = {trial.user_attrs.get(AGAIN_FOR) for trial in waiting}
-    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-        if trial.number not in again and is_whole(trial):
-            study.enqueue_trial(trial.params, {AGAIN_FOR: trial.number})
-        study.tell(trial.number, state=TrialState.FAIL)
-
-
-def is_whole(trial: FrozenTrial) -> bool:
-    """Whether all its values were drawn when it was killed."""
-    return trial.user_attrs.get("values") == len(trial.params)
-
-
-def begun(study: Study) -> int:
-    """How many trials there have been, those that a kill cut short not counted."""
-    states = (*DONE, TrialState.RUNNING)
-    return len(study.get_trials(deepcopy=False, states=states))
 
 
 def finished(study: Study) -> list[FrozenTrial]:

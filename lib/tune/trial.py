@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import io
 import shutil
-from collections.abc import Callable, Sequence
-from itertools import count, zip_longest
+from collections.abc import Callable
+from functools import cache
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,8 +29,8 @@ from lib.train.loop import FoldTraining, new_network
 Report = Callable[[int, float | None], bool]
 
 
-def run_trial(
-    settings: Settings, cache: Cache, folds: int, states: Path, report: Report
+def train(
+    settings: Settings, cache_folder: Path, folds: int, states: Path, report: Report
 ) -> float | None:
     """Train the first folds, a pass of each in turn, and say how well they do in validation.
 
@@ -38,7 +38,7 @@ def run_trial(
 
     Args:
         settings: of the trial.
-        cache: of the collection.
+        cache_folder: of the collection's cache.
         folds: how many are trained.
         states: a folder for the training states of trials that are under way.
         report: gets, after each pass, its number from 1 and the mean of the folds' validation
@@ -53,49 +53,43 @@ def run_trial(
     """
     torch.set_num_threads(settings.threads)
     folder = states / fingerprint_value(described(settings))[:16]
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # what stage 2 says of a fold
-            trainings = [_training(settings, cache, fold) for fold in range(folds)]
-            value = _train(trainings, settings, cache, folder, report)
+            value = _train(settings, opened(cache_folder), folds, folder, report)
     except UserError:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    for training in trainings:
-        training.state.delete()
     shutil.rmtree(folder, ignore_errors=True)
     return value
 
 
-def _training(settings: Settings, cache: Cache, fold: int) -> FoldTraining:
-    """As stage 2 makes it."""
-    data = load_fold(cache, fold, settings)
-    network = new_network(lambda: network_for(settings), data, settings.seed, fold)
-    return FoldTraining(network, data, fold)
+@cache
+def opened(folder: Path) -> Cache:
+    """A cache, whose files a process compares with their checksums once."""
+    return Cache(folder)
 
 
 def _train(
-    trainings: Sequence[FoldTraining], settings: Settings, cache: Cache, path: Path, report: Report
+    settings: Settings, data: Cache, folds: int, folder: Path, report: Report
 ) -> float | None:
-    metric = settings.metric
+    making = Making(outputs_of(data.folder, settings), settings)
+    trainings = [_training(settings, data, fold) for fold in range(folds)]
     runs = [
-        training.run(state, _identity(settings, cache, training.fold))
-        for training, state in zip(trainings, _states(path), strict=False)
+        # A state is resumed by settings, fold, data, and the code that trains.
+        training.run(folder / f"fold_{fold}.safetensors", making.identity("train", fold))
+        for fold, training in enumerate(trainings)
     ]
     for step, rows in enumerate(zip_longest(*runs, fillvalue={}), start=1):
-        values = [row.get(f"validation_{metric}") for row in rows]
-        mean = None if None in values else float(np.mean(values))
-        if not report(step, mean):
+        values = [row.get(f"validation_{settings.metric}") for row in rows]
+        if not report(step, None if None in values else float(np.mean(values))):
             return None
-    finals = [training.state.validation(settings.weights)[metric] for training in trainings]
-    return float(np.mean(finals))
+    finals = [training.state.validation(settings.weights) for training in trainings]
+    return float(np.mean([final[settings.metric] for final in finals]))
 
 
-def _states(path: Path) -> Any:
-    """Each fold's training state."""
-    path.mkdir(parents=True, exist_ok=True)
-    return (path / f"fold_{fold}.safetensors" for fold in count())
-
-
-def _identity(settings: Settings, cache: Cache, fold: int) -> str:
-    """What a training state is resumed by: settings, fold, data, and the code that trains."""
-    return Making(outputs_of(cache.folder, settings), settings).identity("train", fold)
+def _training(settings: Settings, data: Cache, fold: int) -> FoldTraining:
+    """As stage 2 makes it."""
+    graphs = load_fold(data, fold, settings)
+    network = new_network(lambda: network_for(settings), graphs, settings.seed, fold)
+    return FoldTraining(network, graphs, fold)

@@ -8,9 +8,12 @@ import pytest
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.inputs.input import network_for
+from lib.settings.space import space_of
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
-from lib.tune.trial import run_trial
+from lib.tune.search import Tuning
+from lib.tune.storage import finished, open_study
+from lib.tune.trial import train
 from tests.builders import tiny_settings
 
 SETTINGS = tiny_settings(folds_total=2)
@@ -32,7 +35,7 @@ def curve(cache, tmp_path, folds=1, ends_at=99, settings=SETTINGS):
         told.append((step, value))
         return step < ends_at
 
-    return run_trial(settings, cache, folds, tmp_path, report), told
+    return train(settings, cache.folder, folds, tmp_path, report), told
 
 
 def test_a_trial_has_what_stage_2_has(cache, tmp_path):
@@ -49,13 +52,27 @@ def test_a_trial_has_what_stage_2_has(cache, tmp_path):
     assert [one for _, one in told_both] == pytest.approx(means.to_list())
 
 
-def test_a_trial_never_looks_at_the_test_split(cache, tmp_path):
+def test_a_trial_never_looks_at_the_test_split(cache, tmp_path, monkeypatch):
     seen = {name: cache.rows[name]["split"] for name in cache.names("train", "valid")}
     assert len(seen) < len(cache.names("train", "valid", "test"))
     without = Cache(cache.folder)
     without.rows = {name: cache.rows[name] for name in seen}  # a graph of the test has none
     without.table = cache.table.filter(pl.col("graph").is_in(list(seen)))
-    assert curve(without, tmp_path / "a") == curve(cache, tmp_path / "b")
+    whole = curve(cache, tmp_path / "b")
+    monkeypatch.setattr("lib.tune.trial.opened", lambda folder: without)
+    assert curve(cache, tmp_path / "a") == whole
+
+
+def test_trials_run_side_by_side(cache, tmp_path):
+    space = space_of(SETTINGS, set(space_of(SETTINGS)) - {"learning_rate"})
+    study = open_study(tmp_path / "study.db", "name", True, 2)
+    ended = []
+    tuning = Tuning(study, SETTINGS, space, 1, cache.folder, tmp_path / "states")
+    tuning.run(2, 3, lambda study: ended.append(len(finished(study))))
+    assert ended[-1] == len(finished(study)) == 3
+    assert len({one.params["learning_rate"] for one in finished(study)}) == 3
+    value, _ = curve(cache, tmp_path / "here")
+    assert value == next(one.value for one in finished(study) if one.number == 0)
 
 
 def test_a_trial_that_is_ended_leaves_nothing(cache, tmp_path):
@@ -82,7 +99,7 @@ def test_a_trial_that_was_killed_goes_on(cache, tmp_path):
         return True
 
     with pytest.raises(Killed):
-        run_trial(saving, cache, 2, tmp_path, report)
+        train(saving, cache.folder, 2, tmp_path, report)
     assert len(list(tmp_path.rglob("*.safetensors"))) == 2
     assert curve(cache, tmp_path, 2, settings=saving) == curve(cache, tmp_path / "new", 2)
     assert not list(tmp_path.rglob("*.safetensors"))
