@@ -1,7 +1,6 @@
 """``python -m lib.report.compare A B``: two experiments side by side, with a paired test.
 
-A and B are folders of one collection each, such as ``outputs/layout-xla-default``; a folder of
-outputs does as well if it holds one collection, or the one that the other side names.
+A and B are folders of one collection each, such as ``outputs/layout-xla-default``.
 """
 
 from __future__ import annotations
@@ -46,12 +45,7 @@ def read_two(first: Path, second: Path) -> tuple[Experiment, Experiment]:
         UserError: unless both have been through stage 4, for collections of one kind, and have
             graphs in common.
     """
-    names = _collections(first), _collections(second)
-    sides = [
-        _chosen(path, here, there)
-        for path, here, there in zip((first, second), names, reversed(names), strict=True)
-    ]
-    a, b = (read_experiment(path) for path in sides)
+    a, b = _experiment(first), _experiment(second)
     if a.kind is not b.kind:
         raise UserError(
             f"{a.folder} is judged by {a.kind.main.name}, {b.folder} by "
@@ -150,8 +144,7 @@ def _test(compared: Paired, main: Metric, section: str, items: str) -> list[str]
         lines[-1] += f" ± {main.text(difference.error)} (standard error over {items})"
         low, high = main.text(compared.low, True), main.text(compared.high, True)
         lines.append(f"  95 % confidence interval: {low} to {high}")
-        tests = f"permutation {p_text(compared.permutation)}, Wilcoxon {p_text(compared.wilcoxon)}"
-        lines.append(f"  paired tests: {tests}")
+        lines.append(f"  paired permutation test: {p_text(compared.permutation)}")
     gain = difference.value if main.higher_is_better else -difference.value
     better, colour = ("B", "green") if gain > 0 else ("A", "blue")
     says = f"{better} is better" if compared.sure else "the two cannot be told apart"
@@ -187,26 +180,12 @@ def _common(first: Experiment, second: Experiment, section: str) -> list[str]:
     return sorted(set(first.values(section, key)) & set(second.values(section, key)))
 
 
-def _collections(path: Path) -> list[str]:
-    """Collections with metrics below a folder of outputs; none of a collection's own folder."""
+def _experiment(path: Path) -> Experiment:
     if not path.is_dir():
         raise UserError(f"{path}: no such folder; give a collection's outputs")
-    if (path / "metrics.json").exists():
-        return []
-    return sorted(p.parent.name for p in path.glob("*/metrics.json"))
-
-
-def _chosen(path: Path, here: list[str], there: list[str]) -> Path:
-    if (path / "metrics.json").exists():
-        return path
-    shared = [name for name in here if name in there] if len(here) > 1 else here
-    if len(shared) == 1:
-        return path / shared[0]
-    if not here:
+    if not (path / "metrics.json").exists():
         raise UserError(f"{path}: no metrics.json there; run 04_ensemble.py first")
-    raise UserError(
-        f"{path}: several collections, {', '.join(here)}: name one, as {path}/{here[0]}"
-    )
+    return read_experiment(path)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import polars as pl
 from lib.files.results import SPLIT_OF
 from lib.files.scores import read_score_rows
 from lib.ranking.blending import KEYS, blend_frames
+from lib.ranking.truth import column_by_graph
 from lib.report.experiment import Experiment
 from lib.report.figures import ranked
 
@@ -50,26 +51,15 @@ def examples(
     frame = _scores(experiment, section, set(chosen.values()))
     if frame is None:
         return []
-    measured = frame.filter(pl.col("runtime").is_not_null())
-    if measurements is not None:
-        apart = measurements.select("graph", "config", measured="runtime")
-        joined = frame.drop("runtime").with_columns(pl.col("config").cast(pl.Int64))
-        joined = joined.join(apart, on=KEYS, how="inner").rename({"measured": "runtime"})
-        missing = joined.filter(~pl.col("graph").is_in(measured["graph"].unique().to_list()))
-        measured = pl.concat([measured.select(missing.columns).cast(missing.schema), missing])
-    shown = []
+    apart, shown = column_by_graph(measurements, "runtime"), dict[str, Example]()
     for place, graph in chosen.items():
-        rows = measured.filter(pl.col("graph") == graph).sort("config")
-        if len(rows) and graph not in {example.graph for example in shown}:
-            example = Example(
-                place=place,
-                graph=graph,
-                value=metrics[graph][main.key],
-                scores=rows["score"].to_numpy(),
-                runtimes=rows["runtime"].to_numpy().astype(float),
-            )
-            shown.append(example)
-    return shown
+        rows = frame.filter(pl.col("graph") == graph).sort("config")
+        labelled = not rows["runtime"].null_count()
+        runtimes = rows["runtime"] if labelled else apart.get(graph, pl.Series())
+        if graph not in shown and 0 < len(runtimes) == len(rows):
+            scores, measured = rows["score"].to_numpy(), runtimes.to_numpy().astype(float)
+            shown[graph] = Example(place, graph, metrics[graph][main.key], scores, measured)
+    return list(shown.values())
 
 
 def _scores(experiment: Experiment, section: str, graphs: set[str]) -> pl.DataFrame | None:

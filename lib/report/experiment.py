@@ -18,6 +18,7 @@ from lib.files.schema import expect
 from lib.ranking.blending import METHODS
 from lib.ranking.folds import fold_number
 from lib.ranking.kinds import Kind, kind_of
+from lib.report.statistics import Mean, mean
 from lib.runs.ingredients import RECORDS, STAGES
 from lib.runs.stage import read_record
 from lib.settings.tables import cache_of
@@ -115,6 +116,10 @@ class Experiment:
     def values(self, section: str, key: str) -> dict[str, float]:
         """One number of each graph that has it."""
         return {name: row[key] for name, row in self.metrics_of(section).items() if key in row}
+
+    def mean(self, section: str, key: str) -> Mean:
+        """The mean of one number over the graphs that have it."""
+        return mean(list(self.values(section, key).values()))
 
     def settings(self) -> dict[str, Any]:
         """Each setting's value in the stage that reads it."""

@@ -15,10 +15,9 @@ from markupsafe import Markup
 from lib.files.artifacts import atomic_file
 from lib.files.named import named
 from lib.ranking.truth import ALIKE
-from lib.report import figures, tables, words, worst
+from lib.report import figures, tables, words
 from lib.report.evidence import examples
 from lib.report.experiment import Experiment, read_experiment
-from lib.report.statistics import mean
 from lib.systems import SYSTEMS
 
 HERE = Path(__file__).resolve().parent
@@ -127,7 +126,6 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "curves": _curves(experiment),
         "folds": sorted(experiment.histories),
         "by_fold": tables.folds(experiment),
-        "worst": worst.worst(experiment),
         "by_graph": [(s, _by_graph(experiment, s), len(experiment.metrics_of(s))) for s in shown],
         "most": MOST_GRAPHS,
         "graphs": tables.graphs(experiment),
@@ -138,7 +136,6 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "settings": tables.settings(experiment),
         "changed": tables.changed(experiment),
         "facts": tables.facts(experiment),
-        "mixed": words.mixed_settings(experiment),
         "alike": ALIKE,
         "blended": ", ".join(map(str, experiment.blended)),
         "colours": figures.COLOURS,
@@ -156,7 +153,7 @@ def _tiles(experiment: Experiment) -> list[dict[str, str]]:
     ]
     tiles = []
     for look, name, key, explained in named:
-        average = mean(list(experiment.values(section, key).values()))
+        average = experiment.mean(section, key)
         if average.count:
             error = "" if average.error != average.error else f"± {kind.main.text(average.error)}"
             value = kind.main.text(average.value)

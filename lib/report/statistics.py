@@ -29,7 +29,6 @@ class Paired:
         difference: mean of second minus first, with its standard error.
         low, high: bounds of the 95 % confidence interval of that mean (Student's t).
         permutation: p of the sign-flip permutation test on the mean, two-sided.
-        wilcoxon: p of Wilcoxon's signed-rank test, two-sided.
         wins, losses, ties: graphs where the second is better, worse, equal.
     """
 
@@ -37,7 +36,6 @@ class Paired:
     low: float
     high: float
     permutation: float
-    wilcoxon: float
     wins: int
     losses: int
     ties: int
@@ -84,7 +82,6 @@ def paired(
         low=difference.value - half,
         high=difference.value + half,
         permutation=sign_flip_test(differences),
-        wilcoxon=_wilcoxon(differences),
         wins=int((gains > 0).sum()),
         losses=int((gains < 0).sum()),
         ties=int((gains == 0).sum()),
@@ -112,13 +109,6 @@ def sign_flip_test(differences: np.ndarray) -> float:
             rng=0,
         ).pvalue
     )
-
-
-def _wilcoxon(differences: np.ndarray) -> float:
-    from scipy import stats  # late: it takes a second, which `make status` does not have
-
-    nonzero = differences[differences != 0]
-    return float(stats.wilcoxon(nonzero).pvalue) if len(nonzero) else 1.0
 
 
 def p_text(p: float) -> str:

@@ -11,7 +11,6 @@ from lib.files.terminal import counted, duration, paint, table
 from lib.ranking.metrics import Metric
 from lib.report.experiment import SECTIONS, Experiment, read_experiment
 from lib.report.stale import Part, stale_parts
-from lib.report.statistics import mean
 from lib.report.words import with_error
 from lib.runs.due import all_flags, making_by
 from lib.runs.identity import Making
@@ -123,8 +122,8 @@ def _means(
     for section in filter(experiment.metrics_of, SECTIONS):
         texts = []
         for metric in shown:
-            values = list(experiment.values(section, metric.key).values())
-            texts.append(with_error(metric, mean(values)) if values else "–")
+            average = experiment.mean(section, metric.key)
+            texts.append(with_error(metric, average) if average.count else "–")
         rows.append([section, str(len(experiment.metrics_of(section))), *texts])
     head = [f"{title} by stage 4", f"{experiment.kind.item}s", *names]
     return table(rows, head) if rows else ""

@@ -38,7 +38,7 @@ def numbers(experiment: Experiment) -> Table:
     rows = []
     for metric in kind.described:
         name = f"{metric.name}’s {kind.main.name}" if metric is kind.baseline else metric.name
-        means = [mean(list(experiment.values(s, metric.key).values())) for s in sections]
+        means = [experiment.mean(s, metric.key) for s in sections]
         if any(m.count for m in means):
             rows.append([name, *(with_error(metric, m) if m.count else "–" for m in means)])
     return Table(head, rows)
@@ -82,9 +82,6 @@ def times(experiment: Experiment) -> Table:
         runs = [run for run in experiment.stages.values() if run.get("stage") == stage]
         seconds = [run["seconds"] + run.get("earlier_seconds", 0.0) for run in runs]
         memory = max((run["peak_memory_bytes"] for run in runs), default=0)
-        if stage == "train" and not runs:  # outputs of before records were kept
-            histories = experiment.histories.values()
-            seconds = [float(h["seconds"].sum()) for h in histories if "seconds" in h.columns]
         if seconds:
             of_stages[stage] = (seconds, memory)
     longest = max((sum(seconds) for seconds, _ in of_stages.values()), default=1.0)

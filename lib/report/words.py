@@ -36,7 +36,7 @@ def verdict(experiment: Experiment) -> str:
     compared = against_baseline(experiment, section)
     programs = SECTION_WORDS[section]
     if compared is None:
-        average = mean(list(experiment.values(section, experiment.kind.main.key).values()))
+        average = experiment.mean(section, experiment.kind.main.key)
         main = experiment.kind.main
         return f"{main.name} of {with_error(main, average)} on {average.count} {programs}"
     kind = experiment.kind
@@ -56,7 +56,7 @@ def improvement(experiment: Experiment, section: str) -> str:
         return ""
     main, difference = kind.main, compared.difference
     means = {
-        key: mean(list(experiment.values(section, key).values()))
+        key: experiment.mean(section, key)
         for key in (main.key, kind.baseline.key, kind.ceiling.key)
     }
     sentences = [
@@ -68,8 +68,7 @@ def improvement(experiment: Experiment, section: str) -> str:
     if difference.count > 1:
         sentences[0] += (
             f" (95 % confidence interval {main.text(compared.low, True)} to "
-            f"{main.text(compared.high, True)}; permutation test {p_text(compared.permutation)}, "
-            f"Wilcoxon {p_text(compared.wilcoxon)})"
+            f"{main.text(compared.high, True)}; permutation test {p_text(compared.permutation)})"
         )
     count = f"The network is better on {compared.wins:,} {kind.item}s, worse on {compared.losses}"
     sentences.append(count + (f", equal on {compared.ties}" if compared.ties else ""))
@@ -96,20 +95,6 @@ def learning(experiment: Experiment) -> str:
         f"{ends.count} folds). The best epochs of the folds, {epochs.value:.0f} on average, had "
         f"{with_error(main, tops)}; picking them by validation flatters that number."
     )
-
-
-def mixed_settings(experiment: Experiment) -> list[str]:
-    """A line for each setting that the folds were not trained alike with."""
-    lines = []
-    for key in sorted(experiment.settings()):
-        values: dict[str, list[int]] = {}
-        for fold, about in experiment.folds.items():
-            if key in about:
-                values.setdefault(str(about[key]), []).append(fold)
-        if len(values) > 1:
-            text = "; ".join(f"{v} in {', '.join(map(str, k))}" for v, k in values.items())
-            lines.append(f"The folds were not trained alike: {key} is {text}.")
-    return lines
 
 
 def _way_to_ceiling(means: dict[str, Mean], main: str, baseline: str, ceiling: str) -> float | None:

@@ -7,10 +7,10 @@ import platform
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from lib.files.artifacts import fingerprint_value
+from lib.files.processor import processor
 from lib.runs.ingredients import code_for
 from lib.runs.sources import ROOT
 from lib.settings import Settings
@@ -48,17 +48,8 @@ def commit() -> str:
 def machine() -> dict[str, Any]:
     """What the stage ran on: processor, the cores it may use, operating system."""
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": len(os.sched_getaffinity(0)),
         "system": platform.platform(terse=True),
         "python": sys.version.split()[0],
     }
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.machine()

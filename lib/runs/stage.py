@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-import resource
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -29,7 +27,6 @@ from lib.files.artifacts import (
     read_json,
     write_json,
 )
-from lib.files.errors import DataError
 from lib.files.locks import only_writer
 from lib.files.named import named
 from lib.files.schema import expect
@@ -90,13 +87,7 @@ class Stage:
             check_place(file)
         return self.locks.enter_context(only_writer(outputs, artifact))
 
-    def begin(
-        self,
-        name: str,
-        making: Making,
-        data: str,
-        fold: int | None = None,
-    ) -> Tracker:
+    def begin(self, name: str, making: Making, data: str, fold: int | None = None) -> Tracker:
         """Say what runs; returns its W&B run.
 
         Args:
@@ -115,16 +106,13 @@ class Stage:
         self.about |= _about(name, chosen, data, experiment)
         self.about |= {"identity": identity, "made_from": made_from}
         self.about |= {"fold": fold, "run": _run_id(part, settings, data, identity)}
-        if name != "preprocess":
-            self.about["preprocess_run"] = _run_of_preprocessing(outputs, settings, data)
         about = {k: v for k, v in self.about.items() if k not in ("settings", "made_from")}
-        config = {**chosen, **about}
         self.tracker = Tracker(
             job_type=name,
             group=f"{settings.results.partition('+')[0]}-{experiment}",
             name=f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}"),
             identity=self.about["run"],
-            config=config,
+            config={**chosen, **about},
             folder=Path(outputs),
             tags=_tags(settings, data, fold),
             bests=_bests(settings) if name == "train" else {},
@@ -220,18 +208,6 @@ def _bests(settings: Settings) -> dict[str, str]:
     return ways | {"train/loss": "min"}
 
 
-def _run_of_preprocessing(outputs: Path, settings: Settings, data: str) -> str | None:
-    """The W&B id of the run of stage 1 that made a cache; ``None`` if it left no such record.
-
-    It may stand in another group, for a cache serves many experiments.
-    """
-    try:
-        record = read_record(record_path(outputs, "preprocess", settings))
-    except DataError:
-        return None
-    return record.get("run") if record.get("data") == data else None
-
-
 def read_record(path: Path) -> dict[str, Any]:
     """What a stage left of a run; :class:`lib.files.errors.DataError` if that is no such record."""
     return expect(read_json(path), RECORD, path, advice="what a stage records")
@@ -239,27 +215,15 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def process_seconds() -> float:
     """Wall-clock seconds since this process began, its imports included."""
-    try:
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        up = float(Path("/proc/uptime").read_text().split()[0])
-        return up - int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):  # not Linux: what this module has seen
-        return time.perf_counter() - _IMPORTED
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    up = float(Path("/proc/uptime").read_text().split()[0])
+    return up - int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory() -> int:
     """Bytes that this process has held at most.
 
-    Not what ``getrusage`` says where Linux tells it: that counts what the process that started
-    this one had held.
+    Not what ``getrusage`` says: that counts what the process that started this one had held.
     """
-    try:
-        match = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
-    except OSError:
-        match = None
-    if match:
-        return int(match[1]) * 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-_IMPORTED = time.perf_counter()
+    peak = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
+    return int(peak[1]) * 1024 if peak else 0

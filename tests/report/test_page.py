@@ -12,16 +12,14 @@ import polars as pl
 import pytest
 
 from lib.ranking.folds import family
-from lib.report.experiment import read_experiment
 from lib.report.page import write_report
-from lib.report.worst import pass_of, worst
 from lib.runs.provenance import commit
 from tests.report.browsing import DESK, PHONE, look
 from tests.report.builders import graph_row, write_outputs
 
 SECTIONS = {  # of a real report, of one without a cache, and of an empty folder
     "real": ("result", "learning", "graphs", "ranking", "cache", "time", "origin"),
-    "full": ("result", "learning", "graphs", "ranking", "time", "origin"),
+    "full": ("result", "learning", "graphs", "ranking", "origin"),
     "empty": ("result", "origin"),
 }
 # Figures in view that have no marks, or no size; 0 of them is what we want.
@@ -184,19 +182,6 @@ def test_folds_commands_and_changed_settings_are_told(finished):
     assert '<th scope="row">epochs</th><td>3</td><td>command line</td>' in text
 
 
-def test_why_the_worst_are_bad_is_told_as_far_as_it_is_known(tmp_path):
-    rows = {f"a.n{i}.forward": graph_row(0.8) for i in range(12)}
-    rows |= {"a.w.train": graph_row(0.1), "b.w.train": graph_row(0.3, ceiling=0.55)}
-    experiment = read_experiment(write_outputs(tmp_path / "c", rows))
-    found = worst(experiment).rows
-    assert [row[:5] for row in found[:2]] == [
-        ["a.w.train", "0.100", "0.800\xa0±\xa00.000", "0.800", "training"],
-        ["b.w.train", "0.300", "–", "0.550 (noisy labels)", "training"],
-    ]
-    assert len(found) == 10 and found[2][4] == "forward"
-    assert pass_of("tf2_resnet_50_train_batch_128") == "training" and not pass_of("unet3d")
-
-
 def test_names_are_escaped(tmp_path):
     rows = {"<script>alert(1)</script>": graph_row(0.5), 'quote"&': graph_row(0.4)}
     text = write_report(write_outputs(tmp_path / "c", rows)).read_text()
@@ -235,12 +220,3 @@ def test_a_tile_collection_is_told_in_its_own_number(tmp_path):
     assert "M_tile" in text
     assert "the largest output tile first" in text
     assert "key ceiling" not in text  # it has none
-
-
-def test_folds_trained_unalike_are_told(tmp_path):
-    folder = write_outputs(tmp_path / "c", {"a": graph_row(0.5), "b": graph_row(0.1)})
-    other = folder / "fold_1" / "metrics.json"
-    other.write_text(other.read_text().replace('"epochs": 4', '"epochs": 9'))
-    assert "The folds were not trained alike: epochs is 4 in 0; 9 in 1." in (
-        write_report(folder).read_text()
-    )

@@ -68,7 +68,7 @@ def test_later_stages_say_what_was_trained(runs):
         assert runs[part].config["epochs"] == 3
 
 
-def test_the_ensemble_logs_table_plots_report_and_submission(runs, finished):
+def test_the_ensemble_logs_means_table_report_and_submission(runs, finished):
     run = runs["ensemble"]
     metrics = read_json(finished.folder / "metrics.json")
     assert run.summary["validation/tau"] == metrics["validation"]["mean"]["tau"]
@@ -76,15 +76,6 @@ def test_the_ensemble_logs_table_plots_report_and_submission(runs, finished):
     assert run.column("report/_type") == ["html-file"]
     page = media(finished.outputs, run, "report")
     assert page.read_bytes() == (finished.folder / "report.html").read_bytes()  # policy and all
-    found = table(finished.outputs, run, "results")
-    assert found["columns"] == ["metric", "section", "graphs", "mean", "standard_error"]
-    means = {(row[0], row[1]): row[3] for row in found["data"]}
-    for section in ("validation", "training"):
-        for key, mean in metrics[section]["mean"].items():
-            assert means[key, section] == pytest.approx(mean)
-    assert all(row[2] > 1 and row[4] >= 0 for row in found["data"])
-    plotted = table(finished.outputs, run, "plots/validation_table")
-    assert len(plotted["data"]) == 8
     rows = table(finished.outputs, run, "graphs")
     assert {row[0] for row in rows["data"]} == {"validation", "training"}
     taus = [row[rows["columns"].index("tau")] for row in rows["data"]]
@@ -96,11 +87,6 @@ def test_the_ensemble_tells_each_folds_score_and_which_were_blended(runs, finish
     scores, blended = folds["validation_tau"], folds["blended"]
     assert {run.summary[f"validation_tau/fold_{k}"] for k in (0, 1)} == set(scores.values())
     assert run.summary["folds_blended"] == blended
-    found = table(finished.outputs, run, "folds")
-    assert found["columns"] == ["fold", "metric", "validation", "blended", "place"]
-    assert found["data"] == [
-        [k, "tau", scores[str(k)], k in blended, blended.index(k) + 1] for k in (0, 1)
-    ]
 
 
 @pytest.mark.parametrize("fold", [0, 1])
@@ -115,13 +101,11 @@ def test_the_weights_of_a_fold_are_an_artifact_of_its_run(runs, finished, fold):
     }
 
 
-def test_the_run_of_stage_1_is_found_from_every_other(runs):
-    first = runs["preprocess"].about
+def test_runs_are_found_by_their_tags(runs):
     tags = {f"data-{runs['preprocess'].config['data'][:6]}", COLLECTION, "tgraph"}
     for part, run in runs.items():
         number = part.partition("-")[2]
         assert set(run.about.tags) == tags | ({f"fold-{number}"} if number else set())
-        assert run.config.get("preprocess_run") == (None if part == "preprocess" else first.run_id)
 
 
 def media(outputs: Path, run: OfflineRun, name: str) -> Path:

@@ -65,7 +65,6 @@ def test_a_known_case():
     low, high = stats.ttest_rel(second, first).confidence_interval(0.95)
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
     assert found.permutation == pytest.approx(2 / 2**10)
-    assert found.wilcoxon == pytest.approx(stats.wilcoxon(second - first).pvalue)
     assert (found.wins, found.losses, found.ties) == (10, 0, 0)
     assert found.sure
 
@@ -73,7 +72,7 @@ def test_a_known_case():
 def test_nothing_differs():
     found = paired([0.1 + 0.2, 1.0], [0.3, 1.0])
     assert (found.wins, found.losses, found.ties) == (0, 0, 2)
-    assert (found.permutation, found.wilcoxon) == (1.0, 1.0)
+    assert found.permutation == 1.0
     assert not found.sure
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.runs.tracking import Tracker, data_frame, epoch_point, wandb_table
+from lib.runs.tracking import Tracker, epoch_point, wandb_table
 from tests.stages import LONGEST, REPOSITORY, environment
 from tests.wandb_reader import read_run
 
@@ -57,7 +57,6 @@ def wandb(monkeypatch):
     fake.teardown = lambda: fake.given.append("torn down")
     fake.Table = lambda columns, data, dtype: {"columns": columns, "data": data}
     fake.Html = lambda *values, **keywords: keywords
-    fake.plot = types.SimpleNamespace(scatter=lambda *values, **keywords: "plot")
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.delenv("WANDB_API_KEY", raising=False)
@@ -87,7 +86,7 @@ def test_a_run(wandb, tmp_path, capsys):
         ("log", ({"epoch": 1, "loss": 0.5},)),
         ("log", ({"epoch": 2, "loss": 0.25},)),
         ("update", ({"best_tau": 0.1},)),
-        ("log", ({"graphs": {"columns": ["graph", "tau"], "data": [["a", 0.1]]}},)),
+        ("log", ({"graphs": {"columns": ["graph", "tau"], "data": [("a", 0.1)]}},)),
         ("finish", ()),
     ]
     assert wandb.run.calls[-1][2] == {"exit_code": 0}
@@ -202,9 +201,9 @@ COLUMN = st.sampled_from(list(CELLS)).flatmap(
 @given(st.lists(COLUMN, max_size=4), st.integers(0, 4))
 def test_a_table_for_wandb_is_json_with_numbers_as_numbers(columns, count):
     rows = pl.DataFrame({f"column {place}": one for place, one in enumerate(columns)}).head(count)
-    frame = data_frame(rows)
-    assert list(frame) == rows.columns
-    told = json.loads(json.dumps(frame.to_numpy().tolist(), allow_nan=False))
+    table = wandb_table(rows)
+    assert table.columns == rows.columns
+    told = json.loads(json.dumps(table.data, allow_nan=False))
     kept = [
         [None if isinstance(v, float) and not math.isfinite(v) else v for v in row]
         for row in rows.rows()
@@ -212,10 +211,10 @@ def test_a_table_for_wandb_is_json_with_numbers_as_numbers(columns, count):
     assert told == kept
 
 
-@pytest.mark.parametrize("kind", [pl.Int16, pl.Float32, pl.String, pl.Boolean, pl.List(pl.Int8)])
+@pytest.mark.parametrize("kind", [pl.Int16, pl.Float32, pl.String, pl.Boolean])
 @pytest.mark.parametrize("missing", [False, True])
 def test_wandb_takes_columns_of_all_types(kind, missing):
-    value = {pl.String: "a", pl.Boolean: True}.get(kind, [1] if kind == pl.List else 1)
+    value = {pl.String: "a", pl.Boolean: True}.get(kind, 1)
     rows = pl.DataFrame({"other": [1.5, 2.5], "this": [value, None if missing else value]})
     table = wandb_table(rows.with_columns(pl.col("this").cast(kind)))
     assert table.columns == ["other", "this"]
@@ -244,9 +243,8 @@ def test_disabled_imports_no_wandb(tmp_path):
     program = (
         "with Tracker(*given) as t:\n"
         "    t.log({'epoch': 1}); t.summarize({'a': 1}); t.table('t', pl.DataFrame({'a': [1]}))\n"
-        "    t.plot('p', pl.DataFrame(), 'x', 'y', 'z'); t.page('r', folder)\n"
-        "    t.artifact('a', 'b', folder)\n"
-        "sys.exit('wandb' in sys.modules or 'pandas' in sys.modules)\n"
+        "    t.page('r', folder); t.artifact('a', 'b', folder)\n"
+        "sys.exit('wandb' in sys.modules)\n"
     )
     done = run_program(tmp_path, program)
     assert (done.returncode, done.stderr) == (0, "")
@@ -260,8 +258,6 @@ WHOLE_RUN = (
     "        t.log({'epoch': epoch, 'train/loss': 1 / epoch, 'validation/tau': 0.1 * epoch})\n"
     "    t.summarize({'best_tau': 0.3})\n"
     "    t.table('graphs', pl.DataFrame({'graph': ['a', 'b'], 'tau': [0.1, None], 'n': [1, 2]}))\n"
-    "    points = pl.DataFrame({'graph': ['a'], 'baseline': [0.1], 'tau': [0.2]})\n"
-    "    t.plot('plots/test', points, 'baseline', 'tau', 'title')\n"
     "    t.page('report', page)\n"
     "    t.artifact('submission-c', 'submission', page)\n"
     "    t.artifact('weights-c@gst <svg>', 'model', page)\n"
@@ -286,7 +282,6 @@ def test_a_real_offline_run_reads_back(tmp_path):
     assert run.summary["best_tau"] == 0.3
     assert run.column("graphs/nrows") == [2]
     assert run.column("report/_type") == ["html-file"]
-    assert run.column("plots/test_table/ncols") == [3]
     assert run.artifacts["submission-c"] == "submission"
     assert run.artifacts["weights-c-gst--svg-"] == "model"
     (table,) = folder.glob(f"offline-run-*/files/{run.column('graphs/path')[0]}")
