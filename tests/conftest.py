@@ -6,6 +6,7 @@ of a property: what a run says is about the change and not about luck. Others ar
 """
 
 import os
+import sys
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported; threads wait by spinning
@@ -19,12 +20,24 @@ settings.register_profile("others", deadline=None)
 settings.load_profile("same")
 
 HERE = Path(__file__).parent
+os.environ["PIP_CONSTRAINT"] = str(HERE / "constraints.txt")  # of all that tests start
 TOGETHER = "report"  # tests of a folder that share what takes longest
 
 
 def pytest_collection_modifyitems(items):
     """What runs whole stages comes first: it takes longest, and no core is to wait for it."""
     items.sort(key=lambda item: item.path.parent not in (HERE, HERE / TOGETHER))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_test_sets_up_the_environment():
+    """It takes minutes, and whoever runs the tests has done it: a test has make without it."""
+    before = set(Path(sys.prefix).glob(".ready*"))
+    yield
+    added = set(Path(sys.prefix).glob(".ready*")) - before
+    for stamp in added:
+        stamp.unlink()
+    assert not added, "a test let make set up a part of the environment (make_without_setup)"
 
 
 class ByFile(LoadScopeScheduling):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,10 @@ MAKE_VARIABLES = (
     *("MAKEFLAGS", "MFLAGS", "MAKEOVERRIDES", "MAKELEVEL", "GNUMAKEFLAGS", "MAKEFILES"),
     "TGRAPH_GPU_TURNS",
     *(name for kind in ("PLAIN", "QUOTED", "HANDED_ON") for name in variables_of_make(kind)),
+)
+# What make leaves in an environment that it has set up, or a part of it.
+STAMPS = re.findall(
+    r"^\$\(READY\)([\w-]*):", "\n".join(path.read_text() for path in MAKEFILES), re.MULTILINE
 )
 LONGEST = 900  # seconds that a command may take: it hangs, it is not slow
 # Folds and networks that train in a second; batches smaller than graphs, so that TTA shows.
@@ -84,14 +89,17 @@ def run_make(
 def make_command(*arguments: str, venv: Path | str = sys.prefix, **variables: object) -> list[str]:
     """The command line of make.
 
-    ``-o`` keeps make from rebuilding the environment that the tests run in, whatever the age of
-    its stamp, or if it has none. (``python3`` may be a script that looks for Python, which takes
-    as long as what make asks of it.)
+    (``python3`` may be a script that looks for Python, which takes as long as what make asks of
+    it.)
     """
     given = {"VENV": venv, "PYTHON": sys.executable, "COLLECTION": COLLECTION, **variables}
     words = [f"{name}={value}" for name, value in given.items()]
-    ready = [f"-o{venv}/.ready{what}" for what in ("", "-native", "-scatter", "-tune")]
-    return ["make", *ready, *words, *arguments]
+    return [*make_without_setup(venv), *words, *arguments]
+
+
+def make_without_setup(venv: Path | str) -> list[str]:
+    """A make that installs and compiles nothing in an environment, old or without any stamp."""
+    return ["make", *(f"-o{venv}/.ready{what}" for what in STAMPS)]
 
 
 def stages_in(output: str) -> list[str]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from lib.cache.reader import Cache
 from lib.scoring.scores import SCHEMA
 from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from tests.kernels import COLLECTION, tile_kernel, write_kernels
-from tests.stages import LONGEST, REPOSITORY, SCRIPTS, environment, make, stages_in
+from tests.stages import SCRIPTS, make, run_make, stages_in
 from tests.tpugraphs.builders import members, rezip
 
 COUNTS = (10, 12, 25, 40, 80, 300, 1200, 5000)
@@ -136,12 +134,7 @@ def test_a_model_of_the_thesis_lies_beside_and_shares_the_cache(run, model):
 
 
 def test_without_data_one_line_says_how_to_get_some(tmp_path):
-    words = ["make", "-o", f"{sys.prefix}/.ready", f"VENV={sys.prefix}", "all"]
-    words += [f"COLLECTION={COLLECTION}"]
-    words += [f"OUTPUTS={tmp_path / 'out'}", f"DATA={tmp_path / 'none'}"]
-    done = subprocess.run(
-        words, cwd=REPOSITORY, env=environment(), capture_output=True, text=True, timeout=LONGEST
-    )
+    done = run_make("all", COLLECTION=COLLECTION, OUTPUTS=tmp_path / "out", DATA=tmp_path / "none")
     assert done.returncode != 0
     lines = [line for line in done.stderr.splitlines() if not line.startswith("make")]
     assert len(lines) == 1

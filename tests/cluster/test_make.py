@@ -17,7 +17,7 @@ import pytest
 
 from tests.builders import COLLECTION
 from tests.pretended import STAND_IN
-from tests.stages import LONGEST, REPOSITORY, make_command
+from tests.stages import LONGEST, REPOSITORY, make_command, make_without_setup
 from tests.stages import environment as clean
 from tests.synthetic import write_collection
 
@@ -51,7 +51,7 @@ def command(folder: Path, *goals: str, **variables: object) -> list[str]:
     """Make's command line; what it starts leaves the environment alone as well."""
     venv = folder / "venv"
     given = {"OUTPUTS": folder / "out", "DATA": folder / "data", "FOLDS": 2, "HOPS": 1}
-    given |= {"EXECUTOR": "local", "SUBMAKE": " ".join(make_command(venv=venv)[:5]), **variables}
+    given |= {"EXECUTOR": "local", "SUBMAKE": " ".join(make_without_setup(venv)), **variables}
     return make_command(*goals, venv=venv, **given)
 
 

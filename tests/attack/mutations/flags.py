@@ -10,7 +10,7 @@ from random import Random
 from tests.attack.commands import OUTPUTS, VENV
 from tests.attack.mutations.values import shown
 from tests.attack.runner import REPOSITORY
-from tests.stages import variables_of_make
+from tests.stages import make_without_setup, variables_of_make
 
 NUMBERS = ("-1", "0", "1", "2", "0.5", "-0.0", "1e-9", "1e3", "١", "²", "1_0", "0x10", " 3", "+2")
 LARGE = ("1e9", "1000000", "99999999999999999999", "1e309", "1e308", "9" * 5000)
@@ -115,9 +115,8 @@ def in_make(tree: Path, rng: Random) -> tuple[list[str], str]:
     given = {"VENV": venv, "OUTPUTS": tree / OUTPUTS, "PYTHON": sys.executable}
     given |= dict.fromkeys(NEEDED, "x")
     given.pop(name, None)
-    stamps = [f"{venv}/.ready{what}" for what in ("", "-native", "-scatter", "-adapt")]
-    stamps += [f"{venv}-collect/.ready", f"{venv}-collect-programs/.ready"]
-    words = ["make", "-C", str(REPOSITORY), *(f"-o{one}" for one in stamps), target]
+    others = (f"-o{venv}-{one}/.ready" for one in ("collect", "collect-programs"))
+    words = [*make_without_setup(venv), *others, "-C", str(REPOSITORY), target]
     words += [f"{one}={what}" for one, what in given.items()]
     words = ["env", f"{name}={value}", *words] if exported else ["env", *words, f"{name}={value}"]
     code = shown(value.replace(f"{tree}/", ""))
