@@ -6,7 +6,7 @@
 .PHONY: handed
 
 CLUSTER := $(VENV)-cluster
-HANDED := $(filter all everything preprocess train infer ensemble,$(MAKECMDGOALS))
+HANDED := $(filter all everything reproduce preprocess train infer ensemble,$(MAKECMDGOALS))
 # (`make -n` shows what one machine would run.)
 HANDING := $(if $(or $(TGRAPH_TASKS),$(DRY)),,$(EXECUTOR))
 ifneq (,$(and $(HANDING),$(filter $(OUTPUTS)/%,$(MAKECMDGOALS))))

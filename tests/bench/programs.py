@@ -60,7 +60,7 @@ from lib.settings import MODELS
 from lib.settings.resolved import BUNDLED_PROGRAMS
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import Trees
-from tests.bench.rivals import CURVES, RIVALS, VARIANTS, Case, lstm_of, lstm_step
+from tests.bench.rivals import CURVES, VARIANTS, Case, lstm_of, lstm_step
 
 SPLITS = ("networks", "random")
 KEYS = [one.key for one in LATENCY_METRICS]
@@ -240,7 +240,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--splits", nargs="+", default=list(SPLITS), choices=SPLITS)
     parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
-    parser.add_argument("--rivals", action="store_true", help="no ablations")
     parser.add_argument("--curves", action="store_true", help="learn from less, and nothing else")
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
@@ -253,7 +252,7 @@ def main() -> None:
             if args.speed:
                 print(speed(cache, trees))
                 return
-            variants = RIVALS if args.rivals else [*CURVES] if args.curves else args.variants
+            variants = [*CURVES] if args.curves else args.variants
             wanted = product(range(args.seeds), args.splits, variants)
             run_missing(cache, trees, wanted, args.results)
     for split in args.splits:

@@ -241,16 +241,7 @@ VARIANTS: dict[str, Callable[[Case], np.ndarray]] = {
     "boosting": boosted(scikit, False),
     "boosting, with the factor": boosted(scikit, True),
     "recursive LSTM, with the factor": recursive_lstm,
-    # the paper's ablations: figure 14, tables 3, 4 and 5
-    "cdmpp, no positions": network("cdmpp", positional=False),
-    "cdmpp, Yeo-Johnson": network("cdmpp", label_transform="yeo-johnson"),
-    "cdmpp, quantile": network("cdmpp", label_transform="quantile"),
-    "cdmpp, no transform": network("cdmpp", label_transform="none"),
-    "cdmpp, MSE": network("cdmpp", loss="mse"),
-    "cdmpp, MAPE": network("cdmpp", loss="mape"),
-    "cdmpp, MSPE": network("cdmpp", loss="mspe"),
 }
-RIVALS = list(VARIANTS)[:7]
 SHARES = (1 / 8, 1 / 4, 1 / 2)
 CURVES: dict[str, Callable[[Case], np.ndarray]] = {
     f"cdmpp-plus, {share:.3g} of the {of}": with_less(share, of)

@@ -15,6 +15,7 @@ MODULES = (
     "lib.scoring.leaderboard",
     "lib.scoring.merge",
     "lib.scoring.everything",
+    "lib.experiments.reproduce",
     "lib.collect.xla.export",
     "lib.report",
     "lib.report.compare",

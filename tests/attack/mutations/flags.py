@@ -47,7 +47,7 @@ CODE = (
 )
 CODE += ("{}&&{} #", "{}\\'; {}; '", "{}'\"$({})\"'", "{} & {}", "-{}'`{}`'")
 TARGETS = ("help", "rank", "compare", "submission", "score", "download", "latency", "search")
-TARGETS += ("collect", "status", "report", "everything")
+TARGETS += ("collect", "status", "report", "everything", "reproduce")
 NEEDED = ("PROGRAM", "A", "B", "NETWORK")  # by some of them
 NEVER = ("--help", "-h")  # ends before anything is read
 

@@ -1,0 +1,222 @@
+"""The tables of the papers: ours over seeds, by the stages that a user runs, beside the papers'.
+
+Runs    make all COLLECTION=... MODEL=... EXPERIMENT=paper-... SEED=... for each row, collection
+        and seed of a table; make knows what is made already. Make's variables come from the
+        environment, where make puts those that it was given. Flags in ARGS beat the paper's
+        recipe, and what makes a row beats them
+Reads   papers.toml beside this file, and <outputs>/<experiment>/metrics.json
+Exit    0, or 1 if a run failed (the others are run all the same)
+
+    FOLDS=2 EPOCHS=4 python -m lib.experiments.reproduce tgraph3 --seeds 2 --make 'make JOBS=2'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from lib import settings
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
+from lib.files.results import read_metrics
+from lib.files.terminal import table
+from lib.ranking.kinds import kind_of
+from lib.runs.submake import environment_of_make
+from lib.settings.tables import settings_for
+from lib.tpugraphs.dataset import TPUGRAPHS
+
+PAPERS = Path(__file__).with_name("papers.toml")
+HEAD = ("", "collection", "ours", "seeds", "folds", "paper")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A number of a paper's.
+
+    Attributes:
+        table, row: of ``papers.toml``, which says what they have.
+        collection: whose number it is.
+        paper: the number, as printed.
+        data: the data root of ours, if the user named one.
+    """
+
+    table: Mapping[str, Any]
+    row: Mapping[str, Any]
+    collection: str
+    paper: str
+    data: Path | None
+
+    def names(self, seed: int) -> dict[str, Any]:
+        """Where results lie: cells of two tables that are the same run have the same folder."""
+        of_row = re.sub("[^a-z0-9]+", "-", self.row.get("flags", ""))
+        named = {"model": self.row["model"], "experiment": f"paper{of_row}-s{seed}", "seed": seed}
+        return {"collection": self.collection, **named}
+
+    def flags(self, given: str = "") -> str:
+        """The paper's recipe, what was given, and what makes the row: the later flag counts."""
+        official = vars(settings_for(self.collection, TPUGRAPHS, {"model": self.row["model"]}))
+        recipe = [name for name in self.table.get("recipe", ()) if name in official]
+        words = [f"--{name.replace('_', '-')}={official[name]}" for name in recipe]
+        words += [self.table.get("flags", ""), given, self.row.get("flags", "")]
+        return " ".join(word for word in words if word)
+
+    @cached_property
+    def resolved(self) -> settings.Resolved:
+        """The settings of the first seed and the data, if nothing is given."""
+        named = {**self.names(0), **({"data": self.data} if self.data else {})}
+        words = [f"--{name}={value}" for name, value in named.items()]
+        return settings.resolve(settings.parser("").parse_args([*words, *self.flags().split()]))
+
+    def run(self, seed: int, make: Sequence[str]) -> bool:
+        """Run the stages; whether that went well."""
+        words = [f"{name.upper()}={value}" for name, value in self.names(seed).items()]
+        words.append(f"ARGS={self.flags(os.environ.get('ARGS', ''))}")
+        if "folds" in self.table and not os.environ.get("FOLDS"):
+            words.append(f"FOLDS={self.table['folds']}")
+        failed = subprocess.run([*make, "all", *words], env=environment_of_make()).returncode
+        if failed:
+            print(f"reproduce: make all {shlex.join(words)} failed, and says why above", flush=True)
+        return not failed
+
+    def metrics(self, seeds: int, outputs: Path) -> dict[int, dict[str, Any]]:
+        """What stage 4 has left of each seed that was run."""
+        found = {}
+        for seed in range(seeds):
+            chosen = dataclasses.replace(self.resolved.settings, **self.names(seed))
+            path = outputs / chosen.results / "metrics.json"
+            if path.exists():
+                found[seed] = read_metrics(path)
+        return found
+
+    def number(self, metrics: Mapping[str, Any]) -> float | None:
+        """What is compared with the paper's; of programs, over all pairs and not over tasks."""
+        section = metrics.get(self.table["section"], {})
+        numbers = section.get("groups", {}).get("all", {}).get("all") or section.get("mean", {})
+        return numbers.get(self.table.get("metric", self.resolved.settings.metric))
+
+    def otherwise(self, metrics: Mapping[str, Any]) -> set[str]:
+        """The settings that a run had other than the paper's recipe on these data."""
+        ran, recipe = metrics["settings"], settings.described(self.resolved.settings)
+        names = [name for name in recipe if ran.get(name) != recipe[name] and name != "seed"]
+        return {f"{name.replace('_', '-')} {ran.get(name)}, not {recipe[name]}" for name in names}
+
+
+def read_tables() -> dict[str, dict[str, Any]]:
+    """The tables, by what TABLE calls them, such as ``tgraph2``."""
+    papers = tomllib.loads(PAPERS.read_text("utf-8"))
+    return {
+        f"{paper}{number}": {**about, **own, "title": f"{about['source']}, {own['title']}"}
+        for paper, about in papers.items()
+        for number, own in about.pop("tables").items()
+    }
+
+
+def cells_of(chosen: Mapping[str, Any], only: str | None, data: Path | None) -> list[Cell]:
+    """The cells of a table, of all collections or only one.
+
+    Raises:
+        UserError: the table has not that collection.
+    """
+    if only and only not in chosen["columns"]:
+        raise UserError(f"COLLECTION={only}: this table has {' '.join(chosen['columns'])}")
+    return [
+        Cell(chosen, row, collection, paper, data)
+        for row in chosen["rows"]
+        for collection, paper in zip(chosen["columns"], row["paper"], strict=True)
+        if paper and collection in (only or chosen["columns"])
+    ]
+
+
+def shown(cells: Sequence[Cell], seeds: int, outputs: Path) -> str:
+    """The table: mean and standard deviation over seeds, the paper's number, and what to know."""
+    rows, notes = [], []
+    for cell in cells:
+        if "model" not in cell.row:
+            rows.append([cell.row["name"], cell.collection, "-", "-", "-", cell.paper])
+            notes.append(f"{cell.row['name']}: not run, for {cell.row['reason']}")
+            continue
+        found = [*cell.metrics(seeds, outputs).values()]
+        numbers = [number for one in found if (number := cell.number(one)) is not None]
+        folds = {len(scores) for one in found for scores in one["folds"].values()}
+        about = [ours(cell, numbers), str(len(numbers)), str(max(folds, default="-"))]
+        rows.append([cell.row["name"], cell.collection, *about, cell.paper])
+        notes += [*sorted(set().union(*map(cell.otherwise, found))), data_of(cell)]
+    notes.append(cells[0].table["note"])
+    lines = [cells[0].table["title"], table(rows, HEAD)]
+    return "\n".join([*lines, *(f"* {note}" for note in dict.fromkeys(notes))])
+
+
+def ours(cell: Cell, numbers: Sequence[float]) -> str:
+    """Mean and standard deviation, as far as there are any."""
+    kind = kind_of(cell.collection)
+    key = cell.table.get("metric", kind.main.key)
+    text = next(metric.plain for metric in kind.metrics if metric.key == key)
+    spread = f" ± {text(stdev(numbers))}" if len(numbers) > 1 else ""
+    return text(fmean(numbers) if numbers else None) + spread
+
+
+def data_of(cell: Cell) -> str:
+    """Which data ours are of."""
+    dataset, place = cell.resolved.dataset, cell.resolved.place
+    if place is None:
+        return f"no data of {cell.collection}"
+    other = "" if dataset == TPUGRAPHS else ", not the paper's data: compare rows with each other"
+    return f"{place[0]}: {dataset.name}{other}"
+
+
+def listed(tables: Mapping[str, Mapping[str, Any]], data: Path | None) -> str:
+    """What tables there are, and what data each needs."""
+    lines = []
+    for name, one in tables.items():
+        cells = [cell for cell in cells_of(one, None, data) if "model" in cell.row]
+        here = {cell.collection: bool(cell.resolved.place) for cell in cells}
+        needed = [column if there else f"{column} (no data)" for column, there in here.items()]
+        lines.append(f"{name:<10}{one['title']}")
+        lines.append(f"{'':<10}{len(cells)} runs a seed: {', '.join(needed)}")
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run what is missing of a table, and print it; without a table, list them."""
+    parser = Parser(
+        prog="python -m lib.experiments.reproduce", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("table", nargs="?", help="such as tgraph2; without, all are listed")
+    parser.add_argument("--seeds", type=int, default=3, help="how many, from 0 on")
+    parser.add_argument("--collection", help="only this one of the table's")
+    parser.add_argument("--make", default="make", help="the command, in shell words")
+    parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
+    parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--print", action="store_true", help="run nothing, print what is there")
+    args, tables = parser.parse_args(arguments), read_tables()
+    if args.table is None:
+        print(listed(tables, args.data))
+        return
+    if args.table not in tables:
+        raise UserError(f"TABLE={args.table}: must be one of {' '.join(tables)}")
+    cells, make = cells_of(tables[args.table], args.collection, args.data), shlex.split(args.make)
+    able = [cell for cell in cells if "model" in cell.row and cell.resolved.place]
+    runs = [] if args.print else product(range(args.seeds), able)  # first every cell once
+    with ThreadPoolExecutor(args.jobs) as pool:
+        well = [*pool.map(lambda run: run[1].run(run[0], make), runs)]
+    print(shown(cells, args.seeds, args.outputs))
+    sys.exit(not all(well))
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()
