@@ -8,23 +8,20 @@ last. Where the manifest is there and the files fit it, nothing is done.
 from __future__ import annotations
 
 import argparse
-import fcntl
-import hashlib
-import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from lib.download.transfer import complete, discard, fetch
 from lib.download.untar import extract
 from lib.files.artifacts import TEMPORARY, atomic_folder, read_json, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
-from lib.files.regular import UnreadableError, open_regular
+from lib.files.locks import only_writer
+from lib.files.regular import UnreadableError
+from lib.files.schema import expect
 from lib.settings import COLLECTIONS
 from lib.settings.resolved import DOWNLOADED
 from lib.settings.tables import check_collection
@@ -81,7 +78,6 @@ def download(
     to: Path = DOWNLOADED,
     base_url: str = BASE_URL,
     splits: Sequence[str] = SPLITS,
-    verify: bool = False,
 ) -> Iterator[str]:
     """Download and unpack splits of a collection, one at a time, ``train`` last.
 
@@ -92,7 +88,6 @@ def download(
         to: the data root; the files come to ``to/npz/layout/xla/default/train/*.npz``.
         base_url: where the archives are.
         splits: some of ``train``, ``valid``, ``test``.
-        verify: hash the files that are there, instead of comparing sizes.
 
     Yields:
         One line a split that says what was done.
@@ -106,20 +101,19 @@ def download(
         piece = Piece(collection, split, to)
         try:
             piece.folder.parent.mkdir(parents=True, exist_ok=True)
-            with _alone(piece.folder.parent):
-                yield _download_piece(piece, f"{base_url.rstrip('/')}/{piece.archive}", verify)
+            with only_writer(to, piece.folder):
+                yield _download_piece(piece, f"{base_url.rstrip('/')}/{piece.archive}")
             if not (to / FILE).exists():
                 write_dataset(to, TPUGRAPHS)
         except OSError as error:
             raise UserError(f"{error.filename or to}: {error.strerror or error}") from None
 
 
-def _download_piece(piece: Piece, url: str, verify: bool) -> str:
-    fault = _fault(piece, verify)
+def _download_piece(piece: Piece, url: str) -> str:
+    fault = _fault(piece)
     if fault is None:
         discard(piece.tar)
-        done = "verified" if verify else "already there"
-        return _summary(piece, read_json(piece.manifest)["files"], done)
+        return _summary(piece, _listed(piece.manifest), "already there")
     if piece.manifest.exists():
         print(f"{piece.folder}: {fault}; downloading again", flush=True)
     elif _names(piece.folder) and not complete(url, piece.tar):
@@ -133,12 +127,10 @@ def _download_piece(piece: Piece, url: str, verify: bool) -> str:
     return _summary(piece, files, "downloaded")
 
 
-def _unpack(piece: Piece, url: str) -> dict[str, Any]:
+def _unpack(piece: Piece, url: str) -> dict[str, int]:
     """Extract a downloaded archive, then write the manifest; a bad archive is deleted."""
     size = piece.tar.stat().st_size
     _reserve(piece.to, size, size)
-    with open_regular(piece.tar) as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     try:
         with atomic_folder(piece.folder) as temporary:
             files = extract(piece.tar, piece.archive, piece.prefix, temporary)
@@ -148,12 +140,12 @@ def _unpack(piece: Piece, url: str) -> dict[str, Any]:
     except DataError:
         discard(piece.tar)
         raise
-    archive = {"url": url, "size": size, "sha256": digest}
-    write_json(piece.manifest, {"archive": archive, "files": files})
+    sizes = {name: {"size": length} for name, length in files.items()}
+    write_json(piece.manifest, {"archive": {"url": url, "size": size}, "files": sizes})
     return files
 
 
-def _fault(piece: Piece, verify: bool) -> str | None:
+def _fault(piece: Piece) -> str | None:
     """What is wrong with a downloaded split; ``None`` if it is as its manifest says."""
     if not piece.manifest.exists():
         return "no manifest"
@@ -163,33 +155,20 @@ def _fault(piece: Piece, verify: bool) -> str | None:
             f"{piece.folder / strange[0]}: not from the archive ({len(strange)} such files); "
             "move it away, then run this again"
         )
-    for name, listed in sorted(files.items()):
+    for name, size in sorted(files.items()):
         if name not in present:
             return f"{name} is missing"
-        path = piece.folder / name
-        if path.stat().st_size != listed["size"]:
-            return f"{name} has {path.stat().st_size} bytes, not {listed['size']}"
-        if verify:
-            with open_regular(path) as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != listed["sha256"]:
-                    return f"{name} has changed"
+        there = (piece.folder / name).stat().st_size
+        if there != size:
+            return f"{name} has {there} bytes, not {size}"
     return None
 
 
-def _listed(manifest: Path) -> dict[str, Any]:
-    """The files a manifest names, each with its size and sha256."""
-    try:
-        files = read_json(manifest)["files"]
-        sound = files and all(
-            isinstance(file["size"], int) and isinstance(file["sha256"], str)
-            for file in files.values()
-        )
-    except (AttributeError, LookupError, TypeError):
-        sound = False
-    if not sound:
-        expected = "a size and a sha256 for each file; delete it and its folder to start again"
-        raise DataError(manifest, "files", "something else", expected)
-    return files
+def _listed(manifest: Path) -> dict[str, int]:
+    """The files a manifest names, and the bytes of each."""
+    advice = "delete it and its folder to start again"
+    document = expect(read_json(manifest), {"files": {str: {"size": int}}}, manifest, "", advice)
+    return {name: file["size"] for name, file in document["files"].items()}
 
 
 def _names(folder: Path) -> set[str]:
@@ -215,22 +194,6 @@ def _reserve(to: Path, length: int, here: int) -> None:
         )
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Keep a second download away from ``folder``; the lock goes with the process."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{folder}: another download is at work there") from None
-        except OSError:
-            pass  # a file system without locks
-        yield
-    finally:
-        os.close(handle)
-
-
 def _check_names(collection: str, splits: Sequence[str]) -> None:
     check_collection(collection)
     wrong = [split for split in splits if split not in SPLITS]
@@ -238,9 +201,8 @@ def _check_names(collection: str, splits: Sequence[str]) -> None:
         raise UserError(f"splits {','.join(splits)!r}: some of {','.join(SPLITS)}")
 
 
-def _summary(piece: Piece, files: dict[str, Any], done: str) -> str:
-    size = sum(file["size"] for file in files.values())
-    return f"{piece.folder}: {len(files)} files, {size / 1e6:.1f} MB, {done}"
+def _summary(piece: Piece, files: dict[str, int], done: str) -> str:
+    return f"{piece.folder}: {len(files)} files, {sum(files.values()) / 1e6:.1f} MB, {done}"
 
 
 @one_line_errors()
@@ -255,12 +217,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--base-url", default=BASE_URL, help="where the archives are")
     parser.add_argument("--to", type=Path, default=DOWNLOADED, help="the data root")
     parser.add_argument("--splits", default=",".join(SPLITS), help="some of them")
-    parser.add_argument("--verify", action="store_true", help="hash every file that is there")
     arguments = parser.parse_args(argv)
     splits = [split.strip() for split in arguments.splits.split(",") if split.strip()]
-    for line in download(
-        arguments.collection, arguments.to, arguments.base_url, splits, arguments.verify
-    ):
+    for line in download(arguments.collection, arguments.to, arguments.base_url, splits):
         print(line, flush=True)
 
 
