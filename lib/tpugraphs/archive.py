@@ -100,12 +100,8 @@ def _check_declared_size(member: Member, archive_size: int) -> None:
 
 
 def read_header(member: Member) -> Header:
-    """Read the npy header of a member, and nothing else.
-
-    Raises:
-        DataError: not npy 1.0 or 2.0, an object or structured type, or a size other than the
-            member's.
-    """
+    """Read the npy header of a member, and nothing else; raises DataError if not npy 1.0 or 2.0, an
+    object or structured type, or a size other than the member's."""
     with believing(member.path, member.key, "an npy array"):
         with member.archive.open(member.info) as file:
             head = io.BytesIO(file.read(MAX_HEADER_BYTES + 16))
@@ -145,10 +141,7 @@ def _possible(shape: tuple[int, ...], dtype: np.dtype) -> bool:
 def write_members(path: Path | str, arrays: Mapping[str, tuple[str, np.ndarray]]) -> None:
     """Write an npz archive, whole or not at all: the same arrays give the same bytes.
 
-    Args:
-        path: the file to write.
-        arrays: key -> (dtype string such as ``"<f4"``, array). The array is cast while it is
-            written, in chunks of rows.
+    ``arrays`` has a dtype such as ``"<f4"`` with each array, which is cast while it is written.
     """
     with (
         atomic_file(path) as temporary,

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO
 
 import numpy as np
 
@@ -26,28 +22,22 @@ def iter_chunks(member: Member, header: Header, rows: int) -> Iterator[np.ndarra
     Only one piece is held at a time, unless the array is in Fortran order, which is read whole.
 
     Raises:
-        DataError: the data end early, go on too long or fail their checksum, or the array is
-            in Fortran order and too large.
+        DataError: the data end early or fail their checksum, or such an array is too large.
     """
     if header.fortran_order and len(header.shape) > 1:
         array = read_arrays({member.key: member}, {member.key: header})[member.key]
         yield from (array[i : i + rows] for i in range(0, len(array), rows))
         return
-    row_shape = header.shape[1:]
-    with _opened(member, header) as content:
+    with _opened(member, header) as read:
         for start in range(0, header.shape[0], rows):
-            shape = (min(rows, header.shape[0] - start), *row_shape)
-            yield content.read(shape, header.dtype)
+            yield read((min(rows, header.shape[0] - start), *header.shape[1:]))
 
 
 def read_arrays(
     members: Mapping[str, Member], headers: Mapping[str, Header]
 ) -> dict[str, np.ndarray]:
-    """Read whole arrays, in the stored type and order of elements.
-
-    Raises:
-        DataError: as for :func:`iter_chunks`, or all of them together are too large.
-    """
+    """Read whole arrays, in the stored type and order of elements; raises DataError as for
+    :func:`iter_chunks`, or all of them together are too large."""
     total = 0
     for key, header in headers.items():
         total += header.nbytes
@@ -58,71 +48,30 @@ def read_arrays(
 
 
 def _read_array(member: Member, header: Header) -> np.ndarray:
-    with _opened(member, header) as content:
-        array = content.read((math.prod(header.shape),), header.dtype)
-    array = array if array.flags.writeable else array.copy()
+    with _opened(member, header) as read:
+        array = read((math.prod(header.shape),))
     return array.reshape(header.shape, order="F" if header.fortran_order else "C")
 
 
-class _Content:
-    """The bytes of a member, inflated and summed on the way, in half of ``ZipExtFile``'s time."""
+@contextmanager
+def _opened(member: Member, header: Header) -> Iterator[Callable[[tuple[int, ...]], np.ndarray]]:
+    """What reads the next array of a shape; the member must be used up to its end."""
+    with believing(member.path, member.key, "a readable zip entry"):
+        file = member.archive.open(member.info)
 
-    def __init__(self, member: Member, file: IO[bytes]):
-        self.member, self.file, self.crc = member, file, 0
-        deflated = member.info.compress_type == zipfile.ZIP_DEFLATED
-        self.inflater = zlib.decompressobj(-zlib.MAX_WBITS) if deflated else None
-
-    def read(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        """The next array; raises DataError if the bytes end early or are not deflated ones."""
-        size = math.prod(shape) * dtype.itemsize
-        with believing(self.member.path, self.member.key, "intact data"):
-            data = self._piece(size) if size else b""
-            if len(data) < size:  # more often than not, all came at once
-                data = self._joined(data, size)
+    def read(shape: tuple[int, ...], dtype: np.dtype = header.dtype) -> np.ndarray:
+        """No more than is there is allocated."""
+        data, size = bytearray(), math.prod(shape) * dtype.itemsize
+        with believing(member.path, member.key, "intact data"):
+            while len(data) < size:
+                piece = file.read(min(size - len(data), PIECE_BYTES))
+                if not piece:
+                    raise EOFError(f"the data end {size - len(data)} bytes early")
+                data += piece
         return np.frombuffer(data, dtype).reshape(shape)
 
-    def _joined(self, piece: bytes, size: int) -> bytearray:
-        """``piece`` and what follows it, ``size`` bytes; no more than is there is allocated."""
-        data = bytearray(piece)
-        while len(data) < size:
-            piece = self._piece(size - len(data))
-            if not piece:
-                raise EOFError(f"the data end {size - len(data)} bytes early")
-            data += piece
-        return data
-
-    def finish(self) -> None:
-        """Raise DataError unless the member ends here and its checksum is right."""
-        with believing(self.member.path, self.member.key, "intact data"):
-            if self._piece(1):
-                raise ValueError("bytes after the end of the array")
-            if self.crc != self.member.info.CRC:
-                raise ValueError("bytes of another checksum")
-
-    def _piece(self, most: int) -> bytes:
-        """Some of the next bytes, at most ``most``, which is positive; none at the end."""
-        piece = packed = b""
-        if self.inflater is None:
-            piece = self.file.read(min(most, PIECE_BYTES))
-        while self.inflater is not None and not piece:
-            packed = self.inflater.unconsumed_tail or self.file.read(PIECE_BYTES)
-            piece = self.inflater.decompress(packed, most)
-            if not packed or self.inflater.eof:
-                break
-        self.crc = zlib.crc32(piece, self.crc)
-        return piece
-
-
-@contextmanager
-def _opened(member: Member, header: Header) -> Iterator[_Content]:
-    """The content of a member after its npy header, which must be used up to its end."""
-    packed = copy.copy(member.info)  # zipfile checks its place and name, and inflates nothing
-    packed.compress_type, packed.file_size = zipfile.ZIP_STORED, packed.compress_size
-    del packed.CRC
-    with believing(member.path, member.key, "a readable zip entry"):
-        file = member.archive.open(packed)
     with file:
-        content = _Content(member, file)
-        content.read((header.offset,), np.dtype(np.uint8))
-        yield content
-        content.finish()
+        read((header.offset,), np.dtype(np.uint8))
+        yield read
+        with believing(member.path, member.key, "intact data"):
+            file.read(1)  # where it ends, the checksum is compared

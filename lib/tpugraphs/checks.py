@@ -1,4 +1,9 @@
-"""What must hold for the arrays of a graph before they are believed or written."""
+"""What must hold for the arrays of a graph before they are believed or written.
+
+Every node feature is a 64-bit integer that was rounded to float32 (FORMAT.md, section 4). Those
+that later stages compute with have narrower ranges: they tell shapes, sizes in memory and
+dimension numbers, and who indexes with a negative one gets another dimension, or none.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +15,31 @@ import numpy as np
 
 from lib.files.errors import DataError
 from lib.tpugraphs import opcodes
-from lib.tpugraphs.features import check_features
+from lib.tpugraphs.encoding import FEATURE_NAMES
 
 NODE_FEATURES = 140
 LAYOUT_FEATURES = 18
 TILE_FEATURES = 24
 LAYOUT_RANGE = (-1, 5)  # -1 is padding, 0..5 is a dimension of a tensor of rank 6
 
+INTEGERS = -(2.0**63), 2.0**63
+# No machine has as many; of any element type, their bytes can be counted in 64 bits.
+MOST_ELEMENTS = 2.0**55
+_FIRST = FEATURE_NAMES.index("shape_dimensions_0")
+SHAPE = slice(_FIRST, _FIRST + 6)
+
+
+def _range(feature: str) -> tuple[float, float]:
+    """The least and the largest value of a node feature, by its name."""
+    if feature.startswith("shape_element_type_is_"):
+        return 0.0, 1.0
+    if feature.startswith("shape_dimensions_"):
+        return 0.0, MOST_ELEMENTS
+    dimension = feature.startswith("convolution_dim_numbers_") and feature.endswith("_dim")
+    return (0.0, 2.0**63) if dimension or feature.endswith("_count") else INTEGERS
+
+
+RANGES = np.array([_range(name) for name in FEATURE_NAMES])  # (140, 2)
 DTYPE_KINDS = {"float": "f", "integer": "iu", "number": "iuf"}
 
 # key -> (kind of numbers, shape). A letter is one length throughout a file: n nodes, m edges,
@@ -49,14 +72,8 @@ class Shaped(Protocol):
 
 
 def check_shapes(path: Path | str, spec: Spec, arrays: Mapping[str, Shaped]) -> dict[str, int]:
-    """Check the kinds and shapes of arrays, or of their headers, against each other.
-
-    Returns:
-        The length that each letter of the spec stands for.
-
-    Raises:
-        DataError: an array has another kind or shape than the spec gives it.
-    """
+    """The length that each letter of a spec stands for, in arrays or in headers of them; raises
+    DataError if an array has another kind or shape than the spec gives it."""
     lengths: dict[str, int] = {}
     for key, (kind, shape) in spec.items():
         array = arrays[key]
@@ -143,6 +160,39 @@ def splits(path: Path | str, array: np.ndarray, nodes: int) -> np.ndarray:
     if (np.diff(flat) < 0).any():
         raise DataError(path, "node_splits", "a decrease", "non-decreasing positions")
     return flat
+
+
+def check_features(path: Path | str, features: np.ndarray) -> np.ndarray:
+    """The node features, (n, 140) finite float32, if they can be those of a program.
+
+    Raises:
+        DataError: one is no integer, or out of the range of its column, or a node's output has
+            more elements than any tensor.
+    """
+    low, high = RANGES.T
+    check_integers(path, "node_feat", features)
+    if (features.min(axis=0) < low).any() or (features.max(axis=0) > high).any():
+        node, column = np.argwhere((features < low) | (features > high))[0]
+        actual = f"{features[node, column]:g} in {FEATURE_NAMES[column]} of node {node}"
+        expected = f"integers in {low[column]:g}..{high[column]:g}"
+        raise DataError(path, "node_feat", actual, expected)
+    elements = np.maximum(features[:, SHAPE], 1).prod(axis=1, dtype=np.float64)
+    if (elements > MOST_ELEMENTS).any():
+        node = int(elements.argmax())
+        actual = f"a tensor of {elements[node]:g} elements at node {node}"
+        raise DataError(path, "node_feat", actual, f"at most {MOST_ELEMENTS:g}")
+    return features
+
+
+def check_integers(path: Path | str, key: str, array: np.ndarray) -> np.ndarray:
+    """The array, (r, w) finite float32, if all are 64-bit integers; raises DataError else."""
+    low, high = INTEGERS
+    bad = (np.trunc(array) != array) | (array < low) | (array > high)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        actual = f"{array[row, column]:g} at [{row}, {column}]"
+        raise DataError(path, key, actual, "integers of 64 bits")
+    return array
 
 
 def graph_arrays(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

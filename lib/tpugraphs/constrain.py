@@ -31,8 +31,7 @@ def constrained(
     output would become the output's. Its inputs are not written over, for it runs many times.
 
     Args:
-        path: of the module, for messages.
-        module: as it was before any optimization.
+        path, module: for messages, and as it was before any optimization.
         ids: (k,) positions of the sites among all instructions, in file order.
         features: (k, 18) digits of output, input and kernel, minor to major, -1 padded.
 

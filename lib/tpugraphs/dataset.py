@@ -12,7 +12,9 @@ import json
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +32,7 @@ LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars u
 LAYOUT_COLLECTIONS = tuple(
     f"layout-{source}-{search}" for source in ("xla", "nlp") for search in ("random", "default")
 )
-WORDS = {  # what some fields may say
-    "size": ("official", "small"),
-    "hardware": ("tpu", "cpu"),
-}
+WORDS = {"size": ("official", "small"), "hardware": ("tpu", "cpu")}  # what these may say
 
 
 @dataclass(frozen=True)
@@ -90,7 +89,6 @@ EXAMPLE = {
     "source": "measured by me",
     "licence": "none",
 }
-EARLIER = ("propagation",)  # said by earlier versions: `return` on CPUs
 UNSAID = {"compiler": "XLA", "labels": "not said", "source": "not said", "licence": "not said"}
 # Names of official graphs: of the test splits, of language models, of XLA's benchmarks by chips and
 # precision or by batch, of kernels, and some that are like no others.
@@ -121,24 +119,18 @@ def read_dataset(root: Path) -> Dataset:
     document = read_json(path)
     if isinstance(document, dict) and document.get("kind") == KIND_OF_PROGRAMS:
         return _of_programs(document, path)
-    expect(document, {"size": str} | {f"{name}?": str for name in (*SAID, *EARLIER)}, path)
-    reach = document.pop(*EARLIER, None)
+    expect(document, {"size": str} | {f"{name}?": str for name in SAID}, path)
     for name in document:
         if name not in SAID:
             raise DataError(path, ascii(name)[:60], "no such key", f"one of {', '.join(SAID)}")
     for name, words in WORDS.items():
         if document.get(name, words[0]) not in words:
             raise DataError(path, name, repr(document[name])[:60], f"one of {', '.join(words)}")
-    fields = _guessed(root, document, "cpu" if reach == "return" else "tpu") | document
+    hardware = document.get("hardware", "tpu")
+    guessed = {"name": root.resolve().name, "hardware": hardware, "processor": hardware.upper()}
+    fields = guessed | UNSAID | document
     absent = tuple(name for name in SAID if name not in document)
     return Dataset(**fields, collections=collections, root=root, guessed=absent)
-
-
-def _guessed(root: Path, document: dict[str, str], hardware: str) -> dict[str, str]:
-    """Every field but the size, as far as those that are known tell it."""
-    hardware = document.get("hardware", hardware)
-    about = {"name": root.resolve().name, "hardware": hardware, "processor": hardware.upper()}
-    return about | UNSAID
 
 
 def _of_programs(document: dict[str, Any], path: Path) -> Dataset:
@@ -173,16 +165,14 @@ def folder_of(collection: str) -> Path:
 def npz_folder(roots: Iterable[Path], folder: Path) -> tuple[Path, Path] | None:
     """The first of some roots that has raw files of a collection's ``train`` split, and its npz.
 
-    Args:
-        roots: most wanted first.
-        folder: the collection's, below the root's ``npz``, such as ``layout/xla/default``; tensor
-            programs are tables at the root's top.
+    ``folder`` lies below that, such as ``layout/xla/default``; tensor programs are tables at the
+    root's top.
     """
     for root in roots:
         if of_programs(folder) and (root / LATENCIES).is_file():
             return root, root
         for layout in LAYOUTS:
-            if any(_is_raw(name) for name in _names_in(root / layout / folder / "train")):
+            if any(map(_is_raw, _names_in(root / layout / folder / "train"))):
                 return root, root / layout
     return None
 
@@ -194,22 +184,16 @@ def of_programs(folder: Path) -> bool:
 
 def _graphs_in(root: Path) -> Iterable[str]:
     """Names of the graphs of a root, of any collection of layouts or tiles and any split."""
-    for collection in (*LAYOUT_COLLECTIONS, "tile-xla"):
-        for split in ("train", "valid", "test"):
-            for layout in LAYOUTS:
-                for name in _names_in(root / layout / folder_of(collection) / split):
-                    if _is_raw(name):
-                        yield name[: name.rindex(".")]
+    for place in product(LAYOUTS, (*LAYOUT_COLLECTIONS, "tile-xla"), SPLITS):
+        layout, collection, split = place
+        for name in filter(_is_raw, _names_in(root / layout / folder_of(collection) / split)):
+            yield name[: name.rindex(".")]
 
 
 def raw_files(folder: Path) -> list[Path]:
     """Raw files in ``folder``: every npz, and a protobuf where no npz has its name."""
-    by_name: dict[str, str] = {}
-    names = [name for name in _names_in(folder) if _is_raw(name)]
-    for suffix in SUFFIXES:
-        for name in names:
-            if name.endswith(suffix):
-                by_name.setdefault(name.removesuffix(suffix), name)
+    names = sorted(filter(_is_raw, _names_in(folder)), key=lambda name: name.endswith(".npz"))
+    by_name = {name[: name.rindex(".")]: name for name in names}  # an npz beats what came before
     return [folder / by_name[name] for name in sorted(by_name)]
 
 
@@ -217,24 +201,18 @@ def sizes_and_times(root: Path, npz: Path, folder: Path) -> dict[str, list[int]]
     """Bytes and time (ns) of each raw file of a collection, by split and name.
 
     What tells that a file was added, removed or changed, without any being read.
-
-    Args:
-        root, npz: the data root, and the folder in it that raw files lie below.
-        folder: the collection's, below ``npz``.
     """
     if of_programs(folder):
         files = [root / FILE, *sorted(root.glob("*.parquet"))]
     else:
         files = [path for split in SPLITS for path in raw_files(npz / folder / split)]
-    return {f"{path.parent.name}/{path.name}": _size_and_time(path) for path in files}
-
-
-def _size_and_time(path: Path) -> list[int]:
-    try:
-        about = path.stat()
-    except OSError:  # whoever reads it says why it cannot be
-        return [-1, 0]
-    return [about.st_size, about.st_mtime_ns]
+    known = {}
+    for path in files:
+        known[f"{path.parent.name}/{path.name}"] = [-1, 0]
+        with suppress(OSError):  # whoever reads it says why it cannot be
+            about = path.stat()
+            known[f"{path.parent.name}/{path.name}"] = [about.st_size, about.st_mtime_ns]
+    return known
 
 
 def _names_in(folder: Path) -> list[str]:

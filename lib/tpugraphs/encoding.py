@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,32 +17,16 @@ from lib.files.errors import DataError
 from lib.tpugraphs import opcodes
 from lib.tpugraphs.schema_pb2 import HloComputationProto, HloInstructionProto, HloModuleProto
 
-PADDINGS = (-1, 0)
 MAJOR_COMPUTATIONS = ("cluster", "while", "cond")  # substrings of names that end a split
 CONFIGURABLE = (opcodes.CONVOLUTION, opcodes.DOT, opcodes.RESHAPE)
 
 # Column order of the one-hot, which is not the numeric order of the enum.
 ELEMENT_TYPES = {
-    "invalid_type": 0,
-    "pred": 1,
-    "s8": 2,
-    "s16": 3,
-    "s32": 4,
-    "s64": 5,
-    "u8": 6,
-    "u16": 7,
-    "u32": 8,
-    "u64": 9,
-    "f16": 10,
-    "f32": 11,
-    "f64": 12,
-    "bf16": 16,
-    "c64": 15,
-    "c128": 18,
-    "tuple": 13,
-    "opaque_type": 14,
-    "token": 17,
-}
+    "invalid_type": 0, "pred": 1, "s8": 2, "s16": 3, "s32": 4, "s64": 5, "u8": 6, "u16": 7,
+    "u32": 8, "u64": 9, "f16": 10, "f32": 11, "f64": 12, "bf16": 16, "c64": 15, "c128": 18,
+    "tuple": 13, "opaque_type": 14, "token": 17,
+}  # fmt: skip
+Read = Callable[[HloInstructionProto], Sequence[int]]  # a list of numbers of an instruction
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +46,6 @@ class EncodedGraph:
     node_splits: np.ndarray
 
 
-def signed64(value: int) -> int:
-    """Wrap an integer into the signed 64-bit range, as the machine does on overflow."""
-    return (value + 2**63) % 2**64 - 2**63
-
-
 def leading(values: Sequence[int], k: int, fill: int = 0) -> list[int]:
     """The first k elements, filled on the right: "leading only" of section 4."""
     head = [int(value) for value in values[:k]]
@@ -77,12 +57,11 @@ def aggregated(values: Sequence[int], k: int, empty_product: int = 1) -> list[in
 
     The product of an empty list is 1 in node features (section 4), 0 in tile features (section 7).
     """
-    if not values:
-        return [0] * (k + 1) + [empty_product]
-    product = 1
+    product = 1 if values else empty_product
     for value in values:
         product = product * value % 2**64
-    return [*leading(values, k), signed64(sum(values)), signed64(product)]
+    # As the machine does on overflow.
+    return [*leading(values, k), *((x + 2**63) % 2**64 - 2**63 for x in (sum(values), product))]
 
 
 @dataclass(frozen=True)
@@ -105,13 +84,11 @@ def _copied(name: str, read: Callable[[HloInstructionProto], int]) -> _Block:
     return _Block((name,), lambda inst, pad: [int(read(inst))])
 
 
-def _leading(prefix: str, k: int, read: Callable[[HloInstructionProto], Sequence[int]]) -> _Block:
+def _leading(prefix: str, k: int, read: Read) -> _Block:
     return _Block(_numbered(prefix, k), lambda inst, pad: leading(read(inst), k, pad))
 
 
-def _aggregated(
-    prefix: str, k: int, read: Callable[[HloInstructionProto], Sequence[int]]
-) -> _Block:
+def _aggregated(prefix: str, k: int, read: Read) -> _Block:
     return _Block(_aggregated_names(prefix, k), lambda inst, pad: aggregated(read(inst), k))
 
 
@@ -123,12 +100,10 @@ def _each(
 ) -> list[_Block]:
     """One aggregated block per field of a list of messages."""
 
-    def block(field: str) -> _Block:
-        return _aggregated(
-            f"{prefix}_{field}", k, lambda inst: [getattr(item, field) for item in items(inst)]
-        )
+    def read(field: str) -> Read:
+        return lambda inst: [getattr(item, field) for item in items(inst)]
 
-    return [block(field) for field in fields]
+    return [_aggregated(f"{prefix}_{field}", k, read(field)) for field in fields]
 
 
 def _element_type(inst: HloInstructionProto, pad: int) -> list[int]:
@@ -140,39 +115,23 @@ def _window_reversal(inst: HloInstructionProto, pad: int) -> list[int]:
     return [*leading(flags, 6), sum(flags), len(flags) - sum(flags)]
 
 
-def _convolution_blocks() -> list[_Block]:
-    """Columns 93-106: copied numbers and two padded lists, in the order of section 4."""
+def _convolution(name: str) -> _Block:
+    """A number that is copied, or a list of up to four spatial dimensions, padded."""
 
-    def copied(name: str) -> _Block:
-        """One number, as it stands."""
-        field = f"{name}ension"
-        return _copied(
-            f"convolution_dim_numbers_{name}",
-            lambda inst: getattr(inst.convolution_dimension_numbers, field),
-        )
+    def read(inst: HloInstructionProto) -> Any:
+        return getattr(inst.convolution_dimension_numbers, name.replace("_dim", "_dimension"))
 
-    def spatial(name: str) -> _Block:
-        """Up to four spatial dimensions, padded."""
-        field = f"{name}ensions"
-        return _leading(
-            f"convolution_dim_numbers_{name}s",
-            4,
-            lambda inst: getattr(inst.convolution_dimension_numbers, field),
-        )
-
-    return [
-        copied("input_batch_dim"),
-        copied("input_feature_dim"),
-        spatial("input_spatial_dim"),
-        copied("kernel_input_feature_dim"),
-        copied("kernel_output_feature_dim"),
-        spatial("kernel_spatial_dim"),
-        copied("output_batch_dim"),
-        copied("output_feature_dim"),
-    ]
+    column = f"convolution_dim_numbers_{name}"
+    return _leading(column, 4, read) if name.endswith("s") else _copied(column, read)
 
 
+_CONVOLUTION = (  # columns 93-106, in the order of section 4
+    *("input_batch_dim", "input_feature_dim", "input_spatial_dims"),
+    *("kernel_input_feature_dim", "kernel_output_feature_dim", "kernel_spatial_dims"),
+    *("output_batch_dim", "output_feature_dim"),
+)
 _WINDOW = ("size", "stride", "padding_low", "padding_high", "window_dilation", "base_dilation")
+_PADDING = ("edge_padding_low", "edge_padding_high")
 _BLOCKS = (
     # Column 0, is_root, needs the computation and is set by encode_module.
     _copied("element_size_in_bits", lambda inst: 0),
@@ -190,17 +149,12 @@ _BLOCKS = (
         ),
         _window_reversal,
     ),
-    *_convolution_blocks(),
+    *map(_convolution, _CONVOLUTION),
     _copied("feature_group_count", lambda inst: inst.feature_group_count),
     _copied("batch_group_count", lambda inst: inst.batch_group_count),
     *_each("slice_dims", 2, lambda inst: inst.slice_dimensions, ("start", "stride", "limit")),
     _aggregated("dynamic_slice_sizes", 2, lambda inst: inst.dynamic_slice_sizes),
-    *_each(
-        "padding_config",
-        2,
-        lambda inst: inst.padding_config.dimensions,
-        ("edge_padding_low", "edge_padding_high"),
-    ),
+    *_each("padding_config", 2, lambda inst: inst.padding_config.dimensions, _PADDING),
     _copied("is_stable", lambda inst: inst.is_stable),
     _leading("layout_minor_to_major", 6, lambda inst: inst.shape.layout.minor_to_major),
 )
@@ -219,19 +173,13 @@ def encode_module(
     """Encode a module as the official featurizer does (sections 2-5, and 8 for ``pad=-1``).
 
     Args:
-        module: the module; every computation is encoded, in file order.
+        module: every computation of it is encoded, in file order.
         pad: fill of the 20 "leading only" columns, 0 (official) or -1 (section 8).
         source: what an error names as the file.
 
-    Returns:
-        The arrays of :class:`EncodedGraph`.
-
     Raises:
         DataError: an operand or a called computation is not in the module.
-        ValueError: ``pad`` is neither -1 nor 0.
     """
-    if pad not in PADDINGS:
-        raise ValueError(f"pad is {pad}, expected one of {PADDINGS}")
     instructions = [inst for comp in module.computations for inst in comp.instructions]
     values = np.zeros((len(instructions), len(FEATURE_NAMES)), np.int64)
     values[:, 0] = [i.id == c.root_id for c in module.computations for i in c.instructions]

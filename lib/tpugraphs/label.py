@@ -38,12 +38,8 @@ SHORTEST = 1e-9
 
 
 def read_runtimes(path: Path) -> dict[str, np.ndarray]:
-    """Nanoseconds of each graph's configurations, (c,) int64, by graph.
-
-    Raises:
-        DataError: it is another table, a time is none, or a configuration is missing or there
-            twice.
-    """
+    """Nanoseconds of each graph's configurations, (c,) int64, by graph; raises DataError if it is
+    another table, a time is none, or a configuration is missing or there twice."""
     try:
         text = pl.read_csv(read_regular(path, MAX_BYTES), infer_schema=False)
     except (pl.exceptions.PolarsError, ValueError) as error:
@@ -74,11 +70,8 @@ def _check(path: Path, rows: pl.DataFrame, good: pl.Expr, expected: str) -> None
 
 
 def labelled(path: Path, runtimes: np.ndarray, source: Path) -> LayoutGraph | TileKernel:
-    """The graph or kernel of an npz with other runtimes, (c,) nanoseconds.
-
-    Raises:
-        DataError: it cannot be believed, or has another number of configurations.
-    """
+    """The graph or kernel of an npz with other runtimes, (c,) nanoseconds; raises DataError if it
+    cannot be believed, or has another number of configurations."""
     with archive.open_members(path) as members:
         tiles = "config_feat" in members
     graph = read_tile(path) if tiles else read_layout(path)
@@ -92,11 +85,8 @@ def labelled(path: Path, runtimes: np.ndarray, source: Path) -> LayoutGraph | Ti
 
 
 def label(source: Path, folder: Path) -> str:
-    """Put the runtimes of a table into the npz files of a folder; returns what was done, in words.
-
-    Raises:
-        UserError: a file is missing, or anything is wrong with one; then none is changed.
-    """
+    """Put the runtimes of a table into the npz files of a folder; returns what was done, in words;
+    raises UserError if a file is missing, or anything is wrong with one; then none is changed."""
     runtimes = read_runtimes(source)
     paths = {name: folder / f"{name}.npz" for name in runtimes}
     for name, path in paths.items():

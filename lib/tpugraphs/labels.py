@@ -18,10 +18,7 @@ RUNTIME, NORMALIZER = "config_runtime", "config_runtime_normalizers"
 
 def count_configurations(path: Path) -> dict[str, int]:
     """Configurations of each graph in a file, by name; of an npz only a header is read.
-
-    Raises:
-        DataError: if the file cannot be believed.
-    """
+    Raises DataError."""
     if path.suffix == ".npz":
         with archive.open_members(path) as members:
             return {stem(path): _runtime_header(path, members).shape[0]}
@@ -48,12 +45,9 @@ def read_runtimes(path: Path) -> dict[str, np.ndarray]:
 
 
 def configurations_alike(path: Path) -> bool:
-    """Whether all configurations of a layout graph's file are the same.
+    """Whether all configurations of a layout graph's file are the same; raises DataError.
 
     Of an npz they are read up to the first one that differs, or not much further.
-
-    Raises:
-        DataError: if the file cannot be believed.
     """
     if path.suffix != ".npz":
         rows = read_protobuf(path, "layout").node_config_feat

@@ -68,11 +68,8 @@ def read_module(path: Path | str, kind: str) -> HloModuleProto:
 
 
 def read_message(path: Path | str, kind: str) -> Any:
-    """The message of a file; of kind ``hlo`` the module, also if it is wrapped.
-
-    Raises:
-        DataError: the bytes are no such message.
-    """
+    """The message of a file; of kind ``hlo`` the module, also if it is wrapped; raises DataError if
+    the bytes are no such message."""
     data = read_regular(path, MAX_BYTES)
     name = MESSAGES[kind].__name__
     if not data:  # which protobuf would read as a message with every field unset

@@ -19,7 +19,6 @@ from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.arrays import iter_chunks, read_arrays
 from lib.tpugraphs.dataset import SUFFIXES
-from lib.tpugraphs.features import check_integers
 
 NORMALIZERS = "config_runtime_normalizers"
 MAX_NAME = 150  # characters; leaves room for suffixes and for the names of temporary files
@@ -49,11 +48,6 @@ class LayoutGraph:
     node_config_feat: np.ndarray
     config_runtime: np.ndarray
 
-    @property
-    def labelled(self) -> bool:
-        """Whether there are configurations, with runtimes."""
-        return bool(len(self.config_runtime)) and bool(self.config_runtime[0] > 0)
-
 
 @dataclass(frozen=True, eq=False)
 class TileKernel:
@@ -74,19 +68,12 @@ class TileKernel:
     config_runtime: np.ndarray
     config_runtime_normalizers: np.ndarray
 
-    @property
-    def labelled(self) -> bool:
-        """Whether there are configurations, with runtimes."""
-        return bool(len(self.config_runtime)) and bool(self.config_runtime[0] > 0)
-
 
 def stem(path: Path | str) -> str:
     """The graph's name: the file name without its last ``.npz`` (or ``.pb``); dots stay."""
     name = path.name if isinstance(path, Path) else path.rpartition("/")[2]
-    for suffix in SUFFIXES:
-        if name.endswith(suffix):
-            return name.removesuffix(suffix)
-    return name
+    suffix = next(filter(name.endswith, SUFFIXES), "")
+    return name.removesuffix(suffix)
 
 
 def safe_stems(names: Sequence[str]) -> list[str]:
@@ -149,16 +136,14 @@ def open_layout(path: Path | str) -> Iterator[tuple[LayoutGraph, Iterator[np.nda
         arrays.setdefault("node_splits", np.array([0, lengths["n"]]))
         arrays["node_config_feat"] = np.empty((0, lengths["k"], checks.LAYOUT_FEATURES), np.int8)
         graph = LayoutGraph(stem(path), **_layout_values(path, arrays))
-        rows = _rows_per_chunk(header)
+        row_bytes = math.prod(header.shape[1:]) * header.dtype.itemsize
+        rows = max(1, archive.CHUNK_BYTES // max(1, row_bytes))
         yield graph, iter_chunks(members["node_config_feat"], header, rows)
 
 
 def read_tile(path: Path | str) -> TileKernel:
-    """Read and validate a tile file; keys it does not know are ignored.
-
-    Raises:
-        DataError: anything about the file that cannot be believed.
-    """
+    """Read and validate a tile file; other keys are ignored; raises DataError on anything
+    about the file that cannot be believed."""
     with archive.open_members(path) as members:
         headers = _headers(path, members, checks.TILE_SPEC, (NORMALIZERS,))
         _tile_lengths(path, headers)
@@ -168,28 +153,23 @@ def read_tile(path: Path | str) -> TileKernel:
 
 
 def write_layout(path: Path | str, graph: LayoutGraph) -> None:
-    """Write a layout file in the official form, whole or not at all; the same graph, same bytes.
-
-    Raises:
-        DataError: the graph could not be read back.
-    """
+    """Write a layout file in the official form, whole or not at all; the same graph, same bytes;
+    raises DataError if the graph could not be read back."""
     arrays = {key: getattr(graph, key) for key in (*checks.LAYOUT_SPEC, "node_splits")}
     _layout_lengths(path, arrays)
-    values = _layout_values(path, arrays)
-    dtypes = {"node_feat": "<f4", "node_opcode": "|u1", "node_config_feat": "<f4"}
-    archive.write_members(path, {k: (dtypes.get(k, "<i8"), v) for k, v in values.items()})
+    _write(path, _layout_values(path, arrays))
 
 
 def write_tile(path: Path | str, kernel: TileKernel) -> None:
-    """Write a tile file in the official form, whole or not at all; the same kernel, same bytes.
-
-    Raises:
-        DataError: the kernel could not be read back.
-    """
+    """Write a tile file; see :func:`write_layout`."""
     arrays = {key: getattr(kernel, key) for key in (*checks.TILE_SPEC, NORMALIZERS)}
     _tile_lengths(path, arrays)
-    values = _tile_values(path, arrays)
-    dtypes = {"node_feat": "<f4", "node_opcode": "|u1", "config_feat": "<f4"}
+    _write(path, _tile_values(path, arrays))
+
+
+def _write(path: Path | str, values: Mapping[str, np.ndarray]) -> None:
+    floats = ("node_feat", "node_config_feat", "config_feat")
+    dtypes = {"node_opcode": "|u1", **dict.fromkeys(floats, "<f4")}
     archive.write_members(path, {k: (dtypes.get(k, "<i8"), v) for k, v in values.items()})
 
 
@@ -204,11 +184,6 @@ def _headers(
             actual = f"no such key among {ascii(sorted(members)[:20])[:300]}"
             raise DataError(path, key, actual, f"the keys {', '.join(spec)}")
     return {k: archive.read_header(members[k]) for k in (*spec, *optional) if k in members}
-
-
-def _rows_per_chunk(header: archive.Header) -> int:
-    row_bytes = math.prod(header.shape[1:]) * header.dtype.itemsize
-    return max(1, archive.CHUNK_BYTES // max(1, row_bytes))
 
 
 def _layout_lengths(path: Path | str, arrays: Mapping[str, checks.Shaped]) -> dict[str, int]:
@@ -240,7 +215,7 @@ def _tile_values(path: Path | str, arrays: Mapping[str, np.ndarray]) -> dict[str
     bounds = checks.finite(path, "config_feat", arrays["config_feat"])
     return {
         **checks.graph_arrays(path, arrays),
-        "config_feat": check_integers(path, "config_feat", bounds),
+        "config_feat": checks.check_integers(path, "config_feat", bounds),
         "config_runtime": checks.runtimes(path, "config_runtime", arrays["config_runtime"]),
         NORMALIZERS: checks.normalizers(path, NORMALIZERS, arrays[NORMALIZERS]),
     }

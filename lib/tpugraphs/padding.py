@@ -14,16 +14,11 @@ WINDOW_COUNTS = [91, 92]  # true and false window_reversal: together the window'
 
 
 def detect_padding(node_feat: np.ndarray) -> int:
-    """Which fill the "leading only" columns have.
+    """Which fill the "leading only" columns of (n, 140) features have: -1, or 0 (also when nothing
+    shows any padding).
 
     The lists hold positions of dimensions, so a negative value in them can only be padding.
     Columns 31-36 are not consulted, for :func:`pad_with_minus_one` leaves them alone.
-
-    Args:
-        node_feat: (n, 140) float.
-
-    Returns:
-        -1, or 0 (also when nothing shows any padding).
     """
     blocks = (node_feat[:, a : a + k] for a, k in (*CONVOLUTION_LISTS, LAYOUT_LIST))
     return -1 if any((block < 0).any() for block in blocks) else 0

@@ -125,11 +125,8 @@ def _json_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarr
 
 
 def json_lines(path: Path) -> list[tuple[int, str]]:
-    """The lines of a file of candidates that are not blank, with their numbers.
-
-    Raises:
-        DataError: it is no text.
-    """
+    """The lines of a file of candidates that are not blank, with their numbers; raises DataError if
+    it is no text."""
     try:
         text = read_regular(path, MAX_BYTES).decode()
     except ValueError as error:

@@ -20,7 +20,6 @@ from lib.tpugraphs.encoding import (
     encode_module,
     leading,
 )
-from lib.tpugraphs.features import check_features
 from lib.tpugraphs.messages import detect_kind, read_message
 from lib.tpugraphs.npz import LayoutGraph, TileKernel, stem
 from lib.tpugraphs.schema_pb2 import (
@@ -34,30 +33,22 @@ from lib.tpugraphs.schema_pb2 import (
 TENSORS, TENSOR_DIMS = 3, 6  # of a node's layout configuration
 
 
-def read_protobuf(
-    path: Path | str, kind: str = "auto", pad: int = -1
-) -> LayoutGraph | list[TileKernel]:
-    """Read a protobuf file of any kind.
+def read_protobuf(path: Path | str, kind: str = "auto") -> LayoutGraph | list[TileKernel]:
+    """Read a protobuf file of any kind: a graph of ``layout`` and ``hlo``, kernels of ``tile``.
 
     Args:
         path: the file.
         kind: ``layout`` (one ModuleTuningData), ``tile`` (one TuningData), ``hlo`` (one
             HloModuleProto, or the HloProto around it), or ``auto`` to tell by the content.
-        pad: fill of the "leading only" node features, 0 or -1.
-
-    Returns:
-        A graph for ``layout`` and ``hlo``, a list of kernels for ``tile``.
 
     Raises:
         DataError: the bytes are not such a message, or break a rule of the format.
     """
     readers = {"layout": read_layout_pb, "tile": read_tile_pb, "hlo": read_hlo_pb}
-    if kind == "auto":
-        kind = detect_kind(path)
-    return readers[kind](path, pad)
+    return readers[detect_kind(path) if kind == "auto" else kind](path)
 
 
-def read_layout_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
+def read_layout_pb(path: Path | str) -> LayoutGraph:
     """Read a ``ModuleTuningData`` file (section 6).
 
     Runs that failed or were not profiled are dropped; without a default among the other runs, all
@@ -84,10 +75,10 @@ def read_layout_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
     codes = np.empty((len(runs), len(ids), checks.LAYOUT_FEATURES), np.int8)
     for row, (index, run) in zip(codes, runs, strict=True):
         row[:] = _layout_row(path, index, run, len(ids))
-    return _layout_graph(path, tuning.module, pad, ids, codes, [run for _, run in runs])
+    return _layout_graph(path, tuning.module, ids, codes, [run for _, run in runs])
 
 
-def read_hlo_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
+def read_hlo_pb(path: Path | str) -> LayoutGraph:
     """Read an ``HloModuleProto`` or ``HloProto`` file as a graph without configurations (c = 0).
 
     Its configurable nodes are its convolutions, dots and reshapes.
@@ -98,10 +89,10 @@ def read_hlo_pb(path: Path | str, pad: int = -1) -> LayoutGraph:
     module = read_message(path, "hlo")
     ids = configurable_positions(module)
     codes = np.empty((0, len(ids), checks.LAYOUT_FEATURES), np.int8)
-    return _layout_graph(path, module, pad, ids, codes, [])
+    return _layout_graph(path, module, ids, codes, [])
 
 
-def read_tile_pb(path: Path | str, pad: int = -1) -> list[TileKernel]:
+def read_tile_pb(path: Path | str) -> list[TileKernel]:
     """Read a ``TuningData`` file (section 7): its kernels, in file order.
 
     Modules that were hardly run, or that have a run without tile sizes, are skipped. The
@@ -112,7 +103,10 @@ def read_tile_pb(path: Path | str, pad: int = -1) -> list[TileKernel]:
         DataError: the bytes or the values break a rule of the format.
     """
     modules = [tuning for tuning in read_message(path, "tile").modules if _has_tiles(tuning)]
-    counting = [[run for run in tuning.runs if _tile_run_counts(run)] for tuning in modules]
+    counting = [
+        [run for run in tuning.runs if not run.error and run.profile.compute_time_ns > 1]
+        for tuning in modules
+    ]
     normalizers: dict[str, int] = {}
     for tuning, runs in zip(modules, counting, strict=True):
         name = tuning.module.name
@@ -122,7 +116,7 @@ def read_tile_pb(path: Path | str, pad: int = -1) -> list[TileKernel]:
             raise DataError(path, f"runs of module {name!r}", actual, "one with is_default")
         normalizers[name] = default.profile.compute_time_ns
     return [
-        _tile_kernel(path, tuning.module, pad, runs, normalizers[tuning.module.name])
+        _tile_kernel(path, tuning.module, runs, normalizers[tuning.module.name])
         for tuning, runs in zip(modules, counting, strict=True)
     ]
 
@@ -156,21 +150,17 @@ def _layout_row(path: Path | str, index: int, run: ConfigProfile, count: int) ->
 def _layout_graph(
     path: Path | str,
     module: HloModuleProto,
-    pad: int,
     ids: np.ndarray,
     codes: np.ndarray,
     runs: Sequence[ConfigProfile],
 ) -> LayoutGraph:
-    graph = _encode(path, module, pad)
+    graph = _encode(path, module)
     if len(runs) and not len(ids):
         raise DataError(path, "config_index_to_node", "no nodes", "a node for the configurations")
     return LayoutGraph(
         name=module.name or stem(path),
-        node_feat=graph.node_feat,
-        node_opcode=graph.node_opcode,
-        edge_index=graph.edge_index,
+        **vars(graph),
         node_config_ids=checks.config_ids(path, ids, len(graph.node_feat)),
-        node_splits=graph.node_splits,
         node_config_feat=codes,
         config_runtime=_times(runs),
     )
@@ -184,18 +174,13 @@ def _has_tiles(tuning: ModuleTuningData) -> bool:
     )
 
 
-def _tile_run_counts(run: ConfigProfile) -> bool:
-    return not run.error and run.profile.compute_time_ns > 1
-
-
 def _tile_kernel(
     path: Path | str,
     module: HloModuleProto,
-    pad: int,
     runs: Sequence[ConfigProfile],
     normalizer: int,
 ) -> TileKernel:
-    graph = _encode(path, module, pad)
+    graph = _encode(path, module)
     rows = [tile_features(run.op_config.tile_size_config) for run in runs]
     return TileKernel(
         name=module.name or stem(path),
@@ -208,11 +193,11 @@ def _tile_kernel(
     )
 
 
-def _encode(path: Path | str, module: HloModuleProto, pad: int) -> EncodedGraph:
-    graph = encode_module(module, pad, path)
+def _encode(path: Path | str, module: HloModuleProto) -> EncodedGraph:
+    graph = encode_module(module, source=path)
     if not len(graph.node_opcode):
         raise DataError(path, "module.computations", "no instructions", "at least one")
-    check_features(path, graph.node_feat)
+    checks.check_features(path, graph.node_feat)
     return graph
 
 

@@ -27,14 +27,9 @@ MOST_HEADER = 10_000  # bytes, as in numpy
 
 
 def count_parts(root: Path, folder: Path, part: Callable[[str], str], enough: int) -> int:
-    """How many parts the graphs of a collection make that can be ranked; no more are counted
-    than are ``enough``.
+    """How many parts the graphs of a collection make that can be ranked; no more than ``enough``.
 
-    Args:
-        root: of the data.
-        folder: the collection's, below the root's ``npz``.
-        part: what a graph is a part of, by its name: itself, or its family.
-        enough: how many parts there need to be.
+    What a graph is a part of, itself or its family, ``part`` tells by its name.
     """
     place = npz_folder([root], folder)
     if place is None or of_programs(folder):

@@ -28,19 +28,9 @@ from lib.tpugraphs.npz import stem
 
 PUNCTUATION = frozenset(',:;"')  # of a submission
 FAMILIES_FILE = "programs.parquet"
-FAMILIES = {
-    "collection": "text",
-    "graph": "text",
-    "family": "text",
-    "family_in_training": "flag",
-}
-MEASURED = {
-    "collection": "text",
-    "split": "text",
-    "graph": "text",
-    "config": "integer",
-    "runtime": "number",
-    "rounds": "list of integer",
+FAMILIES = dict.fromkeys(("collection", "graph", "family"), "text") | {"family_in_training": "flag"}
+MEASURED = dict.fromkeys(("collection", "split", "graph"), "text") | {
+    **{"config": "integer", "runtime": "number", "rounds": "list of integer"}
 }
 LONGEST = 2**63 - 1
 POSITIVE = "positive nanoseconds"
@@ -62,15 +52,8 @@ class DataRoot:
     dataset: Dataset = TPUGRAPHS
 
     def files(self, folder: Path, split: str) -> list[Path]:
-        """The raw files of one split of a collection, sorted by name.
-
-        Args:
-            folder: the collection's folder below ``npz``, such as ``layout/xla/default``.
-            split: ``train``, ``valid`` or ``test``.
-
-        Raises:
-            UserError: if a graph cannot be called so, see :func:`unusable_in`.
-        """
+        """The raw files of one split of a collection, sorted by name; raises UserError if a graph
+        cannot be called so, see :func:`unusable_in`."""
         if of_programs(folder):
             return [self.path / FILE] if split == SPLITS[0] else []
         paths = raw_files(self.npz / folder / split)
@@ -167,10 +150,8 @@ def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], hint: s
         hint: what to do if there is none, the end of a sentence.
 
     Raises:
-        UserError: if no root has a single raw file of the collection's ``train`` split.
-            Also if the root says nothing of itself, see
-            :func:`lib.tpugraphs.dataset.read_dataset`.
-        DataError: if its ``dataset.json`` is something else.
+        UserError: no root has a raw file of the collection's ``train`` split.
+        UserError, DataError: as :func:`lib.tpugraphs.dataset.read_dataset`.
     """
     place = npz_folder([data] if data is not None else defaults, folder)
     if place is None:

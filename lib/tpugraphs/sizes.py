@@ -9,7 +9,7 @@ tells how many nodes can be configured. Two graphs do: 121 of 1,696 (the same no
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import beta
@@ -40,13 +40,7 @@ class Range:
 
 @dataclass(frozen=True)
 class Sizes:
-    """One collection.
-
-    Attributes:
-        graphs: files of ``train``, ``valid`` and ``test``.
-        nodes: of a graph.
-        configurations: of a graph.
-    """
+    """A collection: files of ``train``, ``valid`` and ``test``; what a graph has."""
 
     graphs: tuple[int, int, int]
     nodes: Range
@@ -86,21 +80,12 @@ class GraphSize:
         features, or of a kernel tile sizes."""
         return (self.configurations + FEATURES) * max(1, self.configurable)
 
-    def limited(self, most: int) -> GraphSize:
-        """The same with no more configurations than so many."""
-        return replace(self, configurations=min(self.configurations, most))
-
 
 def official_graphs(collection: str, share: float = 1.0, seed: int = 0) -> list[GraphSize]:
     """Graphs such as a collection has, so many that they are a share of them.
 
-    Each split has the same spread of sizes; which numbers of nodes and of configurations come
-    together is drawn.
-
-    Args:
-        collection: a key of :data:`OFFICIAL_SIZES`.
-        share: of the files of each split, of which at least one is taken.
-        seed: of what is drawn.
+    Each split has the same spread of sizes, and a graph at least; which numbers of nodes and of
+    configurations come together is drawn.
     """
     sizes, rng = OFFICIAL_SIZES[collection], np.random.default_rng(seed)
     graphs = []

@@ -10,7 +10,6 @@ import numpy as np
 from lib.files.errors import DataError
 from lib.tpugraphs import archive, checks
 from lib.tpugraphs.arrays import read_arrays
-from lib.tpugraphs.features import check_integers
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import TileKernel, read_tile, safe_stems
 from lib.tpugraphs.program import json_lines, object_in
@@ -65,11 +64,8 @@ def with_bounds(kernel: TileKernel, path: Path) -> TileKernel:
 def bounds_of(features: np.ndarray) -> dict[str, list[int]]:
     """A configuration's bounds by list from its (24,) features: the first six, but for zeros at
     the end."""
-    bounds = {}
-    for name, values in zip(BOUNDS, np.asarray(features).reshape(len(BOUNDS), -1), strict=True):
-        first = np.trim_zeros(values[:LEADING], "b")
-        bounds[name] = first.astype(np.int64).tolist()
-    return bounds
+    lists = np.asarray(features).reshape(len(BOUNDS), -1)[:, :LEADING].astype(np.int64)
+    return {n: np.trim_zeros(b, "b").tolist() for n, b in zip(BOUNDS, lists, strict=True)}
 
 
 def _npz_bounds(path: Path) -> np.ndarray:
@@ -80,7 +76,7 @@ def _npz_bounds(path: Path) -> np.ndarray:
         headers = {FEATURES: archive.read_header(members[FEATURES])}
         checks.check_shapes(path, {FEATURES: checks.TILE_SPEC[FEATURES]}, headers)
         arrays = read_arrays(members, headers)
-    return check_integers(path, FEATURES, checks.finite(path, FEATURES, arrays[FEATURES]))
+    return checks.check_integers(path, FEATURES, checks.finite(path, FEATURES, arrays[FEATURES]))
 
 
 def _json_bounds(path: Path) -> np.ndarray:
@@ -91,13 +87,11 @@ def _json_bounds(path: Path) -> np.ndarray:
             where = f"line {number}, {name[:60]}"
             if name not in BOUNDS:
                 raise DataError(path, where, "no such list", f"one of {', '.join(BOUNDS)}")
-            if not isinstance(values, list) or not all(_is_bound(bound) for bound in values):
+            if not isinstance(values, list) or not all(
+                type(bound) is int and 0 <= bound <= LARGEST for bound in values
+            ):
                 expected = "a list of whole numbers, such as [8, 128]"
                 raise DataError(path, where, repr(values)[:60], expected)
         rows.append(tile_features(TileSizeConfig(**bounds)))
     features = np.array(rows, np.int64).reshape(-1, checks.TILE_FEATURES)
-    return check_integers(path, FEATURES, features.astype(np.float32))
-
-
-def _is_bound(value: object) -> bool:
-    return type(value) is int and 0 <= value <= LARGEST
+    return checks.check_integers(path, FEATURES, features.astype(np.float32))

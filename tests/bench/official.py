@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -166,7 +167,9 @@ def rehearse(args: argparse.Namespace, folder: Path) -> None:
     """Write the root, plan, run, and print the table."""
     root, outputs = folder / "data", folder / "outputs"
     graphs = [
-        size if args.most is None else size.limited(args.most)
+        size
+        if args.most is None
+        else replace(size, configurations=min(size.configurations, args.most))
         for size in official_graphs(args.collection, args.share)
     ]
     if not root.exists():

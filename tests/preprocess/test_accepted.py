@@ -16,8 +16,8 @@ from lib.inputs.copies import CopiesGraph
 from lib.inputs.products import ProductsGraph
 from lib.inputs.pruned import graph_tensors
 from lib.ranking.baseline import moved_bytes
+from lib.tpugraphs.checks import RANGES
 from lib.tpugraphs.encoding import FEATURE_NAMES
-from lib.tpugraphs.features import RANGES
 from lib.tpugraphs.npz import LayoutGraph, read_layout, write_layout
 from lib.tpugraphs.opcodes import ID_OF_NAME
 from tests.stages import REPOSITORY

@@ -72,8 +72,6 @@ def test_official_files(tmp_path):
     [
         ({}, "tpu"),
         ({"hardware": "cpu"}, "cpu"),
-        ({"propagation": "return"}, "cpu"),  # a key that earlier versions wrote
-        ({"hardware": "tpu", "propagation": "return"}, "tpu"),
     ],
 )
 def test_the_size_is_enough_and_what_is_guessed_is_said(tmp_path, said, hardware, capsys):

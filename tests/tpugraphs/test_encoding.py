@@ -163,11 +163,6 @@ def test_a_dangling_reference_is_an_error(field):
         encode_module(one(**{field: [77]}), source="a.pb")
 
 
-def test_pad_is_checked():
-    with pytest.raises(ValueError, match="pad is 1"):
-        encode_module(one(), pad=1)
-
-
 def test_opcode_table_is_that_of_the_format(shared):
     text = (shared / "FORMAT.md").read_text()
     table = text.split("<!-- opcodes -->")[1].split("<!-- /opcodes -->")[0]

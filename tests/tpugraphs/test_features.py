@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lib.files.errors import DataError
+from lib.tpugraphs.checks import RANGES, check_features, check_integers
 from lib.tpugraphs.encoding import FEATURE_NAMES
-from lib.tpugraphs.features import RANGES, check_features, check_integers
 from lib.tpugraphs.npz import read_layout, read_tile
 from lib.tpugraphs.protobuf import read_protobuf
 from lib.tpugraphs.schema_pb2 import TuningData

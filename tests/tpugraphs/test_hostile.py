@@ -13,7 +13,6 @@ import pytest
 from google.protobuf.message import DecodeError
 
 from lib.files.errors import DataError
-from lib.tpugraphs import arrays
 from lib.tpugraphs.messages import MESSAGES, detect_kind
 from lib.tpugraphs.npz import read_layout, read_tile
 from tests.tpugraphs.builders import (
@@ -209,7 +208,7 @@ def test_a_lack_of_memory_is_not_the_content(folder, monkeypatch):
     def full(*_: object) -> None:
         raise zlib.error("Error -4 while decompressing data: insufficient memory")
 
-    monkeypatch.setattr(arrays._Content, "_piece", full)
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", full)
     with pytest.raises(MemoryError):
         read_layout(folder / "layout.npz")
 

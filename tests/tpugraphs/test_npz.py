@@ -57,7 +57,7 @@ def test_layout_round_trip(tmp_path):
     write_layout(path, layout_graph())
     assert_same(read_layout(path), layout_graph())
     assert read_layout(path).name == "a.b"
-    assert read_layout(path).labelled
+    assert read_layout(path).config_runtime.all()
     assert [file.name for file in tmp_path.iterdir()] == ["a.b.npz"]
 
 
@@ -165,18 +165,18 @@ def test_splits_may_be_a_row_or_absent(tmp_path):
 
 def test_unlabelled_and_unmeasured_files(tmp_path):
     path = rewritten(tmp_path, config_runtime=np.zeros(6, np.int64))
-    assert not read_layout(path).labelled
+    assert not read_layout(path).config_runtime.any()
     write_layout(path, layout_graph(configs=0))
     graph = read_layout(path)
     assert graph.node_config_feat.shape == (0, 2, 18)
-    assert not graph.labelled
+    assert not graph.config_runtime.any()
     zeros = np.zeros(4, np.int64)
     for normalizers in (zeros, zeros + 5):
         kernel = replace(
             tile_kernel(), config_runtime=zeros, config_runtime_normalizers=normalizers
         )
         write_tile(path, kernel)
-        assert not read_tile(path).labelled
+        assert not read_tile(path).config_runtime.any()
 
 
 @pytest.mark.parametrize("found", ["absent", "all zero", "one zero"])

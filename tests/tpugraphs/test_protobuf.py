@@ -27,13 +27,13 @@ def saved(tmp_path, message, name: str = "in.pb"):
 
 
 def layout(tmp_path, *runs, nodes=NODES):
-    return read_layout_pb(saved(tmp_path, tuning(chain(), *runs, nodes=nodes)), pad=0)
+    return read_layout_pb(saved(tmp_path, tuning(chain(), *runs, nodes=nodes)))
 
 
 def test_layout_golden_bit_for_bit(shared, layout_golden):
-    graph = read_protobuf(shared / "module_tuning_data_layout.pb", pad=0)
+    graph = read_protobuf(shared / "module_tuning_data_layout.pb")
     assert graph.name == str(layout_golden["module_name"])
-    same = ("node_feat", "node_opcode", "edge_index", "node_config_ids", "node_splits")
+    same = ("node_opcode", "edge_index", "node_config_ids", "node_splits")
     for key in (*same, "config_runtime"):
         assert same_bits(getattr(graph, key), layout_golden[key]), key
     codes = graph.node_config_feat
@@ -46,9 +46,10 @@ def test_layout_golden_bit_for_bit(shared, layout_golden):
 
 def test_tile_golden_bit_for_bit(shared, tile_golden):
     index, golden = tile_golden
-    kernel = read_protobuf(shared / "op_tuning_data.pb", pad=0)[index]
+    kernel = read_protobuf(shared / "op_tuning_data.pb")[index]
     assert kernel.name == str(golden["module_name"])
-    keys = ("node_feat", "node_opcode", "config_feat", "config_runtime")
+    assert same_bits(kernel.node_feat, golden["node_feat_pad_minus1"])
+    keys = ("node_opcode", "config_feat", "config_runtime")
     for key in (*keys, "config_runtime_normalizers"):
         assert same_bits(getattr(kernel, key), golden[key]), key
     assert same_bits(kernel.edge_index, golden["edge_index_insertion_order"])
@@ -130,7 +131,7 @@ def test_layout_without_a_default_among_kept_runs_has_no_runs(tmp_path):
     graph = layout(tmp_path, *runs)
     assert graph.node_config_feat.shape == (0, 2, 18)
     assert graph.config_runtime.shape == (0,)
-    assert not graph.labelled
+    assert not graph.config_runtime.any()
     assert graph.node_config_ids.tolist() == [1, 2]
 
 
@@ -213,10 +214,9 @@ def test_bare_module_is_a_graph_without_configurations(tmp_path):
     assert graph.node_config_ids.tolist() == [1, 2]
 
 
-def test_pad_reaches_the_features(tmp_path):
+def test_features_are_padded_with_minus_one(tmp_path):
     path = saved(tmp_path, chain())
     assert (read_hlo_pb(path).node_feat[:, 134:140] == -1).all()
-    assert (read_hlo_pb(path, pad=0).node_feat[:, 134:140] == 0).all()
 
 
 def test_bytes_that_are_no_message(tmp_path, shared):
