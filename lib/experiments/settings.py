@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import ByData, Settings, check_heads, check_words, setting
+from lib.settings.base import ByData, Settings, check_heads, setting
 from lib.settings.models import WHOLE, LayoutCollection, TileCollection
 from lib.settings.search import among, between
 
@@ -139,11 +139,7 @@ class LayoutSegments(WholeGraphs, SegmentSettings):
     fits: ClassVar[ByData] = {"small": {"segment_nodes": 64, "trained_segments": 2}}
 
     model: str = setting("gst", GST)
-    cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}")
-
-    def check(self) -> None:
-        super().check()
-        check_words(self, cut=CUTS)
+    cut: str = setting("length", f"where to cut graphs: {' or '.join(CUTS)}", choices=CUTS)
 
 
 @dataclass(frozen=True)

@@ -19,16 +19,10 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/ranking/blending.py
-OPTIMIZERS = ("adamw", "adam", "sgd")  # lib/train/loop.py
-SCHEDULES = ("cosine", "linear", "constant", "cyclic")  # the functions of lib/train/schedule.py
+BLENDED = f"scale of the blended scores: {', '.join(BLENDINGS)}"
+OPTIMIZERS = ("adamw", "adam")  # lib/train/loop.py
+SCHEDULES = ("cosine", "cyclic")  # the functions of lib/train/schedule.py
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
-CHOICES = {  # of settings that are words
-    "weights": tuple(WEIGHTS_FILES),
-    "blending": BLENDINGS,
-    "keep_together": TOGETHER,
-    "schedule": SCHEDULES,
-    "optimizer": OPTIMIZERS,
-}
 ByData = Mapping[str, Mapping[str, Any]]  # values of settings, by a size or hardware of data
 EXPERIMENT = re.compile(r"[\w.-]{0,60}", re.ASCII)
 LARGEST_SEED = 2**63 - 1
@@ -41,11 +35,13 @@ def setting(
     least: float = 1,
     most: float = MOST,
     words: tuple[str, ...] = (),
+    choices: tuple[str, ...] = (),
     changes_results: bool = True,
     search: Search | None = None,
     first: int = 2,
 ) -> Any:
-    """A field with its help; ``least`` and ``most`` bound a number, ``words`` do instead of one.
+    """A field with its help; ``least`` and ``most`` bound a number, ``words`` do instead of one. A
+    text is one of ``choices``, if there are any.
 
     ``search`` is how ``make tune`` searches it, if it does; ``first`` is the first stage that reads
     it, whose results and those of later ones depend on it.
@@ -54,9 +50,16 @@ def setting(
     """
     about: dict[str, Any] = {"help": help, "parse": _number_or(words) if words else type(default)}
     about |= {"changes_results": changes_results, "search": search, "first": first}
+    about |= {"choices": choices}
     if words or type(default) in (int, float):
         about |= {"least": least, "most": most, "words": words}
     return field(default=default, metadata=about)
+
+
+def choice(default: str, help: str, choices: tuple[str, ...]) -> Any:
+    """A field that is one of some words, which its help names and a search tries."""
+    shown = f"{help}: {', '.join(choices)}"
+    return setting(default, shown, choices=choices, search=among(*choices))
 
 
 def _number_or(words: tuple[str, ...]) -> Callable[[str], int | str]:
@@ -94,14 +97,9 @@ def wanted_range(setting: Field, value: Any) -> str:
 
 
 def check_words(settings: DataclassInstance, **choices: tuple[str, ...]) -> None:
-    """Raise a :class:`UserError` if a setting is none of the words that are known for it.
-
-    Args:
-        settings: of a model.
-        choices: name -> words.
-    """
+    """Raise a :class:`UserError` if a setting, by name, is none of the words known for it."""
     for name, words in choices.items():
-        if (value := getattr(settings, name)) not in words:
+        if words and (value := getattr(settings, name)) not in words:
             flag = f"--{name.replace('_', '-')}"
             raise UserError(f"{flag} {value!r}: must be one of {', '.join(words)}")
 
@@ -147,11 +145,7 @@ class Settings:
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.
     weights_depend_on: ClassVar[tuple[str, ...]] = (
-        "collection",
-        "model",
-        "seed",
-        "folds_total",
-        "keep_together",
+        *("collection", "model", "seed", "folds_total", "keep_together"),
     )
 
     collection: str
@@ -175,22 +169,16 @@ class Settings:
         1,
         search=between(1e-4, 2e-2, logarithmic=True),
     )
-    schedule: str = setting(
-        "cosine",
-        f"of the learning rate after its rise: {', '.join(SCHEDULES)}",
-        search=among(*SCHEDULES),
-    )
-    optimizer: str = setting(
-        "adamw", f"what takes the steps: {' or '.join(OPTIMIZERS)}", search=among(*OPTIMIZERS)
-    )
+    schedule: str = choice("cosine", "of the learning rate after its rise", SCHEDULES)
+    optimizer: str = choice("adamw", "what takes the steps", OPTIMIZERS)
     accumulate: int = setting(
         1, "samples whose gradients a step averages; of P processes of torchrun, at least P"
     )
     weight_decay: float = setting(
         1e-5,
         "weight decay of all parameters but biases (2.4.2)",
-        least=0,
-        most=1,
+        0,
+        1,
         search=between(1e-6, 0.3, logarithmic=True),
     )
     warmup: float = setting(
@@ -201,7 +189,7 @@ class Settings:
     )
     folds_total: int = setting(20, "K: parts that the graphs are split into (2.4.3)", 2)
     keep_together: str = setting(
-        "graph", f"what is never split between folds: {' or '.join(TOGETHER)}"
+        "graph", f"what is never split between folds: {' or '.join(TOGETHER)}", choices=TOGETHER
     )
     validate_every: int = setting(1, "epochs between validations")
     save_seconds: float = setting(
@@ -211,18 +199,16 @@ class Settings:
         changes_results=False,
     )
     # stage 3
-    weights: str = setting("last", "weights to score with: `last`, or `best` in validation")
+    weights: str = setting(
+        "last", "weights to score with: `last`, or `best` in validation", choices=(*WEIGHTS_FILES,)
+    )
     score_training: bool = setting(False, "score a fold's training graphs as well", first=3)
     permutations: int = setting(
-        1,
-        "groupings of a graph's configurations to average over, if scores depend on the batch",
-        first=3,
+        1, "groupings of configurations to average over, if scores depend on the batch", first=3
     )
     # stage 4 (2.4.3)
     best_folds: int = setting(4, "trained folds that are blended, best validation first", first=4)
-    blending: str = setting(
-        "mean", "scale of the blended scores: mean, standardized, min-max, rank", first=4
-    )
+    blending: str = setting("mean", BLENDED, choices=BLENDINGS, first=4)
 
     @property
     def folder(self) -> Path:
@@ -263,7 +249,7 @@ class Settings:
             value = getattr(self, setting.name)
             if expected := wanted_range(setting, value):
                 raise UserError(f"--{setting.name.replace('_', '-')} {value}: must be {expected}")
-        check_words(self, **CHOICES)
+            check_words(self, **{setting.name: setting.metadata.get("choices", ())})
         if not EXPERIMENT.fullmatch(self.experiment):
             expected = "must be up to 60 letters, digits and _ . -"
             raise UserError(f"--experiment {self.experiment!r} (EXPERIMENT of make): {expected}")

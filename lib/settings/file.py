@@ -35,8 +35,7 @@ def read_settings(path: Path, collection: str, kind: type[Settings]) -> dict[str
 
     Args:
         path: the file.
-        collection: that the run is of.
-        kind: the settings of its model.
+        collection, kind: that the run is of, and the settings of its model.
 
     Raises:
         DataError: it is no such file, it is another collection's or model's, or a value is none
@@ -52,7 +51,9 @@ def read_settings(path: Path, collection: str, kind: type[Settings]) -> dict[str
         if name in values:
             raise DataError(path, written, "it twice", "each setting once")
         if name in chosen:
-            _check_chosen(path, name, value, chosen[name])
+            if value != chosen[name]:
+                hint = f", or {CHOSEN[name]}={value} of make" if isinstance(value, str) else ""
+                raise DataError(path, name, _shown(value), f"{chosen[name]!r}, the run's{hint}")
         elif name not in fields:
             raise _unknown(path, written, [*chosen, *fields], kind)
         elif name in (*kind.cache_depends_on, *kind.others_depend_on, "experiment"):
@@ -62,24 +63,10 @@ def read_settings(path: Path, collection: str, kind: type[Settings]) -> dict[str
     return {name: value for name, value in values.items() if name not in chosen}
 
 
-def write_settings(
-    path: Path,
-    collection: str,
-    model: str,
-    values: Mapping[str, Any],
-    comments: Sequence[str] = (),
-) -> None:
-    """Write a file that :func:`read_settings` takes.
-
-    Args:
-        path: the file.
-        collection, model: whose settings they are.
-        values: by field name.
-        comments: lines above them.
-    """
+def write_settings(path: Path, values: Mapping[str, Any], comments: Sequence[str] = ()) -> None:
+    """Write a file that :func:`read_settings` takes: values by field name, below comments."""
     lines = [f"# {line}" for line in comments]
-    chosen = {"collection": collection, "model": model}
-    lines += [f"{name} = {_written(value)}" for name, value in {**chosen, **values}.items()]
+    lines += [f"{name} = {_written(value)}" for name, value in values.items()]
     with atomic_file(path) as temporary:
         temporary.write_text("\n".join(lines) + "\n", "utf-8")
 
@@ -93,13 +80,6 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise DataError(path, "TOML", "values too deep in one another", EXPECTED) from None
     except ValueError as error:
         raise DataError(path, "TOML", error, EXPECTED) from None
-
-
-def _check_chosen(path: Path, name: str, value: object, chosen: str) -> None:
-    """Whether settings are those of the run's collection and model."""
-    if value != chosen:
-        hint = f", or {CHOSEN[name]}={value} of make" if isinstance(value, str) else ""
-        raise DataError(path, name, _shown(value), f"{chosen!r}, the run's{hint}")
 
 
 def _unknown(path: Path, written: str, names: Sequence[str], kind: type[Settings]) -> DataError:

@@ -8,20 +8,17 @@ from pathlib import Path
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import ByData, Settings, check_words, setting
+from lib.settings.base import BLENDED, BLENDINGS, ByData, Settings, choice, setting
 from lib.settings.search import among, between
 
 WHOLE = "all"  # hops that keep every node
 AUTO = "auto"  # epochs by how many graphs there are (lib/train/schedule.py)
 EVERY, NONE = "all", "none"  # other collections of the data root to learn from
 LOSS_NAMES = ("hinge", "logistic", "correlation", "logistic+correlation")  # lib/train/loss.py
-REDUCTIONS = ("mean", "sum")  # of the hinge over pairs
 HARDWARE = ("cpu", "tpu")
 # Copies that were measured by themselves (lib/collect/xla/copies.py), by hardware.
 COPIES = {"cpu": Path(__file__).parents[2] / "data" / "copies-cpu" / "copies.npz"}
-VALIDATED = (
-    "of a graph that an epoch is validated on, the same each time; at the end, all of them are"
-)
+VALIDATED = "of a graph that an epoch is validated on, the same each time; at the end, all are"
 
 
 @dataclass(frozen=True)
@@ -32,6 +29,8 @@ class SageSettings(Settings):
         *Settings.weights_depend_on,
         *("channels", "blocks", "opcode_channels", "layout_channels", "squeeze"),
     )
+
+    loss: ClassVar[str] = "hinge"  # of lib/train/loss.py (2.4.1)
 
     # network (2.3)
     channels: int = setting(256, "width of the residual stream (2.3.3)", search=among(64, 128, 256))
@@ -45,19 +44,6 @@ class SageSettings(Settings):
     squeeze: int = setting(
         8, "reduction of channel-wise self-attention (2.3.1)", search=among(4, 8, 16)
     )
-    # stage 2 (2.4.1)
-    loss_reduction: str = setting(
-        "mean", "of the loss over pairs: `mean`, as clipping at 1.0 wants, or the `sum` (8)"
-    )
-
-    @property
-    def loss(self) -> str:
-        """What training minimizes, by its name in :mod:`lib.train.loss`."""
-        return "hinge" if self.loss_reduction == "mean" else "hinge-sum"
-
-    def check(self) -> None:
-        super().check()
-        check_words(self, loss_reduction=REDUCTIONS)
 
 
 @dataclass(frozen=True)
@@ -77,7 +63,7 @@ class LayoutCollection(Settings):
     }
 
     hardware: str = setting(
-        "tpu", "that programs are compiled for, as the data say: cpu or tpu; of official data, tpu"
+        "tpu", "that programs are compiled for, as the data say: cpu or tpu", choices=HARDWARE
     )
     # stage 1
     hops: int | str = setting(
@@ -96,10 +82,6 @@ class LayoutCollection(Settings):
     def cache(self) -> Path:
         """See :attr:`Settings.cache`; graphs pruned otherwise than in the paper lie apart."""
         return Path(self.collection, "cache" if self.hops == 1 else f"cache-{self.hops}")
-
-    def check(self) -> None:
-        super().check()
-        check_words(self, hardware=HARDWARE)
 
 
 @dataclass(frozen=True)
@@ -219,14 +201,8 @@ class PlusSettings(LearnedBeside):
     dropout: float = setting(
         0.1, "share of the width left out in training", 0, 0.99, search=between(0, 0.5)
     )
-    loss: str = setting(
-        "logistic+correlation",
-        f"what training minimizes: {', '.join(LOSS_NAMES)}",
-        search=among(*LOSS_NAMES),
-    )
-    blending: str = setting(
-        "standardized", "scale of the blended scores: mean, standardized, min-max, rank", first=4
-    )
+    loss: str = choice("logistic+correlation", "what training minimizes", LOSS_NAMES)
+    blending: str = setting("standardized", BLENDED, choices=BLENDINGS, first=4)
     lessons: int = setting(
         1500, "steps of pretraining on single layout copies, where those were measured; 0: none", 0
     )
@@ -235,10 +211,6 @@ class PlusSettings(LearnedBeside):
     def taught(self) -> Path | None:
         """See :attr:`Settings.taught`: copies that were measured by themselves."""
         return COPIES.get(self.hardware) if self.lessons else None
-
-    def check(self) -> None:
-        super().check()
-        check_words(self, loss=LOSS_NAMES)
 
 
 @dataclass(frozen=True)

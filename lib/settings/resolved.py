@@ -26,7 +26,7 @@ from lib.settings.tables import (
     settings_for,
     usual_folds,
 )
-from lib.tpugraphs.dataset import TPUGRAPHS, Dataset, npz_folder, read_dataset
+from lib.tpugraphs.dataset import TPUGRAPHS, Dataset, folder_of, npz_folder, read_dataset
 
 if TYPE_CHECKING:
     from lib.tpugraphs.roots import DataRoot
@@ -36,12 +36,7 @@ DOWNLOADED = ROOT / "data" / "tpugraphs"
 BUNDLED = ROOT / "data" / "xla-cpu"  # layouts
 BUNDLED_TPU = ROOT / "data" / "tpu-v3-sample"  # kernels, and one graph with layouts
 BUNDLED_PROGRAMS = ROOT / "data" / "programs-cpu"  # tensor programs
-ROOTS = (
-    DOWNLOADED,
-    BUNDLED,
-    BUNDLED_TPU,
-    BUNDLED_PROGRAMS,
-)  # that are looked in, most wanted first
+ROOTS = (DOWNLOADED, BUNDLED, BUNDLED_TPU, BUNDLED_PROGRAMS)  # looked in, most wanted first
 
 
 @dataclass(frozen=True)
@@ -63,11 +58,7 @@ class Resolved:
     place: tuple[Path, Path] | None
 
     def root(self) -> DataRoot:
-        """The data root.
-
-        Raises:
-            UserError: there is none; it says how to get one.
-        """
+        """The data root; raises UserError if there is none; it says how to get one."""
         if self.place is None:
             return root_of(self.settings.collection, self.data)
         from lib.tpugraphs.roots import DataRoot  # late, as in root_of
@@ -94,9 +85,7 @@ class Resolved:
         why = "as --model says" if self.origins["model"] == COMMAND_LINE else best
         where = self.root().path
         text = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {where}"
-        if guessed := [
-            f"{name} {getattr(dataset, name)}" for name in OF_DATA if name in dataset.guessed
-        ]:
+        if guessed := [f"{n} {getattr(dataset, n)}" for n in OF_DATA if n in dataset.guessed]:
             text += f"; guessed, for its dataset.json does not say: {', '.join(guessed)}"
         if self.origins["folds_total"] == FEW_GRAPHS:
             usual = usual_folds(settings.collection, type(settings), dataset)
@@ -111,6 +100,13 @@ class Resolved:
             for name, value in dataclasses.asdict(self.settings).items()
         ]
         return table(rows, ["setting", "value", "from"])
+
+    def root_in_words(self) -> str:
+        """The data root, and what it says of itself."""
+        dataset = self.dataset
+        text = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
+        text += f"; guessed: {', '.join(dataset.guessed)}" if dataset.guessed else ""
+        return f"data root: {self.root().path} ({text})"
 
 
 def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolved:
@@ -137,7 +133,7 @@ def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolve
         raise UserError(f"--folds {count} (FOLDS of make): must be from 1 to --folds-total, {most}")
     resolved = Resolved(settings, origins_of(settings, data, by_place), data, args.data, place)
     if getattr(args, "show", False):
-        print("\n".join([resolved.text(), *([] if dataset else [_root_in_words(resolved)])]))
+        print(resolved.text() if dataset else f"{resolved.text()}\n{resolved.root_in_words()}")
         sys.exit()
     return resolved
 
@@ -164,26 +160,11 @@ def _settings_in(
         raise UserError(f"{path}: {error}") from None
 
 
-def _root_in_words(resolved: Resolved) -> str:
-    dataset = resolved.dataset
-    text = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
-    text += f"; guessed: {', '.join(dataset.guessed)}" if dataset.guessed else ""
-    return f"data root: {resolved.root().path} ({text})"
-
-
 def place_of(collection: str, data: Path | None) -> tuple[Path, Path] | None:
-    """The data root of a collection, and the folder in it that raw files lie below.
-
-    Args:
-        collection: its name.
-        data: the root; else the downloaded one is looked in, then the bundled ones.
-
-    Raises:
-        UserError: for an unknown collection.
-    """
+    """The data root of a collection, ``data`` or else the first of :data:`ROOTS` that has it, and
+    the folder in it that raw files lie below; :class:`UserError` for an unknown collection."""
     check_collection(collection)
-    folder = plain_model(collection)(collection=collection).folder
-    return npz_folder([data] if data else ROOTS, folder)
+    return npz_folder([data] if data else ROOTS, folder_of(collection))
 
 
 def dataset_for(collection: str, data: Path | None) -> Dataset:
@@ -198,16 +179,13 @@ def dataset_for(collection: str, data: Path | None) -> Dataset:
 
 
 def root_of(collection: str, data: Path | None) -> DataRoot:
-    """The data root of a collection: ``data``, else the downloaded one, else a bundled one.
-
-    Raises:
-        UserError: for an unknown collection or a missing root.
-    """
+    """The data root of a collection: ``data``, else the downloaded one, else a bundled one; raises
+    UserError for an unknown collection or a missing root."""
     # Late: Make asks for settings before there is an environment with the libraries of this one.
     from lib.tpugraphs.roots import find_root
 
     check_collection(collection)
-    plain = plain_model(collection)(collection=collection)
-    to = (data or DOWNLOADED.relative_to(ROOT)) / "npz" / plain.folder / "train"
-    hint = plain.how_to_get.format(collection=collection, folder=to)
-    return find_root(data, plain.folder, ROOTS, hint)
+    folder = folder_of(collection)
+    to = (data or DOWNLOADED.relative_to(ROOT)) / "npz" / folder / "train"
+    hint = plain_model(collection).how_to_get.format(collection=collection, folder=to)
+    return find_root(data, folder, ROOTS, hint)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
@@ -37,3 +42,24 @@ def among(*values: Any) -> Search:
 def between(low: float, high: float, logarithmic: bool = False) -> Search:
     """A number; whole if the setting is."""
     return Search((), low, high, logarithmic)
+
+
+def space_of(settings: DataclassInstance, fixed: Collection[str] = ()) -> dict[str, Search]:
+    """What is searched of a model's settings, by name, but for ``fixed`` ones; their values are in
+    the space."""
+    space = {}
+    for setting in dataclasses.fields(settings):
+        search = declared(type(settings), setting.name)
+        if search and setting.name not in fixed:
+            space[setting.name] = search.including(getattr(settings, setting.name))
+    return space
+
+
+def declared(kind: type, name: str) -> Search | None:
+    """How a setting is searched, by whichever base class says so: one that declares it anew, with
+    another default, need not."""
+    for base in kind.__mro__:
+        setting = base.__dict__.get("__dataclass_fields__", {}).get(name)
+        if setting is not None and setting.metadata.get("search"):
+            return setting.metadata["search"]
+    return None

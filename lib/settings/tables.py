@@ -38,11 +38,8 @@ COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in VALUES} 
 
 
 def settings_class(collection: str, model: str | None = None) -> type[Settings]:
-    """The settings of a model on a collection; of the one with its plain name if none is named.
-
-    Raises:
-        UserError: for an unknown collection, or a model that is not one of its kind's.
-    """
+    """The settings of a model on a collection; of the one with its plain name if none is named;
+    raises UserError for an unknown collection, or a model that is not one of its kind's."""
     check_collection(collection)
     models = MODELS[COLLECTIONS[collection]]
     if model is None:
@@ -53,20 +50,10 @@ def settings_class(collection: str, model: str | None = None) -> type[Settings]:
 
 
 def settings_for(collection: str, dataset: Dataset, overrides: Mapping[str, Any]) -> Settings:
-    """The settings of one collection.
-
-    Args:
-        collection: its name, such as ``layout-xla-default``.
-        dataset: what its data say of themselves.
-        overrides: values that take precedence, by field name.
-
-    Raises:
-        UserError: for an unknown name (with the nearest known one) or a value out of range.
-    """
+    """The settings of one collection on its data; ``overrides``, by field name, take precedence;
+    raises UserError for an unknown name (with the nearest known one) or a value out of range."""
     chosen = settings_class(collection, overrides.get("model"))
-    values: dict[str, Any] = {}
-    for layer in layers_of(collection, chosen, dataset).values():
-        values |= layer
+    values = fitting(collection, chosen, dataset)
     for switch, layer in chosen.implied.items():
         values |= layer if overrides.get(switch) else {}
     values |= overrides
@@ -81,9 +68,7 @@ def settings_for(collection: str, dataset: Dataset, overrides: Mapping[str, Any]
 
 def usual_folds(collection: str, kind: type[Settings], dataset: Dataset) -> int:
     """How many folds a model's default is where there are graphs enough."""
-    layers = layers_of(collection, kind, dataset).values()
-    folds = [layer["folds_total"] for layer in layers if "folds_total" in layer]
-    return [kind.folds_total, *folds][-1]
+    return fitting(collection, kind, dataset).get("folds_total", kind.folds_total)
 
 
 def _folds_for(
@@ -101,16 +86,8 @@ def _folds_for(
 
 
 def others_in(also: str, collection: str, dataset: Dataset) -> str:
-    """The collections that a setting ``also`` names, in their order; ``NONE`` if there are none.
-
-    Args:
-        also: names between commas, ``EVERY`` for all that the data root has, or ``NONE``.
-        collection: that they are learned from beside.
-        dataset: what its data say of themselves.
-
-    Raises:
-        UserError: for a name of no layout collection, or of one that is not in the same root.
-    """
+    """The collections that a setting ``also`` names, in their order; ``NONE`` if there are none;
+    raises UserError for a name of no layout collection, or of one that is not in the same root."""
     names = set(dataset.collections if also == EVERY else also.split(",")) - {collection, NONE}
     for name in sorted(names - set(dataset.collections)):
         if name not in LAYOUT_COLLECTIONS:
@@ -120,43 +97,28 @@ def others_in(also: str, collection: str, dataset: Dataset) -> str:
     return ",".join(name for name in LAYOUT_COLLECTIONS if name in names) or NONE
 
 
-def layers_of(
-    collection: str, kind: type[Settings], dataset: Dataset
-) -> dict[str, Mapping[str, Any]]:
-    """What a collection and its data change of a model's defaults, by where it comes from.
-
-    Args:
-        collection: its name.
-        kind: the model's settings.
-        dataset: what its data say of themselves.
-    """
+def fitting(collection: str, kind: type[Settings], dataset: Dataset) -> dict[str, Any]:
+    """What a collection and its data change of a model's defaults, by field name."""
     values = {"model": kind.model, **VALUES[collection]}
     fits = [vars(base).get("fits", {}) for base in reversed(kind.__mro__)]
     for word in (dataset.size, dataset.hardware):
         for fit in fits:
             values |= fit.get(word, {})
     fields = {setting.name for setting in dataclasses.fields(kind)}
-    values |= {name: getattr(dataset, name) for name in OF_DATA if name in fields}
-    return {"this data root" if dataset.size == "small" else "official": values}
+    return values | {name: getattr(dataset, name) for name in OF_DATA if name in fields}
 
 
 def origins_of(
     settings: Settings, dataset: Dataset, by_place: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, str]:
-    """Where the value of each setting comes from, by field name.
-
-    Args:
-        settings: all of them.
-        dataset: what the data say of themselves.
-        by_place: settings that take precedence, by where they were given, as
-            :class:`lib.settings.resolved.Resolved` has them.
-
-    Returns:
-        ``DEFAULT`` (of the model), ``official`` or ``this data root`` (see :func:`layers_of`),
-        ``FEW_GRAPHS``, a switch that implies it, or one of the keys of ``by_place``.
-    """
+    """Where the value of each setting comes from, by field name: ``DEFAULT`` (of the model),
+    ``official`` or ``this data root`` (see :func:`fitting`), ``FEW_GRAPHS``, a switch that implies
+    it, or one of the keys of ``by_place``: where settings were given that take precedence."""
     origins = {setting.name: DEFAULT for setting in dataclasses.fields(settings)}
-    layers = layers_of(settings.collection, type(settings), dataset)
+    fits = fitting(settings.collection, type(settings), dataset)
+    layers: dict[str, Mapping[str, Any]] = {
+        "this data root" if dataset.size == "small" else "official": fits
+    }
     if settings.folds_total != usual_folds(settings.collection, type(settings), dataset):
         layers[FEW_GRAPHS] = {"folds_total": settings.folds_total}
     for switch, layer in settings.implied.items():
@@ -169,12 +131,8 @@ def origins_of(
 def check_trained_with(path: Path, about: Mapping[str, Any], settings: Settings, fold: int) -> None:
     """Raise a :class:`DataError` unless weights are those of a fold, trained with these settings.
 
-    Args:
-        path: the weights, for the message.
-        about: what :func:`lib.files.tensor_file.load` says of them.
-        settings: those of this run. With another seed or number of folds, graphs that the
-            network learned from would pass for validation.
-        fold: whose they are to be.
+    With another seed or number of folds, graphs that the network learned from would pass for
+    validation. What weights say of themselves is :func:`lib.files.tensor_file.load`'s.
     """
     for name, expected in {"fold": fold, "kept": settings.weights}.items():
         if about.get(name) != expected:

@@ -22,8 +22,6 @@ from lib.train.processes import ALONE, Processes
 from lib.train.schedule import learning_rate, passes_of, peak_rate
 from lib.train.state import TrainingState
 
-MOMENTUM = 0.9  # of stochastic gradient descent
-
 
 class FoldTraining(Generic[Network, Chosen]):
     """The training of one fold's network.
@@ -62,10 +60,8 @@ class FoldTraining(Generic[Network, Chosen]):
         """Train to the end, yielding a row of history an epoch, resumed ones first.
 
         A run whose loss is no longer finite stops: nothing after that can be of use, and the best
-        weights so far stand (the paper drops such a fold by its validation score).
-
-        Args:
-            file, identity: of the training state, see :meth:`TrainingState.resume`.
+        weights so far stand (the paper drops such a fold by its validation score). What is resumed,
+        :meth:`TrainingState.resume` says.
         """
         self.state.resume(file, identity)
         estimate = self.data.estimate(self.network)
@@ -211,8 +207,7 @@ def new_network(
 def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.Optimizer:
     """What takes the steps; weight decay on matrices only, not on biases, scales, temperatures.
 
-    AdamW (TGraph paper, 2.4.2), Adam (CDMPP, table 6), or stochastic gradient descent with
-    Nesterov's momentum (CDMPP, 5.3, which leaves the momentum open).
+    AdamW (TGraph paper, 2.4.2), or Adam (CDMPP, table 6).
     """
     matrices: list[nn.Parameter] = []
     free: list[nn.Parameter] = []
@@ -220,7 +215,5 @@ def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.Optimizer:
         (free if weight.ndim <= 1 or name.endswith(("bias", "scale")) else matrices).append(weight)
     decay = settings.weight_decay
     groups = [{"params": matrices, "weight_decay": decay}, {"params": free, "weight_decay": 0.0}]
-    if settings.optimizer == "sgd":
-        return torch.optim.SGD(groups, settings.learning_rate, MOMENTUM, nesterov=True)
     kind = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam}[settings.optimizer]
     return kind(groups, settings.learning_rate, fused=True)

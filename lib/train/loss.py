@@ -1,7 +1,7 @@
 """What a network is trained to minimize.
 
-Losses of orders are of scores (..., b): each row of scores, such as a network's beside others, has
-a loss of its own.
+Losses of orders are of (..., b) scores, lower meaning faster, and (b,) runtimes, positive, of any
+real or integer type: each row of scores, such as a network's beside others, has a loss of its own.
 """
 
 from __future__ import annotations
@@ -19,36 +19,18 @@ PAIRS = (-2, -1)
 
 def pairwise_hinge(scores: Tensor, runtimes: Tensor) -> Tensor:
     """Pairwise hinge loss (TGraph paper, equation 8): mean of max(0, 1 - (s_i - s_j)) over the
-    ordered pairs with r_i > r_j.
+    ordered pairs with r_i > r_j; with none at all it is 0.
 
-    The paper writes a sum, :func:`pairwise_hinge_sum`. Gradients of the mean are those of the sum
-    over the number of ordered pairs, about 2,000 for 64 configurations: only of the mean is their
-    norm of the size at which the paper clips it, 1.0. Of the sum nearly every step would be
-    clipped. What the competition's first place published with the paper's other settings takes a
-    mean as well, over all b^2 pairs, those that cost nothing too (``loss.py`` of
-    github.com/thanhhau097/google_fast_or_slow): about half of this one.
-
-    Pairs with equal runtimes do not count; with no ordered pair at all the loss is 0.
-
-    Args:
-        scores: (..., b) predictions, lower meaning faster.
-        runtimes: (b,) of any real or integer type.
+    The paper writes a sum. Gradients of the mean are those of the sum over the number of ordered
+    pairs, about 2,000 for 64 configurations: only of the mean is their norm of the size at which
+    the paper clips it, 1.0. Of the sum nearly every step would be clipped. What the competition's
+    first place published with the paper's other settings takes a mean as well, over all b^2 pairs,
+    those that cost nothing too (``loss.py`` of github.com/thanhhau097/google_fast_or_slow): about
+    half of this one.
     """
-    costs, slower = _hinges(scores, runtimes)
-    return costs.sum(dim=PAIRS) / slower.sum().clamp(min=1)
-
-
-def pairwise_hinge_sum(scores: Tensor, runtimes: Tensor) -> Tensor:
-    """Equation 8 as it is written: the sum that :func:`pairwise_hinge` is the mean of."""
-    costs, _ = _hinges(scores, runtimes)
-    return costs.sum(dim=PAIRS)
-
-
-def _hinges(scores: Tensor, runtimes: Tensor) -> tuple[Tensor, Tensor]:
-    """(..., b, b) what each pair costs, and (b, b) whether it is ordered: its first one slower."""
-    slower = runtimes[:, None] > runtimes[None, :]
+    slower = runtimes[:, None] > runtimes[None, :]  # (b, b): the first one of the pair is
     margins = torch.relu(1 - (scores[..., :, None] - scores[..., None, :]))
-    return margins * slower, slower
+    return (margins * slower).sum(dim=PAIRS) / slower.sum().clamp(min=1)
 
 
 def pairwise_logistic(scores: Tensor, runtimes: Tensor) -> Tensor:
@@ -58,10 +40,6 @@ def pairwise_logistic(scores: Tensor, runtimes: Tensor) -> Tensor:
     is not one whose scores have to be large. A pair counts w = g / (g + NOISE), g being the
     difference of its runtimes' logarithms: runtimes that lie within the clock's noise of each
     other say little about which is faster. With no ordered pair at all the loss is 0.
-
-    Args:
-        scores: (..., b) predictions, lower meaning faster.
-        runtimes: (b,) of any real or integer type, positive.
     """
     centred = scores - scores.mean(dim=-1, keepdim=True)
     variance = centred.square().mean(dim=-1, keepdim=True)
@@ -80,10 +58,6 @@ def correlation(scores: Tensor, runtimes: Tensor) -> Tensor:
     A score that sums costs is a runtime in a unit of its own, so that how far runtimes lie apart
     says something as well, and not their order alone. Of a single configuration, or of equal
     runtimes, it is 1, without a gradient.
-
-    Args:
-        scores: (..., b) predictions, lower meaning faster.
-        runtimes: (b,) of any real or integer type.
     """
     targets = runtimes.to(scores.dtype)
     scores, targets = (data - data.mean(dim=-1, keepdim=True) for data in (scores, targets))
@@ -93,16 +67,10 @@ def correlation(scores: Tensor, runtimes: Tensor) -> Tensor:
     return 1 - (scores / sizes[0] * (targets / sizes[1])).sum(dim=-1)
 
 
-def logistic_and_correlation(scores: Tensor, runtimes: Tensor) -> Tensor:
-    """Both of them, :func:`pairwise_logistic` and :func:`correlation`."""
-    return pairwise_logistic(scores, runtimes) + correlation(scores, runtimes)
-
-
 # By the name that settings have for it.
 LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "hinge": pairwise_hinge,
-    "hinge-sum": pairwise_hinge_sum,
     "logistic": pairwise_logistic,
     "correlation": correlation,
-    "logistic+correlation": logistic_and_correlation,
+    "logistic+correlation": lambda s, r: pairwise_logistic(s, r) + correlation(s, r),
 }

@@ -27,15 +27,8 @@ def passes_of(settings: Settings, steps: int) -> float:
 def learning_rate(
     step: int, steps: int, peak: float, warmup: float, schedule: str = "cosine"
 ) -> float:
-    """Linear warm-up, then what the schedule has.
-
-    Args:
-        step: from 0 to ``steps`` - 1.
-        steps: of the whole run.
-        peak: the largest learning rate.
-        warmup: share of the steps that warm up.
-        schedule: a name of :data:`AFTER_RISE`.
-    """
+    """Of a step from 0 to ``steps`` - 1: linear warm-up for a share of them, then what the schedule
+    has, a name of :data:`AFTER_RISE`."""
     rising = max(1, round(warmup * steps))
     if step < rising:
         return peak * (step + 1) / rising
@@ -45,16 +38,6 @@ def learning_rate(
 def cosine(done: float) -> float:
     """Half a wave down to zero (TGraph paper, section 2.4.2)."""
     return 0.5 * (1 + math.cos(math.pi * done))
-
-
-def linear(done: float) -> float:
-    """A line down to zero."""
-    return 1 - done
-
-
-def constant(done: float) -> float:
-    """The peak, to the end."""
-    return 1.0
 
 
 def cyclic(done: float) -> float:
@@ -68,18 +51,14 @@ def cyclic(done: float) -> float:
 
 
 # Of the share of the steps after the warm-up that are done, 0 to 1: the share of the peak.
-AFTER_RISE = {function.__name__: function for function in (cosine, linear, constant, cyclic)}
+AFTER_RISE = {function.__name__: function for function in (cosine, cyclic)}
 
 
 def peak_rate(rate: float, accumulate: int) -> float:
-    """The peak for steps that average several samples' gradients.
+    """The peak for steps that average ``accumulate`` samples' gradients, from that for one sample.
 
     It grows with the square root of their number, as the noise of the mean shrinks with it: the
     rule for Adam (Malladi et al. 2022, arXiv:2205.10287).
-
-    Args:
-        rate: for steps of one sample.
-        accumulate: samples of a step.
     """
     return rate * math.sqrt(accumulate)
 

@@ -60,11 +60,8 @@ def left_out(cache: Cache) -> str:
 def sides_of(
     cache: Cache, fold: int, settings: Settings
 ) -> tuple[list[CachedGraph], list[CachedGraph]]:
-    """The graphs to train on and to validate on, each sorted by name.
-
-    Raises:
-        UserError: as :func:`folds_with`.
-    """
+    """The graphs to train on and to validate on, each sorted by name; raises UserError as
+    :func:`folds_with`."""
     sides: tuple[list[CachedGraph], list[CachedGraph]] = ([], [])
     for name, graph_fold in sorted(folds_with(cache, fold, settings).items()):
         sides[graph_fold == fold].append(cache.graph(name))
@@ -93,15 +90,8 @@ def prepared_sides(
 
 
 def other_caches(cache: Cache, settings: Settings) -> dict[str, Cache]:
-    """The caches of the other collections that the settings want learned from, by their names.
-
-    Args:
-        cache: the collection's own, which they lie beside.
-        settings: of the model.
-
-    Raises:
-        UserError: if a cache is not there.
-    """
+    """The caches of the other collections that the settings want learned from, by their names,
+    which lie beside the collection's own; :class:`UserError` if one is not there."""
     outputs = outputs_of(cache.folder, settings)
     return {name: Cache(outputs / path) for name, path in settings.others.items()}
 

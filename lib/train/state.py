@@ -26,11 +26,7 @@ from lib.train.fold import Fold, Network
 from lib.train.processes import Processes
 
 LAST, BEST, OPTIMIZER = "last.", "best.", "optimizer."  # what names of tensors begin with
-OF_ADAM = ("step", "exp_avg", "exp_avg_sq")
-MOMENTS: dict[type[torch.optim.Optimizer], tuple[str, ...]] = {  # of each parameter
-    **{torch.optim.AdamW: OF_ADAM, torch.optim.Adam: OF_ADAM},
-    torch.optim.SGD: ("momentum_buffer",),
-}
+MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # of each parameter, by Adam and AdamW
 PROGRESS = {"epochs": int, "validations": {"best": dict, "last": dict}, "history": [dict]}
 Tensors = Mapping[str, Tensor]
 Moments = dict[int, dict[str, Tensor]]  # by the parameter's number
@@ -116,11 +112,7 @@ class TrainingState(Generic[Network]):
         self.validations[used] = self._validation(validation["epoch"], graphs)
 
     def validation(self, name: str) -> dict[str, Any]:
-        """One of the validations.
-
-        Raises:
-            UserError: if there was none with finite scores.
-        """
+        """One of the validations; raises UserError if there was none with finite scores."""
         if not self.validations[name]:
             raise UserError(f"fold {self.fold} diverged: lower --learning-rate, or --weights best")
         return self.validations[name]
@@ -214,11 +206,10 @@ class TrainingState(Generic[Network]):
 def _moments(tensors: Tensors, optimizer: torch.optim.Optimizer) -> Moments | None:
     """Moments of tensors by name; ``None`` unless they are those of the optimizer's parameters."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    names = MOMENTS[type(optimizer)]
     expected = {
         f"{index}.{name}": torch.zeros(()) if name == "step" else parameter
         for index, parameter in enumerate(parameters)
-        for name in names
+        for name in MOMENTS
     }
     of_parameters: Moments = {}
     for name, tensor in tensors.items():
@@ -226,7 +217,7 @@ def _moments(tensors: Tensors, optimizer: torch.optim.Optimizer) -> Moments | No
             return None
         index, _, moment = name.partition(".")
         of_parameters.setdefault(int(index), {})[moment] = tensor
-    whole = all(len(moments) == len(names) for moments in of_parameters.values())
+    whole = all(len(moments) == len(MOMENTS) for moments in of_parameters.values())
     return of_parameters if whole else None
 
 

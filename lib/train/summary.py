@@ -22,10 +22,7 @@ COLUMNS = (  # of the history, title, format; those that a history lacks are lef
 def summary_table(history: pl.DataFrame, validation: Mapping[str, Any], metric: str) -> str:
     """The last and the best epoch, as aligned text; the time of all epochs in the corner.
 
-    Args:
-        history: a row an epoch.
-        validation: ``{"best": {"epoch": ...}, "last": {...}}``; either may be empty.
-        metric: that epochs are compared by, such as ``tau``.
+    ``metric`` is what epochs are compared by; either of the two validations may be empty.
     """
     possible = [(f"validation_{metric}", metric, "{:.4f}"), *COLUMNS]
     columns = [column for column in possible if column[0] in history.columns]

@@ -2,8 +2,7 @@
 
     python -m lib.train.torchrun 2 02_train.py --collection layout-xla-default --fold 0
 
-Torchrun itself tells a process that has failed in thirty lines. The process has told it in one, and
-of several that tell the same one does.
+Torchrun itself tells a process that has failed in thirty lines, which has told it in one.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.progress import Lines
 from lib.runs.stage import Stage
 from lib.settings import Resolved
-from lib.settings.space import space_of
+from lib.settings.search import space_of
 from lib.train.schedule import passes_of
 from lib.tune.results import report_text, write_best
 from lib.tune.search import Tuning

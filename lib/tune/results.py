@@ -32,7 +32,8 @@ def write_best(path: Path, tuning: Tuning, flags: Sequence[str], command: str) -
     if flags:
         comments.insert(2, f"All trials had {' '.join(flags)}, which is not in this file.")
     chosen = tuning.settings
-    write_settings(path, chosen.collection, chosen.model, tuning.values, comments)
+    of = {"collection": chosen.collection, "model": chosen.model}
+    write_settings(path, of | tuning.values, comments)
 
 
 def rows_of(tuning: Tuning) -> list[list[str]]:

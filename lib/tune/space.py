@@ -23,7 +23,7 @@ def distributions(settings: Settings, space: Mapping[str, Search]) -> dict[str, 
 
     Args:
         settings: of the model, whose types tell whole numbers from fractions.
-        space: what is searched, see :func:`lib.settings.space_of`.
+        space: what is searched, see :func:`lib.settings.search.space_of`.
     """
     return {name: _distribution(search, getattr(settings, name)) for name, search in space.items()}
 

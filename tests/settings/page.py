@@ -14,9 +14,8 @@ from typing import Any
 
 from lib.files.artifacts import atomic_file
 from lib.settings.resolved import ROOT
-from lib.settings.search import Search
-from lib.settings.space import declared
-from lib.settings.tables import COLLECTIONS, MODELS, layers_of
+from lib.settings.search import Search, declared
+from lib.settings.tables import COLLECTIONS, MODELS, fitting
 from lib.tpugraphs.dataset import TPUGRAPHS
 
 PAGE = ROOT / "docs" / "reference" / "settings.md"
@@ -130,8 +129,7 @@ def _values() -> Iterator[tuple[str, str, str, dataclasses.Field, Any]]:
     for collection, kind in COLLECTIONS.items():
         for model, chosen in MODELS[kind].items():
             for size, dataset in SIZES.items():
-                layers = layers_of(collection, chosen, dataset).values()
-                given = {name: value for own in layers for name, value in own.items()}
+                given = fitting(collection, chosen, dataset)
                 for one in dataclasses.fields(chosen):
                     if "help" in one.metadata and one.name not in ("model", "experiment"):
                         yield size, model, collection, one, given.get(one.name, one.default)

@@ -51,7 +51,9 @@ def files(draw) -> tuple[type, dict]:
 def test_what_is_written_is_read(tmp_path, made, comment):
     kind, values = made
     path = tmp_path / "settings.toml"
-    write_settings(path, "any", kind.model, values, [comment, "two lines"])
+    write_settings(
+        path, {"collection": "any", "model": kind.model, **values}, [comment, "two lines"]
+    )
     found = read_settings(path, "any", kind)
     assert found == values
     assert {name: type(value) for name, value in found.items()} == {

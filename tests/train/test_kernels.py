@@ -17,7 +17,7 @@ from lib.ranking.folds import assign_folds
 from lib.ranking.metrics import tile_metrics
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
-from lib.train.loss import pairwise_hinge, pairwise_hinge_sum
+from lib.train.loss import pairwise_hinge
 from tests.kernels import cached_kernel, tiny_settings
 
 SETTINGS = tiny_settings(folds_total=4, configurations=8)
@@ -106,15 +106,12 @@ def test_targets_belong_to_their_configurations(cache):
         assert {(r.tobytes(), t) for r, t in zip(rows, targets, strict=True)} <= known
 
 
-@pytest.mark.parametrize(
-    ("reduction", "hinge"), [("mean", pairwise_hinge), ("sum", pairwise_hinge_sum)]
-)
-def test_the_loss_is_the_mean_over_kernels(cache, reduction, hinge):
-    data = load_fold(cache, 0, replace(SETTINGS, loss_reduction=reduction))
+def test_the_loss_is_the_mean_over_kernels(cache):
+    data = load_fold(cache, 0, SETTINGS)
     sample = next(data.samples(np.random.default_rng(0)))
     scores = torch.randn(sample.size)
     parts = [scores[sample.inputs.kernel == i] for i in range(len(sample.runtimes))]
-    losses = [hinge(s, t) for s, t in zip(parts, sample.runtimes, strict=True)]
+    losses = [pairwise_hinge(s, t) for s, t in zip(parts, sample.runtimes, strict=True)]
     torch.testing.assert_close(sample.loss(scores), sum(losses) / len(losses))
 
 

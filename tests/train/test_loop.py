@@ -113,10 +113,8 @@ def test_interrupted_and_resumed(data, tmp_path, undisturbed, epochs, monkeypatc
     assert_same_bits(second, undisturbed)
 
 
-@pytest.mark.parametrize(
-    "own", [{"optimizer": "sgd", "learning_rate": 0.02}, {"optimizer": "adam"}]
-)
-def test_other_optimizers_are_resumed_as_well_and_go_other_ways(data, tmp_path, undisturbed, own):
+def test_another_optimizer_is_resumed_as_well_and_goes_another_way(data, tmp_path, undisturbed):
+    own = {"optimizer": "adam"}
     whole = finished(data, tmp_path / "whole", **own)
     losses = whole.state.history_frame()["loss"]
     assert losses[-1] < losses[0]
@@ -130,8 +128,8 @@ def test_other_optimizers_are_resumed_as_well_and_go_other_ways(data, tmp_path, 
     assert_same_bits(resumed, whole)
 
 
-@pytest.mark.parametrize("schedule", ["linear", "constant", "cyclic"])
-def test_other_schedules(data, tmp_path, schedule):
+def test_another_schedule(data, tmp_path):
+    schedule = "cyclic"
     made = finished(data, tmp_path / "state", schedule=schedule)
     last = range(made.steps_per_epoch - 1, made.steps, made.steps_per_epoch)
     s = made.settings

@@ -17,7 +17,7 @@ from lib.models.rows import Standardize
 from lib.ranking.folds import assign_folds
 from lib.runs.identity import Making
 from lib.train.fold import Beside, load_fold
-from lib.train.loss import pairwise_hinge, pairwise_hinge_sum
+from lib.train.loss import pairwise_hinge
 from tests.builders import cached_graph, tiny_settings
 from tests.stages import REPOSITORY
 
@@ -60,14 +60,11 @@ def test_standardization_sees_the_training_graphs_only(cache):
     assert torch.equal(standardize.factor, expected.factor)
 
 
-@pytest.mark.parametrize(
-    ("reduction", "hinge"), [("mean", pairwise_hinge), ("sum", pairwise_hinge_sum)]
-)
-def test_the_loss_is_reduced_as_the_setting_says(cache, reduction, hinge):
-    chosen = tiny_settings(folds_total=4, loss_reduction=reduction)
+def test_the_loss_is_the_hinge(cache):
+    chosen = tiny_settings(folds_total=4)
     sample = next(load_fold(cache, 1, chosen).samples(np.random.default_rng(0)))
     scores = torch.linspace(-1, 1, sample.size)
-    assert sample.loss(scores) == hinge(scores, sample.runtimes[0])
+    assert sample.loss(scores) == pairwise_hinge(scores, sample.runtimes[0])
 
 
 @pytest.mark.parametrize("fold", [-1, 4])

@@ -13,7 +13,7 @@ import pytest
 from lib.files.errors import DataError, UserError
 from lib.settings import Settings
 from lib.settings.file import read_settings
-from lib.settings.space import space_of
+from lib.settings.search import space_of
 from lib.tune import search
 from lib.tune.results import check_text, counts, report_text, verdict, write_best
 from lib.tune.search import MOST_TIMES, Tuning, side_by_side

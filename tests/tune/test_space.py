@@ -13,8 +13,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution
 from lib.settings import COLLECTIONS, MODELS, settings_for
 from lib.settings.base import wanted_range
 from lib.settings.file import read_settings, write_settings
-from lib.settings.search import Search, among, between
-from lib.settings.space import space_of
+from lib.settings.search import Search, among, between, space_of
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tune.space import distributions, name_of, with_values
 from tests.builders import CPU_LAYOUTS, tiny_settings
@@ -57,7 +56,7 @@ def test_every_point_of_every_models_space_is_valid(tmp_path_factory, made):
         assert getattr(found, name) == value
         assert type(value) is type(fields[name].default)
     path = tmp_path_factory.getbasetemp() / "point.toml"
-    write_settings(path, chosen.collection, chosen.model, values)
+    write_settings(path, values)
     assert read_settings(path, chosen.collection, type(chosen)) == values
 
 

@@ -8,7 +8,7 @@ import pytest
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.inputs.input import network_for
-from lib.settings.space import space_of
+from lib.settings.search import space_of
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.tune.search import Tuning
