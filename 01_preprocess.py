@@ -19,13 +19,11 @@ import argparse
 import sys
 
 import polars as pl
-from joblib import cpu_count
 
 from lib import settings
 from lib.cache.manifest import read_manifest
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.summary import log_sizes, summary_table
-from lib.preprocess.workers import workers_starting
 from lib.runs.asked import making_of, tell_as_it_was
 from lib.runs.identity import Making
 from lib.runs.ingredients import record_path
@@ -35,8 +33,7 @@ from lib.runs.stage import Stage
 def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
     """Prune, de-duplicate, compress and pad every graph of one collection."""
     chosen, root = resolved.settings, resolved.root()
-    with workers_starting(min(args.jobs, cpu_count())):
-        files = raw_files(root, chosen.folder)
+    files = raw_files(root, chosen.folder)
     making = making_of(args, chosen)
     cache, record = making.cache, record_path(args.outputs, "preprocess", chosen)
     if stage.alone(args.outputs, cache, record) and making.as_it_was("preprocess"):

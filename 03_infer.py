@@ -81,7 +81,7 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
 def score(
     network: nn.Module, cache: Cache, to_score: list[Any], chosen: settings.Settings, fold: int
 ) -> pl.DataFrame:
-    """All scores; memory that they take is told before it is taken."""
+    """All scores; memory that is not there is told in one line."""
     scoring = scoring_of(chosen)
     estimate = scoring.memory(network, cache, to_score, chosen)
     frames = scoring.frames(network, cache, to_score, chosen)

@@ -177,15 +177,12 @@ def _preferring(
 
 
 def dot_numbers(lhs: Shape, rhs: Shape, out: Shape) -> DotNumbers | None:
-    """The plainest dimension numbers with which a dot of these shapes has this output.
+    """The plainest dimension numbers with which a dot of these shapes has this output, if any.
 
     The output's dimensions are the batch, then what is left of the left operand, then of the right
     one, each in order. Plainest means: something is contracted, batch dimensions lead, there are
     as many of them as can be, and the left operand's last dimension is contracted with the right
     one's first after the batch.
-
-    Returns:
-        ``None`` if there are none.
     """
     if max(len(lhs), len(rhs)) > LARGEST_RANK:
         return None

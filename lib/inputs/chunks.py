@@ -16,8 +16,7 @@ def chunk_scores(
     """Scores of every configuration of a graph, (count,) float64.
 
     Args:
-        score: a network in evaluation mode: positions of b configurations to their (b,) scores,
-            on any device.
+        score: a network in evaluation mode: positions of b configurations to their (b,) scores.
         chunks: positions, each of 0 to ``count`` - 1 once.
         count: configurations.
     """

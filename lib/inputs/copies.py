@@ -193,14 +193,8 @@ def copies_scores(
     size: int,
     rows: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Scores of a graph's configurations, (r,) float64.
-
-    Args:
-        network: in evaluation mode.
-        graph: the graph.
-        size: configurations at a time; a score does not depend on it, but for rounding.
-        rows: (r,) positions of configurations in the cache; ``None`` for all.
-    """
+    """Scores of a graph's configurations, or of those at ``rows``, (r,) float64, by a network in
+    evaluation mode, ``size`` at a time: a score does not depend on that, but for rounding."""
     device = device_of(network)
     return scores_of_rows(
         lambda configurations: network(graph.batch(configurations).to(device)),

@@ -16,23 +16,6 @@ from lib.settings.base import Settings
 
 
 @dataclass(frozen=True)
-class GraphShape:
-    """How large a pruned graph is: nodes, configurable ones, layouts that occur, configurations."""
-
-    nodes: int
-    configurable: int
-    layouts: int
-    configurations: int
-
-    def most_rows(self, configurations: int) -> int:
-        """Rows that the table of a batch has at most: a configurable node has one a layout."""
-        return self.nodes + self.configurable * (min(configurations, self.layouts) - 1)
-
-
-Estimating = Callable[[nn.Module, Mapping[str, GraphShape], int], Estimate | None]
-
-
-@dataclass(frozen=True)
 class Input:
     """How networks come to read a graph or kernel of the cache, and to score all of it.
 
@@ -44,23 +27,27 @@ class Input:
             graphs are scored together (:mod:`lib.programs.inputs`).
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
-        estimate: (network, shapes of graphs by name, configurations at a time) -> memory of the
-            graph that takes most to score, as far as that is known beforehand and worth telling.
-        step_estimate: the same of a step of training.
+        takes_less: memory, in words, where a graph may take more than there is: the process is
+            then held to what is free.
         widths: settings -> what networks must know of what they read, such as its width.
     """
 
     prepare: Callable[[Any, Any], Any]
     scores: Callable[[Any, Any, int, np.ndarray | None], np.ndarray] | None
     groupings: Callable[[Any, Any, np.ndarray, int], np.ndarray] | None = None
-    estimate: Estimating | None = None
-    step_estimate: Estimating | None = None
+    takes_less: str = ""
     widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}
 
 
 def input_of(settings: Settings | type[Settings]) -> Input:
     """How the model that settings name sees a cached graph."""
     return named(settings.input)
+
+
+def memory_of(settings: Settings, what: str) -> Estimate | None:
+    """What out of memory is told with where a model does ``what``."""
+    advice = input_of(settings).takes_less
+    return Estimate(0, f"{what} of {settings.model}", advice) if advice else None
 
 
 def network_for(settings: Settings) -> nn.Module:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor
@@ -20,7 +21,6 @@ from lib.files.artifacts import fingerprint_value
 from lib.files.errors import DataError
 from lib.inputs.shared import fingerprint_arrays
 from lib.models.batch import OnDevice
-from lib.models.context import ContextBatch, ContextLayer, Neighbours
 from lib.models.plus import CostBatch
 from lib.runs.ingredients import ASIDE
 from lib.runs.provenance import versions
@@ -34,12 +34,7 @@ def kept_batch(graph: CachedGraph, blocks: int, make: Callable[[], CostBatch]) -
     """The batch of all configurations of a graph: from disk, or made and put there.
 
     A file of another graph, of other code or packages, or a damaged one is written anew. A file
-    that cannot be written costs time, and nothing else.
-
-    Args:
-        graph: of a cache; the batch of a graph of no cache is not kept.
-        blocks: of the network, whose neighbours' messages reach so far.
-        make: makes the batch.
+    that cannot be written costs time, and nothing else. Nothing is kept of a graph of no cache.
     """
     if graph.folder is None:
         return make()
@@ -50,7 +45,7 @@ def kept_batch(graph: CachedGraph, blocks: int, make: Callable[[], CostBatch]) -
     with suppress(DataError, KeyError):
         tensors, about = tensor_file.load(path)
         if about == made_from:
-            return _batch(tensors)
+            return _read(CostBatch, tensors)
     batch = make()
     with suppress(OSError):
         tensor_file.save(path, dict(_tensors(batch)), made_from)
@@ -74,21 +69,14 @@ def _tensors(value: object, name: str = "") -> Iterator[tuple[str, Tensor]]:
             yield from _tensors(item, f"{name}.{place}")
 
 
-def _batch(tensors: Mapping[str, Tensor]) -> CostBatch:
-    """A batch of its tensors."""
-    count = int(tensors["configurations"])
-    places = sorted({int(name.split(".")[2]) for name in tensors if ".layers." in name})
-    layers = [_layer(tensors, f"context.layers.{place}.") for place in places]
-    context = _made(ContextBatch, tensors, "context.", layers=layers)
-    return _made(CostBatch, tensors, "", configurations=count, context=context)  # type: ignore[return-value]
-
-
-def _layer(tensors: Mapping[str, Tensor], name: str) -> ContextLayer:
-    sides = {side: _made(Neighbours, tensors, f"{name}{side}.") for side in ("operands", "users")}
-    return _made(ContextLayer, tensors, name, **sides)  # type: ignore[return-value]
-
-
-def _made(kind: type, tensors: Mapping[str, Tensor], prefix: str, **parts: object) -> OnDevice:
-    """A part of a batch: its tensors by name, and what else it has."""
-    names = [field.name for field in fields(kind) if field.name not in parts]
-    return kind(**{name: tensors[prefix + name] for name in names}, **parts)
+def _read(kind: Any, tensors: Mapping[str, Tensor], name: str = "") -> Any:
+    """What :func:`_tensors` has taken apart."""
+    if kind in (Tensor, int):
+        return tensors[name] if kind is Tensor else int(tensors[name])
+    if get_origin(kind) is list:
+        (kind,) = get_args(kind)
+        places = {part[len(name) + 1 :].split(".")[0] for part in tensors if part.startswith(name)}
+        return [_read(kind, tensors, f"{name}.{place}") for place in sorted(places, key=int)]
+    prefix = f"{name}." if name else ""
+    parts = get_type_hints(kind).items()
+    return kind(**{part: _read(of, tensors, f"{prefix}{part}") for part, of in parts})

@@ -38,12 +38,7 @@ def kernel_batch(kernels: Sequence[CachedKernel]) -> KernelBatch:
 
 
 def tile_batch(kernels: Sequence[CachedKernel], chosen: Sequence[np.ndarray]) -> TileBatch:
-    """Some configurations of several kernels, one kernel after the other.
-
-    Args:
-        kernels: the kernels.
-        chosen: for each, which of its configurations; only these are read.
-    """
+    """Chosen configurations of several kernels, one kernel after the other; only these are read."""
     features = [kernel.config_feat[rows] for kernel, rows in zip(kernels, chosen, strict=True)]
     number = np.repeat(np.arange(len(kernels)), [len(rows) for rows in chosen])
     return TileBatch(
@@ -56,14 +51,8 @@ def tile_batch(kernels: Sequence[CachedKernel], chosen: Sequence[np.ndarray]) ->
 def kernel_scores(
     network: TileNetwork, kernel: CachedKernel, size: int, rows: np.ndarray | None = None
 ) -> np.ndarray:
-    """Scores of a kernel's configurations, (r,) float64; the graph is embedded once.
-
-    Args:
-        network: in evaluation mode.
-        kernel: the kernel.
-        size: configurations held at a time; a score does not depend on it, but for rounding.
-        rows: (r,) positions of configurations in the cache; ``None`` for all.
-    """
+    """Scores of a kernel's configurations, or of those at ``rows``, (r,) float64; the graph is
+    embedded once. How many are held at a time changes no score, but for rounding."""
     device = device_of(network)
     with torch.inference_mode():
         embedded = network.embed(tile_batch([kernel], [np.arange(0)]).to(device).graph)

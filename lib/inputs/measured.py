@@ -36,11 +36,8 @@ class MeasuredCopies:
 
 
 def measured_copies(path: Path) -> MeasuredCopies:
-    """The copies of a file.
-
-    Raises:
-        DataError: the file is not what ``lib/collect/xla/copies.py`` writes.
-    """
+    """The copies of a file; raises DataError if the file is not what ``lib/collect/xla/copies.py``
+    writes."""
     shapes, before, after, times = _read(path)
     rows, costs = [], []
     for *parts, time in zip(shapes, before, after, times, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,12 +11,9 @@ from torch import nn
 from lib.cache.codec import decode_layouts
 from lib.cache.graph import CachedGraph, neighbours
 from lib.inputs.chunks import chunk_scores, device_of, even, scores_of_rows
-from lib.inputs.input import GraphShape, Input
+from lib.inputs.input import Input
 from lib.models.rows import LARGEST_DIGIT, NUMERIC, GraphBatch
-from lib.runs.memory import Estimate
 
-ADVICE = "lower --configurations, --inference-configurations or --channels"
-TOLD_BYTES = 1 << 30  # what takes less is not worth telling
 POOL_BYTES = 1 << 30  # of what groupings share; more configurations are grouped in several pools
 
 
@@ -35,12 +31,6 @@ class GraphTensors:
     layout: torch.Tensor  # (n, 6) int64, digits + 1
     sources: torch.Tensor
     pointers: torch.Tensor
-
-    @property
-    def shape(self) -> GraphShape:
-        """How large the graph is."""
-        count, configurable = self.cells.shape
-        return GraphShape(len(self.opcode), configurable, len(self.digits), count)
 
     def batch(self, rows: np.ndarray) -> GraphBatch:
         """The graph under the configurations at ``rows`` of the cache's cells, (b,) integers."""
@@ -88,20 +78,11 @@ def graph_tensors(graph: CachedGraph) -> GraphTensors:
 def score_in_batches(
     network: nn.Module, graph: GraphTensors, order: np.ndarray, size: int
 ) -> np.ndarray:
-    """Scores of every configuration of a graph, grouped as ``order`` says.
+    """Scores of every configuration of a graph, (c,) float64 in the order of the cache.
 
-    A score depends on the batch it is computed in, because configurations attend to each other.
-    Batches have at most ``size`` configurations and differ by one at most, so that no
-    configuration is judged among a few left-overs.
-
-    Args:
-        network: in evaluation mode.
-        graph: the graph, c configurations.
-        order: (c,) a permutation of the configurations; neighbours in it share a batch.
-        size: largest batch.
-
-    Returns:
-        (c,) float64, in the order of the cache, not of ``order``.
+    A score depends on the batch it is computed in, because configurations attend to each other:
+    neighbours in ``order``, a (c,) permutation, share one. Batches have at most ``size``
+    configurations and differ by one at most, so that none is scored among a few left-overs.
     """
     device = device_of(network)
     return chunk_scores(
@@ -112,15 +93,8 @@ def score_in_batches(
 def score_in_order(
     network: nn.Module, graph: GraphTensors, size: int, rows: np.ndarray | None = None
 ) -> np.ndarray:
-    """:func:`score_in_batches` in the order of the cache, or of some configurations alone.
-
-    Args:
-        network, graph, size: as there.
-        rows: (r,) positions of configurations in the cache; ``None`` for all.
-
-    Returns:
-        (r,) float64.
-    """
+    """:func:`score_in_batches` in the order of the cache, of all configurations or of those at
+    ``rows``, (r,) float64."""
     device = device_of(network)
     return scores_of_rows(
         lambda batch: network(graph.batch(batch).to(device)),
@@ -133,28 +107,18 @@ def score_in_order(
 def score_groupings(
     network: nn.Module, graph: GraphTensors, orders: np.ndarray, size: int
 ) -> np.ndarray:
-    """:func:`score_in_batches` for several orders, at a fraction of the work of each by itself.
+    """:func:`score_in_batches` for (p, c) orders, (p, c), at a fraction of the work of each by
+    itself.
 
     What does not depend on which configurations share a batch is computed once (a network offers
     it as ``share`` and ``score_group``). It is kept in memory, so that only as many configurations
     as fit in ``POOL_BYTES`` are grouped among themselves: a graph of more is dealt to pools by the
     first order, and the other orders are followed within each pool.
-
-    Args:
-        network: in evaluation mode.
-        graph: the graph, c configurations.
-        orders: (p, c) permutations of the configurations.
-        size: largest batch.
-
-    Returns:
-        (p, c) float64, in the order of the cache.
     """
+    if len(orders) == 1 or not getattr(network, "shares", lambda: False)():
+        return np.stack([score_in_batches(network, graph, order, size) for order in orders])
     scores = np.empty(orders.shape, np.float64)
-    fits = _pool_size(network, len(graph.opcode), size)
-    if len(orders) == 1 or fits is None:
-        for index, order in enumerate(orders):
-            scores[index] = score_in_batches(network, graph, order, size)
-        return scores
+    fits = max(size, POOL_BYTES // network.bytes_shared(len(graph.opcode)))  # type: ignore[operator]
     places = np.argsort(orders, axis=1)  # where each configuration is in each order
     for pool in even(orders[0], fits):
         scores[:, pool] = _pool_scores(network, graph.batch(pool), places[:, pool], size)
@@ -179,63 +143,9 @@ def _pool_scores(
     )
 
 
-def _pool_size(network: nn.Module, nodes: int, size: int) -> int | None:
-    """How many configurations a pool may have; None if the network shares nothing."""
-    if not getattr(network, "shares", lambda: False)():
-        return None
-    return max(size, POOL_BYTES // network.bytes_shared(nodes))  # type: ignore[operator]
-
-
-def step_estimate(
-    network: nn.Module, shapes: Mapping[str, GraphShape], size: int
-) -> Estimate | None:
-    """Memory of the step of training that takes most, if the network tells and it is worth it.
-
-    Args:
-        network: that is trained.
-        shapes: of the graphs, by name.
-        size: configurations of a step.
-    """
-
-    def needed(shape: GraphShape) -> int:
-        count = min(size, shape.configurations)
-        return network.step_bytes(shape.most_rows(count), shape.nodes, count)  # type: ignore[operator]
-
-    if not hasattr(network, "step_bytes"):
-        return None
-    return _largest("a step on", shapes, needed, size)
-
-
-def scoring_estimate(
-    network: nn.Module, shapes: Mapping[str, GraphShape], size: int
-) -> Estimate | None:
-    """The same of scoring under several permutations, ``size`` configurations at a time."""
-
-    def needed(shape: GraphShape) -> int:
-        count = min(size, shape.configurations)
-        pool = min(_pool_size(network, shape.nodes, size) or count, shape.configurations)
-        return network.scoring_bytes(shape.most_rows(pool), shape.nodes, count, pool)  # type: ignore[operator]
-
-    if not hasattr(network, "scoring_bytes"):
-        return None
-    return _largest("scoring", shapes, needed, size)
-
-
-def _largest(
-    what: str, shapes: Mapping[str, GraphShape], needed: Callable[[GraphShape], int], size: int
-) -> Estimate | None:
-    most, name = max(((needed(shape), name) for name, shape in shapes.items()), default=(0, ""))
-    if most < TOLD_BYTES:
-        return None
-    shape = shapes[name]
-    count = min(size, shape.configurations)
-    return Estimate(most, f"{what} {name} ({shape.nodes:,} nodes, {count} configurations)", ADVICE)
-
-
 INPUT = Input(
     prepare=lambda graph, settings: graph_tensors(graph),
     scores=score_in_order,
     groupings=score_groupings,
-    estimate=scoring_estimate,
-    step_estimate=step_estimate,
+    takes_less="lower --configurations, --inference-configurations or --channels",
 )

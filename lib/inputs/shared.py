@@ -17,8 +17,6 @@ from lib.compiler.cpu.effects import NO_ROLE, LayoutCopy, OffLayoutOperation
 from lib.compiler.cpu.features import (
     COPY_FEATURES,
     OFF_LAYOUT_FEATURES,
-    ResolvedCopy,
-    ResolvedOperation,
     copy_features,
     off_layout_features,
 )
@@ -26,7 +24,45 @@ from lib.compiler.cpu.moves import MovedTensor
 from lib.compiler.cpu.repeated import REPEATED_FEATURES, repeated_features, repeated_work
 from lib.compiler.cpu.tables import ProgramTables
 from lib.compiler.graph import TensorGraph
-from lib.inputs.feature_table import FeatureTable
+from lib.compiler.orders import Order
+
+
+class FeatureTable:
+    """What is known of numbered layout copies, or off-layout operations: tables that grow.
+
+    Attributes:
+        features: (m, width) float32.
+        nodes: (m, nodes) int64, where each happens.
+        shares: (m,) float32, bytes over those of the program.
+    """
+
+    def __init__(self, width: int, nodes: int):
+        self._rooms: tuple[np.ndarray, ...] = (
+            np.empty((64, width), np.float32),
+            np.empty((64, nodes), np.int64),
+            np.empty(64, np.float32),
+        )
+        self.features, self.nodes, self.shares = (room[:0] for room in self._rooms)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def add(
+        self,
+        features: np.ndarray | list[list[float]],
+        nodes: list[tuple[int, ...]],
+        shares: np.ndarray,
+    ) -> None:
+        """Rows of the next numbers."""
+        if not len(features):
+            return
+        old, count = len(self), len(self) + len(features)
+        if count > len(self._rooms[0]):
+            most = max(count, 2 * len(self._rooms[0]))
+            self._rooms = tuple(np.resize(room, (most, *room.shape[1:])) for room in self._rooms)
+        for room, rows in zip(self._rooms, (features, nodes, shares), strict=True):
+            room[old:count] = rows
+        self.features, self.nodes, self.shares = (room[:count] for room in self._rooms)
 
 
 class SharedProgram:
@@ -64,21 +100,20 @@ class SharedProgram:
 
     def describe_new(self) -> None:
         """Features of what has none yet, where it is, and its bytes."""
-        orders, chains = self.tables.orders.items, self.chains
+        orders = self.tables.orders.items
         copies = self.tables.copies.items[len(self.copies) :]
         self.copies.add(
-            copy_features(chains, [self._resolved(copy) for copy in copies]),
+            copy_features(self.chains, copies, [self._move(copy) for copy in copies]),
             [(copy.tensor, copy.reader) for copy in copies],
             self._shares([copy.tensor for copy in copies]),
         )
         operations = self.tables.off_layout.items[len(self.off_layout) :]
         tensors = [self._tensor(operation) for operation in operations]
-        resolved = [
-            ResolvedOperation(operation.node, orders[operation.order], operation.role, tensor)
-            for operation, tensor in zip(operations, tensors, strict=True)
-        ]
         self.off_layout.add(
-            [off_layout_features(chains, operation) for operation in resolved],
+            [
+                off_layout_features(self.chains, node, orders[order], role != NO_ROLE)
+                for node, order, role in operations
+            ],
             [(operation.node,) for operation in operations],
             self._shares(tensors),
         )
@@ -95,15 +130,16 @@ class SharedProgram:
             np.array([repeated_work(library, op) / self._total for op in operations], np.float32),
         )
 
-    def _resolved(self, copy: LayoutCopy) -> ResolvedCopy:
-        """A copy with its orders, and what they are of where it is read through reshapes."""
-        moved, orders = None, self.tables.orders.items
+    def _move(self, copy: LayoutCopy) -> tuple[MovedTensor, Order, Order]:
+        """What a copy moves, in parts of dimensions where it is read through reshapes, and the
+        orders before and after."""
+        graph, orders, tensor = self.tensors, self.tables.orders.items, copy.tensor
+        shape, plain = graph.shapes[tensor], graph.plain[tensor]
         if copy.path:
-            view, end = self.tables.loops.view(copy.path), copy.path[-1]
-            plain = view.end_order(self.tensors.plain[end])  # type: ignore[union-attr]
-            moved = MovedTensor(view.sizes, plain, float(self.tensors.bytes[end]))  # type: ignore[union-attr]
-        before, after = orders[copy.before], orders[copy.after]
-        return ResolvedCopy(copy.tensor, before, after, copy.reason, copy.reader, moved)
+            view, tensor = self.tables.loops.view(copy.path), copy.path[-1]
+            shape, plain = view.sizes, view.end_order(graph.plain[tensor])  # type: ignore[union-attr]
+        moved = MovedTensor(shape, plain, float(graph.bytes[tensor]))
+        return moved, orders[copy.before], orders[copy.after]
 
     def _tensor(self, operation: OffLayoutOperation) -> int:
         """The tensor that an off-layout operation, or a configured layout, is about."""

@@ -16,12 +16,7 @@ def build_network(settings: Settings, **widths: Any) -> nn.Module:
     """The network that ``settings.network`` names, with fresh weights from torch's generator.
 
     The weights are drawn on the CPU and moved to ``settings.device``, so that they do not depend
-    on it.
-
-    Args:
-        settings: of the model.
-        widths: what it must know of what it reads, as far as its ``from_settings`` asks for any
-            (:mod:`lib.inputs.input` knows them).
+    on it. ``widths`` is what it must know of what it reads (:mod:`lib.inputs.input`).
 
     Raises:
         UserError: for a device that is not there.

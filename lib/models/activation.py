@@ -12,12 +12,8 @@ def gelu_dropout(x: Tensor, share: float, training: bool) -> Tensor:
     """dropout(GELU(x)), of any shape; the GELU is the exact one, by the normal distribution.
 
     On a CPU with ``lib.native`` it is the same function to rounding, several times as fast, and
-    what is left out is drawn from torch's generator in another way.
-
-    Args:
-        x: float numbers.
-        share: of the numbers that are left out in training; the others are scaled up by as much.
-        training: whether any is left out.
+    what is left out, a ``share`` of the numbers in training, is drawn from torch's generator in
+    another way. All other numbers are scaled up by as much.
     """
     share = share if training else 0.0
     if native.takes(x):

@@ -66,11 +66,7 @@ def cells_of(batch: GraphBatch) -> Cells:
 def pooled(blocks: nn.ModuleList, table: Tensor, cells: Cells, dtype: torch.dtype) -> Tensor:
     """The blocks and the mean over nodes: (b, channels) float32, differentiable.
 
-    Args:
-        blocks: at least one ``GraphBlock``.
-        table: (r, channels) float32.
-        cells: of the batch.
-        dtype: of matrix products and of what is kept: float32 or bfloat16.
+    Matrix products, and what is kept, are of type ``dtype``: float32 or bfloat16.
     """
     weights = [tensor for block in blocks for tensor in block_weights(block, dtype)]
     return _Blocks.apply(table, cells, *weights)
@@ -99,12 +95,8 @@ def _sage_weights(sage: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def _gate_weights(attention: nn.Module | None, like: Tensor) -> tuple[Tensor, ...]:
-    """Weights of channel attention; where there is none, of gates that are open.
-
-    Args:
-        attention: the block's.
-        like: (width,) of the same type.
-    """
+    """Weights of channel attention; where there is none, of gates that are open, of the type and
+    width of ``like``."""
     if attention is None:
         width = len(like)
         excitation = like.new_zeros((1, width)), like.new_zeros(1)
@@ -165,32 +157,26 @@ def _by_block(weights: tuple[Tensor, ...]) -> list[tuple[Tensor, ...]]:
 
 @dataclass(frozen=True)
 class Shared:
-    """What of a graph's scores does not depend on which configurations share a batch.
+    """What of a graph's scores by two blocks does not depend on which configurations share a batch.
 
-    Everything up to the first attention across configurations; and with two blocks, half of the
-    second block's matrix product, since the first half of its input channels is x + GELU(eta).
+    Everything up to the first attention across configurations; and half of the second block's
+    matrix product, since the first half of its input channels is x + GELU(eta).
 
     Attributes:
         table: (r, channels) float32.
         cells: of all configurations.
         eta: (b, n, channels / 2), first block.
-        mean: (b, channels / 2) float32, of the second block's first channels; None for other
-            numbers of blocks.
-        products: (b, n, channels) of those channels with the second block's weights, or None.
+        mean: (b, channels / 2) float32, of the second block's first channels.
+        products: (b, n, channels) of those channels with the second block's weights.
         weights: of each block.
     """
 
     table: Tensor
     cells: Cells
     eta: Tensor
-    mean: Tensor | None
-    products: Tensor | None
+    mean: Tensor
+    products: Tensor
     weights: list[tuple[Tensor, ...]]
-
-    @staticmethod
-    def bytes_of_configuration(nodes: int, channels: int, dtype: torch.dtype) -> int:
-        """Memory that one configuration takes."""
-        return nodes * (channels + channels // 2) * dtype.itemsize
 
 
 @torch.no_grad()
@@ -202,18 +188,14 @@ def share(blocks: nn.ModuleList, table: Tensor, cells: Cells, dtype: torch.dtype
     _, _, eta, _, _ = torch.ops.tgraph.local_forward(
         table, cells.rows, *graph, weight, None, None, bias, degree_bias, *gate, False
     )
-    mean = products = None
-    if len(blocks) == 2:
-        first = weights[1][0][:, : eta.shape[-1]].contiguous()
-        mean, products = torch.ops.tgraph.first_half(table, cells.rows, eta, first)
+    first = weights[1][0][:, : eta.shape[-1]].contiguous()
+    mean, products = torch.ops.tgraph.first_half(table, cells.rows, eta, first)
     return Shared(table, cells, eta, mean, products, weights)
 
 
 @torch.no_grad()
 def pooled_group(shared: Shared, group: Tensor) -> Tensor:
     """:func:`pooled` of the configurations at ``group``, (b,) int64, as one batch."""
-    if shared.products is None:
-        return _pooled_from_first(shared, group)
     table, rows, eta = shared.table, shared.cells.rows, shared.eta
     weight, bias, degree_bias, *gate, inverse_t = shared.weights[1]
     x = torch.ops.tgraph.cross_forward(table, rows, eta, group, shared.weights[0][-1], SECOND)
@@ -224,18 +206,3 @@ def pooled_group(shared: Shared, group: Tensor) -> Tensor:
     )
     activated = torch.ops.tgraph.cross_forward(None, None, eta, None, inverse_t, POOLED)
     return torch.cat([shared.mean[group], mean], dim=1) + activated
-
-
-def _pooled_from_first(shared: Shared, group: Tensor) -> Tensor:
-    outcome = POOLED if len(shared.weights) == 1 else WHOLE
-    x = torch.ops.tgraph.cross_forward(
-        shared.table, shared.cells.rows, shared.eta, group, shared.weights[0][-1], outcome
-    )
-    graph = (shared.cells.sources, shared.cells.pointers)
-    for number, (weight, bias, degree_bias, *gate, inverse_t) in enumerate(shared.weights[1:], 2):
-        _, _, eta, _, _ = torch.ops.tgraph.local_forward(
-            x, None, *graph, weight, None, None, bias, degree_bias, *gate, False
-        )
-        outcome = POOLED if number == len(shared.weights) else WHOLE
-        x = torch.ops.tgraph.cross_forward(x, None, eta, None, inverse_t, outcome)
-    return x

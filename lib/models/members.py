@@ -48,14 +48,7 @@ def linears(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 class Perceptrons(nn.Module):
-    """A perceptron of each member: two hidden layers with GELU and dropout, and one number.
-
-    Args:
-        members: how many.
-        width: of what they read.
-        channels: of the hidden layers.
-        dropout: share of their channels left out in training.
-    """
+    """A perceptron of each member: two hidden layers with GELU and dropout, and one number."""
 
     def __init__(self, members: int, width: int, channels: int, dropout: float):
         super().__init__()
@@ -76,12 +69,7 @@ class Perceptrons(nn.Module):
 
 
 class Norms(nn.Module):
-    """A layer norm of each member, over its own channels of a row.
-
-    Args:
-        members: how many.
-        channels: of each.
-    """
+    """A layer norm of each member, over its own channels of a row."""
 
     def __init__(self, members: int, channels: int):
         super().__init__()

@@ -10,11 +10,8 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def resolve_device(name: str) -> torch.device:
-    """``auto`` is the GPU where there is one; otherwise what is named, such as ``cpu``.
-
-    Raises:
-        UserError: for a device that is not there.
-    """
+    """``auto`` is the GPU where there is one; otherwise what is named, such as ``cpu``; raises
+    UserError for a device that is not there."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -29,11 +26,8 @@ def resolve_device(name: str) -> torch.device:
 
 
 def resolve_precision(name: str, device: torch.device) -> torch.dtype:
-    """``auto`` is bfloat16 where the device multiplies it faster than float32.
-
-    Raises:
-        UserError: for another name.
-    """
+    """``auto`` is bfloat16 where the device multiplies it faster than float32; raises UserError
+    for another name."""
     if name == "auto":
         return torch.bfloat16 if _has_bfloat16(device) else torch.float32
     if name not in PRECISIONS:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from lib.models.batch import OnDevice
 
+FLOAT = 4  # bytes
 NUMERIC = 134  # node features before the layout: numbers and one-hots (paper, section 2.2.5)
 LAYOUT_DIGITS = 6  # node features 134..139: the output's minor-to-major order
 CONFIG_DIGITS = 18  # output, input and kernel layout of a configuration
@@ -71,18 +72,9 @@ class Standardize(nn.Module):
         self.register_buffer("factor", torch.ones(width))
 
     def fit(self, features: Tensor) -> None:
-        """Set the statistics from (rows, width) features of any float type.
-
-        Without any rows nothing is known of any feature, and all are passed on as zeros.
-        """
-        if not len(features):
-            self.mean.zero_()
-            self.factor.zero_()
-            return
-        values = features.double()
-        deviation = values.std(dim=0, correction=0)
-        self.mean.copy_(values.mean(dim=0))
-        self.factor.copy_(torch.where(deviation > 0, 1 / deviation, torch.zeros_like(deviation)))
+        """Set the statistics from (rows, width) features of any float type; without any rows
+        nothing is known of any feature, and all are passed on as zeros."""
+        self.fit_chunks(lambda: [features])
 
     def fit_chunks(self, chunks: Callable[[], Iterable[Tensor]]) -> None:
         """:meth:`fit` without holding the rows: chunks (r, width), which are gone through twice.

@@ -26,40 +26,22 @@ def has_torch_scatter(device_type: str) -> bool:
 
 
 def neighbour_sum(messages: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
-    """Sum of the messages of each node's neighbours.
+    """Sum of the (n, ...) messages of each node's neighbours; zero for a node without any.
 
-    Args:
-        messages: (n, ...) one message a node.
-        sources: (e,) int64, neighbours of node 0, then of node 1, ...
-        pointers: (n + 1,) int64, where each node's neighbours start.
-
-    Returns:
-        (n, ...); zero for a node without neighbours.
+    Neighbours, (e,) int64, are those of node 0, then of node 1, ..., which start at the pointers.
     """
     return segment(messages.index_select(0, sources), pointers, "sum")
 
 
 def added_at(total: Tensor, values: Tensor, places: Tensor) -> Tensor:
-    """Rows with values added: at (p, 2) int64 places [row of ``total``, row of ``values``].
-
-    Args:
-        total: (n, ...).
-        values: (m, ...).
-        places: see above.
-    """
+    """Rows with values added: at (p, 2) int64 places [row of ``total``, row of ``values``]."""
     return total.index_add(0, places[:, 0], values.index_select(0, places[:, 1]))
 
 
 def segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
-    """One value for each run of rows.
+    """(n, ...): the ``sum``, ``mean`` or ``max`` of each run of (e, ...) rows; 0 for an empty run.
 
-    Args:
-        values: (e, ...).
-        pointers: (n + 1,) int64, where each run starts.
-        reduce: ``sum``, ``mean`` or ``max``.
-
-    Returns:
-        (n, ...); zero for an empty run.
+    Runs start at the (n + 1,) pointers.
     """
     if has_torch_scatter(values.device.type):
         return torch_scatter.segment_csr(values, pointers, reduce=reduce)

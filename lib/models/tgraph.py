@@ -8,13 +8,6 @@ from torch import Tensor, nn
 from lib import native
 from lib.models import fused
 from lib.models.attention import ChannelSelfAttention, ConfigurationCrossAttention
-from lib.models.memory import (
-    FLOAT,
-    eager_scoring_bytes,
-    eager_step_bytes,
-    fused_scoring_bytes,
-    fused_step_bytes,
-)
 from lib.models.rows import GraphBatch, RowVectors, expand_rows
 from lib.models.sage import SageConvolution
 from lib.settings import LayoutSettings
@@ -123,8 +116,8 @@ class TGraph(nn.Module):
         return rows.to(inputs.dtype)
 
     def shares(self) -> bool:
-        """Whether :meth:`share` has anything to offer: with the compiled loops only."""
-        return self.runs_native(self.first.weight)
+        """Whether :meth:`share` has anything to offer: two blocks by the compiled loops."""
+        return len(self.blocks) == 2 and self.runs_native(self.first.weight)
 
     def share(self, batch: GraphBatch) -> fused.Shared:
         """What all groupings of the batch's configurations have in common."""
@@ -137,41 +130,7 @@ class TGraph(nn.Module):
 
     def bytes_shared(self, nodes: int) -> int:
         """Memory that :meth:`share` needs for each configuration of a graph."""
-        return fused.Shared.bytes_of_configuration(nodes, self.out.in_features, self.precision)
-
-    def step_bytes(self, rows: int, nodes: int, configurations: int) -> int:
-        """Peak memory, about, of a step of training on one graph.
-
-        Args:
-            rows: of the table that f_in computes.
-            nodes, configurations: of the batch.
-        """
-        cells, width, depth = nodes * configurations, self.out.in_features, len(self.blocks)
-        if self.shares():
-            cell_bytes = fused_step_bytes(cells, width, depth, self.precision.itemsize)
-        else:
-            cell_bytes = eager_step_bytes(cells, width, depth)
-        return self._table_bytes(rows) + cell_bytes
-
-    def scoring_bytes(self, rows: int, nodes: int, configurations: int, pool: int) -> int:
-        """Peak memory, about, of scoring one batch of the configurations that a pool shares.
-
-        Args:
-            rows: of the table that f_in computes.
-            nodes, configurations: of the batch.
-            pool: configurations that :meth:`share` is asked for at a time.
-        """
-        cells, width = nodes * configurations, self.out.in_features
-        if self.shares():
-            cell_bytes = fused_scoring_bytes(cells, width, self.precision.itemsize)
-            cell_bytes += pool * self.bytes_shared(nodes)
-        else:
-            cell_bytes = eager_scoring_bytes(cells, width)
-        return self._table_bytes(rows) + cell_bytes
-
-    def _table_bytes(self, rows: int) -> int:
-        """Of f_in with its gradients: features, embeddings, two layers and their GELUs."""
-        return FLOAT * rows * (2 * self.inputs.width + 4 * self.first.out_features)
+        return nodes * self.out.in_features * 3 // 2 * self.precision.itemsize
 
     def runs_native(self, like: Tensor) -> bool:
         """Whether the compiled loops do for rows of this tensor's type and device."""
@@ -193,13 +152,7 @@ class GraphBlock(nn.Module):
     The concatenation doubles the width, so eta has half the channels of the residual stream.
     Without attention across configurations there is nothing to concatenate: eta has all of them,
     and B(x) = x + GELU(eta). (Table 3 does not say so; one that stayed half as wide could not be
-    added to x.)
-
-    Args:
-        channels: of the residual stream.
-        squeeze: reduction of the attention across channels; None for none.
-        temperature: initial, of the attention across configurations; None for none.
-        edges: whether messages pass along the graph's edges.
+    added to x.) There is none of either attention without a ``squeeze`` or a ``temperature``.
     """
 
     def __init__(
@@ -228,9 +181,7 @@ def instance_norm(x: Tensor) -> Tensor:
 
     With nodes outermost this is what batch normalization in training mode does to a matrix of
     (nodes, configurations * channels), in one fused pass: 4 to 8 times as fast as elementwise.
-
-    Args:
-        x: (nodes, configurations, channels). A single node gives zeros.
+    A single node gives zeros.
     """
     if len(x) == 1:
         return x - x  # its own mean; batch_norm refuses a single value

@@ -22,12 +22,7 @@ from typing import Any
 
 import torch
 
-from lib.files.artifacts import (
-    fingerprint_files,
-    fingerprint_value,
-    read_json,
-    write_json,
-)
+from lib.files.artifacts import fingerprint_files, fingerprint_value, read_json, write_json
 from lib.files.checksum import checksum_of
 from lib.files.errors import DataError
 from lib.files.locks import only_writer
@@ -35,10 +30,10 @@ from lib.files.schema import expect
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ["-O3", "-march=native", "-fopenmp", "-fno-math-errno", "-Wno-psabi"]
+NAME = "tgraph_native"
 LINKED = ["-fopenmp"]  # the OpenMP that torch has loaded: both have one name
 SWITCH = "TGRAPH_NATIVE"  # 0: torch alone
-UNKNOWN = "an unknown compiler"
-ELF_SECTIONS = ((40, 48), (58, 60), (60, 62))  # bytes of a header: where they begin, size, number
+UNKNOWN = "an unknown compiler"  # where there is no record
 RECORD = {"bytes": int, "checksum": str, "compiler": str}  # what stands beside the library
 
 
@@ -74,11 +69,9 @@ def takes(like: torch.Tensor) -> bool:
 
 def library() -> Path:
     """The compiled library: another one for other sources, another torch or processor."""
-    key: dict[str, Any] = {
-        "sources": fingerprint_files(sources(), HERE),
-        "torch": torch.__version__,
-    }
-    key |= {"flags": FLAGS, "processor": _processor(), "python": sys.version}
+    key: dict[str, Any] = {"sources": fingerprint_files(sources(), HERE)}
+    key |= {"torch": torch.__version__, "python": sys.version}
+    key |= {"flags": FLAGS, "processor": _processor()}
     return Path(sys.prefix) / "tgraph-native" / f"{fingerprint_value(key)[:16]}.so"
 
 
@@ -86,7 +79,7 @@ def _load(path: Path) -> None:
     if not _is_whole(path):
         with only_writer(path.parent, path):
             if not _is_whole(path):  # another process may have written it by now
-                _believe(path) if _is_unrecorded(path) else _make(path)
+                _make(path)
     torch.ops.load_library(str(path))
 
 
@@ -106,22 +99,6 @@ def _record(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _is_unrecorded(path: Path) -> bool:
-    """Whether a library that an earlier version left, without a record, goes to its end: there an
-    ELF file has the headers of its sections."""
-    if path.with_suffix(".json").exists() or not path.is_file():
-        return False
-    head = path.read_bytes()[:64].ljust(64, b"\0")
-    start, size, count = (int.from_bytes(head[a:b], "little") for a, b in ELF_SECTIONS)
-    return start > 0 and path.stat().st_size == start + size * count
-
-
-def _believe(path: Path, compiler: str = UNKNOWN) -> None:
-    """Write a library's record."""
-    about = {"bytes": path.stat().st_size, "checksum": checksum_of(path), "compiler": compiler}
-    write_json(path.with_suffix(".json"), about)
-
-
 def _make(path: Path) -> None:
     """Compile the library, and write it and then its record."""
     words = shlex.split(os.environ.get("CXX") or "c++")  # such as `ccache g++`
@@ -136,7 +113,8 @@ def _make(path: Path) -> None:
         with open(built, "rb") as file:
             os.fsync(file.fileno())
         os.replace(built, path)  # moved, not copied: torch has loaded it, and must know it again
-    _believe(path, now)
+    about = {"bytes": path.stat().st_size, "checksum": checksum_of(path), "compiler": now}
+    write_json(path.with_suffix(".json"), about)
     if before not in (now, UNKNOWN):
         warning = f"warning: lib/native was compiled by {before} before, and now by {now}"
         print(f"{warning}: last bits of results may differ", file=sys.stderr)
@@ -154,7 +132,6 @@ def _compile(folder: Path, words: list[str]) -> Path:
         compiler.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
         compiler.chmod(0o755)
         os.environ["CXX"] = str(compiler)
-    name = "tgraph_native"
     # As one file, for most of the time goes into reading torch's headers.
     copied = [Path(shutil.copy(path, folder)).name for path in sources()]
     together = folder / "together.cc"
@@ -162,7 +139,7 @@ def _compile(folder: Path, words: list[str]) -> Path:
     # The one path that torch does not quote: the environment's may have blanks.
     cpp_extension.TORCH_LIB_PATH = shlex.quote(cpp_extension.TORCH_LIB_PATH)
     cpp_extension.load(
-        name,
+        NAME,
         [str(together)],
         extra_cflags=FLAGS,
         extra_ldflags=LINKED,
@@ -171,7 +148,7 @@ def _compile(folder: Path, words: list[str]) -> Path:
     )
     if len(words) > 1:
         os.environ["CXX"] = shlex.join(words)
-    return folder / f"{name}.so"
+    return folder / f"{NAME}.so"
 
 
 def _processor() -> str:

@@ -7,10 +7,11 @@ ends the stage, with nothing written.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -63,18 +64,12 @@ class Skipped:
 
 Row = dict[str, Any]  # a graph's row of the cache's table
 Result = list[Row] | DataError  # of one file
+Process = Callable[[list[RawFile], Path], list[Result]]  # some files, and where their part goes
 
 
 def raw_files(root: DataRoot, folder: Path) -> list[RawFile]:
-    """The raw files of a collection, in the order of split and name.
-
-    Args:
-        root: the data root.
-        folder: the collection's folder below ``npz``.
-
-    Raises:
-        UserError: if two splits have a graph of the same name.
-    """
+    """The raw files of a collection's folder below ``npz``, in the order of split and name; raises
+    UserError if two splits have a graph of the same name."""
     files = [RawFile(path, split) for split in SPLITS for path in root.files(folder, split)]
     seen: set[str] = set()
     for name in (stem(file.path) for file in files):
@@ -95,8 +90,7 @@ def write_cache(
     """Write the cache folder, whole or not at all; one that holds the same stays as it is.
 
     Args:
-        path: the cache folder.
-        files: what to put there, in this order.
+        path, files: the folder, and what to put there, in this order.
         settings: what the cache depends on beside the files.
         jobs, keep_going: worker processes; whether to leave bad files out instead of raising.
         kind: of the graphs, one of :data:`lib.systems.SYSTEMS`.
@@ -113,7 +107,8 @@ def write_cache(
         DataError: if a file's content cannot be believed; with ``keep_going``, if none can.
     """
     with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
-        skipped = _preprocess(writer, files, settings, jobs, keep_going, kind)
+        process = partial(_process, kind, settings, keep_going)
+        skipped = _preprocess(writer, files, process, jobs)
         if skipped and not writer.rows:
             raise skipped[0].error
         about = reading_of(kind).about(files[0].path)
@@ -122,21 +117,16 @@ def write_cache(
 
 
 def _preprocess(
-    writer: CacheWriter,
-    files: list[RawFile],
-    settings: dict[str, Any],
-    jobs: int,
-    keep_going: bool,
-    kind: str,
+    writer: CacheWriter, files: list[RawFile], process: Process, jobs: int
 ) -> list[Skipped]:
     """Append raw files to an unfinished cache; returns those that are left out."""
     parts = writer.folder / "parts"  # what the workers write
     parts.mkdir()
     tasks = list(_tasks(files, min(TASK_FILES, 1 + len(files) // (TASKS * max(1, jobs)))))
-    with closing(_process_all(tasks, kind, settings, parts, jobs, keep_going)) as results:
+    with closing(_process_all(tasks, process, parts, jobs)) as results:
         gathered = _gather(writer, tasks, results, parts)
-        gathered = Lines("preprocess", len(files), "graph").over(gathered)
-        skipped = [outcome for outcome in gathered if outcome]
+        lines = Lines("preprocess", len(files), "graph")
+        skipped = [outcome for outcome in lines.over(gathered) if outcome]
     parts.rmdir()
     return skipped
 
@@ -175,14 +165,9 @@ def _gather(
                 _check_new(file, result, seen)
                 rows += result
                 yield None
-        writer.extend(parts, rows, _prefix(index))
+        writer.extend(parts, rows, f"{index}-")
         for name in writer.arrays:
-            (parts / f"{_prefix(index)}{name}.bin").unlink()
-
-
-def _prefix(index: int) -> str:
-    """What the names of a task's part of the cache begin with."""
-    return f"{index}-"
+            (parts / f"{index}-{name}.bin").unlink()
 
 
 def _check_new(file: RawFile, rows: Iterable[Row], seen: set[str]) -> None:
@@ -194,12 +179,7 @@ def _check_new(file: RawFile, rows: Iterable[Row], seen: set[str]) -> None:
 
 
 def _process_all(
-    tasks: list[list[RawFile]],
-    kind: str,
-    settings: dict[str, Any],
-    parts: Path,
-    jobs: int,
-    keep_going: bool,
+    tasks: list[list[RawFile]], process: Process, parts: Path, jobs: int
 ) -> Generator[list[Result]]:
     """Yield each task's results, in order; its arrays are then in numbered files of ``parts``.
 
@@ -211,16 +191,12 @@ def _process_all(
         raise UserError(f"--jobs {jobs}: at least 1")
     jobs = min(jobs, max(2, len(tasks)), MOST_JOBS)
     parallel = Parallel(jobs, return_as="generator", pre_dispatch="2*n_jobs", batch_size=1)
-    work = delayed(_process)
     # What joblib says when an error leaves tasks that nobody waits for any more.
     warnings.filterwarnings("ignore", r"\d+ tasks (which were still|have been succ)", UserWarning)
-    calls = (
-        work(task, kind, settings, parts / _prefix(index), keep_going)
-        for index, task in enumerate(tasks)
-    )
+    work = (delayed(process)(task, parts / f"{index}-") for index, task in enumerate(tasks))
     try:
         with uninterrupted_children():
-            results = parallel(calls)
+            results = parallel(work)
         yield from results
     except BrokenProcessPool:
         raise UserError(
@@ -229,7 +205,7 @@ def _process_all(
 
 
 def _process(
-    task: list[RawFile], kind: str, settings: dict[str, Any], part: Path, keep_going: bool
+    kind: str, settings: dict[str, Any], keep_going: bool, task: list[RawFile], part: Path
 ) -> list[Result]:
     """Write the part of the cache that is some files'."""
     with CacheWriter(part.parent, kind, part.name) as writer:
@@ -259,7 +235,7 @@ def _process_file(
 def _manifest(
     writer: CacheWriter, skipped: list[Skipped], settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """What a cache says of itself. Its fingerprint is of what it holds, whatever code wrote it."""
+    """What a cache says of itself; its fingerprint is of what it holds, whatever code wrote it."""
     sources = {row["graph"]: [row["split"], row["fingerprint"]] for row in writer.rows}
     arrays = {name: checksum.digits for name, checksum in writer.checksums.items()}
     content = {"sources": sources, "arrays": arrays, "settings": settings}

@@ -24,15 +24,8 @@ CELL_BYTES_RAW = 18 * 4  # float32 digits of one (configuration, node) cell in t
 def read_graphs(
     path: Path, split: str, settings: Mapping[str, Any]
 ) -> Iterator[tuple[CachedGraph, dict[str, int]]]:
-    """The one graph of a raw file, compressed, and its :func:`source_sizes`.
-
-    Args:
-        path, split: the file, and the split whose folder it is in.
-        settings: ``hops`` among them, see :func:`lib.cache.prune.kept_nodes`.
-
-    Raises:
-        DataError: anything about the file that cannot be believed.
-    """
+    """The one graph of a raw file, compressed, and its :func:`source_sizes`; raises DataError on
+    anything about the file that cannot be believed."""
     with open_raw(path) as (raw, chunks):
         graph = compress(raw, split, settings["hops"], chunks, path)
     yield graph, source_sizes(raw)

@@ -15,15 +15,7 @@ from lib.tpugraphs.tiles import read_kernels
 def read_graphs(
     path: Path, split: str, settings: Mapping[str, Any]
 ) -> Iterator[tuple[CachedKernel, dict[str, int]]]:
-    """The kernels of a raw file, see :func:`lib.tpugraphs.tiles.read_kernels`.
-
-    Args:
-        path, split: the file, and the split whose folder it is in.
-        settings: nothing of them matters here.
-
-    Raises:
-        DataError: anything about the file that cannot be believed, or that it has no kernel.
-    """
+    """The kernels of a raw file; raises as :func:`lib.tpugraphs.tiles.read_kernels`."""
     for raw in read_kernels(path):
         yield CachedKernel.of(raw, split), source_sizes(raw)
 

@@ -21,7 +21,7 @@ class Estimate:
     """What a step is expected to take.
 
     Attributes:
-        bytes: of activations, with those that gradients need where there are gradients.
+        bytes: of activations, with those that gradients need; 0 if nobody knows.
         what: the step, in words.
         advice: what takes less.
         limit: bytes that it may take; 0 for all that is free.
@@ -34,7 +34,7 @@ class Estimate:
 
     def __str__(self) -> str:
         """One line."""
-        return f"{self.what} takes about {gigabytes(self.bytes)}"
+        return self.what + (f" takes about {gigabytes(self.bytes)}" if self.bytes else "")
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def out_of_memory_told(
         yield
         return
     allowed = estimate.limit or free_memory()
-    if announced_by:
+    if announced_by and estimate.bytes:
         print(f"{announced_by}: {estimate}, {gigabytes(allowed)} allowed", flush=True)
     try:
         with _limited(allowed if device.type == "cpu" else 0):

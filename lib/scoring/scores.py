@@ -12,9 +12,8 @@ from torch import nn
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
-from lib.inputs.input import GraphShape, input_of
+from lib.inputs.input import input_of, memory_of
 from lib.ranking.folds import splits_of_fold
-from lib.runs.memory import Estimate
 from lib.scoring.scoring import Scoring
 from lib.settings import LayoutCollection, Settings, TileCollection
 
@@ -38,23 +37,6 @@ def graphs_to_score(cache: Cache, fold: int, settings: Settings) -> list[tuple[s
     if not settings.score_training:
         del splits["train"]
     return [(split, name) for split, names in splits.items() for name in names]
-
-
-def scoring_memory(
-    network: nn.Module, cache: Cache, graphs: Iterable[tuple[str, str]], settings: Settings
-) -> Estimate | None:
-    """Memory of the graph that takes most, as far as it is known beforehand and worth telling."""
-    estimate = input_of(settings).estimate
-    if estimate is None:
-        return None
-    rows = {name: cache.rows[name] for _, name in graphs}
-    shapes = {
-        name: GraphShape(
-            row["nodes"], row["config_nodes"], row["dictionary"], row["configurations"]
-        )
-        for name, row in rows.items()
-    }
-    return estimate(network, shapes, settings.inference_configurations)
 
 
 def score_graphs(
@@ -115,7 +97,7 @@ def _frame(split: str, graph: CachedGraph | CachedKernel, scores: np.ndarray) ->
 SCORING = Scoring(
     to_score=graphs_to_score,
     frames=score_graphs,
-    memory=scoring_memory,
+    memory=lambda network, cache, graphs, settings: memory_of(settings, "scoring"),
     counts={
         "graphs": pl.col("graph").n_unique(),
         "configurations": pl.struct("graph", "config").n_unique(),

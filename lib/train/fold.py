@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from lib.cache.reader import Cache
 from lib.files.named import named
-from lib.inputs.input import input_of
+from lib.inputs.input import input_of, memory_of
 from lib.ranking.metrics import ranking_metrics
 from lib.runs.memory import Estimate
 from lib.settings import LayoutCollection, Settings, TileCollection
@@ -159,11 +159,8 @@ class Fold(ABC, Generic[Network, Chosen]):
     def validate(self, network: Network, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """Metrics of each validation graph, ``settings.metric`` among them, by name.
 
-        Empty if a score is not finite.
-
-        Args:
-            network: in evaluation mode.
-            whole: on all configurations of a graph, not on :func:`validated` ones alone.
+        Empty if a score is not finite. ``whole``: on all configurations of a graph, not on
+        :func:`validated` ones alone.
         """
 
     @abstractmethod
@@ -252,22 +249,14 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
         return any(len(self.read(graph).runtime) > most for graph in self.valid)
 
     def estimate(self, network: Network) -> Estimate | None:
-        """See :meth:`Fold.estimate`: as the input knows it."""
-        if (estimate := input_of(self.settings).step_estimate) is None:
-            return None
-        shapes = {graph.name: graph.prepared.shape for graph in self.train}
-        return estimate(network, shapes, self.settings.configurations)
+        return memory_of(self.settings, "a step")
 
 
 def validated(graph: LabelledGraph, most: int | None) -> np.ndarray:
-    """Positions of the configurations that a graph is validated on, ascending.
+    """Positions of at most ``most`` configurations that a graph is validated on, ascending.
 
     Which ones are drawn depends on the graph's name and nothing else, so that epochs, folds and
     runs compare. Their fastest and slowest are among them or not, as luck has it.
-
-    Args:
-        graph: the graph.
-        most: how many at most; ``None`` for all.
     """
     if most is None:
         return np.arange(len(graph.runtime))
@@ -281,9 +270,6 @@ def _drawn(graph: LabelledGraph, most: int, generator: np.random.Generator) -> n
 
 
 def load_fold(cache: Cache, fold: int, settings: Settings) -> Fold[Any, Any]:
-    """What one fold of a collection trains on, by the class that the model's settings name.
-
-    Raises:
-        UserError: if there is no such fold, or a side of it is empty.
-    """
+    """What one fold of a collection trains on, by the class that the model's settings name; raises
+    UserError if there is no such fold, or a side of it is empty."""
     return named(settings.fold).load(cache, fold, settings)

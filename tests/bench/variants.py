@@ -141,7 +141,6 @@ VARIANTS: dict[str, Variant] = {
     "tgraph without channel attention": Variant("tgraph", {"channel_attention": False}),
     "tgraph without cross attention": Variant("tgraph", {"cross_attention": False}),
     "tgraph without edges": Variant("tgraph", {"edges": False}),
-    "tgraph, summed loss": Variant("tgraph", {"loss_reduction": "sum"}),
     "gst": Variant("gst"),
     **{f"{PLUS}{name}": Variant(PLUS, also=also) for also, name in UNION_NAMES.items()},
     **{

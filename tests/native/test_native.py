@@ -69,20 +69,6 @@ def test_a_damaged_library_is_compiled_again(built):
     assert _available() and done[-2:] == ["compiled", "loaded"]
 
 
-def test_a_library_without_a_record_is_believed_if_it_is_no_part_of_one(tmp_path, monkeypatch):
-    path, whole = tmp_path / "native.so", bytearray(20_000)
-    for (first, stop), value in zip(native.ELF_SECTIONS, (19_000, 100, 10), strict=True):
-        whole[first:stop] = value.to_bytes(stop - first, "little")
-    for content in (whole[:5000], whole[:50], b"", whole + b"x"):
-        path.write_bytes(content)
-        assert not native._is_unrecorded(path)
-    path.write_bytes(whole)
-    monkeypatch.setattr(native, "_make", pytest.fail)
-    monkeypatch.setattr(torch.ops, "load_library", lambda name: None)
-    native._load(path)
-    assert native._is_whole(path)
-
-
 @pytest.mark.parametrize("variables", [{"PATH": "/nowhere"}, {"CXX": "clang++"}, {"CXX": ""}])
 def test_the_library_that_is_there_is_used_whatever_compiler_there_is(
     built, monkeypatch, capfd, variables

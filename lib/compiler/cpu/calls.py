@@ -74,14 +74,8 @@ class LibraryCalls:
             yield configurations, self._nodes(groups)
 
     def repeated(self, layouts: np.ndarray) -> Iterator[tuple[np.ndarray, list[RepeatedOperation]]]:
-        """What configurations make the library compute more than once, a call at a time.
-
-        Args:
-            layouts: see :meth:`calls`.
-
-        Yields:
-            Operations of a call, and before them the positions of the configurations that have it.
-        """
+        """What (b, k, 3) layouts make the library compute more than once, a call at a time: the
+        positions of the configurations that have it, and its operations."""
         for configurations, key, groups in self._calls(layouts):
             operations = self._known.get(key)
             if operations is None:

@@ -29,6 +29,9 @@ class Reason(IntEnum):
     RESHAPE_OPERAND = 9
 
 
+# Why an operand of a configurable node is copied to the order that its operation prefers, and its
+# output to the order that is configured. All configurable nodes known are of these three, but no
+# format says that they must be: another operation reads its operands like any node.
 OPERAND_REASONS = {
     DOT: Reason.DOT_OPERAND,
     CONVOLUTION: Reason.CONVOLUTION_OPERAND,
@@ -39,22 +42,6 @@ OUTPUT_REASONS = {
     CONVOLUTION: Reason.CONVOLUTION_OUTPUT,
     RESHAPE: Reason.RESHAPE_OUTPUT,
 }
-
-
-def operand_reason(opcode: int) -> Reason:
-    """Why an operand of a configurable node is copied to the order that its operation prefers.
-
-    All configurable nodes known are convolutions, dots and reshapes, but no format says that they
-    must be. Another operation reads its operands like any that is not configurable.
-    """
-    return OPERAND_REASONS.get(opcode, Reason.READER)
-
-
-def output_reason(opcode: int) -> Reason:
-    """Why the output of a configurable node is copied to the order that is configured."""
-    return OUTPUT_REASONS.get(opcode, Reason.CONFIGURED)
-
-
 NO_ROLE = -1
 
 

@@ -20,14 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lib.compiler.cpu.chains import Chains
-from lib.compiler.cpu.effects import Reason
-from lib.compiler.cpu.moves import (
-    MEMORY_FEATURES,
-    MovedTensor,
-    logarithm,
-    memory_features,
-    named,
-)
+from lib.compiler.cpu.effects import CopySite, LayoutCopy, Reason
+from lib.compiler.cpu.moves import MEMORY_FEATURES, MovedTensor, logarithm, memory_features, named
 from lib.compiler.cpu.nodes import (
     BYTES_SCALE,
     FUNCTIONS_SCALE,
@@ -38,30 +32,6 @@ from lib.compiler.cpu.nodes import (
 )
 from lib.compiler.graph import TensorGraph
 from lib.compiler.orders import Order, squeezed, strides
-
-
-class ResolvedCopy(NamedTuple):
-    """A :class:`lib.compiler.cpu.effects.LayoutCopy` with its orders, and what these are of."""
-
-    tensor: int
-    before: Order
-    after: Order
-    reason: Reason
-    reader: int
-    moved: MovedTensor | None = None  # the tensor itself
-
-
-class ResolvedOperation(NamedTuple):
-    """An :class:`lib.compiler.cpu.effects.OffLayoutOperation` with its order itself.
-
-    ``tensor`` is the node whose output the order is about: of a configured layout the tensor that
-    it constrains, else the operation's own.
-    """
-
-    node: int
-    order: Order
-    role: int
-    tensor: int
 
 
 class OperationShape(NamedTuple):
@@ -101,28 +71,22 @@ OFF_LAYOUT_FEATURES = (
 )
 
 
-def copy_features(chains: Chains, copies: Sequence[ResolvedCopy]) -> np.ndarray:
-    """``COPY_FEATURES`` of m layout copies, (m, width) float32.
-
-    Args:
-        chains: of the program that they happen in.
-        copies: each between orders that differ in memory.
-    """
+def copy_features(
+    chains: Chains,
+    copies: Sequence[CopySite | LayoutCopy],
+    moves: Sequence[tuple[MovedTensor, Order, Order]],
+) -> np.ndarray:
+    """``COPY_FEATURES`` of m layout copies, (m, width) float32: where and why each is, and what it
+    moves, between which orders, that differ in memory."""
     if not copies:
         return np.zeros((0, len(COPY_FEATURES)), np.float32)
     rows = []
-    for copy in copies:
-        moved = copy.moved or _moved(chains.graph, copy.tensor)
-        rows.append(memory_features(moved, copy.before, copy.after))
-        rows.append(_around(chains, copy))
+    for copy, move in zip(copies, moves, strict=True):
+        rows += memory_features(*move), _around(chains, copy)
     return np.concatenate(rows).reshape(len(copies), -1)
 
 
-def _moved(graph: TensorGraph, tensor: int) -> MovedTensor:
-    return MovedTensor(graph.shapes[tensor], graph.plain[tensor], float(graph.bytes[tensor]))
-
-
-def _around(chains: Chains, copy: ResolvedCopy) -> np.ndarray:
+def _around(chains: Chains, copy: CopySite | LayoutCopy) -> np.ndarray:
     """What is the same of all copies of a tensor for a reader, between whatever orders."""
     where, graph = (copy.tensor, copy.reader, copy.reason), chains.graph
     if where not in chains.around:
@@ -136,31 +100,24 @@ def _around(chains: Chains, copy: ResolvedCopy) -> np.ndarray:
     return chains.around[where]
 
 
-def off_layout_features(chains: Chains, operation: ResolvedOperation) -> list[float]:
-    """``OFF_LAYOUT_FEATURES`` of an operation or a configured layout.
+def off_layout_features(chains: Chains, node: int, order: Order, misfit: bool) -> list[float]:
+    """``OFF_LAYOUT_FEATURES`` of an operation that works in an order.
 
-    A layout that fits no tensor of its node is a kind of its own: it has no order, and other than
-    every operation it is of no group.
-
-    Args:
-        chains: of the program that it happens in.
-        operation: the operation.
+    A configured layout that fits no tensor of its node is a kind of its own: it has no order, and
+    other than every operation it is of no group.
     """
-    node, graph = operation.node, chains.graph
-    misfit = operation.role >= 0
+    graph = chains.graph
     return [
-        *_operation_shape(graph, operation),
+        *_operation_shape(graph, node, order, misfit),
         *_chain_work(chains, node, node),
         *([0.0] * len(GROUPS) if misfit else _one_hot(group_of(graph, node), len(GROUPS))),
     ]
 
 
-def _operation_shape(graph: TensorGraph, operation: ResolvedOperation) -> OperationShape:
-    node, tensor, order = operation.node, operation.tensor, operation.order
-    misfit = operation.role >= 0
-    shape = () if misfit else graph.shapes[tensor]
+def _operation_shape(graph: TensorGraph, node: int, order: Order, misfit: bool) -> OperationShape:
+    shape = () if misfit else graph.shapes[node]
     actual = squeezed(order, shape)
-    plain = squeezed(graph.plain[tensor], shape) if shape else ()
+    plain = squeezed(graph.plain[node], shape) if shape else ()
     return OperationShape(
         moves_data=0.0,
         is_off_layout=float(not misfit),

@@ -82,10 +82,8 @@ def locality(shape: Shape, before: Order, lying: Order, read: Order, width: int)
     """``LOCALITY_FEATURES`` of reading a tensor in another order than it lies in.
 
     Args:
-        shape: of the tensor.
-        before: the order it lies in.
-        lying: that order without dimensions of one element; not empty.
-        read: the order it is read in, likewise.
+        shape, before: of the tensor, and the order it lies in.
+        lying, read: that order and the one it is read in, without dimensions of one element.
         width: bytes of an element.
     """
     distance = strides(before, shape)

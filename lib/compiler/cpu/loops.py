@@ -155,11 +155,10 @@ class Loops:
     def _unless_written(
         self, node: int, role: int, above: list[Source], tensor: int | None = None
     ) -> list[Source]:
-        """A tensor of a node that is written if its layout is configured; else what is above it.
+        """A node's tensor that is written if its layout is configured; else what is above it.
 
         Args:
-            node: in a loop.
-            role: of the tensor.
+            node, role: in a loop, and which of its tensors.
             above: what is read for it otherwise.
             tensor: that is the role's; the node's own output if it is ``None``.
         """

@@ -255,14 +255,10 @@ def _matched(new: Sequence[Loop], shared: Sequence[int], loops: list[list]) -> t
 
 @lru_cache(maxsize=1 << 14)
 def tile(rows: int, columns: int, summed: int) -> tuple[int, int]:
-    """Rows and columns of a product that are computed in one turn.
+    """Rows and columns of a product, each element a sum of ``summed``, that one turn computes.
 
     A tile is doubled, rows first, until what is read for it, or its area, is large enough
     (``choose_split_factors``); it begins with a block of the kernel (``define_pack_b``).
-
-    Args:
-        rows, columns: of the product.
-        summed: products that each element is the sum of.
     """
     block = BLOCK * max(1, AREA // (BLOCK * max(1, summed)))
     own_columns = min(columns, block, -(-columns // REGISTER) * REGISTER)

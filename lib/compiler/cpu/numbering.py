@@ -71,10 +71,8 @@ class Occurrences(Generic[Site]):
     def add(self, site: Site, where: np.ndarray, before: np.ndarray, after: np.ndarray) -> None:
         """Note what two orders come to at a site, for the configurations ``where``.
 
-        Args:
-            site: in the program.
-            where, before, after: (b,), or (1,) if they are the same under all; orders are not
-                negative where ``where`` is true.
+        All three are (b,), or (1,) if they are the same under all; orders are not negative where
+        ``where`` is true.
         """
         if not where.any():
             return

@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from lib.compiler.cpu.effects import (
+    OPERAND_REASONS,
+    OUTPUT_REASONS,
     CopySite,
     Effects,
     OperationSite,
     Reason,
-    operand_reason,
-    output_reason,
 )
 from lib.compiler.cpu.loops import Condition, Source
 from lib.compiler.cpu.numbering import Occurrences
@@ -131,8 +131,9 @@ class Returning:
             path = ()
         for chosen, why in ((written.configured, if_configured), (~written.configured, reason)):
             where = written.where & chosen
-            if path:
-                self._copy_along(path, lies, written.order, where, why, node)
+            if path:  # through reshapes, in parts of dimensions
+                lies = np.broadcast_to(lies, self.count)
+                self._copies.add(CopySite(node, why, node, path), where, lies, written.order)
             else:
                 self._copy(tensor, lies, np.where(where, written.order, lies), why, node)
 
@@ -142,19 +143,6 @@ class Returning:
             return self.order[source.tensor]
         place, role = source.lies_as
         return self.layouts[:, place, role]
-
-    def _copy_along(
-        self,
-        path: tuple[int, ...],
-        lies: np.ndarray,
-        written: np.ndarray,
-        where: np.ndarray,
-        reason: Reason,
-        node: int,
-    ) -> None:
-        """Note what a node's loop reads through reshapes, in parts of dimensions."""
-        lies = np.broadcast_to(lies, self.count)
-        self._copies.add(CopySite(node, reason, node, path), where, lies, written)
 
     def _written(self, node: int) -> list[Written]:
         """The orders in which those who are not fused into a node's loop have it written, and
@@ -205,7 +193,7 @@ class Returning:
             self._copy(tensor, lies, read, Reason.CONFIGURED, node)
             if not self.loops.fuses(node):
                 preferred = np.full(1, self._preferred(node, role))
-                reason = operand_reason(self.graph.opcode[node])
+                reason = OPERAND_REASONS.get(self.graph.opcode[node], Reason.READER)
                 self._copy(tensor, read, preferred, reason, node)
 
     def _in_loop(self, node: int) -> np.ndarray:
@@ -220,7 +208,8 @@ class Returning:
         """A configurable node's output: into its layout, and back for those who read it so."""
         plain, order = self._plain(node), self.order[node]
         if not self.loops.fuses(node):
-            self._copy(node, plain, order, output_reason(self.graph.opcode[node]), node)
+            reason = OUTPUT_REASONS.get(self.graph.opcode[node], Reason.CONFIGURED)
+            self._copy(node, plain, order, reason, node)
         for user in dict.fromkeys(self.graph.users[node]):
             if user not in self.facts.place and not self.loops.fuses(user):
                 self._copy(node, order, plain, Reason.READER, user)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import pandas as pd
 
 from lib.compiler.cpu.calls import LibraryCalls
 from lib.compiler.cpu.effects import (
@@ -25,7 +26,6 @@ from lib.compiler.orders import Order, same_in_memory, squeezed
 
 UNSET = -1  # no order: the configuration, or the operation, leaves it open
 MISFIT = -2  # an order is configured that the tensor cannot have
-UNKNOWN = -3  # not worked out yet
 
 
 class OrderTable(Numbering[Order]):
@@ -43,14 +43,10 @@ class OrderTable(Numbering[Order]):
         self.plain = [self.number(order) for order in graph.plain]
 
     def numbers_of(self, digits: np.ndarray) -> np.ndarray:
-        """Numbers of layouts as a configuration has them.
+        """Numbers, (...) int64, of layouts as a configuration has them: (..., 6), minor to major.
 
-        Args:
-            digits: (..., 6) integers, minor to major, -1 padded.
-
-        Returns:
-            (...) int64, ``UNSET`` where no digit is set. Whether a tensor can lie so,
-            :class:`Completion` says, for what is set may be a part of an order only.
+        ``UNSET`` where no digit is set. Whether a tensor can lie so, :class:`Completion` says, for
+        what is set may be a part of an order only.
         """
         flat, places = np.unique(digits.reshape(-1, digits.shape[-1]), axis=0, return_inverse=True)
         numbers = []
@@ -85,15 +81,13 @@ class Completion:
     over.
 
     Args:
-        orders: of the program.
-        plain: (k, 3) the number of each constrained tensor's order in the program, ``UNSET`` where
-            there is no tensor.
+        orders, plain: of the program, and (k, 3) the number of each constrained tensor's order in
+            it, ``UNSET`` where there is no tensor.
     """
 
     def __init__(self, orders: OrderTable, plain: np.ndarray):
         self._orders, self._plain = orders, np.unique(plain)
         self._place = np.searchsorted(self._plain, plain)  # among the distinct ones
-        self._known = np.empty(0, np.int64)
 
     def __call__(self, layouts: np.ndarray) -> np.ndarray:
         """Numbers of orders, (b, k, 3) int64, from those of configured layouts.
@@ -103,18 +97,15 @@ class Completion:
         """
         count = len(self._plain)
         keys = np.where(layouts >= 0, layouts * count + self._place, UNSET)
-        new = np.full(len(self._orders.items) * count - len(self._known), UNKNOWN)
-        self._known = np.concatenate([self._known, new, [UNSET]])  # the last one, for UNSET
-        missing = np.unique(keys[(self._known[keys] == UNKNOWN)])
-        for key in missing.tolist():
-            number, place = divmod(key, count)
-            self._known[key] = self._completed(number, int(self._plain[place]))
-        numbers = self._known[keys]
-        self._known = self._known[:-1]
-        return numbers
+        places, distinct = pd.factorize(keys.ravel())
+        numbers = [
+            UNSET if key == UNSET else self._completed(*divmod(key, count))
+            for key in distinct.tolist()
+        ]
+        return np.array(numbers, np.int64)[places].reshape(keys.shape)
 
-    def _completed(self, number: int, plain: int) -> int:
-        named = self._orders.items[number]
+    def _completed(self, number: int, place: int) -> int:
+        named, plain = self._orders.items[number], int(self._plain[place])
         plain_order = () if plain == UNSET else self._orders.items[plain]
         if plain == UNSET or len(named) != len(plain_order):
             return UNSET

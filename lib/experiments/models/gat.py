@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lib.models.memory import FLOAT
+from lib.models.rows import FLOAT
 from lib.models.scatter import segment, targets
 
 SLOPE = 0.2  # of the LeakyReLU on the attention's logits

@@ -21,8 +21,7 @@ from lib.experiments.models.segments import Segment
 from lib.experiments.models.whole import AttentionModel, GraphSum, WholeInputs
 from lib.experiments.settings import PoolingSettings
 from lib.models.batch import OnDevice
-from lib.models.memory import FLOAT
-from lib.models.rows import NUMERIC
+from lib.models.rows import FLOAT, NUMERIC
 from lib.models.tile import TILE_FEATURES, LogStandardize
 
 

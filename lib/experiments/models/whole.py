@@ -24,10 +24,10 @@ from torch import Tensor, nn
 from lib.experiments.models.gat import GraphAttention, forward_bytes, with_itself
 from lib.experiments.models.segments import Segment, SegmentsBatch
 from lib.experiments.settings import AttentionSettings, PoolingSettings
-from lib.models.memory import FLOAT
 from lib.models.rows import (
     CONFIG_DIGITS,
     DIGIT_VALUES,
+    FLOAT,
     LAYOUT_DIGITS,
     NUMERIC,
     OPCODES,

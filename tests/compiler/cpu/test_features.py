@@ -7,16 +7,15 @@ from itertools import permutations
 import numpy as np
 
 from lib.compiler.cpu.chains import Chains
-from lib.compiler.cpu.effects import Reason
+from lib.compiler.cpu.effects import CopySite, Reason
 from lib.compiler.cpu.features import (
     COPY_FEATURES,
     GROUPS,
     OFF_LAYOUT_FEATURES,
-    ResolvedCopy,
-    ResolvedOperation,
     copy_features,
     off_layout_features,
 )
+from lib.compiler.cpu.moves import MovedTensor
 from lib.compiler.graph import TensorGraph
 from lib.compiler.orders import squeezed
 from tests.compiler.builders import Builder
@@ -30,14 +29,16 @@ def chains_of(shape, layout=None) -> tuple[Chains, int]:
     return Chains(TensorGraph.of(made.graph([], [[]]))), node
 
 
-def copy(chains, *fields) -> dict[str, float]:
-    (found,) = copy_features(chains, [ResolvedCopy(*fields)]).tolist()
+def copy(chains, tensor, before, after, reason, reader) -> dict[str, float]:
+    graph = chains.graph
+    moved = MovedTensor(graph.shapes[tensor], graph.plain[tensor], float(graph.bytes[tensor]))
+    site = CopySite(tensor, reason, reader)
+    (found,) = copy_features(chains, [site], [(moved, before, after)]).tolist()
     return dict(zip(COPY_FEATURES, found, strict=True))
 
 
 def operation(chains, node, order, role=-1) -> dict[str, float]:
-    resolved = ResolvedOperation(node, order, role, node)
-    found = off_layout_features(chains, resolved)
+    found = off_layout_features(chains, node, order, role >= 0)
     return dict(zip(OFF_LAYOUT_FEATURES, found, strict=True))
 
 
