@@ -34,7 +34,7 @@ class Metric:
         percent: whether it is a share, shown with a percent sign.
         logarithm: whether it is one, natural, of a ratio: shown is by how much that is not 1.
         share: whether it is 1 of a graph that is so, else 0: its mean says how many are.
-        least, most: the range of an axis that shows all of it; ``None`` where there is no bound.
+        least: where an axis that shows all of it begins; ``None`` where there is no bound.
         explained: one sentence that says what it measures.
     """
 
@@ -48,7 +48,6 @@ class Metric:
     logarithm: bool = False
     share: bool = False
     least: float | None = None
-    most: float | None = None
     explained: str = ""
 
     def text(self, value: float | None, signed: bool = False) -> str:
@@ -208,7 +207,6 @@ TAU = Metric(
     heading="tau",
     compute=kendall_tau,
     least=-1.0,
-    most=1.0,
     explained="agreement of two orders: 1 the same, 0 chance, −1 reversed",
 )
 PAIRS = Metric(
@@ -217,7 +215,6 @@ PAIRS = Metric(
     heading="pairs",
     compute=ordered_pair_accuracy,
     least=0.0,
-    most=1.0,
     explained="share of pairs of configurations put in the right order; 0.5 is chance",
 )
 TILE_SCORE = Metric(
@@ -225,7 +222,6 @@ TILE_SCORE = Metric(
     name="M_tile",
     heading="M_tile",
     compute=tile_score,
-    most=1.0,
     explained="2 − (best of the five predicted fastest) / (fastest of all): 1 is perfect",
 )
 SLOWDOWNS = tuple(map(_slowdown, TOPS))

@@ -92,7 +92,8 @@ def fold_files(folder: Path, count: int | None) -> dict[int, Path]:
     Raises:
         UserError: if there is none, or one of the ``count`` is missing.
     """
-    check_count(count)
+    if count is not None and count < 1:
+        raise UserError(f"--folds {count}: must be at least 1")
     numbered = {fold_number(path.stem): path for path in folder.glob("fold_*.parquet")}
     files = {fold: numbered[fold] for fold in sorted(numbered.keys() - {None})}
     if count is None and not files:
@@ -102,12 +103,6 @@ def fold_files(folder: Path, count: int | None) -> dict[int, Path]:
             path = folder / f"fold_{fold}.parquet"
             raise UserError(f"{path}: no such file; run 03_infer.py --fold {fold} first")
     return {fold: path for fold, path in files.items() if count is None or fold < count}
-
-
-def check_count(count: int | None) -> None:
-    """Raise a :class:`UserError` for a number of folds below one."""
-    if count is not None and count < 1:
-        raise UserError(f"--folds {count}: must be at least 1")
 
 
 def validation_score(folder: Path, fingerprint: str, metric: str) -> float:
