@@ -13,12 +13,12 @@ import numpy as np
 from lib.cache.compress import check_measured, compress
 from lib.cache.graph import CachedGraph
 from lib.files.errors import DataError
-from lib.preprocess.reading import Reading
+from lib.preprocess.reading import Reading, source_sizes
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import LayoutGraph, open_layout, stem
 from lib.tpugraphs.protobuf import read_layout_pb
 
-CELL_BYTES_RAW = 18 * 4  # float32 digits of one (configuration, node) cell in the source
+CELL_BYTES = 18 * 4  # float32 digits of one (configuration, node) cell in the source
 
 
 def read_graphs(
@@ -28,7 +28,7 @@ def read_graphs(
     anything about the file that cannot be believed."""
     with open_raw(path) as (raw, chunks):
         graph = compress(raw, split, settings["hops"], chunks, path)
-    yield graph, source_sizes(raw)
+    yield graph, source_sizes(raw, len(raw.node_config_ids) * CELL_BYTES)
 
 
 @contextmanager
@@ -50,18 +50,6 @@ def open_raw(path: Path) -> Iterator[tuple[LayoutGraph, Iterable[np.ndarray]]]:
             raise DataError(path, "message", actual, "ModuleTuningData; make rank ranks candidates")
         graph = check_measured(path, read_layout_pb(path))
         yield replace(graph, name=stem(path)), [graph.node_config_feat]
-
-
-def source_sizes(raw: LayoutGraph) -> dict[str, int]:
-    """Columns about a graph as it was: nodes, edges, configurations, and bytes in memory."""
-    configurations, nodes = len(raw.config_runtime), len(raw.node_config_ids)
-    arrays = raw.node_feat.nbytes + raw.edge_index.nbytes
-    return {
-        "source_nodes": len(raw.node_opcode),
-        "source_edges": len(raw.edge_index),
-        "source_configurations": configurations,
-        "source_bytes": arrays + configurations * nodes * CELL_BYTES_RAW,
-    }
 
 
 READING = Reading(read_graphs)

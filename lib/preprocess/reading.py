@@ -9,6 +9,7 @@ from typing import Any
 
 from lib.files.named import named
 from lib.systems import SYSTEMS
+from lib.tpugraphs.npz import LayoutGraph, TileKernel
 
 
 @dataclass(frozen=True)
@@ -30,3 +31,15 @@ class Reading:
 def reading_of(kind: str) -> Reading:
     """How the raw files of a kind of collections are read."""
     return named(SYSTEMS[kind].preprocess)
+
+
+def source_sizes(raw: LayoutGraph | TileKernel, configuration_bytes: int) -> dict[str, int]:
+    """Columns about a graph as it was: nodes, edges, configurations, and bytes in memory."""
+    configurations = len(raw.config_runtime)
+    arrays = raw.node_feat.nbytes + raw.edge_index.nbytes
+    return {
+        "source_nodes": len(raw.node_opcode),
+        "source_edges": len(raw.edge_index),
+        "source_configurations": configurations,
+        "source_bytes": arrays + configurations * configuration_bytes,
+    }

@@ -26,7 +26,16 @@ from lib.settings.tables import (
     settings_for,
     usual_folds,
 )
-from lib.tpugraphs.dataset import TPUGRAPHS, Dataset, folder_of, npz_folder, read_dataset
+from lib.tpugraphs.dataset import (
+    LATENCIES,
+    LAYOUTS,
+    TPUGRAPHS,
+    Dataset,
+    folder_of,
+    npz_folder,
+    of_programs,
+    read_dataset,
+)
 
 if TYPE_CHECKING:
     from lib.tpugraphs.roots import DataRoot
@@ -181,11 +190,16 @@ def dataset_for(collection: str, data: Path | None) -> Dataset:
 def root_of(collection: str, data: Path | None) -> DataRoot:
     """The data root of a collection: ``data``, else the downloaded one, else a bundled one; raises
     UserError for an unknown collection or a missing root."""
+    place = place_of(collection, data)
+    if place is None:
+        folder = folder_of(collection)
+        raw = f"{LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...)"
+        missing = LATENCIES if of_programs(folder) else raw
+        to = (data or DOWNLOADED.relative_to(ROOT)) / "npz" / folder / "train"
+        hint = plain_model(collection).how_to_get.format(collection=collection, folder=to)
+        looked = data or " or ".join(map(str, ROOTS))
+        raise UserError(f"{looked}: no {missing} there; {hint}")
     # Late: Make asks for settings before there is an environment with the libraries of this one.
-    from lib.tpugraphs.roots import find_root
+    from lib.tpugraphs.roots import DataRoot
 
-    check_collection(collection)
-    folder = folder_of(collection)
-    to = (data or DOWNLOADED.relative_to(ROOT)) / "npz" / folder / "train"
-    hint = plain_model(collection).how_to_get.format(collection=collection, folder=to)
-    return find_root(data, folder, ROOTS, hint)
+    return DataRoot(*place, read_dataset(place[0]))

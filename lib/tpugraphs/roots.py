@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,25 +13,20 @@ from lib.files.errors import DataError, UserError
 from lib.files.parquet import read_foreign_parquet
 from lib.tpugraphs.dataset import (
     FILE,
-    LATENCIES,
-    LAYOUTS,
     MEASUREMENTS,
     SPLITS,
     TPUGRAPHS,
     Dataset,
-    npz_folder,
     of_programs,
     raw_files,
-    read_dataset,
 )
 from lib.tpugraphs.npz import stem
 
 PUNCTUATION = frozenset(',:;"')  # of a submission
 FAMILIES_FILE = "programs.parquet"
 FAMILIES = dict.fromkeys(("collection", "graph", "family"), "text") | {"family_in_training": "flag"}
-MEASURED = dict.fromkeys(("collection", "split", "graph"), "text") | {
-    **{"config": "integer", "runtime": "number", "rounds": "list of integer"}
-}
+MEASURED = dict.fromkeys(("collection", "split", "graph"), "text")
+MEASURED |= {"config": "integer", "runtime": "number", "rounds": "list of integer"}
 LONGEST = 2**63 - 1
 POSITIVE = "positive nanoseconds"
 ADVICE = "make collect writes it; without it nothing is compared with it"
@@ -137,26 +132,3 @@ def _check_none(path: Path, rows: pl.DataFrame, column: str, bad: pl.Expr, expec
     if len(bad_rows):
         graph, value = bad_rows["graph"][0], bad_rows[column].to_list()[0]
         raise DataError(path, f"{column} of {graph}", str(value)[:60], f"{expected}; {ADVICE}")
-
-
-def find_root(data: Path | None, folder: Path, defaults: Sequence[Path], hint: str) -> DataRoot:
-    """The data root of a collection.
-
-    Args:
-        data: a folder that the user named, or ``None`` for the first of ``defaults`` that has
-            the collection.
-        folder: the collection's folder below ``npz``.
-        defaults: roots to look in, most wanted first.
-        hint: what to do if there is none, the end of a sentence.
-
-    Raises:
-        UserError: no root has a raw file of the collection's ``train`` split.
-        UserError, DataError: as :func:`lib.tpugraphs.dataset.read_dataset`.
-    """
-    place = npz_folder([data] if data is not None else defaults, folder)
-    if place is None:
-        looked = data if data is not None else " or ".join(str(d) for d in defaults)
-        expected = f"{LAYOUTS[0]}/{folder}/train/*.npz (nor {LAYOUTS[1]}/...)"
-        expected = LATENCIES if of_programs(folder) else expected
-        raise UserError(f"{looked}: no {expected} there; {hint}")
-    return DataRoot(*place, read_dataset(place[0]))

@@ -16,9 +16,9 @@ from lib.files.errors import DataError, UserError
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.graphs import compress
 from lib.preprocess.summary import summary_table
+from lib.settings import root_of
 from lib.tpugraphs.npz import LayoutGraph, write_layout
 from lib.tpugraphs.padding import pad_with_minus_one
-from lib.tpugraphs.roots import find_root
 from tests.builders import COLLECTION
 from tests.synthetic import layout_graph, write_collection
 
@@ -38,7 +38,7 @@ def root(tmp_path_factory):
 
 
 def open_root(path):
-    return find_root(path, FOLDER, (), "go on")
+    return root_of(COLLECTION, path)
 
 
 def cache_at(path, root, hops=1, jobs=1):

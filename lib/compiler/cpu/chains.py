@@ -50,10 +50,6 @@ class Chains:
         self.around: dict[tuple[int, int, int], np.ndarray] = {}
         self._known: dict[tuple[int, bool], Counts] = {}
 
-    def elementwise(self, node: int) -> bool:
-        """Whether a node computes each element from those at the same place."""
-        return is_elementwise(self.graph, node)
-
     def above(self, node: int) -> Counts:
         """Counts of the chain that ends in a node; zeros if it is not elementwise."""
         return self._counts(node, True)
@@ -69,7 +65,7 @@ class Chains:
         return self._known[node, up]
 
     def _count(self, node: int, following: Sequence[Sequence[int]]) -> Counts:
-        if not self.elementwise(node):
+        if not is_elementwise(self.graph, node):
             return 0, 0
         least = SMALLEST_SHARE * self.graph.bytes[node]
         met, waiting = {node}, [node]
@@ -80,7 +76,7 @@ class Chains:
             functions += int(self.graph.opcode[current]) in FUNCTIONS
             for neighbour in following[current]:
                 large = self.graph.bytes[neighbour] >= least
-                if neighbour not in met and large and self.elementwise(neighbour):
+                if neighbour not in met and large and is_elementwise(self.graph, neighbour):
                     met.add(neighbour)
                     waiting.append(neighbour)
         return functions, operations

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.compiler.cpu.chains import Chains
+from lib.compiler.cpu.chains import Chains, is_elementwise
 from lib.compiler.cpu.effects import CopySite, LayoutCopy, Reason
 from lib.compiler.cpu.moves import MEMORY_FEATURES, MovedTensor, logarithm, memory_features, named
 from lib.compiler.cpu.nodes import (
@@ -129,6 +129,7 @@ def _operation_shape(graph: TensorGraph, node: int, order: Order, misfit: bool) 
 
 
 def _chain_work(chains: Chains, writer: int, reader: int) -> ChainWork:
+    graph = chains.graph
     functions_before, operations_before = chains.above(writer)
     functions_after, operations_after = chains.below(reader)
     return ChainWork(
@@ -136,9 +137,9 @@ def _chain_work(chains: Chains, writer: int, reader: int) -> ChainWork:
         operations_before=logarithm(1 + operations_before),
         functions_after=min(MOST_COUNTED, functions_after) / FUNCTIONS_SCALE,
         operations_after=logarithm(1 + operations_after),
-        writer_is_elementwise=float(chains.elementwise(writer)),
-        reader_is_elementwise=float(chains.elementwise(reader)),
-        users=min(MOST_COUNTED, len(chains.graph.users[writer])) / FUNCTIONS_SCALE,
+        writer_is_elementwise=float(is_elementwise(graph, writer)),
+        reader_is_elementwise=float(is_elementwise(graph, reader)),
+        users=min(MOST_COUNTED, len(graph.users[writer])) / FUNCTIONS_SCALE,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lib.compiler.cpu.chains import MOST, Chains
+from lib.compiler.cpu.chains import MOST, Chains, is_elementwise
 from lib.compiler.graph import TensorGraph
 from tests.compiler.builders import Builder
 
@@ -25,7 +25,7 @@ def test_up_and_down_a_chain():
     assert [chains.above(node) for node in (first, middle, last)] == [(1, 1), (1, 2), (2, 3)]
     assert [chains.below(node) for node in (first, middle, last)] == [(2, 3), (1, 2), (1, 1)]
     assert chains.above(dot) == chains.below(dot) == chains.above(x) == (0, 0)
-    assert [chains.elementwise(node) for node in (x, first, middle, dot)] == [
+    assert [is_elementwise(chains.graph, node) for node in (x, first, middle, dot)] == [
         False,
         True,
         True,
