@@ -14,6 +14,7 @@ from lib.experiments.embeddings import EmbeddingTable
 from lib.files import tensor_file
 from lib.train.processes import Processes
 from lib.train.schedule import peak_rate
+from tests.interpreter import python
 from tests.stages import REPOSITORY, environment, make
 from tests.train import together
 from tests.train.together import EPOCHS, cases, training
@@ -27,7 +28,7 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("together")
     together.write(folder)
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    script = [f"--nproc-per-node={COUNT}", together.__file__, str(folder)]
+    script = [f"--nproc-per-node={COUNT}", "--no-python", python(), "-m", together.__name__, folder]
     given = environment() | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*torchrun, *script], cwd=REPOSITORY, env=given, capture_output=True, text=True, timeout=300
