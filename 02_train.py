@@ -22,13 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from lib import settings
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.artifacts import write_json
-from lib.files.errors import UserError
 from lib.files.parquet import write_parquet
 from lib.files.progress import Lines
 from lib.files.sealed import sealed
@@ -37,11 +35,11 @@ from lib.inputs.input import network_for
 from lib.models.precision import resolve_device
 from lib.runs.asked import making_of, tell_as_it_was
 from lib.runs.identity import Making
-from lib.runs.provenance import run_identity, versions
+from lib.runs.provenance import versions
 from lib.runs.stage import Stage
 from lib.runs.tracking import Tracker, epoch_point
 from lib.runs.turns import turn_on
-from lib.train.fold import Fold, load_fold
+from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
 from lib.train.processes import Processes, processes_on
 from lib.train.schedule import shared
@@ -58,33 +56,7 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
         chosen = shared(chosen, processes)
         if processes.first:
             print(f"train: {resolved.choice()}", flush=True)
-        if args.prepare:
-            prepare_fold(stage, args.outputs, args.fold, chosen)
-            return
         train_fold(stage, making_of(args, chosen), args.fold, resolved.record(), processes)
-
-
-def prepare_fold(stage: Stage, outputs: Path, fold: int, chosen: settings.Settings) -> None:
-    """Fit and keep what the fold's training will read, so that it can have a core of its own."""
-    if not chosen.prepared:
-        raise UserError(f"--prepare: nothing is fitted before the network of {chosen.model}")
-    folder = outputs / chosen.results / f"fold_{fold}"
-    stage.alone(outputs, folder, folder / chosen.prepared)
-    new_fold_network(Cache(outputs / chosen.cache), fold, chosen, folder)
-    (folder / chosen.prepared).touch()  # what was there and good is new, as make sees it
-    print(f"train: {chosen.results} fold {fold}: wrote {folder / chosen.prepared}")
-
-
-def new_fold_network(
-    cache: Cache, fold: int, chosen: settings.Settings, folder: Path
-) -> tuple[Fold, nn.Module]:
-    """The fold's graphs, and its network as training begins."""
-    data = load_fold(cache, fold, chosen)
-    if chosen.prepared:
-        depends = {name: getattr(chosen, name) for name in chosen.prepared_depends_on}
-        about = {**depends, "fold": fold, "data": cache.fingerprint, "versions": versions()}
-        data.keep(folder / chosen.prepared, run_identity(about, chosen))
-    return data, new_network(lambda: network_for(chosen), data, chosen.seed, fold)
 
 
 def train_fold(
@@ -102,7 +74,8 @@ def train_fold(
         if processes.first:
             tell_as_it_was(making, "train", fold)
         return
-    data, network = new_fold_network(cache, fold, chosen, folder)
+    data = load_fold(cache, fold, chosen)
+    network = new_network(lambda: network_for(chosen), data, chosen.seed, fold)
     training = FoldTraining(network, data, fold, processes)
     if not processes.first:
         for _ in training.run(state_file, about["identity"]):
@@ -128,7 +101,7 @@ def finish(
     used, folder = state.validation(chosen.weights), files[0].parent
     history = state.history_frame()
     resumed = history["seconds"][: state.resumed_at].sum()
-    stage.note(earlier_seconds=resumed + data.earlier_seconds)
+    stage.note(earlier_seconds=resumed)
     write_results(stage, files, training, about)
     state.delete()
     tracker.artifact(f"weights-{chosen.results}-fold-{fold}", "model", *files[:3])

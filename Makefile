@@ -134,16 +134,7 @@ cached: $(MANIFEST)  # like preprocess, and silent if there is nothing to do
 $(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
 	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none
 
-# What some models fit before their network is a target of its own: more of them than folds fill the
-# cores. (As an order-only prerequisite, for the training reads it only if it is what it needs.)
-PREPARED := $(addprefix $(OUT)/fold_%/,$(call planned,prepared))
-ifneq (,$(PREPARED))
-.SECONDARY: $(FOLD_NUMBERS:%=$(OUT)/fold_%/$(call planned,prepared))
-$(PREPARED): $(MANIFEST) $(OTHERS) | $(LOOPS)
-	$(call on)$(RUN) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --prepare
-endif
-
-$(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(LOOPS) $(PREPARED)
+$(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(LOOPS)
 	$(call on,$(GPUS))$(RUN)$(if $(PROCESSES), -m lib.train.torchrun $(PROCESSES)) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
 
 $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json | $(LOOPS)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 
 import polars as pl
 import pytest
-import torch
 
-from lib.files import tensor_file
 from lib.programs.latency.__main__ import GAP
 from lib.programs.latency.__main__ import main as latency_main
 from lib.programs.search.__main__ import main as search_main
@@ -22,7 +19,7 @@ from tests.programs.builders import COLLECTION, write_root
 from tests.programs.latency.networks import write_network
 from tests.stages import REPOSITORY, SCRIPTS, environment, make, stages_in
 
-PLUS = "--folds-total 2 --channels 16 --layers 1 --heads 2 --trees 20 --tree-depth 3"
+PLUS = "--folds-total 2 --channels 16 --layers 1 --heads 2"
 PAPER = "--folds-total 2 --channels 16 --layers 1 --heads 2"
 
 
@@ -49,24 +46,10 @@ def test_every_stage_ran_once(run):
     assert stages_in(again()) == []
 
 
-def test_trees_are_a_target_of_their_own_with_the_results_of_a_training_in_one_piece(run, tmp_path):
-    folder, output, _ = run
-    assert output.count(" --prepare\n") == 2 and output.count("trees.safetensors\n") == 2
-    shutil.copytree(folder / COLLECTION / "cache", tmp_path / COLLECTION / "cache")
-    flags = ["--outputs", tmp_path, "--data", folder.parent / "data", "--epochs", 2, "--fold", 1]
-    line = [python(), "02_train.py", "--collection", COLLECTION, *flags, *PLUS.split()]
-    subprocess.run([str(word) for word in line], cwd=REPOSITORY, env=environment(), check=True)
-    one, two = (
-        tensor_file.load(each / COLLECTION / "fold_1" / "model.safetensors")[0]
-        for each in (folder, tmp_path)
-    )
-    assert all(torch.equal(one[name], two[name]) for name in one.keys() | two.keys())
-
-
 def test_another_model_uses_the_same_cache(run):
     folder, _, again = run
     output = again(MODEL="cdmpp", ARGS=PAPER)
-    assert stages_in(output) == list(SCRIPTS)[1:] and "--prepare" not in output
+    assert stages_in(output) == list(SCRIPTS)[1:]
     assert (folder / f"{COLLECTION}@cdmpp" / "predictions.csv").exists()
 
 
@@ -117,10 +100,6 @@ def test_changed_measurements_are_read_again_and_split_as_is_asked_for(run):
     [
         (["-m", "lib.study", "--collection", COLLECTION], "study: of rankings"),
         (["02_train.py", "--collection", COLLECTION, "--fold", "0", "--split", "x"], "--split 'x'"),
-        (
-            f"02_train.py --collection {COLLECTION} --model cdmpp --fold 0 --prepare".split(),
-            "nothing is fitted before the network of cdmpp",
-        ),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_line(run, command, said):

@@ -16,7 +16,6 @@ from lib.programs.inputs import (
     load_programs,
     pair_predictions,
     predict,
-    predict_held,
 )
 from lib.programs.predictions import SCHEMA
 from lib.programs.settings import ProgramCollection
@@ -43,8 +42,7 @@ def predict_programs(
     features, names = device_features(devices), [device["name"] for device in devices]
     for side in dict.fromkeys(side for side, _, _ in wanted):
         chosen: Chosen = {name: mask for split, name, mask in wanted if split == side}
-        how = predict_held if side == "valid" else predict
-        predictions = how(network, load_programs(cache, chosen), features, settings.batch)
+        predictions = predict(network, load_programs(cache, chosen), features, settings.batch)
         first = 0
         for name, mask in chosen.items():
             task = cache.graph(name)

@@ -5,8 +5,7 @@ Programs of many tasks are kept side by side, so that batches of one number of l
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,54 +128,24 @@ def batches_of(counts: np.ndarray, size: int) -> Iterator[np.ndarray]:
 
 
 @torch.inference_mode()
-def predict_by(
-    read: Callable[[ProgramBatch], Tensor],
-    network: nn.Module,
-    programs: Programs,
-    devices: Tensor,
-    size: int,
-) -> np.ndarray:
-    """What a part of a network says of every program on every device, (n, d[, k]) float64.
+def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) -> np.ndarray:
+    """Logarithms of the seconds that a network predicts of every program on every device.
 
     Args:
-        read: the part: a batch to (b, d), or (b, d, k).
         network: in evaluation mode.
-        programs: whose features are read.
+        programs: n, whose features are read.
         devices: (d, 8) see :func:`device_features`.
         size: programs a batch.
+
+    Returns:
+        (n, d) float64.
     """
     where = device_of(network)
     predicted = np.empty((len(programs), len(devices)))
     for places in batches_of(programs.counts, size):
-        part = read(programs.batch(places, devices).to(where)).double().cpu().numpy()
-        if predicted.shape[1:] != part.shape[1:]:
-            predicted = np.empty((len(programs), *part.shape[1:]))
-        predicted[places] = part
+        batch = programs.batch(places, devices).to(where)
+        predicted[places] = network.log_seconds(batch).cpu().numpy()
     return predicted
-
-
-def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) -> np.ndarray:
-    """Logarithms of the predicted seconds, (n, d) float64; arguments as of :func:`predict_by`."""
-    return predict_by(network.log_seconds, network, programs, devices, size)
-
-
-def predict_held(network: nn.Module, programs: Programs, devices: Tensor, size: int) -> np.ndarray:
-    """The same of validation programs, by what was not fitted on their tasks."""
-    if not hasattr(network, "by_halves"):
-        return predict(network, programs, devices, size)
-    by_half = predict_by(network.by_halves, network, programs, devices, size)  # (n, d, 2)
-    return by_half[np.arange(len(programs)), :, 1 - halves_of(programs)]
-
-
-def halves_of(programs: Programs) -> np.ndarray:
-    """(n,) 0 or 1: which half of the tasks each program's is of, by its name."""
-    return parts_of(programs, 2)
-
-
-def parts_of(programs: Programs, count: int) -> np.ndarray:
-    """(n,) which of ``count`` parts of the tasks each program's is of, by its name."""
-    parts = np.array([zlib.crc32(name.encode()) % count for name in programs.tasks], np.int64)
-    return parts[programs.task]
 
 
 def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+STEEPEST = 1.5  # of a logarithm
 
 
 def mse_and_mape(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
@@ -40,6 +42,23 @@ def mean_square_relative(labels: Tensor, measured: Tensor, weight: float, least:
     return _mean((difference / size).square(), size)
 
 
+def relative_of_logarithms(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
+    """Relative error of predicted logarithms, ``weight``, and their own smooth one, the rest.
+
+    A prediction that is far too small hardly changes its relative error, so that training had
+    better begin with the other; one that is more than ``STEEPEST`` too large pulls no further.
+
+    Args:
+        labels, measured: of one shape, logarithms; NaN does not count.
+        weight: from 0 to 1.
+        least: is not read.
+    """
+    gap, size = _differences(labels, measured, least)
+    relative = gap.clamp(max=STEEPEST).expm1().abs()
+    smooth = nn.functional.smooth_l1_loss(gap, torch.zeros_like(gap), reduction="none", beta=0.5)
+    return _mean(weight * relative + (1 - weight) * smooth, size)
+
+
 def _differences(labels: Tensor, measured: Tensor, least: float) -> tuple[Tensor, Tensor]:
     """Differences from and sizes of the labels that were measured, (n,) each."""
     known = torch.isfinite(measured)
@@ -57,4 +76,5 @@ LATENCY_LOSSES: dict[str, Callable[[Tensor, Tensor, float, float], Tensor]] = {
     "mse": mean_square,
     "mape": mean_relative,
     "mspe": mean_square_relative,
+    "relative": relative_of_logarithms,
 }

@@ -12,7 +12,7 @@ from lib.settings.search import among, between
 TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
 LOSS_NAMES = ("mse+mape", "mse", "mape", "mspe")  # of the table in lib/programs/losses.py
 SIDES = ("networks", "random")
-WIDTHS, HEADS = among(48, 96, 192, 384), among(2, 4, 8)  # of a search; each divides each
+WIDTHS, HEADS = among(48, 96, 128, 192, 384), among(2, 4, 8)  # of a search; each divides each
 # Of the programs in a random split: 8 to train on, 1 for validation, 1 for the test.
 RANDOM_PARTS = 10
 
@@ -33,6 +33,9 @@ class ProgramCollection(Settings):
 
     folds_total: int = setting(5, "K: parts that the networks are split into", 2)
     best_folds: int = setting(5, "trained folds that are blended, best validation first", first=4)
+    # Shares of training between which the relative error's weight rises; by default it never does.
+    rising: ClassVar[tuple[float, float]] = (-1.0, 0.0)
+
     split: str = setting(
         "networks", "folds and the test are of whole `networks`, or of programs at `random`"
     )
@@ -119,57 +122,31 @@ class ProgramSettings(ProgramCollection):
 
 @dataclass(frozen=True)
 class ProgramPlusSettings(ProgramCollection):
-    """CDMPP+: a network that adds leaves up, blended with boosted trees."""
+    """CDMPP+: a network that adds leaves up, and reads which thresholds they pass."""
 
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *ProgramCollection.weights_depend_on,
-        *("channels", "layers", "heads", "trees", "tree_depth"),
-        *("correction_trees", "correction_depth"),
+        *("channels", "layers", "heads"),
     )
     network: ClassVar[str] = "lib.programs.models.cdmpp_plus:CdmppPlus"
-    fold: ClassVar[str] = "lib.programs.boosted:BoostedFold"
-    prepared: ClassVar[str] = "trees.safetensors"
-    prepared_depends_on: ClassVar[tuple[str, ...]] = (
-        *("collection", "seed", "folds_total", "keep_together", "split", "device"),
-        *("trees", "tree_depth", "tree_rate", "correction_trees", "correction_depth"),
-    )
 
-    loss: ClassVar[str] = "mse"  # of logarithms
-    mape_weight: ClassVar[float] = 0.0
-    least_label: ClassVar[float] = 1.0
+    loss: ClassVar[str] = "relative"
+    mape_weight: ClassVar[float] = 1.0
+    rising: ClassVar[tuple[float, float]] = (0.3, 0.6)
+    least_label: ClassVar[float] = 0.0
 
-    model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf, beside trees")
-    epochs: int = setting(10, "passes over the training programs")
+    model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf")
+    epochs: int = setting(24, "passes over the training programs")
     batch: int = setting(128, "programs a step, all of them with equally many leaves")
     learning_rate: float = setting(1.5e-3, "peak of the learning rate", 0, 1)
     weight_decay: float = setting(1e-2, "weight decay of all parameters but biases", 0, 1)
     validate_every: int = setting(4, "epochs between validations")
-    channels: int = setting(96, "width of a leaf's vector", search=WIDTHS)
-    layers: int = setting(2, "layers of the Transformer", search=between(1, 4))
+    channels: int = setting(128, "width of a leaf's vector", search=WIDTHS)
+    layers: int = setting(1, "layers of the Transformer", search=between(1, 4))
     heads: int = setting(4, "heads of its attention", search=HEADS)
     dropout: float = setting(
         0.1, "share of the channels left out in training", 0, 0.99, search=between(0, 0.5)
     )
-    trees: int = setting(
-        200,
-        "trees of each of three sums of the first stage",
-        most=100_000,
-        search=among(100, 200, 300, 500, 800),
-    )
-    tree_depth: int = setting(
-        8, "decisions on a path through a tree", most=12, search=between(4, 10)
-    )
-    tree_rate: float = setting(
-        0.1,
-        "share of what a tree finds that counts",
-        least=1e-4,
-        most=1,
-        search=between(0.01, 0.3, logarithmic=True),
-    )
-    correction_trees: int = setting(
-        300, "trees of the second stage, fitted to errors of the first; 0: none", 0, 100_000
-    )
-    correction_depth: int = setting(7, "decisions on a path through one of them", most=12)
 
     def check(self) -> None:
         super().check()

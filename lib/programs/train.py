@@ -25,7 +25,7 @@ from lib.programs.losses import LATENCY_LOSSES
 from lib.programs.metrics import MAPE, MEDIAN
 from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.discrepancy import central_moment_discrepancy
-from lib.programs.settings import ProgramCollection, ProgramSettings
+from lib.programs.settings import ProgramCollection
 from lib.train.fold import Fold
 
 
@@ -35,14 +35,16 @@ class LabelledPrograms:
 
     Attributes:
         inputs: of the network, b programs on d devices.
-        labels: (b, d), NaN where nothing was measured.
+        labels: (b, d).
         settings: which loss, and its numbers.
+        mape_weight: what the relative error counts in it.
         apart: the device whose programs are compared with those on all others; -1 for none.
     """
 
     inputs: ProgramBatch
     labels: Tensor
-    settings: ProgramSettings
+    settings: ProgramCollection
+    mape_weight: float
     apart: int = -1
 
     @property
@@ -57,7 +59,7 @@ class LabelledPrograms:
     def loss(self, predicted: Tensor) -> Tensor:
         """What (b, d) predicted labels cost."""
         s = self.settings
-        return LATENCY_LOSSES[s.loss](predicted, self.labels, s.mape_weight, s.least_label)
+        return LATENCY_LOSSES[s.loss](predicted, self.labels, self.mape_weight, s.least_label)
 
 
 @dataclass(eq=False)
@@ -92,11 +94,8 @@ class ProgramsFold(Fold[Any, Any]):
     def standardize(self, network: nn.Module) -> None:
         """See :meth:`Fold.standardize`; the transform of labels as well."""
         seconds = self.programs.seconds
-        network.fit(
-            torch.from_numpy(self.programs.features),
-            torch.from_numpy(self.programs.counts),
-            seconds[np.isfinite(seconds)],
-        )
+        arrays = self.programs.features, self.programs.loops, self.programs.counts, seconds
+        network.fit(*map(torch.from_numpy, arrays))
         where = next(network.buffers()).device
         self.labels = network.labels(torch.from_numpy(seconds).to(where)).float().cpu()
 
@@ -104,25 +103,37 @@ class ProgramsFold(Fold[Any, Any]):
         return sum(1 for _ in batches_of(self._alike(), self.settings.batch))
 
     def groups(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """See :meth:`Fold.groups`: batches of one number of leaves and one set of devices."""
+        """See :meth:`Fold.groups`: batches of one number of leaves and of devices."""
         order = generator.permutation(len(self.programs))
         batches = list(batches_of(self._alike()[order], self.settings.batch))
         return [order[batches[number]] for number in generator.permutation(len(batches))]
 
     def _alike(self) -> np.ndarray:
-        """(n,) a number for each number of leaves and each set of devices."""
+        """(n,) a number for each number of leaves and of devices that programs were measured on.
+
+        Where devices are compared, for each set of them: a step has the same of all its programs.
+        """
         measured = np.isfinite(self.programs.seconds)
-        _, sets = np.unique(measured, axis=0, return_inverse=True)
-        return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
+        if self.settings.alpha:
+            _, sets = np.unique(measured, axis=0, return_inverse=True)
+            return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
+        return self.programs.counts * (1 + measured.shape[1]) + measured.sum(1)
 
     def take(self, group: np.ndarray, generator: np.random.Generator) -> LabelledPrograms:
-        """Programs on the devices that they were measured on; one is drawn to be compared."""
-        measured = np.isfinite(self.programs.seconds[group]).any(0)
-        inputs = self.programs.batch(group, self.devices[measured])
-        labels = self.labels[torch.from_numpy(group)][:, measured]
-        compared = self.settings.alpha and measured.sum() > 1
-        apart = int(generator.integers(measured.sum())) if compared else -1
-        return LabelledPrograms(inputs, labels, self.settings, apart)
+        """Programs, each on the devices that it was measured on; one is drawn to be compared."""
+        _, device = np.nonzero(np.isfinite(self.programs.seconds[group]))
+        places = torch.from_numpy(device.reshape(len(group), len(device) // len(group)))  # (b, d)
+        inputs = self.programs.batch(group, self.devices[places])
+        labels = self.labels[torch.from_numpy(group)].gather(1, places)
+        compared = self.settings.alpha and places.shape[1] > 1
+        apart = int(generator.integers(places.shape[1])) if compared else -1
+        return LabelledPrograms(inputs, labels, self.settings, self._mape_weight(), apart)
+
+    def _mape_weight(self) -> float:
+        """What relative errors count now."""
+        first, last = self.settings.rising
+        risen = (self.progress - first) / (last - first)
+        return self.settings.mape_weight * min(1.0, max(0.0, risen))
 
     def loss(self, network: nn.Module, sample: LabelledPrograms) -> Tensor:
         """See :meth:`Fold.loss`; and the discrepancy between devices, if it counts.

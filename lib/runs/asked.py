@@ -42,8 +42,6 @@ def parser_of(stage: str, description: str = "") -> argparse.ArgumentParser:
             parser.add_argument("--fold", type=int, required=True, help=help)
             help = "how many are trained in all, one after another"
             parser.add_argument("--folds", type=int, help=help)
-            help = "only fit what comes before the network (the trees of cdmpp-plus), and keep it"
-            parser.add_argument("--prepare", action="store_true", help=help)
         case "infer":
             help = "which fold's network to use"
             parser.add_argument("--fold", type=int, required=True, help=help)

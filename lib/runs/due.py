@@ -66,8 +66,6 @@ def due(making: Making) -> Iterator[Path]:
     for stage, fold in parts_of(making):
         if not making.as_it_was(stage, fold, looks=False):
             yield from making.files(stage, fold)
-            if stage == "train" and making.settings.prepared:
-                yield making.folder / f"fold_{fold}" / making.settings.prepared
 
 
 def parts_of(making: Making) -> list[tuple[str, int | None]]:

@@ -34,8 +34,7 @@ def main(
 ) -> None:
     """Print the folders of results and cache below the outputs.
 
-    ``table`` is the file that stage 4 writes beside metrics and report, ``prepared`` one that
-    stage 2 writes of each fold before it trains (most models have none), and ``scatter`` where
+    ``table`` is the file that stage 4 writes beside metrics and report, and ``scatter`` where
     torch-scatter adds up. ``also`` are other collections that are learned from, and ``others``
     their caches, in the same order. ``results`` comes first: in a line about a value, which may
     repeat what stands in a file, it cannot.
@@ -55,7 +54,6 @@ def main(
         return
     folds = min(TRAINED, chosen.folds_total)
     print(f"results={chosen.results} cache={chosen.cache} folds={folds} table={chosen.table}")
-    print(f"prepared={chosen.prepared}")
     print(f"scatter={chosen.scatter}")
     caches = chosen.others
     print(f"also={':'.join(caches)} others={':'.join(map(str, caches.values()))}")

@@ -15,7 +15,7 @@ from lib.runs.ingredients import code_for
 from lib.runs.sources import ROOT
 from lib.settings import Settings
 
-PACKAGES = ("torch", "numpy", "polars", "scipy", "xgboost-cpu")
+PACKAGES = ("torch", "numpy", "polars", "scipy")
 
 
 def run_identity(about: Any, settings: Settings, *programs: str) -> str:

@@ -132,10 +132,6 @@ class Settings:
     higher_is_better: ClassVar[bool] = True  # of that metric
     graphs: ClassVar[str] = "graphs"  # what people call them
     table: ClassVar[str] = "submission.csv"  # what stage 4 writes beside metrics and report
-    # What a fold fits before its network, and keeps for whoever trains it: a file in its folder,
-    # and the settings that what is in it depends on.
-    prepared: ClassVar[str] = ""
-    prepared_depends_on: ClassVar[tuple[str, ...]] = ()
     # Where torch-scatter adds up for its networks: on a `gpu`, for a CPU has compiled loops; on
     # `any` device; or nowhere.
     scatter: ClassVar[str] = ""

@@ -107,14 +107,14 @@ class Fold(ABC, Generic[Network, Chosen]):
     Attributes:
         settings: of the model.
         train, valid: graphs, tasks, or their names, sorted by name.
-        earlier_seconds: that an earlier run took for what this run has read, see :meth:`keep`.
+        progress: share of the training's steps that were done when the epoch began.
         beside: what is kept beside the network.
     """
 
     settings: Chosen
     train: Sequence[Any]
     valid: Sequence[Any]
-    earlier_seconds: float = 0.0
+    progress: float = 0.0
     beside: Beside = Beside()
 
     @abstractmethod
@@ -123,14 +123,6 @@ class Fold(ABC, Generic[Network, Chosen]):
 
     def teach(self, network: Network) -> None:
         """What a new, standardized network is taught before it sees a graph."""
-
-    def keep(self, file: Path, identity: str) -> None:
-        """Where to keep what :meth:`standardize` fits beside it, if that takes long.
-
-        Args:
-            file: written once it is fitted, and read instead where it is there.
-            identity: what it depends on; a file of another is written anew.
-        """
 
     @abstractmethod
     def steps(self) -> int:

@@ -80,6 +80,7 @@ class FoldTraining(Generic[Network, Chosen]):
         self.network.train()
         results, self.taken = [], 0
         left = range(self._steps_done(epoch), self.steps)
+        self.data.progress = left.start / self.steps
         for step, (samples, count) in zip(left, self._dealt(epoch), strict=False):
             rate = self._set_learning_rate(step)
             results.append(self.step(samples, count))

@@ -26,7 +26,7 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.terminal import table
 from lib.programs.adapt.case import all_programs, pooled_rows
-from lib.programs.boosted import BOOSTING
+from lib.programs.adapt.transfer import BOOSTING
 from lib.programs.inputs import device_features, devices_of, load_programs, predict
 from lib.programs.latency.predict import load_predictor, predictor_settings
 from lib.programs.preprocess import about, tasks_of

@@ -16,10 +16,10 @@ from torch import nn
 
 from lib.files.named import named
 from lib.inputs.input import network_for
-from lib.programs.inputs import Programs, batches_of, predict
-from lib.programs.models.cdmpp_plus import POOLED
-from lib.programs.models.correction import SHIFTS
-from lib.programs.settings import ProgramCollection, ProgramPlusSettings
+from lib.programs.adapt.case import POOLED, pooled_rows
+from lib.programs.adapt.transfer import BOOSTING, best_factor
+from lib.programs.inputs import Programs, predict
+from lib.programs.settings import ProgramCollection
 from lib.settings import MODELS
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import RecursiveLstm, Trees
@@ -65,8 +65,7 @@ def calibrated(valid: np.ndarray, test: np.ndarray, programs: Programs) -> np.nd
     """``test`` times the factor that gives the least relative error on the validation programs."""
     known = np.isfinite(programs.seconds)
     gap = valid[known] - np.log(programs.seconds[known])
-    costs = [np.abs(np.expm1(gap + shift)).mean() for shift in SHIFTS]
-    return test + SHIFTS[int(np.argmin(costs))]
+    return test + best_factor(gap)
 
 
 def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
@@ -88,19 +87,12 @@ def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
 
 def _tables(case: Case) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Pooled features of each side's programs and devices, and the work that labels are over."""
-    chosen = ProgramPlusSettings("programs-cpu", trees=1, tree_depth=1)
-    made = network_for(chosen).eval()
     found = {}
     for side in ("train", "valid", "test"):
-        programs: Programs = getattr(case, side)
-        rows = np.empty((len(programs), len(case.devices), POOLED + 8), np.float32)
-        work = np.empty(len(programs))
-        for own in batches_of(programs.counts, 4096):
-            with torch.no_grad():
-                both, done = made.rows(programs.batch(own, case.devices))
-            rows[own] = both.reshape(len(own), len(case.devices), -1).numpy()
-            work[own] = done
-        found[side] = rows, work
+        rows = pooled_rows(getattr(case, side))
+        both = [np.broadcast_to(rows[:, None], (len(rows), len(case.devices), POOLED))]
+        both += [np.broadcast_to(case.devices.numpy(), (len(rows), *case.devices.shape))]
+        found[side] = np.concatenate(both, 2), rows[:, -1].astype(np.float64)
     return found
 
 
@@ -144,8 +136,6 @@ def scikit(case: Case, rows: np.ndarray, wanted: np.ndarray) -> Callable:
 def xgboost(case: Case, rows: np.ndarray, wanted: np.ndarray) -> Callable:
     """XGBoost on the same."""
     import xgboost as library
-
-    from lib.programs.boosted import BOOSTING
 
     about = {**BOOSTING, "max_depth": 8, "eta": 0.06, "seed": case.seed}
     made = library.train(about, library.DMatrix(rows, wanted), ROUNDS)

@@ -39,8 +39,7 @@ def tiny_settings(**overrides: Any) -> ProgramSettings:
 
 def tiny_plus(**overrides: Any) -> ProgramPlusSettings:
     """The same of CDMPP+."""
-    trees = {"trees": 30, "tree_depth": 3, "tree_rate": 0.2, "validate_every": 2}
-    return ProgramPlusSettings(COLLECTION, **{**TINY, **trees, **overrides})
+    return ProgramPlusSettings(COLLECTION, **{**TINY, "validate_every": 2, **overrides})
 
 
 def device(name: str) -> dict[str, Any]:

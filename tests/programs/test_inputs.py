@@ -38,11 +38,8 @@ def chosen(cache):
 def network_of(programs) -> Cdmpp:
     torch.manual_seed(0)
     made = Cdmpp(tiny_settings()).eval()
-    made.fit(
-        torch.from_numpy(programs.features),
-        torch.from_numpy(programs.counts),
-        programs.seconds[np.isfinite(programs.seconds)],
-    )
+    arrays = programs.features, programs.loops, programs.counts, programs.seconds
+    made.fit(*map(torch.from_numpy, arrays))
     return made
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lib.programs.losses import LATENCY_LOSSES
-from lib.programs.settings import LOSS_NAMES
+from lib.programs.losses import LATENCY_LOSSES, relative_of_logarithms
+from lib.programs.settings import LOSS_NAMES, ProgramPlusSettings
 
 LABELS = torch.tensor([[0.5, -2.0], [1.0, 0.01]])
 PREDICTED = torch.tensor([[0.0, -1.0], [2.0, 0.11]])
@@ -44,4 +47,13 @@ def test_labels_about_zero_do_not_make_a_loss_huge(name):
 
 
 def test_the_table_has_every_loss_that_a_setting_names_and_no_other():
-    assert tuple(LATENCY_LOSSES) == LOSS_NAMES
+    assert tuple(LATENCY_LOSSES) == (*LOSS_NAMES, ProgramPlusSettings.loss)
+
+
+@given(gap=st.floats(-3, 3), weight=st.floats(0, 1))
+def test_an_error_of_logarithms_becomes_a_relative_one(gap, weight):
+    """By hand: |exp(gap) - 1| up to a gap of 1.5, and Huber's cost with a corner at one half."""
+    found = relative_of_logarithms(torch.tensor([gap]), torch.zeros(1), weight, 0.0)
+    smooth = gap**2 if abs(gap) < 0.5 else abs(gap) - 0.25
+    expected = weight * abs(np.expm1(min(gap, 1.5))) + (1 - weight) * smooth
+    assert float(found) == pytest.approx(expected, rel=1e-4, abs=1e-5)

@@ -10,9 +10,6 @@ import torch
 
 from lib.files.errors import UserError
 from lib.inputs.input import network_for
-from lib.programs import boosted
-from lib.programs.inputs import halves_of, parts_of, predict_held
-from lib.programs.models.cdmpp_plus import TREE_FOLDS
 from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
@@ -59,14 +56,16 @@ def test_a_batch_reads_the_devices_that_its_programs_were_measured_on(cache):
     data.programs.seconds[::3, 0] = np.nan
     data.programs.seconds[1::3, 1:] = np.nan
     new_network(lambda: network_for(SETTINGS), data, 0, 0)
-    widths = set()
-    for one in data.samples(np.random.default_rng(0)):
-        assert torch.isfinite(one.labels).any(0).all()
-        known = one.inputs.devices.tolist()
-        assert len(known) == one.labels.shape[1]
-        assert all(device in data.devices.tolist() for device in known)
-        widths.add(len(known))
-    assert widths >= {1, len(data.devices)}
+    pairs, numbers = [], {tuple(row): k for k, row in enumerate(data.devices.tolist())}
+    for batch in data.samples(np.random.default_rng(0)):
+        assert batch.inputs.devices.shape[:2] == batch.labels.shape
+        for devices, labels in zip(batch.inputs.devices, batch.labels, strict=True):
+            known = [numbers[tuple(row)] for row in devices.tolist()]
+            pairs += zip(known, labels.tolist(), strict=True)
+    measured = np.isfinite(data.programs.seconds)
+    expected = zip(np.nonzero(measured)[1].tolist(), data.labels[measured].tolist(), strict=True)
+    assert sorted(pairs) == sorted(expected)
+    assert {measured[k].sum() for k in range(3)} == {1, len(data.devices) - 1, len(data.devices)}
 
 
 def test_passes_are_in_other_orders(cache):
@@ -138,87 +137,17 @@ def test_every_loss_and_transform_trains(cache, tmp_path, loss, transform):
     assert training.state.validations["last"]["graphs"]
 
 
+def test_the_relative_error_counts_from_a_third_of_the_training_on(cache):
+    data, weights = load_fold(cache, 0, PLUS), []
+    new_network(lambda: network_for(PLUS), data, 0, 0)
+    for data.progress in (0.0, 0.3, 0.45, 0.6, 0.9):
+        weights.append(next(data.samples(np.random.default_rng(0))).mape_weight)
+    assert weights == pytest.approx([0, 0, 0.5, 1, 1])
+    other = load_fold(cache, 0, SETTINGS)
+    new_network(lambda: network_for(SETTINGS), other, 0, 0)
+    assert next(other.samples(np.random.default_rng(0))).mape_weight == SETTINGS.mape_weight
+
+
 def test_a_fold_without_programs_is_told(cache):
     with pytest.raises(UserError, match="--fold 7"):
         load_fold(cache, 7, SETTINGS)
-
-
-def test_the_blend_is_fitted_to_the_network_that_is_kept(cache, tmp_path):
-    training = trained(cache, PLUS, tmp_path)
-    data, network = training.data, training.network.eval()
-    predicted = predict_held(network, data.held, data.devices, 100)
-    found = np.mean([one["mape"] for one in data.errors(predicted).values()])
-    assert found == pytest.approx(training.state.validations["last"]["mape"], rel=1e-4)
-
-
-def test_a_validation_task_is_predicted_by_what_was_fitted_without_it(cache, tmp_path):
-    """Other latencies of its tasks change what the other half is told, and nothing of theirs."""
-    plain, other = (trained(cache, PLUS, tmp_path / name) for name in "ab")
-    assert set(halves_of(plain.data.held)) == {0, 1}
-    own = halves_of(other.data.held) == 0
-    held = other.data.held
-    other.data.held = replace(held, seconds=np.where(own[:, None], held.seconds * 3, held.seconds))
-    other.data.validate(other.network.eval())
-    one, two = (
-        predict_held(each.network.eval(), each.data.held, each.data.devices, 100)
-        for each in (plain, other)
-    )
-    assert np.array_equal(one[own], two[own])
-    assert not np.isclose(one[~own], two[~own]).any()
-
-
-def test_the_second_stage_is_fitted_to_what_was_said_of_programs_by_trees_without_their_tasks(
-    cache, monkeypatch
-):
-    """Of each sum of the first stage another part of the tasks is left out, of the second none."""
-    shown, boost = [], boosted.boost
-
-    def noted(trees, rows, wanted, *more):
-        shown.append((rows, wanted))
-        return boost(trees, rows, wanted, *more)
-
-    monkeypatch.setattr(boosted, "boost", noted)
-    data = load_fold(cache, 0, PLUS)
-    new_network(lambda: network_for(PLUS), data, 0, 0)
-    *firsts, (rows, gap) = shown
-    parts = parts_of(data.programs, TREE_FOLDS)
-    known = np.isfinite(data.programs.seconds)
-    part = parts[np.nonzero(known)[0]]
-    assert set(parts) == set(range(TREE_FOLDS)) and len(rows) == known.sum()
-    for number, (seen, _) in enumerate(firsts):
-        assert np.array_equal(seen, rows[part != number, :-2])
-    said = rows[:, -2]
-    logs = np.log(data.programs.seconds[known])
-    np.testing.assert_allclose(said + gap, logs, atol=1e-4)
-
-
-def test_trees_do_not_see_what_is_held_out(cache):
-    data, other = load_fold(cache, 0, PLUS), load_fold(cache, 0, PLUS)
-    other.held = replace(other.held, seconds=other.held.seconds * 7)
-    one, two = (new_network(lambda: network_for(PLUS), each, 0, 0) for each in (data, other))
-    for each in ("trees", "correction"):
-        assert torch.equal(getattr(one, each).value, getattr(two, each).value)
-        assert getattr(one, each).value.abs().sum() > 0
-
-
-def test_trees_that_were_kept_are_read_and_others_are_fitted_anew(cache, tmp_path, monkeypatch):
-    fitted, path = [], tmp_path / "trees.safetensors"
-    boost = boosted.boost
-    monkeypatch.setattr(boosted, "boost", lambda *given: fitted.append(boost(*given)))
-
-    def network(identity: str):
-        data = load_fold(cache, 0, PLUS)
-        data.keep(path, identity)
-        made = new_network(lambda: network_for(PLUS), data, 0, 0)
-        return made.state_dict(), data.by_trees
-
-    one, by_trees = network("a")
-    two, again = network("a")
-    each = TREE_FOLDS + 1  # both stages
-    assert len(fitted) == each and np.array_equal(by_trees, again)
-    assert all(torch.equal(one[name], two[name]) for name in one)
-    network("b")
-    assert len(fitted) == 2 * each
-    path.write_bytes(path.read_bytes()[:-1])
-    three, _ = network("b")
-    assert len(fitted) == 3 * each and torch.equal(one["trees.value"], three["trees.value"])

@@ -85,7 +85,7 @@ def edited(text: str, how: str) -> str:
         ("lib/train/loss.py", "code", "234"),
         ("lib/train/copies.py", "code", "234"),
         ("lib/experiments/fold.py", "code", ""),  # of other models, as far as "" goes
-        ("lib/programs/boosted.py", "code", ""),
+        ("lib/programs/train.py", "code", ""),
         ("lib/inputs/copies.py", "code", "234"),
         ("lib/inputs/pruned.py", "code", ""),
         ("lib/models/plus.py", "code", "234"),

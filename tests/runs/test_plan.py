@@ -29,7 +29,6 @@ def test_no_library_is_needed():
         "cache",
         "folds",
         "table",
-        "prepared",
         "scatter",
         "also",
         "others",

@@ -27,9 +27,12 @@ from lib.programs.inputs import (
     devices_of,
     load_programs,
 )
-from lib.programs.models.cdmpp_plus import POOLED, log_work, pooled
+from lib.programs.models.cdmpp import LEAF_FEATURES, LOOP_FEATURES, ProgramBatch
+from lib.programs.models.cdmpp_plus import log_work
 from lib.programs.tensorir.features import FEATURES
 
+# The last and the dominant leaf, and the loops of either; size of the tree, leaves, work.
+POOLED = 2 * (LEAF_FEATURES + LOOP_FEATURES) + 3
 READ = 4096  # programs whose pooled features are computed at a time
 SHARED = 0.5  # of a target's programs that a source has measured
 
@@ -160,6 +163,29 @@ def pooled_rows(programs: Programs) -> np.ndarray:
         features = batch.features.float()
         rows[numbers] = pooled(batch, features, log_work(features, operations, loops)).numpy()
     return rows
+
+
+def pooled(batch: ProgramBatch, features: Tensor, work: Tensor) -> Tensor:
+    """Features of programs as one row each, (b, ``POOLED``).
+
+    Args:
+        batch: b programs of l leaves.
+        features: its (b, l, 164) float32, log2(1 + x).
+        work: (b, l) of the leaves, see :func:`log_work`; the dominant one has most.
+    """
+    programs, leaves, _ = features.shape
+    first, dominant = torch.arange(programs, device=features.device), work.argmax(1)
+    loops = batch.loops.float()
+    parts = (
+        features[:, -1],
+        features[first, dominant],
+        loops[:, -1],
+        loops[first, dominant],
+        batch.position.amax(1, keepdim=True).float(),
+        torch.full_like(work[:, :1], leaves),
+        torch.logsumexp(work, 1, keepdim=True),
+    )
+    return torch.cat(parts, 1)
 
 
 def all_programs(cache: Cache, *splits: str) -> dict[str, np.ndarray]:

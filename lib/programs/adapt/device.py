@@ -19,7 +19,7 @@ from lib.programs.adapt.transfer import (
     scaled_source,
 )
 from lib.programs.adapt.tuning import AdaptFold, Part, fine_tune
-from lib.programs.inputs import Programs, predict, predict_by
+from lib.programs.inputs import Programs, predict
 from lib.programs.settings import ProgramCollection
 
 SCALED, MODEL, TUNED, CORRECTED = (
@@ -104,7 +104,8 @@ def by_fine_tuning(
     parts = source.with_latencies(), target.with_latencies(), target
     data = AdaptFold(*parts, tuning.alpha, tuning.of(settings))
     fine_tune(network, data, draw, state, identity)
-    logs = [_alone(network, programs, case) for programs in (case.programs, case.test)]
+    target = case.devices[-1:]
+    logs = [predict(network, part, target, SIZE)[:, 0] for part in (case.programs, case.test)]
     shift = best_factor(logs[0][case.known] - case.target)
     return {TUNED: (logs[0] + shift, logs[1] + shift)}
 
@@ -131,12 +132,3 @@ def _table(programs: Programs, network: nn.Module, case: Visible) -> Table:
     if not np.isfinite(seconds).all():
         predicted = predict(network, programs, case.devices[:-1], SIZE)
     return Table(pooled_rows(programs), known_or_predicted(seconds, predicted))
-
-
-def _alone(network: nn.Module, programs: Programs, case: Visible) -> np.ndarray:
-    """What the network says of the target, without trees, which are not fine-tuned."""
-
-    def read(batch):
-        return network.labels.log_seconds(network(batch))
-
-    return predict_by(read, network, programs, case.devices[-1:], SIZE)[:, 0]

@@ -15,11 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from lib.programs.boosted import BOOSTING
-
 SHIFTS = np.linspace(-1, 1, 401)  # logarithms of a factor that are tried
 TASK_FOLDS = 5  # of the chosen tasks, each predicted by what the other tasks teach
 STEPS = 10  # of a weight, from 0 to 1
+BOOSTING: dict[str, Any] = {  # of XGBoost
+    "tree_method": "hist",
+    "nthread": 1,
+    "max_bin": 64,
+    "subsample": 0.7,
+    "colsample_bytree": 0.2,
+    "min_child_weight": 3,
+}
 GENTLE: dict[str, Any] = {  # for some hundred programs of a few dozen tasks
     **BOOSTING,
     "colsample_bytree": 0.3,

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -72,7 +71,7 @@ class ProgramBatch(OnDevice):
         position: (b, l) integers, the ordering vectors of the compact trees.
         loops: (b, l, 118) of any float type, of the loops around the leaves, and what these access;
             the paper has none.
-        devices: (d, 8) float32.
+        devices: (d, 8) float32, or (b, d, 8) where each program has its own.
     """
 
     features: Tensor
@@ -205,17 +204,18 @@ class Cdmpp(nn.Module):
         """The network with the sizes that the settings name."""
         return cls(settings)
 
-    def fit(self, features: Tensor, counts: Tensor, seconds: np.ndarray) -> None:
+    def fit(self, features: Tensor, loops: Tensor, counts: Tensor, seconds: Tensor) -> None:
         """Fit what is not learned, on the training programs.
 
         Args:
             features: (leaves, 164) of all of them.
-            counts: (n,) leaves of each.
-            seconds: their latencies, one-dimensional.
+            loops: (leaves, 118), which the paper has not.
+            counts: (n,) leaves of each program.
+            seconds: (n, d) latencies, NaN where there is none.
         """
         self.encoder.standardize.fit(features)
         self.counts.fit(counts)
-        self.labels.fit(seconds)
+        self.labels.fit(seconds[seconds.isfinite()].numpy())
 
     def forward(self, batch: ProgramBatch) -> Tensor:
         """Labels of each program on each device, (b, d)."""

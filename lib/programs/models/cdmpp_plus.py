@@ -1,15 +1,10 @@
 """CDMPP+: what predicts the latency of unseen programs best, of what was tried.
 
 Programs differ by orders of magnitude because they do more or less work, which can be counted. So
-a network predicts the logarithm of latency over work, leaf by leaf, and adds the leaves up. Next
-to it stand decision trees on pooled features: a first stage, and a second that corrects it
-(:mod:`lib.programs.models.correction`). The first is the mean of ``TREE_FOLDS`` sums of trees, each
-fitted without a part of the training tasks; so each training program is predicted by trees that
-have not seen its task, and the second stage is fitted to what these get wrong.
-
-Network and trees are blended by the mean of logarithms. The blend is fitted on validation programs:
-on one half of their tasks, and on the other once more. So a validation program can be predicted by
-what was fitted without its task; all others are predicted by the mean of both.
+the network predicts the logarithm of latency over work, leaf by leaf, and adds the leaves up. It
+reads each leaf's features, the loops around it and what it accesses, as standardized numbers and as
+which thresholds they pass (:class:`Thresholds`). It is trained to the relative error, so that
+nothing has to be fitted to it afterwards.
 """
 
 from __future__ import annotations
@@ -22,19 +17,17 @@ from lib.programs.models.cdmpp import (
     DEVICE_FEATURES,
     LEAF_FEATURES,
     LOOP_FEATURES,
-    LeafEncoder,
     ProgramBatch,
     perceptron,
 )
-from lib.programs.models.correction import Blend, corrected_rows
-from lib.programs.models.trees import Trees
 from lib.programs.settings import ProgramPlusSettings
 
-# The last and the dominant leaf, and the loops of either; size of the tree, leaves, work.
-POOLED = 2 * (LEAF_FEATURES + LOOP_FEATURES) + 3
-ROWS = 4096  # that the trees take at a time
-HALVES = 2  # of validation tasks
-TREE_FOLDS = 3  # of training tasks, each predicted by trees that were fitted on the other tasks
+READ = LEAF_FEATURES + LOOP_FEATURES  # numbers that are read of a leaf
+LEVELS = 3  # halvings of the quantiles: at most 2**3 - 1 thresholds a number
+THRESHOLDS = 1024  # in all; the bundled programs have 891 distinct ones
+FARTHEST = 5.0  # deviations from the mean, of a standardized number
+NEVER = 1e9  # an edge that no number is above
+SAMPLED = 100_000  # leaves that quantiles are taken of
 
 
 class LogLatency(nn.Module):
@@ -49,6 +42,59 @@ class LogLatency(nn.Module):
         return labels.double()
 
 
+class Thresholds(nn.Module):
+    """Which of some thresholds numbers are above: steps that a smooth network finds hard to learn.
+
+    A loop that just fits a cache, a stride of one or of two, vectors of four or of eight: what
+    decides is on which side of an edge a number is. Edges are quantiles of the training leaves, as
+    in piecewise linear encodings (https://arxiv.org/abs/2203.05556), halved ``LEVELS`` times as
+    long as there is room.
+    """
+
+    column: Tensor
+    edge: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("column", torch.zeros(THRESHOLDS, dtype=torch.int64))
+        self.register_buffer("edge", torch.full((THRESHOLDS,), NEVER))
+
+    def fit(self, rows: Tensor) -> None:
+        """Find the edges of (n, ``READ``) numbers."""
+        self.column.zero_()
+        self.edge.fill_(NEVER)
+        rows = rows[:: max(1, -(-len(rows) // SAMPLED))].float()
+        found: dict[tuple[int, float], None] = {}  # in order; a number's largest parts nothing
+        most = rows.amax(0).tolist() if len(rows) else []
+        for level in range(1, LEVELS + 1) if len(rows) else ():
+            shares = torch.arange(1, 2**level, 2) / 2**level
+            edges = torch.quantile(rows, shares, dim=0, interpolation="lower")
+            for values in edges.tolist():
+                found |= {(k, v): None for k, v in enumerate(values) if v < most[k]}
+        kept = list(found)[:THRESHOLDS]
+        if kept:
+            columns, values = zip(*kept, strict=True)
+            self.column[: len(kept)] = torch.tensor(columns)
+            self.edge[: len(kept)] = torch.tensor(values)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """(..., ``READ``) to (..., ``THRESHOLDS``) zeros and ones."""
+        return (rows[..., self.column] > self.edge).to(rows.dtype)
+
+
+class Residual(nn.Module):
+    """A perceptron that adds to its input."""
+
+    def __init__(self, channels: int, dropout: float):
+        super().__init__()
+        self.norm = nn.LayerNorm(channels)
+        self.inner = perceptron(channels, (2 * channels,), channels, dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., channels) to the same."""
+        return x + self.inner(self.norm(x))
+
+
 def log_work(features: Tensor, operations: Tensor, loops: int) -> Tensor:
     """Logarithm of what each leaf does: floating-point operations, and half an iteration each.
 
@@ -61,36 +107,8 @@ def log_work(features: Tensor, operations: Tensor, loops: int) -> Tensor:
     return torch.log1p((numbers * operations).sum(-1) + 0.5 * numbers[..., loops])
 
 
-def pooled(batch: ProgramBatch, features: Tensor, work: Tensor) -> Tensor:
-    """Features of programs as one row each, (b, ``POOLED``).
-
-    Args:
-        batch: b programs of l leaves.
-        features: its (b, l, 164) float32, log2(1 + x).
-        work: (b, l) of the leaves, see :func:`log_work`; the dominant one has most.
-    """
-    programs, leaves, _ = features.shape
-    first, dominant = torch.arange(programs, device=features.device), work.argmax(1)
-    loops = batch.loops.float()
-    parts = (
-        features[:, -1],
-        features[first, dominant],
-        loops[:, -1],
-        loops[first, dominant],
-        batch.position.amax(1, keepdim=True).float(),
-        torch.full_like(work[:, :1], leaves),
-        torch.logsumexp(work, 1, keepdim=True),
-    )
-    return torch.cat(parts, 1)
-
-
-def by_parts(trees: Trees, rows: Tensor) -> Tensor:
-    """(n,) of (n, features), some rows at a time."""
-    return torch.cat([trees(part) for part in rows.split(ROWS)])
-
-
 class CdmppPlus(nn.Module):
-    """The blend; see this module's head."""
+    """The network; see this module's head."""
 
     operations: Tensor
 
@@ -100,17 +118,23 @@ class CdmppPlus(nn.Module):
         self.loops = loops
         self.register_buffer("operations", operations, persistent=False)
         self.labels = LogLatency()
-        self.encoder = LeafEncoder(c, settings.layers, settings.heads, 2 * c, dropout, True)
-        self.loops_scale = Standardize(LOOP_FEATURES)
-        self.loops_in = perceptron(LOOP_FEATURES, (c,), c, 0.0)
-        self.standardize = Standardize(POOLED)
-        self.context = perceptron(POOLED, (2 * c,), c, dropout)
-        self.device = perceptron(DEVICE_FEATURES, (c,), c, 0.0)
-        self.decoder = perceptron(c, (2 * c, 2 * c), 1, dropout)
+        self.standardize = Standardize(READ)
+        self.thresholds = Thresholds()
+        self.first = nn.Linear(READ + THRESHOLDS, c)
+        self.leaf = Residual(c, dropout)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                *(c, settings.heads, 2 * c, dropout, nn.functional.gelu),
+                batch_first=True,
+                norm_first=True,
+            )
+            for _ in range(settings.layers)
+        )
+        self.device = perceptron(DEVICE_FEATURES, (c,), 2 * c, 0.0)
+        self.on_device = Residual(c, dropout)
+        self.norm = nn.LayerNorm(c)
+        self.last = nn.Linear(c, 1)
         self.level = nn.Parameter(torch.zeros(()))
-        self.trees = Trees(TREE_FOLDS * settings.trees, settings.tree_depth)
-        self.correction = Trees(settings.correction_trees, settings.correction_depth)
-        self.blends = nn.ModuleList(Blend() for _ in range(HALVES))
 
     @classmethod
     def from_settings(
@@ -119,52 +143,42 @@ class CdmppPlus(nn.Module):
         """The network with the sizes that the settings name; of features, see :func:`log_work`."""
         return cls(settings, torch.tensor(operations), loops)
 
+    def fit(self, features: Tensor, loops: Tensor, counts: Tensor, seconds: Tensor) -> None:
+        """Fit what is not learned, on the training programs.
+
+        Args:
+            features: (leaves, 164) of all of them.
+            loops: (leaves, 118).
+            counts: (n,) leaves of each program.
+            seconds: (n, d) latencies, NaN where there is none.
+        """
+        rows = torch.cat([features, loops], 1)
+        self.standardize.fit(rows)
+        self.thresholds.fit(rows)
+        work = log_work(features.float(), self.operations.cpu(), self.loops)
+        program = torch.repeat_interleave(torch.arange(len(counts)), counts)
+        total = torch.zeros(len(counts)).index_add(0, program, work.exp()).log()
+        with torch.no_grad():
+            self.level.fill_((seconds.log() - total[:, None]).nanmean())
+
     def forward(self, batch: ProgramBatch) -> Tensor:
-        """Logarithms of latencies by the network alone, (b, d)."""
-        return self._decoded(batch)[0]
+        """Logarithms of latencies, (b, d)."""
+        return self.with_latents(batch)[0]
 
     def with_latents(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
-        """The same, and the mean of what the decoder reads of each leaf, (b, d, c)."""
-        labels, latents = self._decoded(batch)
-        return labels, latents.mean(1)
-
-    def _decoded(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
-        """Logarithms of latencies, (b, d), and what is read of the leaves, (b, l, d, c)."""
-        features, work = self._read(batch)
-        context = self.context(self.standardize(pooled(batch, features, work)))  # (b, c)
-        loops = self.loops_in(self.loops_scale(batch.loops.float()))  # (b, l, c)
-        leaves = self.encoder(batch, loops) + context[:, None]  # (b, l, c)
-        device = self.device(batch.devices)  # (d, c)
-        latents = leaves[:, :, None] * device
-        by_leaf = self.decoder(latents).squeeze(-1)  # (b, l, d)
-        return torch.logsumexp(by_leaf + work[..., None], 1) + self.level, latents
-
-    def by_trees(self, batch: ProgramBatch) -> Tensor:
-        """Logarithms of latencies by both stages of trees alone, (b, d)."""
-        rows, work = self.rows(batch)
-        first = by_parts(self.trees, rows).reshape(len(work), -1) + work[:, None]
-        if not len(self.correction.feature):
-            return first
-        gain = by_parts(self.correction, corrected_rows(rows, first, work))
-        return first + gain.reshape(first.shape)
-
-    def rows(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
-        """What trees read, (b * d, ``POOLED`` + 8), device by device of each program; (b,) work."""
-        features, work = self._read(batch)
-        programs = pooled(batch, features, work)
-        count, devices = len(programs), len(batch.devices)
-        parts = [programs.repeat_interleave(devices, 0), batch.devices.repeat(count, 1)]
-        return torch.cat(parts, 1), programs[:, -1]
+        """The same, and the mean of what is read of each leaf at the end, (b, d, c)."""
+        features = batch.features.float()
+        rows = torch.cat([features, batch.loops.float()], -1)
+        numbers = self.standardize(rows).clamp(-FARTHEST, FARTHEST)
+        x = self.leaf(self.first(torch.cat([numbers, self.thresholds(rows)], -1)))  # (b, l, c)
+        for layer in self.layers:
+            x = layer(x)
+        scale, shift = self.device(batch.devices).unsqueeze(-3).chunk(2, -1)  # (1, d, c)
+        x = self.norm(self.on_device(x[:, :, None] * (1 + scale) + shift))  # (b, l, d, c)
+        work = log_work(features, self.operations, self.loops)
+        by_leaf = self.last(x).squeeze(-1) + work[..., None]  # (b, l, d)
+        return torch.logsumexp(by_leaf, 1) + self.level, x.mean(1)
 
     def log_seconds(self, batch: ProgramBatch) -> Tensor:
         """Logarithms of the predicted latencies in seconds, (b, d) float64."""
-        return self.by_halves(batch).mean(-1)
-
-    def by_halves(self, batch: ProgramBatch) -> Tensor:
-        """The same by what was fitted on each half of the validation tasks, (b, d, 2)."""
-        network, trees = self(batch).double(), self.by_trees(batch).double()
-        return torch.stack([blend(network, trees) for blend in self.blends], -1)
-
-    def _read(self, batch: ProgramBatch) -> tuple[Tensor, Tensor]:
-        features = batch.features.float()
-        return features, log_work(features, self.operations, self.loops)
+        return self.labels.log_seconds(self(batch))

@@ -32,7 +32,7 @@ from tests.stages import REPOSITORY
 
 TINY = (
     *("--folds-total", 2, "--channels", 16, "--layers", 1, "--heads", 2, "--epochs", 2),
-    *("--trees", 10, "--tree-depth", 3, "--batch", 64, "--tune-epochs", 2),
+    *("--batch", 64, "--tune-epochs", 2),
 )
 CHOSEN = 4
 

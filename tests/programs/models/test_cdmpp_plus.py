@@ -1,4 +1,4 @@
-"""CDMPP+: what it reads, how leaves add up, and how the blend is fitted."""
+"""CDMPP+: what it reads, and how leaves add up."""
 
 from __future__ import annotations
 
@@ -11,29 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.inputs.input import network_for
+from lib.programs.adapt.case import pooled
 from lib.programs.models.cdmpp import LOOP_FEATURES as LOOPS
 from lib.programs.models.cdmpp import ProgramBatch
-from lib.programs.models.cdmpp_plus import POOLED, CdmppPlus, log_work, pooled
-from lib.programs.models.correction import Blend, corrected_rows
-from lib.programs.models.trees import Trees
+from lib.programs.models.cdmpp_plus import NEVER, READ, THRESHOLDS, CdmppPlus, Thresholds, log_work
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.tensorir.features import FEATURES
 from tests.programs.models.test_cdmpp import batch, rows_of
 
-TINY = ProgramPlusSettings("programs-cpu", channels=16, layers=1, heads=2, trees=3, tree_depth=2)
+TINY = ProgramPlusSettings("programs-cpu", channels=16, layers=1, heads=2)
 
 
 @pytest.fixture(scope="module")
 def network() -> CdmppPlus:
     torch.manual_seed(0)
     made = network_for(TINY).eval()
-    made.encoder.standardize.fit(torch.rand(99, 164) * 20)
-    made.standardize.fit(torch.rand(99, POOLED) * 20)
-    made.trees.feature.random_(0, POOLED)
-    made.trees.threshold.uniform_(0, 20)
-    made.trees.value.normal_()
-    made.correction.feature.random_(0, POOLED + 10)
-    made.correction.value.normal_()
+    leaves = torch.rand(99, 164) * 20, torch.rand(99, LOOPS) * 20
+    made.fit(*leaves, torch.full((33,), 3), torch.rand(33, 2))
     return made
 
 
@@ -80,8 +74,7 @@ def test_pooled_features_are_those_of_the_last_and_the_dominant_leaf():
 def test_twice_the_work_takes_twice_the_time():
     torch.manual_seed(0)
     made = network_for(TINY).eval()
-    made.standardize.factor.zero_()  # nothing is read but the work
-    made.encoder.standardize.factor.zero_()
+    made.first.weight.data.zero_()  # nothing is read but the work
     one = batch(2, leaves=1)
     more = one.features.clone()
     column = FEATURES.index("float_mul")
@@ -93,56 +86,44 @@ def test_twice_the_work_takes_twice_the_time():
     torch.testing.assert_close(found, torch.full_like(found, np.log(2)), rtol=1e-2, atol=1e-2)
 
 
-@given(share=st.integers(0, 10), factor=st.floats(-0.4, 0.2), seed=st.integers(0, 50))
+def test_a_threshold_says_on_which_side_a_number_is():
+    rows = torch.zeros(8, READ)
+    rows[:, 0] = torch.arange(8.0)
+    rows[4:, 5] = 1.0
+    made = Thresholds()
+    made.fit(rows)
+    edges = {(int(c), float(e)) for c, e in zip(made.column, made.edge, strict=True) if e < NEVER}
+    assert edges == {(5, 0.0), *((0, float(k)) for k in range(7))}
+    found = made(rows)
+    assert found.shape == (8, THRESHOLDS) and set(found.unique().tolist()) == {0.0, 1.0}
+    assert found.sum(1).tolist() == [sum(row[c] > e for c, e in edges) for row in rows]
+
+
+@given(seed=st.integers(0, 50), rows=st.integers(1, 40))
 @settings(max_examples=15)
-def test_the_blend_finds_the_weight_and_factor_that_are_right(share, factor, seed):
-    rng = np.random.default_rng(seed)
-    one, other = rng.normal(size=(2, 200))
-    made = Blend()
-    seconds = np.exp(share / 10 * one + (1 - share / 10) * other + factor)
-    made.calibrate(one, other, seconds)
-    assert float(made.weight) == pytest.approx(share / 10, abs=1e-6)
-    assert float(made.shift) == pytest.approx(factor, abs=0.006)
+def test_each_threshold_parts_what_it_was_fitted_to(seed, rows):
+    """However many numbers there are to read, and however few values they have."""
+    generator = torch.Generator().manual_seed(seed)
+    values = torch.randint(0, 4, (rows, READ), generator=generator).float()
+    made = Thresholds()
+    made.fit(values)
+    used = made.edge < NEVER
+    shares = made(values).mean(0)
+    assert ((shares[used] > 0) & (shares[used] < 1)).all() and (shares[~used] == 0).all()
+    edges = torch.stack([made.column[used].float(), made.edge[used]], 1)
+    assert len(edges.unique(dim=0)) == len(edges)
 
 
-def test_the_factor_is_below_one_where_predictions_are_uncertain():
-    noise = np.random.default_rng(0).normal(size=4000)
-    made = Blend()
-    made.calibrate(np.zeros(4000), np.zeros(4000), np.exp(0.3 * noise))
-    assert float(made.shift) < -0.05
-
-
-def test_a_prediction_is_the_mean_of_two_blends(network):
-    one = batch(4)
-    network.blends[1].weight.fill_(0.2)
-    with torch.inference_mode():
-        parts = network(one).double(), network.by_trees(one).double()
-        found = [
-            each.weight * parts[0] + (1 - each.weight) * parts[1] + each.shift
-            for each in network.blends
-        ]
-        assert not torch.allclose(*found)
-        torch.testing.assert_close(network.by_halves(one), torch.stack(found, -1))
-        torch.testing.assert_close(network.log_seconds(one), sum(found) / 2)
-
-
-def test_the_second_stage_adds_to_the_first_what_it_reads_of_it(network):
-    one = batch(4)
-    with torch.inference_mode():
-        rows, work = network.rows(one)
-        first = network.trees(rows).reshape(len(work), -1) + work[:, None]
-        gain = network.correction(corrected_rows(rows, first, work)).reshape(first.shape)
-        assert gain.abs().sum() > 0
-        torch.testing.assert_close(network.by_trees(one), first + gain)
-
-
-def test_a_sum_takes_over_shares_of_others():
+def test_a_leaf_that_does_nothing_adds_nothing():
+    """Without a Transformer leaves do not read each other."""
     torch.manual_seed(0)
-    rows, others, whole = torch.rand(9, 4), [Trees(2, 3) for _ in range(2)], Trees(4, 3)
-    for number, other in enumerate(others):
-        other.feature.random_(0, 4)
-        other.threshold.uniform_()
-        other.value.normal_()
-        other.base.normal_()
-        whole.take(other, 2 * number, 0.5)
-    torch.testing.assert_close(whole(rows), sum(one(rows) for one in others) / 2)
+    made = network_for(replace(TINY, layers=0)).eval()
+    one = batch(2, leaves=2)
+    features = one.features.clone()
+    features[:, 1] = 0.0  # no operations
+    features[:, 0, FEATURES.index("float_mad")] = 40.0
+    two = replace(one, features=features)
+    names = ("features", "position", "loops")
+    single = replace(two, **{name: getattr(two, name)[:, :1] for name in names})
+    with torch.inference_mode():
+        torch.testing.assert_close(made(two), made(single), rtol=1e-4, atol=1e-4)
