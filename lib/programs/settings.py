@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import ByData, Settings, check_heads, check_words, setting
+from lib.settings.base import ByData, Settings, check_heads, setting
 from lib.settings.search import among, between
 
 TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
@@ -37,7 +37,9 @@ class ProgramCollection(Settings):
     rising: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
     split: str = setting(
-        "networks", "folds and the test are of whole `networks`, or of programs at `random`"
+        "networks",
+        "folds and the test are of whole `networks`, or of programs at `random`",
+        choices=SIDES,
     )
     # stage 2
     batch: int = setting(
@@ -56,7 +58,6 @@ class ProgramCollection(Settings):
     def check(self) -> None:
         """Also that a random split leaves programs to train on."""
         super().check()
-        check_words(self, split=SIDES)
         if self.split == "random" and self.folds_total >= RANDOM_PARTS:
             most = f"must be below {RANDOM_PARTS} with --split random"
             raise UserError(f"--folds-total {self.folds_total}: {most}")
@@ -102,11 +103,15 @@ class ProgramSettings(ProgramCollection):
     positional: bool = setting(True, "encode where a leaf stands in the tree (4.2)")
     # training (5.2, 5.4)
     label_transform: str = setting(
-        "box-cox", f"of latencies: {', '.join(TRANSFORMS)} (5.4)", search=among(*TRANSFORMS)
+        "box-cox",
+        f"of latencies: {', '.join(TRANSFORMS)} (5.4)",
+        choices=TRANSFORMS,
+        search=among(*TRANSFORMS),
     )
     loss: str = setting(
         "mse+mape",
         f"what training minimizes: {', '.join(LOSS_NAMES)} (5.2)",
+        choices=LOSS_NAMES,
         search=among(*LOSS_NAMES),
     )
     mape_weight: float = setting(
@@ -117,7 +122,6 @@ class ProgramSettings(ProgramCollection):
     def check(self) -> None:
         super().check()
         check_heads(self.channels, self.heads)
-        check_words(self, label_transform=TRANSFORMS, loss=LOSS_NAMES)
 
 
 @dataclass(frozen=True)

@@ -96,14 +96,6 @@ def wanted_range(setting: Field, value: Any) -> str:
     return f"from {least:g} to {most:g}"
 
 
-def check_words(settings: DataclassInstance, **choices: tuple[str, ...]) -> None:
-    """Raise a :class:`UserError` if a setting, by name, is none of the words known for it."""
-    for name, words in choices.items():
-        if words and (value := getattr(settings, name)) not in words:
-            flag = f"--{name.replace('_', '-')}"
-            raise UserError(f"{flag} {value!r}: must be one of {', '.join(words)}")
-
-
 def check_heads(channels: int, heads: int) -> None:
     """Raise a :class:`UserError` unless each head gets equally many channels."""
     if channels % heads:
@@ -242,10 +234,12 @@ class Settings:
     def check(self) -> None:
         """Raise a :class:`UserError` if a value is out of range, or does not go with another."""
         for setting in dataclasses.fields(self):
-            value = getattr(self, setting.name)
+            value, flag = getattr(self, setting.name), f"--{setting.name.replace('_', '-')}"
             if expected := wanted_range(setting, value):
-                raise UserError(f"--{setting.name.replace('_', '-')} {value}: must be {expected}")
-            check_words(self, **{setting.name: setting.metadata.get("choices", ())})
+                raise UserError(f"{flag} {value}: must be {expected}")
+            words = setting.metadata.get("choices")
+            if words and value not in words:
+                raise UserError(f"{flag} {value!r}: must be one of {', '.join(words)}")
         if not EXPERIMENT.fullmatch(self.experiment):
             expected = "must be up to 60 letters, digits and _ . -"
             raise UserError(f"--experiment {self.experiment!r} (EXPERIMENT of make): {expected}")
