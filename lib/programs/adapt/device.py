@@ -61,10 +61,7 @@ def by_baselines(case: Visible, network: nn.Module) -> Predictions:
         sources = np.log(seconds[:, :-1])
     scaled = scaled_source(sources, known, case.target)
     nowhere = np.full(len(case.test), np.nan)
-    target = case.devices[-1:]
-    logs = [predict(network, part, target, SIZE)[:, 0] for part in (case.programs, case.test)]
-    shift = best_factor(logs[0][known] - case.target)
-    return {SCALED: (scaled, nowhere), MODEL: (logs[0] + shift, logs[1] + shift)}
+    return {SCALED: (scaled, nowhere), MODEL: _predicted(network, case)}
 
 
 def by_correction(case: Visible, network: nn.Module, seed: int) -> Predictions:
@@ -104,10 +101,7 @@ def by_fine_tuning(
     parts = source.with_latencies(), target.with_latencies(), target
     data = AdaptFold(*parts, tuning.alpha, tuning.of(settings))
     fine_tune(network, data, draw, state, identity)
-    target = case.devices[-1:]
-    logs = [predict(network, part, target, SIZE)[:, 0] for part in (case.programs, case.test)]
-    shift = best_factor(logs[0][case.known] - case.target)
-    return {TUNED: (logs[0] + shift, logs[1] + shift)}
+    return {TUNED: _predicted(network, case)}
 
 
 def report(case: Case, chosen: np.ndarray, predictions: Predictions) -> list[dict[str, Any]]:
@@ -132,3 +126,11 @@ def _table(programs: Programs, network: nn.Module, case: Visible) -> Table:
     if not np.isfinite(seconds).all():
         predicted = predict(network, programs, case.devices[:-1], SIZE)
     return Table(pooled_rows(programs), known_or_predicted(seconds, predicted))
+
+
+def _predicted(network: nn.Module, case: Visible) -> tuple[np.ndarray, np.ndarray]:
+    """What the network says of both parts on the target, times the factor that fits best."""
+    target = case.devices[-1:]
+    logs = [predict(network, part, target, SIZE)[:, 0] for part in (case.programs, case.test)]
+    shift = best_factor(logs[0][case.known] - case.target)
+    return logs[0] + shift, logs[1] + shift
