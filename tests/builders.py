@@ -1,13 +1,16 @@
-"""Graphs and settings for unit tests, without files."""
+"""Graphs, a cache of them, and settings for unit tests."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lib.cache.codec import LARGEST, smallest_type
 from lib.cache.graph import CachedGraph
+from lib.cache.reader import Cache
+from lib.cache.writer import CacheWriter
 from lib.settings import LayoutSettings
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import read_dataset
@@ -21,6 +24,18 @@ TINY = {"channels": 16, "epochs": 4, "configurations": 8, "inference_configurati
 def tiny_settings(**overrides: Any) -> LayoutSettings:
     """Settings of a network and a run of milliseconds."""
     return LayoutSettings(COLLECTION, **{**TINY, **overrides})
+
+
+def split_cache(folder: Path, configurations: int) -> Cache:
+    """A cache of eight graphs in three splits, in a new folder."""
+    folder.mkdir()
+    writer = CacheWriter(folder)
+    for index in range(8):
+        split = ("train", "valid", "test")[index % 3]
+        named = {"name": f"g{index}", "split": split}
+        writer.add(cached_graph(index, **named, configurations=configurations), {})
+    writer.finish({"fingerprint": "0", "settings": {}})
+    return Cache(folder)
 
 
 def cached_graph(

@@ -110,7 +110,6 @@ def import_all() -> None:
     import scipy.stats  # noqa: F401
     import torch._dynamo  # AdamW does when it is first made
     import torch.profiler  # noqa: F401
-    import xgboost  # noqa: F401
 
     from lib import native
     from lib.runs.ingredients import STAGES, code_for

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from lib.cache.reader import Cache
-from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.truth import Truth
@@ -17,19 +16,12 @@ from lib.scoring.folds import Folds
 from lib.settings import PlusSettings
 from lib.study.nested import cache_view, link_others, splits_of_parts, stage_flags, train_and_score
 from lib.study.results import blending_rows, study_text, summarize
-from tests.builders import cached_graph, tiny_settings
+from tests.builders import split_cache, tiny_settings
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> Cache:
-    folder = tmp_path_factory.mktemp("study") / "cache"
-    folder.mkdir()
-    writer = CacheWriter(folder)
-    for index in range(8):
-        split = ("train", "valid", "test")[index % 3]
-        writer.add(cached_graph(index, name=f"g{index}", split=split, configurations=40), {})
-    writer.finish({"fingerprint": "0", "settings": {}})
-    return Cache(folder)
+    return split_cache(tmp_path_factory.mktemp("study") / "cache", 40)
 
 
 @dataclass(frozen=True)
