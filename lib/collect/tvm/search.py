@@ -22,19 +22,19 @@ import numpy as np
 import tvm
 from tvm import relax
 from tvm.ir import IRModule
-from tvm.ir.utils import derived_object
-from tvm.s_tir import Schedule, meta_schedule
+from tvm.s_tir import meta_schedule
 
 from lib.collect.tvm import compiler, raw
 from lib.collect.tvm.agreement import agree, same, varied
 from lib.collect.tvm.asked import named
+from lib.collect.tvm.cost_model import PredictorModel, Talk
 from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.importing import Imported, imported
 from lib.collect.tvm.running import clock_on, end_to_end, time_programs
 from lib.collect.tvm.whole import Graph, graph_of, only_constants
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
-from lib.programs.messages import COST_MODELS, PREDICTOR, receive, send
+from lib.programs.messages import COST_MODELS, PREDICTOR
 
 POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
 ROUND = 8  # programs that are measured before the next are chosen
@@ -45,62 +45,6 @@ TVM_MODELS: dict[str, tuple[str, dict[str, int]]] = {
     "xgboost": ("xgb", {"num_tuning_cores": 1, "num_warmup_samples": ROUND}),
     "random": ("random", {}),
 }
-
-
-@derived_object
-class PredictorModel(meta_schedule.cost_model.PyCostModel):
-    """A cost model that asks the other half, which predicts logarithms of seconds."""
-
-    def __init__(self, talk: Talk):
-        super().__init__()
-        self.talk, self.best = talk, np.inf
-
-    def load(self, path: str) -> None:
-        """Nothing: the other half knows all."""
-
-    def save(self, path: str) -> None:
-        """Nothing."""
-
-    def update(self, context, candidates, results) -> None:
-        """Tell the measured seconds of candidates."""
-        seconds = [float(r.run_secs[0]) if r.run_secs else np.nan for r in results]
-        self.talk.measured([candidate.sch for candidate in candidates], seconds)
-
-    def predict(self, context, candidates) -> np.ndarray:
-        """(n,) the best time ever predicted over each candidate's; 0 without a prediction."""
-        logs = self.talk.predicted([candidate.sch for candidate in candidates])
-        self.best = min(self.best, np.nanmin(logs, initial=np.inf))
-        return np.nan_to_num(np.exp(self.best - logs), nan=0.0)
-
-
-class Talk:
-    """Messages about one task."""
-
-    def __init__(self, reading: BinaryIO, writing: BinaryIO, task: str):
-        self.reading, self.writing, self.task = reading, writing, task
-
-    def tell(self, kind: str, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-        """Say something, and wait until it was heard; the answer's arrays."""
-        send(self.writing, {"kind": kind, "task": self.task, **about}, arrays)
-        answer = receive(self.reading)
-        if answer is None:
-            sys.exit(1)  # the other half is gone
-        return answer[1]
-
-    def predicted(self, schedules: Sequence[Schedule]) -> np.ndarray:
-        """(n,) logarithms of seconds, NaN of what cannot be predicted."""
-        return self.tell("predict", {}, described(schedules))["logs"]
-
-    def measured(self, schedules: Sequence[Schedule], seconds: Sequence[float]) -> None:
-        """Tell what programs take, NaN of those that do not run."""
-        arrays = {**described(schedules), "seconds": np.array(seconds, np.float64)}
-        self.tell("measured", {}, arrays)
-
-
-def described(schedules: Sequence[Schedule]) -> dict[str, np.ndarray]:
-    """What a predictor reads of programs."""
-    nothing = [""] * len(schedules)
-    return raw.described(list(schedules), nothing, nothing)
 
 
 @dataclass
