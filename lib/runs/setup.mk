@@ -7,7 +7,7 @@ setup: $(LOOPS)  ## the environment, in VENV (make all and make test do it thems
 # bytecode, a fifth of it, kept whatever PYTHONDONTWRITEBYTECODE says: programs start faster by it.
 new_venv = $(PYTHON) -m venv "$$(realpath -m $(1))"
 INSTALL = $(RUN) -m pip install --quiet --no-compile
-IMPORT = env -u PYTHONDONTWRITEBYTECODE $(RUN) -c
+KEPT = env -u PYTHONDONTWRITEBYTECODE $(RUN)
 
 # First what the loops of lib/native are compiled against: that and the other packages go side by
 # side. (Secondary: where the whole environment is there, nobody asks for the part.)
@@ -20,7 +20,7 @@ $(READY)-torch: requirements.txt
 
 $(READY): requirements.txt $(READY)-torch
 	$(INSTALL) $$(grep -Ev '^(#|torch-scatter==)' $<)
-	$(IMPORT) 'import google.protobuf, jinja2, joblib, pandas, polars, scipy.sparse, torch._dynamo, wandb'
+	$(KEPT) -c 'import google.protobuf, jinja2, joblib, pandas, polars, scipy.sparse, torch._dynamo, wandb'
 	touch $@
 
 # The loops of lib/native, compiled for this processor. Without a compiler torch alone is used.
@@ -43,9 +43,10 @@ $(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/programs/ada
 	$(RUN) -m pip install --quiet -r $<
 	touch $@
 
-# (Which tests go to one process, tests/conftest.py says.)
+# (Which tests go to one process, tests/conftest.py says. Bytecode of the tests is kept, too: each
+# process would compile them all.)
 test: lint  ## lint and all tests, on all cores
-	$(RUN) -m pytest -q -n $(JOBS) --no-loadscope-reorder
+	$(KEPT) -m pytest -q -n $(JOBS) --no-loadscope-reorder
 
 lint: $(READY)-test $(READY)-native  ## ruff check, ruff format --check and mypy
 	$(RUN) -m ruff check .

@@ -15,7 +15,7 @@ from tests.attack.commands import TARGETS, Command, all_commands, matches
 from tests.attack.judging import GONE, SUCCESS, WORSE, Result, Verdict, judge
 from tests.attack.mutations import flags
 from tests.attack.mutations.values import SEALED
-from tests.attack.snapshot import FOLDER, Snapshot, snapshot
+from tests.attack.snapshot import FOLDER, Snapshot, restore, snapshot
 
 ONCE_MORE = 0.1  # how often something else is damaged as well
 APART = (".parquet", ".safetensors")  # polars and torch would start threads
@@ -30,6 +30,7 @@ class Attacked:
 
     Attributes:
         folder: the tree.
+        whole: what is in it.
         files: its files, by relative names.
         commands: by name.
         known: the flags that each command's help names.
@@ -37,6 +38,7 @@ class Attacked:
     """
 
     folder: Path
+    whole: Snapshot
     files: list[str]
     commands: dict[str, Command]
     known: dict[str, list[str]]
@@ -75,25 +77,31 @@ def build(folder: Path) -> Attacked:
     tree, noted = folder / "undamaged", folder / "noted.json"
     if not noted.exists():
         tree.mkdir(parents=True)
-        world.build(tree)
-        noted.write_text(json.dumps(_note(tree, folder / "try")))
+        made = world.build(tree)
+        noted.write_text(json.dumps(_note(tree, made, folder / "try")))
     known, results = json.loads(noted.read_text())
-    files = sorted(name for name, what in snapshot(tree).items() if what != FOLDER)
+    whole = snapshot(tree)
+    files = sorted(name for name, what in whole.items() if what != FOLDER)
     made = {name: Result(*parts) for name, parts in results.items()}
-    return Attacked(tree, files, all_commands(), known, made)
+    return Attacked(tree, whole, files, all_commands(), known, made)
 
 
-def _note(tree: Path, copy: Path) -> tuple[dict[str, list[str]], dict[str, list]]:
-    """The flags that each command knows, and what it makes of a copy of the tree and says."""
-    known, results = {}, {}
+def _note(tree: Path, made: set[str], copy: Path) -> tuple[dict[str, list[str]], dict[str, list]]:
+    """The flags that each command knows, and what it makes of the tree and says.
+
+    What some commands have ``made`` lies in the tree; the others run on a copy of it.
+    """
+    known, results, whole = {}, {}, snapshot(tree)
     for name, command in all_commands().items():
-        shutil.copytree(tree, copy)
-        said = world.succeed(command, copy).stdout
-        made = {n: w for n, w in snapshot(copy).items() if matches(n, command.products)}
-        results[name] = [made, said if command.says else None]
-        shutil.rmtree(copy)
+        said, after = None, whole
+        if name not in made:
+            restore(copy, tree, whole)
+            said, after = world.succeed(command, copy).stdout, snapshot(copy)
+        files = {n: w for n, w in after.items() if matches(n, command.products)}
+        results[name] = [files, said if command.says else None]
         help = runner.run((*command.words, "--help"), tree).stdout
         known[name] = sorted(set(re.findall(r"--[a-z][a-z-]+", help)))
+    shutil.rmtree(copy)
     return known, results
 
 
@@ -104,13 +112,13 @@ def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree
         attacked: what it damages a copy of.
         seed, number: which case.
         only: kinds of targets to choose from; all if empty.
-        tree: where to put the copy, a folder that is not there.
+        tree: where the copy is put, in a folder that is not there or that an earlier case left.
     """
     rng = Random(f"{seed} {number}")
     kind = rng.choice(only or TARGETS)
     fitting = [one for one in attacked.commands.values() if _targets(one, kind)]
     command = rng.choice(fitting)
-    shutil.copytree(attacked.folder, tree)
+    restore(tree, attacked.folder, attacked.whole)
     words, kinds, damage, room = command.words, {kind}, [], runner.LARGEST_FILE
     if kind == "disk":
         room = int(LEAST_ROOM * (MOST_ROOM / LEAST_ROOM) ** rng.random())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -34,6 +35,24 @@ def differences(before: Snapshot, after: Snapshot) -> list[str]:
     return sorted(name for name in kept if name in before or after[name] != FOLDER)
 
 
+def restore(tree: Path, original: Path, wanted: Snapshot) -> None:
+    """Make a tree again what it was as a copy: of another, whose snapshot is ``wanted``."""
+    tree.mkdir(exist_ok=True)
+    found = snapshot(tree)
+    changed = sorted(name for name in {**found, **wanted} if found.get(name) != wanted.get(name))
+    for name in changed:
+        path = tree / name
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    for name in changed:  # a folder before what is in it
+        if wanted.get(name) == FOLDER:
+            (tree / name).mkdir()
+        elif name in wanted:
+            shutil.copy2(original / name, tree / name, follow_symlinks=False)
+
+
 def _what(entry: os.DirEntry[str]) -> str:
     if entry.is_symlink():
         return f"link to {Path(entry.path).readlink()}"
@@ -45,4 +64,5 @@ def _what(entry: os.DirEntry[str]) -> str:
         return kind
     if about.st_size > LARGEST:
         return f"{kind} {about.st_size} {about.st_mtime_ns}"
-    return f"{kind} {hashlib.blake2b(Path(entry.path).read_bytes()).hexdigest()}"
+    with open(entry.path, "rb") as file:
+        return f"{kind} {hashlib.blake2b(file.read()).hexdigest()}"

@@ -48,8 +48,11 @@ TIMES = (
 )
 
 
-def build(folder: Path) -> None:
+def build(folder: Path) -> set[str]:
     """Make the tree; the same code makes the same bytes, but for the files of reports.
+
+    Returns:
+        the names of the commands whose results lie in it.
 
     Raises:
         RuntimeError: if a command does not succeed on undamaged files.
@@ -66,6 +69,8 @@ def build(folder: Path) -> None:
     runner.call(lambda: write_rest(folder))
     succeed(commands["merge"], folder)
     runner.call(lambda: settle(folder))
+    stages = ("preprocess", "train", "infer")  # stage 4 tells of times, which are settled now
+    return {"merge", *(f"{stage} {model}" for stage in stages for model in MODELS)}
 
 
 def write_data(folder: Path) -> None:
