@@ -1,4 +1,4 @@
-"""15 kernels of a real TPU: what is learned from 14 of them ranks the one left out."""
+"""15 kernels of a real TPU: what is learned from 13 of them ranks the two left out."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lib.train.loop import FoldTraining, new_network
 from tests.kernels import COLLECTION
 from tests.tpu import kernels
 
-# One step a pass over the 14 kernels, so passes are steps; few kernels want a narrow network.
-CHOSEN = {"channels": 64, "kernels": 16, "epochs": 150.0, "learning_rate": 3e-3}
+# One step a pass over the kernels, so passes are steps; few kernels want a narrow network.
+CHOSEN = {"channels": 64, "kernels": 16, "epochs": 100.0, "learning_rate": 3e-3}
 TOO_FEW_TO_MISS = 5  # with so many configurations, five choices have the best among them
 
 
@@ -44,18 +44,17 @@ def held_out(cache, tmp_path_factory) -> list[dict[str, float]]:
     state, rows = tmp_path_factory.mktemp("state"), []
     names = cache.names("train")
     learnable = [n for n in names if np.ptp(cache.graph(n).config_feat, axis=0).any()]
-    for index, name in enumerate(names):
-        kernel = cache.graph(name)
-        if len(kernel.runtime) <= TOO_FEW_TO_MISS:
-            continue
-        learned = [other for other in learnable if other != name]
-        data = KernelsFold(learned, [name], settings, cache)
+    ranked = [n for n in names if len(cache.graph(n).runtime) > TOO_FEW_TO_MISS]
+    for index, pair in enumerate(zip(ranked[::2], ranked[1::2], strict=True)):
+        learned = [other for other in learnable if other not in pair]
+        data = KernelsFold(learned, list(pair), settings, cache)
         network = new_network(lambda: build_network(settings), data, 0, index)
         training = FoldTraining(network, data, index)
-        assert len(list(training.run(state / name, name))) == 150
+        assert len(list(training.run(state / str(index), str(index)))) == 100
         network.eval()
-        scores = kernel_scores(network, kernel, settings.inference_configurations)
-        rows.append(TILES.measure(scores, kernel.target, kernel))
+        for kernel in map(cache.graph, pair):
+            scores = kernel_scores(network, kernel, settings.inference_configurations)
+            rows.append(TILES.measure(scores, kernel.target, kernel))
     return rows
 
 
@@ -68,6 +67,7 @@ def test_the_kernels_are_those_of_the_format_description(cache):
 def test_it_beats_both_baselines_on_kernels_left_out(held_out):
     assert len(held_out) == 8
     mean = mean_metrics(held_out)
+    print(mean)
     assert mean["tile_score"] > mean["baseline_tile_score"] > mean["random_tile_score"]
     assert mean["tile_score"] > mean["random_tile_score"] + 0.05
     assert mean["top_1_slowdown"] < mean["baseline_top_1_slowdown"]
