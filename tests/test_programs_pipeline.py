@@ -9,8 +9,8 @@ import sys
 import polars as pl
 import pytest
 
-from lib.programs.latency.__main__ import GAP
 from lib.programs.latency.__main__ import main as latency_main
+from lib.programs.latency.predictor import GAP, TVM
 from lib.programs.search.__main__ import main as search_main
 from lib.settings.resolved import BUNDLED_TPU
 from tests.commands import call
@@ -18,6 +18,7 @@ from tests.interpreter import python
 from tests.programs.builders import COLLECTION, write_root
 from tests.programs.latency.networks import write_network
 from tests.stages import REPOSITORY, SCRIPTS, environment, make, stages_in
+from tests.test_pages import PYTHON, python_of
 
 PLUS = "--folds-total 2 --channels 16 --layers 1 --heads 2"
 PAPER = "--folds-total 2 --channels 16 --layers 1 --heads 2"
@@ -144,6 +145,11 @@ def test_a_networks_latency_is_the_replay_of_its_programs(run, latency):
     assert found["low"] <= found["seconds"] <= found["high"]
     gap = json.loads(latency("any", 1, "sse2", "--json", "--gap", "1000").stdout)
     assert gap["replayed_seconds"] == pytest.approx(total + 4e-3, rel=1e-4)
+    every = json.loads(latency("any", 1, "all", "--json").stdout)
+    assert found in every and len({one["device"] for one in every}) == len(every) > 1
+    assert f" on {len(every)} devices: least on cpu." in latency("any", 1, "all").stdout
+    tuned = latency("any", 1, "sse2", "--database", "of").stdout
+    assert "/latency/any.b1.tuned.sse2.json" in tuned
     text = latency("any", 1, "avx512").stdout
     assert "latency: diamond.b1 on cpu.avx512.1t: " in text
     assert "task learned" in text
@@ -221,3 +227,38 @@ def test_a_search_that_cannot_begin_says_why_in_one_line(search):
     assert (said.returncode, said.stderr) == (2, "error: no such network\n")
     assert "--budget 0" in search("net", **{"--budget": 0}).stderr
     assert "neither an instruction set" in search("net", **{"--device": "neon"}).stderr
+
+
+needs_tvm = pytest.mark.skipif(
+    not (REPOSITORY / TVM).exists(), reason="needs TVM, which make latency installs"
+)
+
+
+@pytest.fixture
+def printed(run, tmp_path):
+    """What a program of the page prints, where a predictor is trained."""
+    folder, _, again = run
+    again()
+    (tmp_path / "outputs").symlink_to(folder)
+
+    def ask(interpreter: str, program: str) -> str:
+        given = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True}
+        done = subprocess.run([interpreter, "-c", program], check=False, **given)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return ask
+
+
+@needs_tvm
+def test_a_networks_latency_from_python(printed):
+    assert 1e-9 < float(printed(python(), python_of(PYTHON)[2])) < 1e3
+
+
+@needs_tvm
+def test_a_tuner_of_ones_own_asks_the_predictor(printed):
+    """Without TVM's intrinsics, which take half a minute to import; these rules use none."""
+    ahead = "import lib.collect.tvm.compiler\n"
+    said = printed(str(REPOSITORY / TVM), ahead + python_of(PYTHON)[3])
+    scores = [float(one) for one in said.strip(" []\n").split()]
+    assert len(scores) == 8 and all(0 < one <= 1 for one in scores)

@@ -1,7 +1,8 @@
 """The network that somebody asks for by a name.
 
 It is one of :mod:`lib.collect.tvm.networks`; or ``file.py:function``, which returns a
-``torch.nn.Module`` and a tuple of example inputs, for a batch if it takes one; or an ONNX file.
+``torch.nn.Module`` and a tuple of example inputs, for a batch if it takes one; or an ONNX file; or
+what ``torch.export.save`` writes.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from pathlib import Path
 import torch
 
 from lib.collect.tvm.networks import Built, Network, all_networks
+from lib.collect.tvm.sources import read_exported
 from lib.files.errors import UserError
 
-KINDS = "a network is a name, or file.py:function, or file.onnx"
+KINDS = "a network is a name, or file.py:function, or file.onnx, or file.pt2"
 
 
 def named(name: str, batch: int | None) -> Network:
     """The network that a name means: of that family and batch, the largest of several.
 
     Args:
-        name: ``family``, ``family.size``, ``family.size.bN``, ``file.py:function``, ``file.onnx``.
+        name: ``family``, ``family.size``, ``family.size.bN``, ``file.py:function``, ``file.onnx``,
+            ``file.pt2``.
         batch: ``None`` for 1, or what the name says.
 
     Raises:
@@ -35,7 +38,7 @@ def named(name: str, batch: int | None) -> Network:
     path, colon, function = name.rpartition(":")
     if not colon:
         path, function = name, ""
-    if colon or Path(path).suffix in (".py", ".onnx") or Path(path).is_file():
+    if colon or Path(path).suffix in (".py", ".onnx", ".pt2") or Path(path).is_file():
         return Network(name, _of_file(Path(path), function, batch))
     networks = {network.name: network for network in all_networks()}
     if name in networks and batch in (None, int(name.rpartition(".b")[2])):
@@ -62,6 +65,8 @@ def _of_file(path: Path, function: str, batch: int | None) -> Callable[[], Built
         from lib.collect.tvm.onnx_files import read
 
         return lambda: read(path, batch)
+    if path.suffix == ".pt2" and not function:
+        return lambda: read_exported(path, batch)
     if path.suffix != ".py":
         raise UserError(f"{path}{':' * bool(function)}{function}: {KINDS}")
     if not function:

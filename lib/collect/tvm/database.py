@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,11 +40,7 @@ class TuningDatabase:
         for name in (WORKLOADS, RECORDS):
             drop_unfinished_line(folder / name)
         self.tvm = meta_schedule.database.MemoryDatabase()
-        try:
-            self.files = meta_schedule.database.JSONDatabase(work_dir=str(folder))
-        except Exception as error:  # of TVM, whatever its kind
-            reason = " ".join(str(error).split())[-200:]
-            raise DataError(folder, "json", reason, "a tuning database of TVM; delete it") from None
+        self.files = opened(folder, folder)
         for record in self.files.get_all_tuning_records():
             if self._fits(record.target) and (taken := _seconds(record.run_secs)) == taken:
                 self._keep(record)
@@ -93,6 +91,44 @@ def _seconds(noted: Sequence[Any] | None) -> float:
     """What a record says; NaN of a program that does not run."""
     taken = float(noted[0]) if noted else float("nan")
     return taken if taken < FAILED else float("nan")
+
+
+def fastest_programs(folder: Path, tasks: Sequence[IRModule]) -> list[Schedule | None]:
+    """The fastest schedule that a tuning database has of each task, on whatever it was measured.
+
+    The database may be anybody's, or that of a search that was killed, and stays as it is.
+
+    Raises:
+        DataError: the folder has none, or it has none of these tasks.
+    """
+    with tempfile.TemporaryDirectory() as copied:
+        for name in (WORKLOADS, RECORDS):
+            if not (folder / name).is_file():
+                raise DataError(folder, name, "nothing", "a tuning database, as make search writes")
+            shutil.copy(folder / name, copied)
+            drop_unfinished_line(Path(copied) / name)
+        files = opened(Path(copied), folder)
+        found: list[Schedule | None] = []
+        for task in tasks:
+            known = files.has_workload(task)
+            records = files.get_top_k(files.commit_workload(task), 1) if known else []
+            found.append(records[0].as_measure_candidate().sch if records else None)
+    if not any(found):
+        raise DataError(folder, RECORDS, "no program of this network that runs", "some")
+    return found
+
+
+def opened(folder: Path, of: Path) -> meta_schedule.database.JSONDatabase:
+    """The database of a folder.
+
+    Raises:
+        DataError: TVM cannot read it; names ``of``.
+    """
+    try:
+        return meta_schedule.database.JSONDatabase(work_dir=str(folder))
+    except Exception as error:  # of TVM, whatever its kind
+        reason = " ".join(str(error).split())[-200:]
+        raise DataError(of, "json", reason, "a tuning database of TVM; delete it") from None
 
 
 def drop_unfinished_line(path: Path) -> None:

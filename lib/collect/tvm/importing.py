@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import onnx
 import torch
 import tvm
 from tvm import relax
@@ -62,7 +63,7 @@ def imported(network: Network) -> Imported:
     module, inputs = network.build()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        read = from_torch if isinstance(module, torch.nn.Module) else from_onnx
+        read = from_onnx if isinstance(module, onnx.ModelProto) else from_torch
         source = read(network.name, module, inputs)
         whole = fused(source.module)
         values, results, seen = run(source, whole)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 
-from lib.files.errors import UserError, in_one_line
+from lib.files.errors import DataError, UserError, in_one_line
 
 if TYPE_CHECKING:
     from tvm.ir import IRModule
@@ -69,7 +71,24 @@ class Source:
     steps: Callable[[], Source]
 
 
-def from_torch(name: str, module: torch.nn.Module, inputs: tuple) -> Source:
+def read_exported(path: Path, batch: int | None) -> tuple[ExportedProgram, tuple]:
+    """The network of a file that ``torch.export.save`` has written, and its example inputs.
+
+    Raises:
+        UserError: it is no such file, or of another batch.
+    """
+    os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # else torch would unpickle anything
+    with one_line_of(str(path), "torch.export cannot read it"):
+        exported = torch.export.load(path)
+        inputs, named = exported.example_inputs
+    size = inputs[0].shape[0] if inputs and inputs[0].ndim else batch
+    if named or size != (batch or size):
+        expected = f"{batch}, or BATCH={size}; arguments without names"
+        raise DataError(path, "example inputs", f"a batch of {size}, names {[*named]}", expected)
+    return exported, inputs
+
+
+def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tuple) -> Source:
     """A network of PyTorch.
 
     Raises:
@@ -77,7 +96,10 @@ def from_torch(name: str, module: torch.nn.Module, inputs: tuple) -> Source:
     """
     _check_types(name, [*module.parameters(), *module.buffers(), *_tensors(inputs)])
     with one_line_of(name, "torch.export cannot read it"):
-        exported = torch.export.export(module.eval(), inputs)
+        if isinstance(module, ExportedProgram):
+            exported, module = module, module.module()
+        else:
+            exported = torch.export.export(module.eval(), inputs)
         table = torch.export.default_decompositions()
         for operator in WHOLE & table.keys():
             table.pop(operator)

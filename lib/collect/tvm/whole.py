@@ -20,6 +20,7 @@ from tvm.ir import IRModule
 from lib.collect.tvm import raw
 from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of
+from lib.collect.tvm.database import fastest_programs
 from lib.collect.tvm.features import features, tree_of
 from lib.collect.tvm.importing import Imported, imported
 from lib.collect.tvm.networks import Network
@@ -171,6 +172,20 @@ def alone(function: Any) -> IRModule:
     return IRModule({"main": function})
 
 
+def tuned_programs(graph: Graph, folder: Path) -> tuple[list[Scheduled], np.ndarray]:
+    """As :func:`programs_of`, each task under the fastest schedule of a tuning database.
+
+    Tasks of which it has none stay as they are, which is how TVM compiles them.
+    """
+    schedules = fastest_programs(folder, graph.tasks)
+    modules = [
+        task if schedule is None else schedule.mod
+        for task, schedule in zip(graph.tasks, schedules, strict=True)
+    ]
+    programs = [Scheduled(hash_of(module), "", module) for module in modules]
+    return programs, np.arange(len(programs), dtype=np.int32)
+
+
 def programs_of(graph: Graph, schedules: int, seed: int) -> tuple[list[Scheduled], np.ndarray]:
     """Programs of each task under random schedules, and (n,) which task each is of."""
     programs: list[Scheduled] = []
@@ -183,7 +198,9 @@ def programs_of(graph: Graph, schedules: int, seed: int) -> tuple[list[Scheduled
     return programs, np.array(owner, np.int32)
 
 
-def write_network(path: Path, network: Network, schedules: int, seed: int) -> Graph:
+def write_network(
+    path: Path, network: Network, schedules: int, seed: int, database: Path | None = None
+) -> Graph:
     """Write a network's graph and programs.
 
     Args:
@@ -191,13 +208,17 @@ def write_network(path: Path, network: Network, schedules: int, seed: int) -> Gr
         network: which.
         schedules: at most so many of each task.
         seed: of the schedules.
+        database: a tuning database in place of random schedules.
 
     Raises:
         UserError: it cannot be read, or TVM's features of a task's programs cannot be used.
     """
     graph = graph_of(imported(network))
     graph = without(graph, only_constants(graph))  # which take next to no time
-    programs, owner = programs_of(graph, schedules, seed)
+    if database:
+        programs, owner = tuned_programs(graph, database)
+    else:
+        programs, owner = programs_of(graph, schedules, seed)
     arrays = raw.described(
         [program.module for program in programs],
         [program.hash for program in programs],
@@ -223,18 +244,19 @@ def write_network(path: Path, network: Network, schedules: int, seed: int) -> Gr
 def main(arguments: list[str] | None = None) -> None:
     """Write what the command line asks for."""
     parser = Parser(prog="python -m lib.collect.tvm.whole", description=__doc__)
-    parser.add_argument("network", help="a name, file.py:function, or file.onnx")
+    parser.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
     parser.add_argument("file", type=Path, help="what to write, an npz")
     parser.add_argument("--batch", type=int, help="examples at a time")
     parser.add_argument("--schedules", type=int, default=8, help="of each task")
     parser.add_argument("--seed", type=int, default=0, help="of the schedules")
+    parser.add_argument("--database", type=Path, help="folder of a tuning database, in their place")
     args = parser.parse_args(arguments)
     for name, least, most in (("batch", 1, 1 << 16), ("schedules", 1, MOST_SCHEDULES)):
         value = getattr(args, name)
         if value is not None and not least <= value <= most:
             raise UserError(f"--{name} {value}: must be from {least} to {most}")
     network = named(args.network, args.batch)
-    graph = write_network(args.file, network, args.schedules, args.seed)
+    graph = write_network(args.file, network, args.schedules, args.seed, args.database)
     print(f"network: {network.name}: {len(graph.calls)} calls of {len(graph.tasks)} tasks")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,6 +146,23 @@ def as_text(estimated: Estimate) -> str:
         f"latency: {network.name} on {estimated.device}: {_milliseconds(middle)} ms ({bar}); "
         f"{len(network.calls)} calls of {len(network.hashes)} programs, "
         f"{len(estimated.known)} of them of tasks that the predictor has learned from"
+    )
+
+
+def compared(estimates: Sequence[Estimate]) -> str:
+    """A network on several devices, the fastest first, for people."""
+    rows, order = [], sorted(estimates, key=lambda one: one.latency[1])
+    first = order[0]
+    for one in order:
+        low, middle, high = map(_milliseconds, one.latency)
+        bounds = [low, high] if one.error.networks else ["-", "-"]
+        times = f"{one.latency[1] / first.latency[1]:.2f}x"
+        rows.append([one.device, middle, *bounds, times, costs(one)[0]["operators"]])
+    head = ["device", "ms", "low", "high", "", "costs most"]
+    return (
+        f"{table(rows, head)}\n"
+        f"latency: {first.network.name} on {len(rows)} devices: least on {first.device}, "
+        f"{_milliseconds(first.latency[1])} ms; two networks in three are between low and high"
     )
 
 

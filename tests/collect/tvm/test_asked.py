@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+from pathlib import Path
+
 import pytest
+import torch
 from torch import nn
 
 from lib.collect.tvm.asked import named
@@ -88,6 +93,55 @@ def test_what_is_no_network_is_told(mine, name, batch, said):
         named(name.format(mine=mine), batch).build()
     assert said.format(mine=mine) in str(error.value)
     assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.fixture
+def exported(tmp_path):
+    """A network for two examples at a time, as torch writes it."""
+    path = tmp_path / "linear.pt2"
+    torch.export.save(torch.export.export(nn.Linear(3, 4), (torch.ones(2, 3),)), path)
+    return path
+
+
+@pytest.mark.parametrize("batch", [None, 2])
+def test_an_exported_network_has_its_example_with_it(exported, batch):
+    program, (example,) = named(str(exported), batch).build()
+    assert torch.equal(example, torch.ones(2, 3))
+    assert program.module()(example).shape == (2, 4)
+
+
+def test_an_exported_network_of_another_batch_or_that_is_none_is_told(exported):
+    with pytest.raises(UserError, match=r"a batch of 2, names .*, expected 5, or BATCH=2"):
+        named(str(exported), 5).build()
+    exported.write_bytes(exported.read_bytes()[:500])
+    with pytest.raises(UserError, match=r"linear\.pt2: torch\.export cannot read it: ") as error:
+        named(str(exported), None).build()
+    assert len(str(error.value).splitlines()) == 1
+
+
+class Touches:
+    """What makes a file when it is unpickled."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_nothing_of_an_exported_network_is_unpickled(exported, tmp_path):
+    """Its example inputs are what torch would unpickle, whatever they are."""
+    with zipfile.ZipFile(exported) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    (examples,) = (name for name in parts if "sample_inputs" in name)
+    content = io.BytesIO()
+    torch.save(((Touches(tmp_path / "touched"),), {}), content)
+    with zipfile.ZipFile(exported, "w") as file:
+        for name, part in (parts | {examples: content.getvalue()}).items():
+            file.writestr(name, part)
+    with pytest.raises(UserError, match=r"torch\.export cannot read it"):
+        named(str(exported), None).build()
+    assert not (tmp_path / "touched").exists()
 
 
 def test_half_precision_is_told(mine):

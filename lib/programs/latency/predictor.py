@@ -1,0 +1,148 @@
+"""A trained predictor of whole networks' latencies, for the command line and for Python."""
+
+from __future__ import annotations
+
+import copy
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lib.cache.reader import Cache
+from lib.files.errors import UserError
+from lib.files.processor import processor
+from lib.programs.inputs import device_named, devices_of
+from lib.programs.latency.error import calls_of, error_of, held_out
+from lib.programs.latency.estimate import Estimate, estimate
+from lib.programs.latency.network import Network, read_network
+from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
+from lib.programs.messages import last_words
+from lib.runs.sources import ROOT
+from lib.scoring.trained import Ensemble
+
+TVM = Path(".venv-collect-programs/bin/python")
+GAP = 0.4  # microseconds: of a call of TVM's virtual machine, by tests/bench/chains_tvm.py
+SCHEDULES = 8  # of each task, of which the one runs that is predicted to be fastest
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """What predicts how long a network takes on the devices that it has learned from.
+
+    Attributes:
+        ensemble: its networks.
+        cache: of the programs that they have learned from.
+        folder: of its results.
+        data: root of the dataset.
+        tvm: Python of the environment that has TVM, which makes programs of a network.
+    """
+
+    ensemble: Ensemble
+    cache: Cache
+    folder: Path
+    data: Path
+    tvm: Path = ROOT / TVM
+
+    @classmethod
+    def load(
+        cls,
+        outputs: Path = Path("outputs"),
+        collection: str = "programs-cpu",
+        tvm: Path = ROOT / TVM,
+        data: Path | None = None,
+        model: str | None = None,
+        experiment: str = "",
+    ) -> Predictor:
+        """What ``make all COLLECTION=programs-cpu`` has trained.
+
+        Args:
+            outputs: where it lies.
+            collection, data, model, experiment: of it; see :func:`predictor_settings`.
+            tvm: see above.
+
+        Raises:
+            UserError: nothing is trained, or there is no TVM.
+            DataError: the networks are of another cache.
+        """
+        if not tvm.exists():
+            raise UserError(f"--tvm {tvm}: no such file; make latency installs TVM")
+        root, chosen = predictor_settings(collection, data, model, experiment)
+        ensemble, cache = load_predictor(outputs, chosen)
+        return cls(ensemble, cache, outputs / chosen.results, root.path, tvm)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Their whole names."""
+        return tuple(device["name"] for device in devices_of(self.cache))
+
+    @cached_property
+    def learned(self) -> frozenset[str]:
+        """Hashes of the tasks that some fold has learned from: the last part of a task's name."""
+        names = self.cache.names("train", "valid")
+        return frozenset(name.rpartition(".")[2] for name in names)
+
+    def device(self, name: str) -> int:
+        """The number of a device, see :func:`device_named`."""
+        return device_named(name, devices_of(self.cache), processor())
+
+    def estimate(self, network: Network, device: int, schedules: int, gap: float) -> Estimate:
+        """The latency of a network, its bounds, and what it is made of.
+
+        Args:
+            network: its graph and programs.
+            device: its number.
+            schedules: how many were drawn of each task, at most.
+            gap: microseconds between two calls.
+        """
+        name = self.devices[device]
+        predicted = predicted_seconds(self.ensemble, network.programs, self.cache, device)
+        known = held_out(self.folder / "predictions.csv", name)
+        error = error_of(known, calls_of(self.data), schedules)
+        return estimate(network, name, predicted, error, self.learned, gap * 1e-6)
+
+    def predict(self, module: torch.nn.Module, inputs: tuple, device: str) -> float:
+        """Seconds that one call of a network takes on a device.
+
+        Args:
+            module: of float32.
+            inputs: an example of what it is called with, as many at a time as it will be.
+            device: an instruction set, or a device's whole name.
+
+        Raises:
+            UserError: TVM cannot read the network, or computes something else; or there is no
+                such device.
+        """
+        number = self.device(device)
+        with tempfile.TemporaryDirectory() as folder:
+            exported, programs = (Path(folder) / name for name in ("network.pt2", "programs.npz"))
+            torch.export.save(torch.export.export(copy.deepcopy(module).eval(), inputs), exported)
+            write_programs(self.tvm, str(exported), programs, schedules=SCHEDULES)
+            network = read_network(programs)
+        return self.estimate(network, number, SCHEDULES, GAP).latency[1]
+
+
+def write_programs(tvm: Path, network: str, path: Path, **flags: Any) -> None:
+    """Have TVM write a network's graph and programs, in its own environment.
+
+    Args:
+        tvm: Python that has it.
+        network: its name.
+        path: what to write.
+        flags: of :mod:`lib.collect.tvm.whole`; those that are ``None`` are left out.
+
+    Raises:
+        UserError: with what it says, if it cannot.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = [str(tvm), "-m", "lib.collect.tvm.whole", network, str(path.resolve())]
+    for name, value in flags.items():
+        command += [f"--{name}", str(value)] if value is not None else []
+    places = {**os.environ, "PYTHONPATH": str(ROOT)}  # for a folder that is not the repository's
+    done = subprocess.run(command, capture_output=True, text=True, env=places)
+    if done.returncode:
+        raise UserError(last_words(done.returncode, done.stderr))
