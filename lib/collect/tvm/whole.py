@@ -172,27 +172,21 @@ def alone(function: Any) -> IRModule:
     return IRModule({"main": function})
 
 
-def tuned_programs(graph: Graph, folder: Path) -> tuple[list[Scheduled], np.ndarray]:
-    """As :func:`programs_of`, each task under the fastest schedule of a tuning database.
+def programs_of(
+    graph: Graph, schedules: int, seed: int, database: Path | None = None
+) -> tuple[list[Scheduled], np.ndarray]:
+    """Programs of each task under random schedules, and (n,) which task each is of.
 
-    Tasks of which it has none stay as they are, which is how TVM compiles them.
+    With a tuning database, each task has one program, under the database's fastest schedule; tasks
+    of which it has none stay as they are, which is how TVM compiles them.
     """
-    schedules = fastest_programs(folder, graph.tasks)
-    modules = [
-        task if schedule is None else schedule.mod
-        for task, schedule in zip(graph.tasks, schedules, strict=True)
-    ]
-    programs = [Scheduled(hash_of(module), "", module) for module in modules]
-    return programs, np.arange(len(programs), dtype=np.int32)
-
-
-def programs_of(graph: Graph, schedules: int, seed: int) -> tuple[list[Scheduled], np.ndarray]:
-    """Programs of each task under random schedules, and (n,) which task each is of."""
     programs: list[Scheduled] = []
     owner: list[int] = []
+    tuned = fastest_programs(database, graph.tasks) if database else []
     for number, task in enumerate(graph.tasks):
-        drawn = Sampler(task, seed).distinct(schedules, set())
-        drawn = drawn or [Scheduled(hash_of(task), "", task)]
+        drawn = [] if tuned else Sampler(task, seed).distinct(schedules, set())
+        module = tuned[number].mod if tuned and tuned[number] else task
+        drawn = drawn or [Scheduled(hash_of(module), "", module)]
         programs += drawn
         owner += [number] * len(drawn)
     return programs, np.array(owner, np.int32)
@@ -215,10 +209,7 @@ def write_network(
     """
     graph = graph_of(imported(network))
     graph = without(graph, only_constants(graph))  # which take next to no time
-    if database:
-        programs, owner = tuned_programs(graph, database)
-    else:
-        programs, owner = programs_of(graph, schedules, seed)
+    programs, owner = programs_of(graph, schedules, seed, database)
     arrays = raw.described(
         [program.module for program in programs],
         [program.hash for program in programs],
