@@ -7,7 +7,6 @@ VENV ?= .venv
 PYTHON ?= python3
 
 .DELETE_ON_ERROR:
-.DEFAULT_GOAL := help
 .SUFFIXES:
 MAKEFLAGS += --no-print-directory
 $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.3 or later is needed))
@@ -32,9 +31,7 @@ $(foreach v,$(PLAIN) $(QUOTED) $(GIVEN),\
 	$(if $(findstring $(NEWLINE),$(value $(v))),$(error $(v): more than one line)))
 # Folds train side by side, one thread each; the number of jobs never changes a result. On GPUs they
 # take turns, if nobody has named a number (lib/runs/turns.py).
-ifeq (,$(value JOBS))
-export TGRAPH_GPU_TURNS := 1
-endif
+$(if $(value JOBS),,$(eval export TGRAPH_GPU_TURNS := 1))
 JOBS := $(or $(value JOBS),$(shell sh lib/runs/make.sh cores))
 WRONG := $(shell sh lib/runs/make.sh check $(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
 $(if $(WRONG),$(error $(WRONG)))
@@ -44,9 +41,8 @@ UNKNOWN := $(firstword $(filter-out $(PLAIN) $(QUOTED) $(HANDED_ON),$(GIVEN)))
 $(if $(UNKNOWN),$(error $(shell $(PYTHON) -SEB -m lib.runs.plan --unknown $(call quoted,$(UNKNOWN)) \
 	$(PLAIN) $(QUOTED) $(HANDED_ON))))
 
-ifeq (,$(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(filter cached,$(MAKECMDGOALS)))
-MAKEFLAGS += -j$(JOBS)
-endif
+$(if $(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(filter cached,$(MAKECMDGOALS)),,\
+	$(eval MAKEFLAGS += -j$(JOBS)))
 
 # Where results lie, the settings say.
 PLAN := $(shell $(PYTHON) -SEB -m lib.runs.plan '$(COLLECTION)' '$(MODEL)' '$(HOPS)' \
@@ -84,7 +80,6 @@ ifneq (,$(filter all preprocess cached train infer ensemble study tune adapt $(O
 TOLD := $(shell $(PYTHON) -SEB -m lib.runs.due $(TO) $(ALL_FLAGS) $(if $(DRY)$(filter cached,$(MAKECMDGOALS)),,$(call text,TGRAPH_MAKE,maker)) 2>&1)
 $(if $(filter due:,$(firstword $(TOLD))),,$(error $(TOLD)))
 DUE := $(wordlist 2,$(words $(TOLD)),$(TOLD))
-.PHONY: again
 $(DUE): again
 endif
 
@@ -96,7 +91,7 @@ GPU := $(or $(filter-out 0,$(GPUS)),$(wildcard /dev/nvidia[0-9]*))
 LOOPS := $(READY) $(READY)-native $(if $(filter $(call planned,scatter),any $(if $(GPU),gpu)),$(READY)-scatter)
 
 .PHONY: help all everything preprocess train infer ensemble rank weights submission score status report \
-	compare wandb-sync setup test lint clean
+	compare wandb-sync setup test lint clean again cached
 
 # `## text` after a target is its line in `make help`; `##@ title` begins a group.
 help:  ## this list
@@ -128,7 +123,6 @@ $(MANIFEST): | $(READY)
 
 # Other collections that are learned from: a make of its own for the cache of each.
 OTHERS := $(addprefix $(OUTPUTS)/,$(addsuffix /manifest.json,$(call planned,others)))
-.PHONY: cached
 cached: $(MANIFEST)  # like preprocess, and silent if there is nothing to do
 	@:
 $(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
@@ -143,9 +137,8 @@ $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json | $(LOOPS)
 $(RESULTS) &: $(SCORES) | $(READY)
 	$(call on)$(RUN) 04_ensemble.py $(TO) $(STAGE_FLAGS) --folds $(FOLD_COUNT)
 
-ifneq (,$(filter rank,$(MAKECMDGOALS)))
-$(if $(value PROGRAM),,$(error usage: make rank PROGRAM=file [CANDIDATES=file|random:N|search:N] [TOP=10] [MEASURE=8]))
-endif
+$(if $(filter rank,$(MAKECMDGOALS)),$(if $(value PROGRAM),,\
+	$(error usage: make rank PROGRAM=file [CANDIDATES=file|random:N|search:N] [TOP=10] [MEASURE=8])))
 rank: | $(LOOPS) $(if $(value MEASURE),$(VENV)-collect/.ready)  ## rank the configurations of PROGRAM=file: [CANDIDATES=file|random:N|search:2000] [TOP=10] [MEASURE=8]
 	@$(RUN) -m lib.scoring.rank $(TO) $(FLAGS) $(call text,CANDIDATES,candidates) $(call flag,TOP,top) \
 		$(if $(MEASURE),--measure $(MEASURE) --jax $(VENV)-collect/bin/python) -- $(call quoted,$(value PROGRAM))
