@@ -27,7 +27,7 @@ from lib.files.errors import exit_because_of, one_line_errors
 from lib.files.locks import FOLDER
 from lib.runs.submake import environment_of_make
 
-OWN_SECONDS = 2  # that make has to end by itself when this process is interrupted
+OWN_SECONDS = 5  # that make has to end by itself when this process is interrupted
 SOCKET = "TGRAPH_TASKS"  # of the environment: by which make knows that there is somebody to hand to
 
 
@@ -65,8 +65,8 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
 def run_make(line: list[str], address: Path) -> int:
     """Make's exit code; minus SIGINT if it was interrupted, by whomever.
 
-    Of an interruption that only this process gets, make gets too: it ends what it waits for,
-    and with that what was handed over. (A terminal tells all, and make does not bear it twice.)
+    If only this process is interrupted, make is ended, and ends what it waits for, and with that
+    what was handed over. (A terminal tells all; make, told of that, waits for what it has started.)
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # Ray has put its own handler there
     environment = {**environment_of_make(), SOCKET: str(address)}
@@ -79,7 +79,7 @@ def run_make(line: list[str], address: Path) -> int:
         except KeyboardInterrupt:
             interrupted, patience = True, OWN_SECONDS
         except subprocess.TimeoutExpired:
-            make.send_signal(signal.SIGINT)
+            make.terminate()
             patience = None
     return -signal.SIGINT if interrupted or code in (INTERRUPTED_CODE, -signal.SIGINT) else code
 

@@ -21,10 +21,10 @@ from tests.stages import LONGEST, REPOSITORY, make_command, make_without_setup
 from tests.stages import environment as clean
 from tests.synthetic import write_collection
 
-# Before a stand-in makes its target: what the test wants of it. Modules are real.
+# Before a stand-in makes its target: what the test wants of it, itself. Modules are real.
 HOOK = """#!/bin/sh
 [ "$1" != -m ] || exec %(python)s "$@"
-if [ -x %(folder)s/$1.sh ]; then %(folder)s/$1.sh "$@" || exit; fi
+[ ! -e %(folder)s/$1.sh ] || . %(folder)s/$1.sh
 """
 PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 TARGETS = (
@@ -64,9 +64,7 @@ def run(folder: Path, *goals: str, **variables: object) -> subprocess.CompletedP
 
 def before(folder: Path, script: str, line: str) -> None:
     """Let a stand-in do something first."""
-    hook = folder / f"{script}.sh"
-    hook.write_text(f"#!/bin/sh\n{line}\n")
-    hook.chmod(0o755)
+    (folder / f"{script}.sh").write_text(f"{line}\n")
 
 
 def made(output: str) -> list[str]:
@@ -89,7 +87,7 @@ def test_all_is_made_once_and_in_order_after_what_is_learned_from(folder):
 
 def test_a_worker_that_dies_is_replaced(folder):
     """The stand-in kills the one that has started it, once."""
-    once = f"mkdir {folder}/once 2>/dev/null || exit 0; kill -9 $(ps -o ppid= -p $PPID); exit 1"
+    once = f"if mkdir {folder}/once 2>/dev/null; then kill -9 $PPID; exit 1; fi"
     before(folder, "01_preprocess.py", once)
     done = run(folder, "preprocess")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -105,8 +103,9 @@ def test_a_stage_that_fails_is_told_and_ends_make(folder):
     assert not (folder / "out" / COLLECTION / "scores" / "fold_0.parquet").exists()
 
 
-def test_an_interruption_leaves_what_is_made_and_ends_the_rest(folder):
-    before(folder, "02_train.py", f"echo $PPID >{folder}/process; sleep infinity")
+@pytest.mark.parametrize("by_terminal", [True, False])
+def test_an_interruption_leaves_what_is_made_and_ends_the_rest(folder, by_terminal):
+    before(folder, "02_train.py", f"echo $$ >{folder}/process; exec sleep infinity")
     line = command(folder, "all", FOLDS=1)
     with subprocess.Popen(
         line, cwd=REPOSITORY, env=clean(), text=True, start_new_session=True, **PIPES
@@ -114,8 +113,15 @@ def test_an_interruption_leaves_what_is_made_and_ends_the_rest(folder):
         while not (folder / "process").exists() or not (folder / "process").read_text():
             assert make.poll() is None
             time.sleep(0.05)
-        os.killpg(make.pid, signal.SIGINT)  # as a terminal does
-        said, wrong = make.communicate(timeout=LONGEST)
+        if by_terminal:
+            os.killpg(make.pid, signal.SIGINT)
+        else:
+            make.terminate()  # which the stage does not hear of
+        try:
+            said, wrong = make.communicate(timeout=LONGEST / 10)
+        except subprocess.TimeoutExpired:
+            os.killpg(make.pid, signal.SIGKILL)
+            raise
     assert make.returncode != 0
     assert "Traceback" not in wrong
     assert (folder / "out" / COLLECTION / "cache" / "manifest.json").exists()
