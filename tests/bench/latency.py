@@ -2,12 +2,15 @@
 
     .venv/bin/python -m tests.bench.latency --core 1                 # eight networks, two devices
     .venv/bin/python -m tests.bench.latency --networks bert,mlp --devices avx2 --core 1
+    .venv/bin/python -m tests.bench.latency --bundled                # nothing is measured
 
 Wants the predictor of `make all COLLECTION=programs-cpu`, TVM's environment (`make latency`
 installs it) and a core that nothing else uses: some minutes a network and device. For each it
 prints what was predicted, what the whole network took in TVM's virtual machine under the same
 schedules, and what its programs took one by one, added up as the network calls them. The last one
-tells how much of the error is the replayer's and how much the predictor's.
+tells how much of the error is the replayer's and how much the predictor's. With ``--bundled``,
+networks that are kept for the test are added up from what the dataset has measured and what was
+predicted of it, with the factor of the other networks and without.
 """
 
 from __future__ import annotations
@@ -23,8 +26,10 @@ from typing import Any
 import numpy as np
 
 from lib.files.terminal import table
-from lib.programs.latency.__main__ import TVM
+from lib.programs.latency.error import calls_of, error_of, held_out, ratios_of
+from lib.programs.latency.predictor import TVM
 from lib.runs.sources import ROOT
+from lib.settings.resolved import BUNDLED_PROGRAMS
 
 NETWORKS = "bert,resnet18,mobilenet_v2,vit,mlp,lstm,unet,mixer"
 DEVICES = "avx2,avx512"
@@ -69,6 +74,24 @@ def row_of(network: str, device: str, args: argparse.Namespace) -> dict[str, Any
     }
 
 
+def bundled(args: argparse.Namespace) -> str:
+    """A row a device: sizes of the errors of the networks of the test, added up."""
+    about = json.loads((BUNDLED_PROGRAMS / "dataset.json").read_text())
+    calls, rows, every = calls_of(BUNDLED_PROGRAMS), [], []
+    test = {name: calls.pop(name) for name in about["test_networks"]}
+    for device in (one["name"] for one in about["devices"]):
+        tasks = held_out(args.outputs / args.predictor / "predictions.csv", device)
+        factor = error_of(tasks, calls, args.schedules).middle
+        ratios = ratios_of(tasks, test, args.schedules)
+        if len(ratios) == len(test):
+            over = np.array([*ratios.values()])  # measured over predicted
+            every.append([np.abs(1 / over - 1).mean(), np.abs(factor / over - 1).mean()])
+            rows.append([device, f"{factor:.2f}", *(f"{error:.1%}" for error in every[-1])])
+    rows.append(["mean", "", *(f"{error:.1%}" for error in np.mean(every, 0))])
+    head = ["networks of the test", "factor", "without factor", "with it"]
+    return table(rows, head)
+
+
 def report(rows: list[dict[str, Any]]) -> str:
     """A row a network and device, and the mean of the errors' sizes."""
     cells = [
@@ -101,12 +124,16 @@ def main() -> None:
     )
     parser.add_argument("--networks", default=NETWORKS, help="names, with commas between")
     parser.add_argument("--devices", default=DEVICES, help="instruction sets, likewise")
+    parser.add_argument("--bundled", action="store_true", help="add up what the dataset has")
     parser.add_argument("--schedules", type=int, default=8, help="of each task")
     parser.add_argument("--core", type=int, help="a quiet core to measure on")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--predictor", default="programs-cpu", help="its folder in the outputs")
     parser.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
     args = parser.parse_args()
+    if args.bundled:
+        print(bundled(args))
+        return
     rows = [
         row_of(network, device, args)
         for network in args.networks.split(",")

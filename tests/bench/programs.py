@@ -7,8 +7,8 @@
 Every variant learns from the same programs, is given the same ones for validation, and predicts the
 same test: with ``networks``, six whole networks with all their tasks; with ``random``, a tenth of
 the other programs. One training, no blend of folds. Another seed deals other folds, and draws other
-weights. CDMPP+ fits a factor on validation programs; what that alone brings, two variants tell.
-With ``--curves`` it learns from shares of the training programs, and of their networks.
+weights. A variant with the factor multiplies by what is best on validation programs. With
+``--curves`` CDMPP+ learns from shares of the training programs, and of their networks.
 
 What was measured is kept in ``programs.parquet`` beside this file, a line a (variant, split, seed,
 task) and one for all pairs of a run (task ``all``); what is there is not run again. Move it away
@@ -138,14 +138,14 @@ def accuracy_table(found: pl.DataFrame, split: str) -> str:
         runs = own.filter(variant=variant)
         if len(runs):
             cells = [_cell(runs[one.key].drop_nulls(), one.plain) for one in LATENCY_METRICS]
-            rows.append([variant, *cells, f"{runs['seconds'].mean():.0f} s"])
+            rows.append([variant, *cells])
     tasks = found.filter(split=split, variant="cdmpp-plus").filter(pl.col("task") != ALL)
     for key, name in (("task_mean_mape", "the task's mean"), ("noise_mape", "noise floor")):
         value = tasks[key].drop_nulls().mean()
         # Of a random split, most tasks have one program in the test, which is its own mean.
         if value is not None and (split, key) != ("random", "task_mean_mape"):
-            rows.append([name, f"{value:.1%}", *[""] * len(LATENCY_METRICS)])
-    heads = [split, *(one.heading for one in LATENCY_METRICS), "training"]
+            rows.append([name, f"{value:.1%}", *[""] * (len(LATENCY_METRICS) - 1)])
+    heads = [split, *(one.heading for one in LATENCY_METRICS)]
     return table(rows, heads)
 
 

@@ -26,8 +26,6 @@ from tests.bench.recursive import RecursiveLstm, Trees
 
 ROUNDS = 300  # of boosting
 
-Fit = Callable[["Case", np.ndarray, np.ndarray], Callable[[np.ndarray], np.ndarray]]
-
 
 @dataclass(frozen=True)
 class Case:
@@ -53,7 +51,7 @@ class Case:
     called: Mapping[str, tuple[str, ...]]
     seed: int
     split: str
-    boosted: dict[Fit, dict[str, np.ndarray]] = field(default_factory=dict)
+    boosted: dict[str, np.ndarray] = field(default_factory=dict)
 
     def place(self, side: str, rows: np.ndarray) -> np.ndarray:
         """Where rows of the dataset's table are among the programs of a side."""
@@ -96,50 +94,36 @@ def _tables(case: Case) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     return found
 
 
-def boosted(fit: Fit, factor: bool) -> Callable[[Case], np.ndarray]:
-    """Boosting, which learns once of a case: a variant with the factor predicts the same."""
+def xgboost(factor: bool) -> Callable[[Case], np.ndarray]:
+    """XGBoost on pooled features, of latency over work.
+
+    It learns once of a case: the variant with the factor predicts the same.
+    """
 
     def run(case: Case) -> np.ndarray:
-        if fit not in case.boosted:
-            case.boosted[fit] = _predicted(case, fit)
-        found = case.boosted[fit]
+        case.boosted.update(case.boosted or _boosted(case))
         if not factor:
-            return found["test"]
-        return calibrated(found["valid"], found["test"], case.valid)
+            return case.boosted["test"]
+        return calibrated(case.boosted["valid"], case.boosted["test"], case.valid)
 
     return run
 
 
-def _predicted(case: Case, fit: Fit) -> dict[str, np.ndarray]:
+def _boosted(case: Case) -> dict[str, np.ndarray]:
+    import xgboost as library
+
     tables = _tables(case)
     rows, work = tables["train"]
     wanted = np.log(case.train.seconds) - work[:, None]
     known = np.isfinite(wanted)
-    learned = fit(case, rows[known], wanted[known])
+    about = {**BOOSTING, "max_depth": 8, "eta": 0.06, "seed": case.seed}
+    made = library.train(about, library.DMatrix(rows[known], wanted[known]), ROUNDS)
     return {
-        side: learned(own.reshape(-1, own.shape[2])).reshape(own.shape[:2]) + done[:, None]
+        side: made.predict(library.DMatrix(own.reshape(-1, own.shape[2]))).reshape(own.shape[:2])
+        + done[:, None]
         for side, (own, done) in tables.items()
         if side != "train"
     }
-
-
-def scikit(case: Case, rows: np.ndarray, wanted: np.ndarray) -> Callable:
-    """Gradient boosting of scikit-learn on pooled features, of latency over work."""
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    made = HistGradientBoostingRegressor(
-        max_iter=ROUNDS, max_leaf_nodes=63, min_samples_leaf=10, random_state=case.seed
-    )
-    return made.fit(rows, wanted).predict
-
-
-def xgboost(case: Case, rows: np.ndarray, wanted: np.ndarray) -> Callable:
-    """XGBoost on the same."""
-    import xgboost as library
-
-    about = {**BOOSTING, "max_depth": 8, "eta": 0.06, "seed": case.seed}
-    made = library.train(about, library.DMatrix(rows, wanted), ROUNDS)
-    return lambda table: made.predict(library.DMatrix(table))
 
 
 def with_less(share: float, of: str) -> Callable[[Case], np.ndarray]:
@@ -226,10 +210,8 @@ def lstm_predictions(made: RecursiveLstm, case: Case, side: str) -> np.ndarray:
 VARIANTS: dict[str, Callable[[Case], np.ndarray]] = {
     "cdmpp-plus": network("cdmpp-plus"),
     "cdmpp": network("cdmpp"),
-    "xgboost": boosted(xgboost, False),
-    "xgboost, with the factor": boosted(xgboost, True),
-    "boosting": boosted(scikit, False),
-    "boosting, with the factor": boosted(scikit, True),
+    "xgboost": xgboost(False),
+    "xgboost, with the factor": xgboost(True),
     "recursive LSTM, with the factor": recursive_lstm,
 }
 SHARES = (1 / 8, 1 / 4, 1 / 2)

@@ -44,28 +44,37 @@ class Error:
 
 
 def error_of(tasks: Mapping[str, Task], calls: Calls, schedules: int, seed: int = 0) -> Error:
-    """Quantiles of measured over predicted, over networks and draws.
+    """Quantiles of measured over predicted, over networks and draws; see :func:`ratios_of`.
+
+    Returns:
+        Ones and no networks if there are too few to tell.
+    """
+    ratios = ratios_of(tasks, calls, schedules, seed)
+    if len(ratios) < FEWEST:
+        return Error(1.0, 1.0, 1.0, 0)
+    every = np.concatenate([*ratios.values()])
+    return Error(*np.quantile(every, QUANTILES).tolist(), len(ratios))
+
+
+def ratios_of(
+    tasks: Mapping[str, Task], calls: Calls, schedules: int, seed: int = 0
+) -> dict[str, np.ndarray]:
+    """(draws,) measured over predicted seconds of each network of which enough was measured.
 
     Args:
         tasks: programs that were measured, predicted by who has not seen them, by task.
         calls: of networks.
         schedules: how many programs of a task are drawn, at most.
         seed: of the draws.
-
-    Returns:
-        Ones and no networks if there are too few to tell.
     """
     generator = np.random.default_rng(seed)
-    ratios, count = [], 0
-    for _, called in sorted(calls.items()):
+    ratios = {}
+    for name, called in sorted(calls.items()):
         measured = {task: times for task, times in called.items() if task in tasks}
-        if sum(measured.values()) < LEAST_SHARE * sum(called.values()):
-            continue
-        count += 1
-        ratios += [_ratio(tasks, measured, schedules, generator) for _ in range(DRAWS)]
-    if count < FEWEST:
-        return Error(1.0, 1.0, 1.0, 0)
-    return Error(*np.quantile(ratios, QUANTILES).tolist(), count)
+        if measured and sum(measured.values()) >= LEAST_SHARE * sum(called.values()):
+            drawn = [_ratio(tasks, measured, schedules, generator) for _ in range(DRAWS)]
+            ratios[name] = np.array(drawn)
+    return ratios
 
 
 def _ratio(
