@@ -95,7 +95,7 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
         *(("SUBMISSION", value) for value in ("it's.csv", "a.csv; touch a")),
         *(("NETWORK", "a\nb"), ("DEVICE", "a b")),
         *((name, "no") for name in ("KEEP_GOING", "PARTIAL")),
-        *(("SETTINGS", value) for value in ("my file", "a'b", "a$b", "-a")),
+        *((n, v) for n in ("SETTINGS", "DATABASE") for v in ("my file", "a'b", "a$b", "-a")),
         *(("A", "a\nb"), ("SAMPLE", "a\ntouch a"), ("NETWORKS", "a\nb")),
     ],
 )

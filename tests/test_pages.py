@@ -191,6 +191,11 @@ def test_make_has_every_target_and_variable_that_a_page_names():
         given |= {word.partition("=")[0] for word in words if "=" in word}
     kinds = dict(re.findall(r"^(PLAIN|QUOTED|HANDED_ON) := ((?:.*\\\n)*.*)", text, re.MULTILINE))
     assert given <= set(" ".join(kinds.values()).split())
+    plain = set(kinds["PLAIN"].split())
+    for line in found:
+        values = [word for word in shlex.split(line) if word.partition("=")[0] in plain]
+        check = ["sh", "lib/runs/make.sh", "check", *values]
+        assert subprocess.run(check, cwd=REPOSITORY, capture_output=True).stdout == b"", line
 
 
 def test_a_program_is_ranked_before_anything_is_trained(tree):

@@ -45,7 +45,7 @@ check() { # KIND before CORES
   for given; do
     value=${given#*=}
     case $given in
-      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | TASKS= | SOURCES= | TOP= | MEASURE=) ;;
+      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | DATABASE= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | TASKS= | SOURCES= | TOP= | MEASURE=) ;;
       EXECUTOR=ray | EXECUTOR=slurm | EXECUTOR=local) ;;
       EXECUTOR=*) fail "$given: must be one of ray slurm local" ;;
       KEEP_GOING= | KEEP_GOING=1 | KEEP_GOING=yes | PARTIAL= | PARTIAL=1 | PARTIAL=yes) ;;
@@ -62,7 +62,7 @@ check() { # KIND before CORES
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
         esac ;;
-      OUTPUTS=* | VENV=* | DATA=* | SETTINGS=*)
+      OUTPUTS=* | VENV=* | DATA=* | DATABASE=* | SETTINGS=*)
         case $value in
           '' | [-+@]* | *[$NOT_IN_PATHS]*)
             fail "$given: make can only have paths of letters, digits and _ . / , + - @" ;;
