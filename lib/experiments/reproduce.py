@@ -21,7 +21,7 @@ import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -51,6 +51,7 @@ class Cell:
         collection: whose number it is.
         paper: the number, as printed.
         data: the data root of ours, if the user named one.
+        failed: seeds whose run has just failed: what an earlier one has left is not theirs.
     """
 
     table: Mapping[str, Any]
@@ -58,6 +59,7 @@ class Cell:
     collection: str
     paper: str
     data: Path | None
+    failed: set[int] = field(default_factory=set)
 
     def names(self, seed: int) -> dict[str, Any]:
         """Where results lie: cells of two tables that are the same run have the same folder."""
@@ -88,13 +90,14 @@ class Cell:
             words.append(f"FOLDS={self.table['folds']}")
         failed = subprocess.run([*make, "all", *words], env=environment_of_make()).returncode
         if failed:
+            self.failed.add(seed)
             print(f"reproduce: make all {shlex.join(words)} failed, and says why above", flush=True)
         return not failed
 
     def metrics(self, seeds: int, outputs: Path) -> dict[int, dict[str, Any]]:
         """What stage 4 has left of each seed that was run."""
         found = {}
-        for seed in range(seeds):
+        for seed in {*range(seeds)} - self.failed:
             chosen = dataclasses.replace(self.resolved.settings, **self.names(seed))
             path = outputs / chosen.results / "metrics.json"
             if path.exists():

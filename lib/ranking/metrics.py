@@ -57,14 +57,14 @@ class Metric:
         value = np.expm1(value) if self.logarithm else value
         scaled = value * 100 if self.percent else value
         sign, unit = "+" if signed else "", f"{GLUE}%" if self.percent else ""
-        shown = f"{scaled:{sign}.{self.decimals}f}{unit}"
+        shown = f"{scaled:{sign}z.{self.decimals}f}{unit}"  # z: what is rounded to zero has no minus
         return shown.replace("-", "−")
 
     def plain(self, value: float | None) -> str:
         """A value in plain text; a hyphen for none."""
         if value is None:
             return "-"
-        form = f".{self.decimals}{'%' if self.percent else 'f'}"
+        form = f"z.{self.decimals}{'%' if self.percent else 'f'}"
         return f"{np.expm1(value) if self.logarithm else value:{form}}"
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from lib.experiments import reproduce
+from lib.files.artifacts import write_json
 from lib.settings import described
 from tests.builders import COLLECTION
 from tests.commands import call
@@ -106,6 +108,12 @@ def test_a_run_that_fails_is_a_line_and_the_others_run(tmp_path):
     stand_in = tmp_path / "make"
     stand_in.write_text('#!/bin/sh\necho "$* FOLDS=$FOLDS" >> "$0.calls"\nexit 1\n')
     stand_in.chmod(0o755)
+    of_row = [cell for cell in CELLS["gst1"] if cell.row["name"] == "GST"]
+    cell = next(cell for cell in of_row if cell.collection == COLLECTION)
+    path = tmp_path / "out" / replace(cell.resolved.settings, **cell.names(0)).results
+    earlier = {"validation": {"mean": {"tau": 0.5}}, "settings": {}, "folds": {}}
+    write_json(path / "metrics.json", earlier)
+    assert cell.number(cell.metrics(2, tmp_path / "out")[0]) == 0.5  # of an earlier run
     given = {"SUBMAKE": stand_in, "JOBS": 3, "FOLDS": 2, "SEEDS": 2, "OUTPUTS": tmp_path / "out"}
     done = run_make("reproduce", TABLE="gst1", ARGS="--heads 2", **given)
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr

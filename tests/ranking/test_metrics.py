@@ -155,6 +155,7 @@ def test_the_mean_speedup_is_geometric_and_shown_as_a_change():
     assert SPEEDUP.plain(mean["log_speedup"]) == "0.1%"  # (2 * 0.5 * 1.005 * 1) ** (1 / 4)
     assert SPEEDUP.plain(rows[0]["log_speedup"]) == "100.0%"
     assert SPEEDUP.text(rows[1]["log_speedup"], signed=True) == f"−50.0{GLUE}%"
+    assert SPEEDUP.plain(-0.0004) == "0.0%" and SPEEDUP.text(-0.0004) == f"0.0{GLUE}%"
     assert (mean["faster"], mean["slower"]) == (0.25, 0.25)
 
 
