@@ -57,7 +57,7 @@ class Metric:
         value = np.expm1(value) if self.logarithm else value
         scaled = value * 100 if self.percent else value
         sign, unit = "+" if signed else "", f"{GLUE}%" if self.percent else ""
-        shown = f"{scaled:{sign}z.{self.decimals}f}{unit}"  # z: what is rounded to zero has no minus
+        shown = f"{scaled:{sign}z.{self.decimals}f}{unit}"  # z: zero has no minus
         return shown.replace("-", "−")
 
     def plain(self, value: float | None) -> str:
