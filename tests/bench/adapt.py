@@ -1,6 +1,6 @@
 """How well latencies on a device are predicted when few of its tasks were measured.
 
-    .venv/bin/python -m tests.bench.adapt [--data ROOT] [--draws 10] [--tasks 10 30 100]
+    .venv/bin/python -m tests.bench.adapt [--data ROOT] [--draws 3] [--tasks 10 30 100]
 
 The target is one instruction set of the bundled data, the sources are the two others. Tasks are
 chosen by KMeans or at random, in several draws; whatever predicts sees the target's latencies of
@@ -196,7 +196,7 @@ def main() -> None:
     """Run what is missing, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, default=BUNDLED_PROGRAMS)
-    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--draws", type=int, default=3)
     parser.add_argument("--tasks", type=int, nargs="+", default=[10, 30, 100])
     parser.add_argument("--share", type=float, default=0.3, help="of the tasks")
     parser.add_argument("--epochs", type=int, default=12, help="of a network of the sources")
