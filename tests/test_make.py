@@ -369,11 +369,15 @@ def test_jobs_are_the_cores_and_gpus_have_turns_unless_a_number_is_named(reposit
 @pytest.mark.parametrize(
     ("given", "waits"),
     [
-        ({}, any(Path("/dev").glob("nvidia[0-9]*"))),
+        *(
+            (tiles, any(Path("/dev").glob("nvidia[0-9]*")))
+            for tiles in ({}, {"COLLECTION": "tile-xla"})
+        ),
         *(
             ({"GPUS": 1, "MODEL": model}, scatter)
             for model, scatter in (("tgraph", True), ("pooling", False))
         ),
+        ({"GPUS": 1, "COLLECTION": "tile-xla"}, True),
         *(({"MODEL": "gst", **gpus}, True) for gpus in ({}, {"GPUS": 0})),
     ],
 )
@@ -396,8 +400,8 @@ def test_models_for_which_torch_scatter_adds_up():
     anywhere = {
         (kind, name) for kind in ("layout", "tile") for name in ("gst", "gat", "partitioning")
     }
-    assert {key for key, where in found.items() if where == "any"} == {*anywhere, ("tile", "tile")}
-    on_gpus = {("layout", "tgraph"), ("layout", "tgraph-plus")}
+    assert {key for key, where in found.items() if where == "any"} == anywhere
+    on_gpus = {("layout", "tgraph"), ("layout", "tgraph-plus"), ("tile", "tile")}
     assert {key for key, where in found.items() if where == "gpu"} == on_gpus
 
 

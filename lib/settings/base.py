@@ -124,8 +124,8 @@ class Settings:
     higher_is_better: ClassVar[bool] = True  # of that metric
     graphs: ClassVar[str] = "graphs"  # what people call them
     table: ClassVar[str] = "submission.csv"  # what stage 4 writes beside metrics and report
-    # Where torch-scatter adds up for its networks: on a `gpu`, for a CPU has compiled loops; on
-    # `any` device; or nowhere.
+    # Where torch-scatter adds up for its networks: on a `gpu`, for a CPU has compiled loops, or
+    # gains too little by it (2.5 % of a step of `tile`); on `any` device; or nowhere.
     scatter: ClassVar[str] = ""
     # What suits data better than the defaults. A class beats its bases, a hardware beats a size.
     fits: ClassVar[ByData] = {}

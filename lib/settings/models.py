@@ -250,7 +250,7 @@ class TileSettings(TileCollection, SageSettings):
     input: ClassVar[str] = "lib.inputs.kernels:INPUT"
     fold: ClassVar[str] = "lib.train.kernels:KernelsFold"
     network: ClassVar[str] = "lib.models.tile:TileNetwork"
-    scatter: ClassVar[str] = "any"
+    scatter: ClassVar[str] = "gpu"
     # One kernel a step: so, 17.5 passes over them are the published 100,000 steps.
     fits: ClassVar[ByData] = {"official": {"kernels": 1}}
 
