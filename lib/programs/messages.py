@@ -18,6 +18,8 @@ from lib.files.errors import DataError
 
 PREDICTOR = "predictor"  # the cost model that is trained here; the other models are TVM's own
 COST_MODELS = (PREDICTOR, "xgboost", "random")
+NATIVE = "native"  # the device that this machine is, whatever its processor
+OURS = "searched"  # among the names of what a network is timed with
 MOST_BYTES = 1 << 31
 LENGTH = 8  # bytes of the length
 Message = tuple[dict[str, Any], dict[str, np.ndarray]]

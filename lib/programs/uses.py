@@ -43,13 +43,12 @@ class Searched:
     Attributes:
         name: of its folder.
         about: the ``search.json``.
-        unscheduled: seconds of all programs, each as often as the network calls it.
-        fastest: (n,) the same of the fastest after each measurement of every task.
+        fastest: (n,) seconds of the fastest programs after each measurement of every task, each
+            as often as the network calls it.
     """
 
     name: str
     about: Mapping[str, Any]
-    unscheduled: float
     fastest: np.ndarray
 
 
@@ -87,19 +86,17 @@ def search_table(searched: Sequence[Searched]) -> Table:
     """A row a search."""
     rows = []
     for search in searched:
-        whole = search.about.get("whole")
         tasks = search.about["tasks"]
-        ends = "–"
-        if _is_pair(whole):
-            before, after = (f"{MILLISECONDS * x:.3g}" for x in whole)
-            ends = f"{before} → {after} ms, {whole[0] / whole[1]:.2f} times"
+        whole = search.about.get("whole") or {}
+        times = [
+            f"{name} {MILLISECONDS * seconds:.3g}"
+            for name, seconds in whole.items()
+            if _is_time(seconds)
+        ]
         measured = sum(len(task["seconds"]) for task in tasks)
-        speed = f"{search.unscheduled / search.fastest[-1]:.2f} times"
-        counts = str(len(tasks)), str(measured), speed
-        rows.append([search.name, search.about["cost_model"], *counts, ends])
-    return Table(
-        ["", "chosen by", "tasks", "measured", "faster: programs", "faster: end to end"], rows
-    )
+        counts = str(len(tasks)), str(measured), f"{MILLISECONDS * search.fastest[-1]:.3g}"
+        rows.append([search.name, search.about["cost_model"], *counts, ", ".join(times) or "–"])
+    return Table(["", "chosen by", "tasks", "measured", "programs, ms", "the network, ms"], rows)
 
 
 def timelines(folder: Path) -> list[dict[str, Any]]:
@@ -148,9 +145,8 @@ def _search(path: Path) -> Searched | None:
     if not tasks:
         return None
     most = max(len(task["seconds"]) for task in tasks)
-    plain = sum(task["calls"] * task["unscheduled"] for task in tasks)
     fastest = sum(task["calls"] * _fastest(task, most) for task in tasks)
-    return Searched(path.parent.name, about, plain, fastest)
+    return Searched(path.parent.name, about, fastest)
 
 
 def _fastest(task: Mapping[str, Any], most: int) -> np.ndarray:
@@ -175,7 +171,3 @@ def _shown(path: Path) -> dict[str, Any]:
 
 def _is_time(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and value > 0
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_time, value))

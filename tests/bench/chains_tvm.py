@@ -20,8 +20,9 @@ import torch
 
 from lib.collect.tvm.compiler import Sampler
 from lib.collect.tvm.importing import imported
+from lib.collect.tvm.library import compiled, runner
 from lib.collect.tvm.networks import Network
-from lib.collect.tvm.running import clock_on, end_to_end, time_programs
+from lib.collect.tvm.running import clock_on, fastest, time_programs
 from lib.collect.tvm.whole import graph_of
 from lib.files.terminal import table
 from tests.bench.latency_tvm import whole
@@ -53,7 +54,8 @@ def main() -> None:
             seconds, _ = time_programs("0", drawn, args.device, clock)
             best = int(np.nanargmin(seconds))
             tuned = whole(found.module, graph, [drawn[best]])
-            took, _ = end_to_end(tuned, args.device, clock, found.values)
+            library = compiled(tuned, found.values, args.device)
+            took = fastest({"": runner(library, found.inputs)}, clock)[""]
             each, size = took / calls - seconds[best], 4 * width * width
             numbers = (size * calls / 1e6, 1e6 * took, 1e6 * seconds[best], 1e6 * each)
             shown = [*map(str, (batch, width)), *(f"{x:.2f}" for x in numbers)]

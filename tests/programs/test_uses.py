@@ -14,7 +14,7 @@ SEARCH = {
     "device": "avx2",
     "cost_model": "predictor",
     "budget": 3,
-    "whole": [8e-3, 2e-3],
+    "whole": {"searched": 2e-3, "PyTorch": 8e-3},
     "tasks": [
         {"task": "a", "calls": 2, "operators": "conv", "unscheduled": 4.0, "seconds": [8, None, 1]},
         {"task": "b", "calls": 1, "operators": "add", "unscheduled": 1.0, "seconds": [0.5]},
@@ -45,8 +45,8 @@ def test_a_search_is_all_its_programs_together(tmp_path):
     found = searches(write(tmp_path, "search/net.avx2/search.json", SEARCH))
     assert found["labels"] == ["net.avx2"]
     (row,) = found["table"].rows
-    # Unscheduled 2 x 4 + 1; at the end 2 x 1 + 0.5.
-    assert row[1:] == ["predictor", "3", "4", "3.60 times", "8 → 2 ms, 4.00 times"]
+    # At the end 2 x 1 + 0.5 seconds.
+    assert row[1:] == ["predictor", "3", "4", "2.5e+03", "searched 2, PyTorch 8"]
     assert "net.avx2: 2.5e+03 ms at the end" in found["figure"]
 
 

@@ -23,9 +23,9 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.processor import processor
 from lib.programs.messages import last_words
+from lib.programs.tensorir.records import INSTRUCTIONS
 
 DEFAULT_PHASES = "main,again,plain"
-NEEDED = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512vl"}  # what Linux calls them
 CPUINFO = Path("/proc/cpuinfo")
 
 
@@ -41,7 +41,8 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--programs", type=int, default=8, help="programs of a task in a round")
     parser.add_argument(
-        "--devices", help=f"instruction sets; all of {', '.join(NEEDED)} that the processor has"
+        "--devices",
+        help=f"instruction sets; all of {', '.join(INSTRUCTIONS)} that the processor has",
     )
     parser.add_argument("--phases", default=DEFAULT_PHASES, help=f"of {', '.join(raw.PHASES)}")
     parser.add_argument("--core", type=int, default=1, help="the core to compile and to time on")
@@ -99,11 +100,11 @@ def devices_for(names: str | None) -> list[str]:
         UserError: an instruction set is unknown, or this processor lacks.
     """
     flags = CPUINFO.read_text().split() if CPUINFO.exists() else []
-    had = [name for name, flag in NEEDED.items() if not flags or flag in flags]
+    had = [name for name, flag in INSTRUCTIONS.items() if not flags or flag in flags]
     devices = names.split(",") if names else had
     for device in devices:
-        if device not in NEEDED:
-            raise UserError(f"--devices {device}: choose from {', '.join(NEEDED)}")
+        if device not in INSTRUCTIONS:
+            raise UserError(f"--devices {device}: choose from {', '.join(INSTRUCTIONS)}")
         if device not in had:
             raise UserError(f"--devices {device}: this processor has no {device}; leave it out")
     return devices

@@ -22,6 +22,7 @@ from tvm.ir import IRModule  # noqa: E402
 from tvm.s_tir import meta_schedule  # noqa: E402
 from tvm.s_tir.meta_schedule import postproc, schedule_rule  # noqa: E402
 from tvm.target import Target  # noqa: E402
+from tvm.target import codegen as codegen_of  # noqa: E402
 
 # The processors that LLVM is asked to compile for, by the names that it knows.
 MCPU = {"sse2": "x86-64", "avx2": "core-avx2", "avx512": "skylake-avx512"}
@@ -29,14 +30,20 @@ OPT_LEVEL = 2  # LLVM's
 CORES = 2  # that schedules are made for: at most 16 pieces of work for each
 MOST_VECTOR_LANES = 16
 UNROLL_STEPS = (0, 16, 64)
+DEPLOYED_LANES, DEPLOYED_STEPS = 64, (0, 16, 64, 512)  # of programs that are searched for
 
 codegen = tvm.get_global_func("target.build.llvm")
 
 
 def target_of(instructions: str, cores: int = CORES) -> Target:
-    """The LLVM target of one of the names in :data:`MCPU`."""
-    about = {"kind": "llvm", "mcpu": MCPU[instructions], "num-cores": cores}
+    """The LLVM target of one of the names in :data:`MCPU`, or of this machine."""
+    about = {"kind": "llvm", "mcpu": mcpu_of(instructions), "num-cores": cores}
     return Target({**about, "opt-level": OPT_LEVEL})
+
+
+def mcpu_of(instructions: str) -> str:
+    """What LLVM calls the processor of one of the names in :data:`MCPU`, or of this machine."""
+    return MCPU.get(instructions) or codegen_of.llvm_get_system_cpu()
 
 
 def host_target() -> Target:
@@ -73,11 +80,19 @@ class Scheduled:
     module: IRModule
 
 
-def space_of(mutators: dict[Any, float]) -> meta_schedule.space_generator.PostOrderApply:
-    """MetaSchedule's rules for CPUs; vectors and unrolling are kept short, for LLVM's sake.
+def space_of(
+    mutators: dict[Any, float], deployed: bool = False, packs: bool = False
+) -> meta_schedule.space_generator.PostOrderApply:
+    """MetaSchedule's rules for CPUs.
 
-    ``mutators`` change a schedule, each with a probability; random schedules need none.
+    Args:
+        mutators: change a schedule, each with a probability; random schedules need none.
+        deployed: for long vectors and much unrolling, which the dataset's programs have not.
+        packs: whether weights lie as a schedule reads them.
     """
+    lanes, steps = (
+        (DEPLOYED_LANES, DEPLOYED_STEPS) if deployed else (MOST_VECTOR_LANES, UNROLL_STEPS)
+    )
     reuse = schedule_rule.ReuseType("may", [1, 2], "global")
     rules = [
         schedule_rule.InlineConstantScalars(),
@@ -92,13 +107,14 @@ def space_of(mutators: dict[Any, float]) -> meta_schedule.space_generator.PostOr
         ),
         schedule_rule.AddRFactor(max_jobs_per_core=16, max_innermost_factor=64),
         schedule_rule.MultiLevelTiling("SSRSRS", None, 64, None, None, reuse),
-        schedule_rule.ParallelizeVectorizeUnroll(16, MOST_VECTOR_LANES, list(UNROLL_STEPS), True),
+        schedule_rule.ParallelizeVectorizeUnroll(16, lanes, list(steps), True),
         schedule_rule.RandomComputeLocation(),
     ]
     after = [
         postproc.DisallowDynamicLoop(),
         postproc.RewriteParallelVectorizeUnroll(),
         postproc.RewriteReductionBlock(),
+        *([postproc.RewriteLayout()] if packs else []),
     ]
     return meta_schedule.space_generator.PostOrderApply(
         sch_rules=rules, postprocs=after, mutator_probs=mutators

@@ -24,7 +24,9 @@ TOLERANCE = 1e-3  # of log2: features are single precision
 
 # Of what PerStoreFeature lowers a module by before it looks at the stores, what makes stores; the
 # rest moves and shrinks buffers, takes most of the time and leaves the tree as it is.
-_lowering = transform.LowerInitBlock()
+_lowering = tvm.ir.transform.Sequential(
+    [transform.RemoveWeightLayoutRewriteBlock(True), transform.LowerInitBlock()]
+)
 _extractor = meta_schedule.feature_extractor.PerStoreFeature()
 
 
@@ -103,12 +105,15 @@ class Walked:
     def _loop(self, loop, loops: list, realize, conditions: int) -> None:
         if not isinstance(loop.extent, tvm.tirx.IntImm):
             raise UserError("a loop's length is not fixed, and no predictor knows such loops")
+        before = len(self.nodes)
         extent, marked = int(loop.extent), int(loop.kind)
         unroll = int(loop.annotations.get(ANNOTATION, 0))
         if extent > 1 or unroll or marked != SERIAL:
             self.nodes.append([len(loops), marked, extent, unroll, NO_ROW])
             loops = [*loops, (hash(loop.loop_var), extent, marked, unroll)]
         self._walk(loop.body, loops, realize, conditions)
+        if all(node[1] != LEAF for node in self.nodes[before:]):
+            del self.nodes[before:]  # a loop that packed weights, which is done beforehand
 
     def _note(self, block, loops: list) -> None:
         """Note the loops around the buffers of a block."""

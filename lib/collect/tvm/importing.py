@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,6 +21,7 @@ from tvm.ir import IRModule
 
 from lib.collect.tvm.agreement import DIFFERENCE, agree, difference
 from lib.collect.tvm.compiler import SCHEDULE_TARGET, host_target
+from lib.collect.tvm.deployment import operator_passes
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.onnx_files import from_onnx
 from lib.collect.tvm.sources import Source, from_torch
@@ -39,6 +41,7 @@ class Imported:
         values: what ``main`` is called with: the example inputs, and the weights as prepared.
         expected: what the original computes from the example inputs.
         seen: of each function that was run, the arguments of its first call.
+        built: the original, and its example inputs as it takes them.
     """
 
     name: str
@@ -46,14 +49,30 @@ class Imported:
     values: tuple[np.ndarray, ...]
     expected: tuple[np.ndarray, ...]
     seen: dict[str, tuple[np.ndarray, ...]]
+    built: tuple[Any, tuple]
+
+    @property
+    def inputs(self) -> tuple[np.ndarray, ...]:
+        """The example inputs."""
+        return self.values[: inputs_of(self.module)]
+
+    @property
+    def footprint(self) -> int:
+        """Bytes of its weights as prepared."""
+        return sum(weight.nbytes for weight in self.values[inputs_of(self.module) :])
 
     def arguments(self, functions: Iterable[str]) -> tuple[np.ndarray, ...]:
         """Of the first call of the first of some functions; none if the network runs none."""
         return next((self.seen[name] for name in functions if name in self.seen), ())
 
 
-def imported(network: Network) -> Imported:
+def imported(network: Network, deployed: bool = False) -> Imported:
     """A network as fused functions that compute what it computes.
+
+    Args:
+        network: which.
+        deployed: as it is made fast, see :mod:`lib.collect.tvm.deployment`; else as the measured
+            programs of ``data/programs-cpu`` were found.
 
     Raises:
         UserError: it cannot be read, or TVM computes something else; names the operator or layer.
@@ -64,17 +83,17 @@ def imported(network: Network) -> Imported:
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         read = from_onnx if isinstance(module, onnx.ModelProto) else from_torch
-        source = read(network.name, module, inputs)
-        whole = fused(source.module)
+        source = read(network.name, module, inputs, deployed)
+        whole = fused(source.module, deployed)
         values, results, seen = run(source, whole)
         if not agree(results, source.expected):
-            raise UserError(f"{network.name}: {_what_differs(source, results)}")
+            raise UserError(f"{network.name}: {_what_differs(source, results, deployed)}")
     functions = {g: f for g, f in whole.functions.items() if g.name_hint != PREPARED}
     alone = relax.transform.DeadCodeElimination(["main"])(IRModule(functions))
-    return Imported(network.name, alone, values, source.expected, seen)
+    return Imported(network.name, alone, values, source.expected, seen, (module, inputs))
 
 
-def fused(module: IRModule) -> IRModule:
+def fused(module: IRModule, deployed: bool = False) -> IRModule:
     """A relax module as fused functions; what depends on weights alone has its own function."""
     passes = relax.transform
     with SCHEDULE_TARGET:
@@ -82,13 +101,20 @@ def fused(module: IRModule) -> IRModule:
             [
                 passes.DecomposeOpsForInference(),
                 passes.CanonicalizeBindings(),
+                *(operator_passes() if deployed else []),
                 passes.LiftTransformParams(),
                 passes.LegalizeOps(),
                 passes.AnnotateTIROpPattern(),
                 passes.FuseOps(),
                 passes.FuseTIR(),
+                *([passes.AttachAttrLayoutFreeBuffers()] if deployed else []),
             ]
         )(module)
+
+
+def inputs_of(module: IRModule) -> int:
+    """How many arguments of a network's main function are its inputs; the others are weights."""
+    return int(module["main"].attrs["num_input"])
 
 
 def run(source: Source, module: IRModule) -> tuple[tuple, tuple, dict[str, tuple]]:
@@ -119,10 +145,10 @@ def arrays_of(result) -> tuple[np.ndarray, ...]:
     return tuple(array for part in result for array in arrays_of(part))
 
 
-def _what_differs(source: Source, results: Sequence[np.ndarray]) -> str:
+def _what_differs(source: Source, results: Sequence[np.ndarray], deployed: bool) -> str:
     """Which step of a network is the first that TVM computes otherwise, and how far it is off."""
     steps = source.steps()
-    _, ours, _ = run(steps, fused(steps.module))
+    _, ours, _ = run(steps, fused(steps.module, deployed))
     places = [*zip(steps.names, ours, steps.expected, strict=True)]
     places += zip(["its results"] * len(results), results, source.expected, strict=False)
     for name, computed, expected in places:

@@ -23,7 +23,7 @@ import tvm_ffi
 
 from lib.collect.tvm import compiler, raw, tasks
 from lib.collect.tvm.running import clock_on
-from lib.collect.tvm.timing import Arena, Stopwatch
+from lib.collect.tvm.timing import Arena, Run, Stopwatch
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.processor import processor
@@ -84,11 +84,13 @@ class Bench:
         if modules:
             lowered = compiler.lowered(modules)
             libraries = [compiler.machine_program(lowered, device) for device in self.devices]
-        functions = [(library, f"f{k}") for library in libraries for k in range(len(modules))]
+        runs = [
+            Run(library, f"f{k}", (args,)) for library in libraries for k in range(len(modules))
+        ]
         job = {"task": task, "round": turn, "phase": phase, "measured_at": now()}
         place = raw.path(self.work, phase, turn, task)
         shape = len(self.devices), len(modules)
-        watch = Stopwatch(functions, args, compiler.outputs_of(module))
+        watch = Stopwatch(runs, [args[k] for k in compiler.outputs_of(module)])
         return Pending(place, fields, self.about | job, watch, arena, shape)
 
     def programs(self, phase: str, turn: int, task: str, module) -> tuple[list, dict[str, Any]]:

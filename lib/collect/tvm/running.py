@@ -7,28 +7,30 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
 from tvm.ir import IRModule
 
 from lib.collect.quiet import TimingCore
 from lib.collect.tvm import compiler
-from lib.collect.tvm.importing import arrays_of
+from lib.collect.tvm.deployment import packed, weights_of
 from lib.collect.tvm.timing import (
     Anywhere,
     Arena,
     Clock,
+    Run,
     Stopwatch,
     end_with_parent,
     reference_program,
 )
 
+SMALL = 1 << 15  # bytes of weights that are in the caches whatever else a network reads
+MOST_WEIGHTS = 1 << 26  # bytes of copies of a program's weights
 VISITS = 10  # of a network, apart from each other; the fastest counts, as of programs
 READING_SECONDS = 0.02
 PAUSE_SECONDS = 0.5
@@ -57,6 +59,7 @@ def time_programs(
     clock: Clock,
     values: Sequence[np.ndarray] = (),
     limit: float = 0,
+    footprint: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Programs of one task, one after the other, as the dataset has them.
 
@@ -70,12 +73,14 @@ def time_programs(
         clock: to time them with.
         values: of the arguments.
         limit: seconds after which compiling a program, or a reading of it, is given up; 0 for none.
+        footprint: bytes of weights that are read between two runs of a program in its network, and
+            so are read here; 0 for programs that find their weights in the caches.
 
     Returns:
         (n,) seconds, NaN of what does not compile, does not end or fails; (n, 2) fingerprints of
         what they compute.
     """
-    batch = _Batch(task, modules, device, clock, values, limit)
+    batch = _Batch(task, modules, device, clock, values, limit, footprint)
     todo = list(range(len(modules)))
     while todo:
         batch.current[0] = todo[0]
@@ -100,6 +105,7 @@ class _Batch:
     clock: Clock
     values: Sequence[np.ndarray]
     limit: float
+    footprint: int
 
     def __post_init__(self) -> None:
         memory = np.frombuffer(mmap.mmap(-1, 8 * (1 + 3 * len(self.modules))), np.float64)
@@ -113,21 +119,45 @@ class _Batch:
 
     def time(self, todo: Sequence[int]) -> None:
         """Fill the rows of some programs."""
-        functions, good = [], []
+        arena = Arena()
+        base = arena.arguments(self.task, arguments_of(self.modules[0]), self.values)
+        runs, good = [], []
         for k in todo:
             self.begin(k)
             with suppress(Exception):  # of TVM or LLVM, whatever its kind
-                lowered = compiler.lowered([self.modules[k]])
-                functions.append((compiler.machine_program(lowered, self.device), "f0"))
+                runs.append(self._run(self.modules[k], base))
                 good.append(k)
-        arguments = Arena().arguments(self.task, arguments_of(self.modules[0]), self.values)
         outputs = compiler.outputs_of(self.modules[0])
-        watch = Stopwatch(functions, arguments, outputs, lambda k: self.begin(good[k]))
+        watch = Stopwatch(runs, [base[k] for k in outputs], lambda k: self.begin(good[k]))
         while good and not watch.done:
             self.clock.visit([watch])
             time.sleep(PROGRAM_PAUSE_SECONDS)
         if good:
             self.rows[good] = np.column_stack([np.nanmin(watch.seconds[:, 1:], 1), watch.checks])
+
+    def _run(self, module: IRModule, base: Sequence[Any]) -> Run:
+        """A program compiled, and what it is called with: the arguments, its weights packed."""
+        parts = packed(module)
+        modules = [parts.program, *([parts.pack] if parts.pack else [])]
+        library = compiler.machine_program(compiler.lowered(modules), self.device)
+        weights = {k: base[k] for k in weights_of(self.modules[0])}
+        if parts.pack:
+            about = arguments_of(parts.program)["arguments"]
+            new = {k: tvm.runtime.empty(tuple(about[k]["shape"])) for k in parts.writes}
+            library["f1"](*[base[k] for k in parts.reads], *new.values())
+            weights |= new
+        copies = [weights]
+        size = sum(np.from_dlpack(weight).nbytes for weight in weights.values())
+        if size >= SMALL:
+            copies += [
+                {k: tvm.runtime.tensor(weight) for k, weight in weights.items()}
+                for _ in range(min(self.footprint, MOST_WEIGHTS) // size)
+            ]
+        return Run(
+            library,
+            "f0",
+            [[copy.get(k, tensor) for k, tensor in enumerate(base)] for copy in copies],
+        )
 
 
 def _in_a_child(work: Callable[[], None]) -> bool:
@@ -147,32 +177,24 @@ def _in_a_child(work: Callable[[], None]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def end_to_end(
-    module: IRModule, device: str, clock: Clock, values: Sequence[np.ndarray] = ()
-) -> tuple[float, tuple[np.ndarray, ...]]:
-    """Seconds of a run of the whole network in TVM's virtual machine, and what it computes.
-
-    Args:
-        module: the network.
-        device: instruction set.
-        clock: to time it with; the fastest reading counts.
-        values: what its main function is called with; none for numbers drawn at random.
-    """
-    library = tvm.compile(module, compiler.target_of(device, cores=1))
-    machine = relax.VirtualMachine(library, tvm.cpu(0))
-    about = [
-        {"shape": [int(x) for x in p.ty.shape], "dtype": str(p.ty.dtype)}
-        for p in module["main"].params
-    ]
-    arena = Arena()
-    inputs = arena.arguments("0", {"arguments": about}, values)
-    computed = tuple(array.copy() for array in arrays_of(machine["main"](*inputs)))
-    start = time.perf_counter()
-    machine["main"](*inputs)
-    number = max(1, int(READING_SECONDS / (time.perf_counter() - start)))
-    readings = []
+def fastest(runs: Mapping[str, Callable[[], Any]], clock: Clock) -> dict[str, float]:
+    """Seconds of a run of each of some networks, which take turns; the fastest reading counts."""
+    numbers = {}
+    for name, run in runs.items():
+        run()
+        numbers[name] = max(1, int(READING_SECONDS / _seconds(run, 1)))
+    readings: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(VISITS):
         time.sleep(PAUSE_SECONDS)
         with clock.core.calm():
-            readings.append(machine.time_evaluator("main", tvm.cpu(0), number)(*inputs).mean)
-    return min(readings), computed
+            for name, run in runs.items():
+                readings[name].append(_seconds(run, numbers[name]))
+    return {name: min(taken) for name, taken in readings.items()}
+
+
+def _seconds(run: Callable[[], Any], number: int) -> float:
+    """Mean seconds of some runs."""
+    start = time.perf_counter()
+    for _ in range(number):
+        run()
+    return (time.perf_counter() - start) / number

@@ -25,16 +25,18 @@ from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule
 
 from lib.collect.tvm import compiler, raw
-from lib.collect.tvm.agreement import agree, same, varied
+from lib.collect.tvm.agreement import agree, difference, same, varied
 from lib.collect.tvm.asked import named
 from lib.collect.tvm.cost_model import PredictorModel, Talk
 from lib.collect.tvm.database import TuningDatabase
-from lib.collect.tvm.importing import Imported, imported
-from lib.collect.tvm.running import clock_on, end_to_end, time_programs
+from lib.collect.tvm.importing import Imported, arrays_of, imported
+from lib.collect.tvm.library import compiled, runner, write
+from lib.collect.tvm.rivals import rivals
+from lib.collect.tvm.running import clock_on, fastest, time_programs
 from lib.collect.tvm.whole import Graph, graph_of, only_constants
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
-from lib.programs.messages import COST_MODELS, PREDICTOR
+from lib.programs.messages import COST_MODELS, NATIVE, OURS, PREDICTOR
 
 POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
 ROUND = 8  # programs that are measured before the next are chosen
@@ -55,6 +57,7 @@ class Search:
     database: TuningDatabase
     reading: BinaryIO
     writing: BinaryIO
+    footprint: int  # bytes of the network's weights
 
     def __post_init__(self) -> None:
         self.clock = clock_on(self.args.core)
@@ -77,19 +80,23 @@ class Search:
         about = {"operators": name, "unscheduled": float(plain)}
         talk.tell("begin", about, {"seconds": np.array(before, np.float64)})
         if len(before) < self.args.budget:
-            self.rounds(module, talk, len(before), expected, values)
+            try:
+                self.rounds(module, talk, expected, values, packs=True)
+            except RuntimeError:  # TVM cannot pack weights that are read through a reshape
+                self.rounds(module, talk, expected, values, packs=False)
         talk.tell("end", {}, {})
 
     def rounds(
         self,
         module: IRModule,
         talk: Talk,
-        done: int,
         expected: np.ndarray,
         values: Sequence[np.ndarray],
+        packs: bool,
     ) -> None:
         """Measure what is left of the budget; what programs compute must have this fingerprint."""
-        context, model = context_of(module, self.args.seed + done), self.model(talk)
+        done = len(self.database.measured(module))
+        context, model = context_of(module, self.args.seed + done, packs), self.model(talk)
         left = self.args.budget - done
         space = context.generate_design_space()
         if earlier := self.database.programs(module):
@@ -100,7 +107,13 @@ class Search:
         while candidates := context.generate_measure_candidates():
             modules = [candidate.sch.mod for candidate in candidates]
             seconds, checks = time_programs(
-                talk.task, modules, self.args.device, self.clock, values, self.args.limit
+                talk.task,
+                modules,
+                self.args.device,
+                self.clock,
+                values,
+                self.args.limit,
+                self.footprint,
             )
             seconds = np.where(same(checks, expected), seconds, np.nan)
             for candidate, taken in zip(candidates, seconds.tolist(), strict=True):
@@ -132,9 +145,11 @@ def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResu
     ]
 
 
-def context_of(module: IRModule, seed: int) -> meta_schedule.TuneContext:
-    """The evolutionary search of one task, in the space that the dataset's schedules are from."""
-    space = compiler.space_of(meta_schedule.mutator.Mutator.create("llvm"))
+def context_of(module: IRModule, seed: int, packs: bool) -> meta_schedule.TuneContext:
+    """The evolutionary search of one task; ``packs`` its weights as each schedule reads them."""
+    space = compiler.space_of(
+        meta_schedule.mutator.Mutator.create("llvm"), deployed=True, packs=packs
+    )
     strategy = meta_schedule.search_strategy.EvolutionarySearch(
         population_size=POPULATION, genetic_num_iters=GENERATIONS
     )
@@ -161,23 +176,36 @@ def chosen_tasks(graph: Graph, task: str) -> list[int]:
 
 def best_of(module: IRModule, database: TuningDatabase) -> IRModule:
     """A network whose functions have the fastest schedules of the database."""
+    change = relax.transform
     with database.target, database.tvm:
-        return relax.transform.MetaScheduleApplyDatabase()(module)
+        module = change.MetaScheduleApplyDatabase()(module)
+    return change.LiftTransformParams()(change.SplitLayoutRewritePreproc()(module))
 
 
-def whole(network: Imported, search: Search) -> dict[str, float]:
-    """Seconds of a whole network without schedules and with the fastest of the database.
+def whole(network: Imported, search: Search) -> dict[str, Any]:
+    """Write a network with the fastest programs of the database, timed beside what it rivals.
 
     Raises:
-        UserError: with them it computes something else.
+        UserError: it computes something else than the original.
     """
-    device, clock = search.args.device, search.clock
-    tuned = best_of(network.module, search.database)
-    plain, _ = end_to_end(network.module, device, clock, network.values)
-    seconds, computed = end_to_end(tuned, device, clock, network.values)
+    device = search.args.device
+    try:
+        fastest_of = best_of(network.module, search.database)
+    except RuntimeError:
+        folder = search.args.folder
+        raise UserError(f"{folder}: its schedules are not of {network.name}; delete it") from None
+    library = compiled(fastest_of, network.values, device)
+    run = runner(library, network.inputs)
+    computed = arrays_of(run())
     if not agree(computed, network.expected):
         raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
-    return {"unscheduled": plain, "seconds": seconds}
+    about = {
+        "seconds": fastest({OURS: run, **rivals(network)}, search.clock),
+        "difference": max(map(difference, computed, network.expected)),
+    }
+    made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "tvm": tvm.__version__}
+    write(search.args.folder, library, network.inputs, {**made, **about})
+    return about
 
 
 def main() -> None:
@@ -185,7 +213,7 @@ def main() -> None:
     args = arguments()
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # TVM prints; what it says is not for the other half
-    network = imported(named(args.network, args.batch))
+    network = imported(named(args.network, args.batch), deployed=not args.task)
     graph = graph_of(network)
     constants = only_constants(graph)  # of which there is nothing to schedule
     tasks = [k for k in chosen_tasks(graph, args.task) if k not in constants]
@@ -193,7 +221,9 @@ def main() -> None:
     talk = Talk(reading, writing, "")
     rows = [{"task": compiler.hash_of(graph.tasks[k]), "calls": calls[k]} for k in tasks]
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
-    search = Search(args, TuningDatabase(args.folder, args.device), reading, writing)
+    search = Search(
+        args, TuningDatabase(args.folder, args.device), reading, writing, network.footprint
+    )
     for k in tasks:
         values = network.arguments(name for name, task in graph.functions.items() if task == k)
         search.task(graph.tasks[k], graph.names[k], values)
@@ -207,9 +237,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="of the tuning database")
     parser.add_argument("network", help="a name, file.py:function, or file.onnx")
     parser.add_argument("--batch", type=int, help="examples at a time")
-    parser.add_argument("--task", default="", help="search this task alone, by its hash")
+    parser.add_argument("--task", default="", help="a task of the dataset, by its hash, alone")
     parser.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
-    parser.add_argument("--device", default="avx2", choices=compiler.MCPU)
+    devices = (*compiler.MCPU, NATIVE)
+    parser.add_argument("--device", default=NATIVE, choices=devices)
     parser.add_argument("--core", type=int, help="to time on")
     parser.add_argument("--seed", type=int, default=0)
     limit = "seconds to compile a program, and for a reading of it"

@@ -17,6 +17,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 
+from lib.collect.tvm.rewriting import rewrite
 from lib.files.errors import DataError, UserError, in_one_line
 
 if TYPE_CHECKING:
@@ -88,8 +89,13 @@ def read_exported(path: Path, batch: int | None) -> tuple[ExportedProgram, tuple
     return exported, inputs
 
 
-def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tuple) -> Source:
-    """A network of PyTorch.
+def from_torch(
+    name: str,
+    module: torch.nn.Module | ExportedProgram,
+    inputs: tuple,
+    deployed: bool = False,
+) -> Source:
+    """A network of PyTorch; if it is deployed, as :mod:`lib.collect.tvm.rewriting` has it.
 
     Raises:
         UserError: ``torch.export`` or TVM cannot read it; says which operator, and why.
@@ -104,6 +110,8 @@ def from_torch(name: str, module: torch.nn.Module | ExportedProgram, inputs: tup
         for operator in WHOLE & table.keys():
             table.pop(operator)
         table.update(torch._decomp.get_decompositions([_aten.grid_sampler_2d]))
+        if deployed:
+            rewrite(exported)
         exported = exported.run_decompositions(table)
         _count_from_the_front(exported)
     return _exported(name, exported, module, inputs)

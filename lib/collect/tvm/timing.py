@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import mmap
 import random
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -125,13 +127,28 @@ class Anywhere:
         return contextlib.nullcontext()
 
 
+@dataclass(frozen=True)
+class Run:
+    """A function and what it is called with.
+
+    Attributes:
+        library, name: where the function is.
+        copies: one set of arguments or several, which take turns: the weights of a network are not
+            in the caches when a run begins, and so a program is not to find there what its last
+            run has left.
+    """
+
+    library: tvm.runtime.Module
+    name: str
+    copies: Sequence[Sequence[Any]]
+
+
 class Stopwatch:
     """Functions that compute the same, and their readings.
 
     Args:
-        functions: libraries, and the names that the functions have there.
-        args: what they are called with.
-        outputs: which of the arguments they write.
+        runs: the functions, and what they are called with.
+        outputs: the tensors that they write.
         begin: is called with the number of the function to run next.
 
     Attributes:
@@ -143,15 +160,15 @@ class Stopwatch:
 
     def __init__(
         self,
-        functions: Sequence[tuple[tvm.runtime.Module, str]],
-        args: list,
-        outputs: Sequence[int],
+        runs: Sequence[Run],
+        outputs: Sequence[Any],
         begin: Callable[[int], None] = lambda k: None,
     ):
-        self.functions, self.args, self.begin = functions, args, begin
-        self.outputs = [np.from_dlpack(args[k]) for k in outputs]
-        self.seconds = np.full((len(functions), 1 + VISITS), np.nan)
-        self.checks = np.full((len(functions), 2), np.nan)
+        self.runs, self.begin = runs, begin
+        self.outputs = [np.from_dlpack(output) for output in outputs]
+        self.turns = [itertools.cycle(run.copies) for run in runs]
+        self.seconds = np.full((len(runs), 1 + VISITS), np.nan)
+        self.checks = np.full((len(runs), 2), np.nan)
         self.reference = np.full(VISITS, np.nan)
         self.visits = 0
 
@@ -162,11 +179,11 @@ class Stopwatch:
 
     def first(self) -> None:
         """Run each function once; what is wrong with a program shows here."""
-        for k, (library, name) in enumerate(self.functions):
+        for k in range(len(self.runs)):
             self.begin(k)
             for output in self.outputs:
                 output[...] = np.array(-7).astype(output.dtype)
-            self.seconds[k, 0] = _run(library[name], self.args)
+            self.seconds[k, 0] = self._taken(k, 1)
             self.checks[k] = fingerprint(*self.outputs)
 
     def read(self, order: random.Random) -> None:
@@ -180,11 +197,23 @@ class Stopwatch:
 
     def _reading(self, k: int) -> float:
         """Mean seconds of a run."""
-        library, name = self.functions[k]
         if (first := self.seconds[k, 0]) >= SHORT:
-            return _run(library[name], self.args)
+            return self._taken(k, 1)
         number = max(1, int(np.ceil(READING_SECONDS / first)))
-        return library.time_evaluator(name, tvm.cpu(0), number, 1)(*self.args).results[0]
+        run = self.runs[k]
+        if len(run.copies) > 1:
+            return self._taken(k, number)
+        evaluator = run.library.time_evaluator(run.name, tvm.cpu(0), number, 1)
+        return evaluator(*run.copies[0]).results[0]
+
+    def _taken(self, k: int, number: int) -> float:
+        """Mean seconds of some runs, each with the next copy of its arguments."""
+        function = self.runs[k].library[self.runs[k].name]
+        copies = list(itertools.islice(self.turns[k], number))
+        start = time.perf_counter()
+        for arguments in copies:
+            function(*arguments)
+        return (time.perf_counter() - start) / number
 
 
 class Clock:
@@ -214,9 +243,3 @@ class Clock:
         """Seconds of the reference program, the fastest of a few."""
         evaluator = self.reference.time_evaluator("f0", tvm.cpu(0), 1, REFERENCE_READINGS)
         return min(evaluator(*self.reference_arguments).results)
-
-
-def _run(function, args: list) -> float:
-    start = time.perf_counter()
-    function(*args)
-    return time.perf_counter() - start

@@ -8,6 +8,7 @@ What it writes, :mod:`lib.programs.latency.network` reads, where the predictor i
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from lib.collect.tvm.features import features, tree_of
 from lib.collect.tvm.importing import Imported, imported
 from lib.collect.tvm.networks import Network
 from lib.files.command_line import Parser
-from lib.files.errors import UserError, one_line_errors
+from lib.files.errors import DataError, UserError, one_line_errors
 
 MOST_SCHEDULES = 1024
 
@@ -207,9 +208,7 @@ def write_network(
     Raises:
         UserError: it cannot be read, or TVM's features of a task's programs cannot be used.
     """
-    graph = graph_of(imported(network))
-    graph = without(graph, only_constants(graph))  # which take next to no time
-    programs, owner = programs_of(graph, schedules, seed, database)
+    graph, programs, owner = _drawn(network, schedules, seed, database)
     arrays = raw.described(
         [program.module for program in programs],
         [program.hash for program in programs],
@@ -230,6 +229,23 @@ def write_network(
     }
     raw.write(path, {**arrays, "owner": owner}, about)
     return graph
+
+
+def _drawn(
+    network: Network, schedules: int, seed: int, database: Path | None
+) -> tuple[Graph, list[Scheduled], np.ndarray]:
+    """A network's graph, its programs, and (n,) which task each is of.
+
+    A tuning database is that of a search, whose network is as it is deployed, or somebody's own.
+    """
+    if database:
+        with suppress(DataError):
+            graph = graph_of(imported(network, deployed=True))
+            graph = without(graph, only_constants(graph))
+            return graph, *programs_of(graph, schedules, seed, database)
+    graph = graph_of(imported(network))
+    graph = without(graph, only_constants(graph))  # which take next to no time
+    return graph, *programs_of(graph, schedules, seed, database)
 
 
 def main(arguments: list[str] | None = None) -> None:

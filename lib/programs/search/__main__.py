@@ -40,10 +40,10 @@ from lib.programs.described import described_programs
 from lib.programs.inputs import Programs, device_named, devices_of
 from lib.programs.latency.__main__ import TVM, file_name
 from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
-from lib.programs.messages import COST_MODELS, PREDICTOR, Message, last_words, receive, send
+from lib.programs.messages import COST_MODELS, NATIVE, PREDICTOR, Message, last_words, receive, send
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 from lib.programs.search.scorer import Scorer
-from lib.programs.tensorir.records import read_programs
+from lib.programs.tensorir.records import INSTRUCTIONS, read_programs
 from lib.runs.sources import ROOT
 
 
@@ -109,7 +109,7 @@ def note(record: SearchRecord, about: dict[str, Any], arrays: dict[str, np.ndarr
     if kind == "plan":
         record.tasks = [TaskSearch(task["task"], task["calls"]) for task in about["tasks"]]
     elif kind == "whole":
-        record.whole = about["unscheduled"], about["seconds"]
+        record.whole, record.difference = about["seconds"], about["difference"]
     else:
         search = next(search for search in record.tasks if search.task == about["task"])
         if kind == "begin":
@@ -155,8 +155,16 @@ def predictor(
 ) -> Callable[[Programs], np.ndarray]:
     """What predicts logarithms of seconds on the device."""
     ensemble, cache = load_predictor(args.outputs, chosen)
-    device = device_named(args.device, devices_of(cache), processor())
+    device = device_named(instructions(args.device), devices_of(cache), processor())
     return lambda programs: np.log(predicted_seconds(ensemble, programs, cache, device))
+
+
+def instructions(device: str) -> str:
+    """The instruction set that a device stands for: of this processor, its widest."""
+    if device != NATIVE:
+        return device
+    flags = Path("/proc/cpuinfo").read_text().split()
+    return [name for name, flag in INSTRUCTIONS.items() if flag in flags or name == "sse2"][-1]
 
 
 def network_of(root: Path, task: str) -> str:
@@ -207,7 +215,7 @@ def parser() -> argparse.ArgumentParser:
     which.add_argument("--network", help="a name, file.py:function, or file.onnx")
     which.add_argument("--task", help="a task of the dataset, by its hash")
     line.add_argument("--batch", type=int, help="examples at a time")
-    line.add_argument("--device", default="avx2", help="instruction set")
+    line.add_argument("--device", default=NATIVE, help="this processor, or an instruction set")
     line.add_argument("--budget", type=int, default=64, help="programs to measure of each task")
     line.add_argument(
         "--cost-model", default=PREDICTOR, choices=COST_MODELS, help="says what is measured"

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lib.files.terminal import table
+from lib.programs.messages import OURS
 
 
 @dataclass
@@ -56,7 +57,9 @@ class SearchRecord:
         network, device, cost_model: what was searched, for what, and by what.
         budget: programs of each task.
         tasks: in the order in which they are searched.
-        whole: seconds of the network without and with the schedules that were found.
+        whole: seconds of the network with the schedules that were found (:data:`OURS`), and of
+            what else can run it, by name.
+        difference: of its results from the original's, over the largest of these.
     """
 
     network: str
@@ -64,7 +67,8 @@ class SearchRecord:
     cost_model: str
     budget: int
     tasks: list[TaskSearch] = field(default_factory=list)
-    whole: tuple[float, float] | None = None
+    whole: dict[str, float] = field(default_factory=dict)
+    difference: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
         """All of it; ``None`` for a program that does not run."""
@@ -76,8 +80,9 @@ class SearchRecord:
 
 
 def as_table(tasks: Sequence[TaskSearch]) -> str:
-    """A row a task: how fast it was, and is, and how many programs were discarded, if any."""
+    """A row a task: its fastest program, and how many programs were discarded, if any."""
     lost = any(task.discarded for task in tasks)
+    whole = sum(task.calls * task.fastest for task in tasks) or 1.0
     texts = [
         [
             task.operators[:40],
@@ -85,15 +90,13 @@ def as_table(tasks: Sequence[TaskSearch]) -> str:
             str(task.calls),
             str(len(task.seconds)),
             *([str(task.discarded)] if lost else []),
-            f"{1e3 * task.unscheduled:.3g}",
             f"{1e3 * task.fastest:.3g}",
-            f"{task.unscheduled / task.fastest:.1f}x",
+            f"{100 * task.calls * task.fastest / whole:.1f}%",
         ]
         for task in tasks
     ]
     discarded = ["discarded"] if lost else []
-    heads = ["task", "", "calls", "measured", *discarded, "unscheduled ms", "best ms", ""]
-    return table(texts, heads)
+    return table(texts, ["task", "", "calls", "measured", *discarded, "ms", "of all"])
 
 
 def warning(tasks: Sequence[TaskSearch]) -> str:
@@ -107,11 +110,15 @@ def warning(tasks: Sequence[TaskSearch]) -> str:
 
 
 def summary(record: SearchRecord) -> str:
-    """The network before and after, in one line."""
-    before = sum(task.calls * task.unscheduled for task in record.tasks)
-    after = sum(task.calls * task.fastest for task in record.tasks)
-    text = f"programs {1e3 * before:.3g} ms -> {1e3 * after:.3g} ms"
+    """How long the network takes, beside what else can run it, in one line."""
+    text = f"programs {1e3 * sum(task.calls * task.fastest for task in record.tasks):.3g} ms"
     if record.whole:
-        plain, tuned = record.whole
-        text += f"; end to end {1e3 * plain:.3g} ms -> {1e3 * tuned:.3g} ms, {plain / tuned:.2f}x"
+        seconds = record.whole[OURS]
+        others = [
+            f"{name} {1e3 * taken:.3g} ms, {taken / seconds:.2f} times as long"
+            for name, taken in record.whole.items()
+            if name != OURS
+        ]
+        ours = f"the network {1e3 * seconds:.3g} ms, off by {record.difference:.0e}"
+        text = "; ".join([text, ours, *others])
     return f"search: {record.network} on {record.device}: {text}"

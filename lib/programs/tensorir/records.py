@@ -57,7 +57,8 @@ TABLES = {
 ACCESSES, MOST_ACCESS = "accesses", 64  # a table that may be absent, and its largest number
 ADVICE = "restore it, or make collect KIND=programs writes another"
 DEVICE = {"name": str, "instructions": str, "processor": str, "threads": int}
-INSTRUCTIONS = ("sse2", "avx2", "avx512")
+# Sets of instructions, narrow to wide, and what Linux calls what a processor must have for them.
+INSTRUCTIONS = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512vl"}
 MOST_DEVICES, MOST_THREADS = 127, 1 << 16
 LONGEST_NAME = 200  # characters; some names stand in every row of the results
 NAME = f"1 to {LONGEST_NAME} characters that can be seen"
@@ -189,7 +190,10 @@ def _checked_devices(path: Path, about: dict[str, Any]) -> int:
     for number, device in enumerate(devices):
         checks = {
             "name": (names.index(device["name"]) == number and _is_name(device["name"]), "its own"),
-            "instructions": (device["instructions"] in INSTRUCTIONS, f"one of {INSTRUCTIONS}"),
+            "instructions": (
+                device["instructions"] in INSTRUCTIONS,
+                f"one of {', '.join(INSTRUCTIONS)}",
+            ),
             "threads": (1 <= device["threads"] <= MOST_THREADS, f"1 to {MOST_THREADS}"),
         }
         for key, (right, expected) in checks.items():

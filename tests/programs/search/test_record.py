@@ -6,10 +6,12 @@ import json
 
 import numpy as np
 
+from lib.programs.messages import OURS
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 
 NAN = float("nan")
 TASK = TaskSearch("0a" * 8, 3, "conv2d", 1e-3, [NAN, 4e-4, 5e-4, NAN, 2e-4])
+OTHER = TaskSearch("0b" * 8, 2, "softmax", 1e-3, [1e-4])
 
 
 def test_the_best_so_far():
@@ -20,10 +22,18 @@ def test_the_best_so_far():
 
 
 def test_the_table_and_the_line():
-    record = SearchRecord("net", "avx2", "predictor", 5, [TASK], (5e-3, 2e-3))
-    assert "5.0x" in as_table(record.tasks)
-    said = summary(record)
-    assert "programs 3 ms -> 0.6 ms" in said and "end to end 5 ms -> 2 ms, 2.50x" in said
+    times = {OURS: 2e-3, "PyTorch": 5e-3}
+    record = SearchRecord("net", "avx2", "predictor", 5, [TASK, OTHER], times, 3e-7)
+    assert [row.split()[-2:] for row in as_table(record.tasks).splitlines()[1:]] == [
+        ["0.2", "75.0%"],
+        ["0.1", "25.0%"],
+    ]
+    assert summary(record) == (
+        "search: net on avx2: programs 0.8 ms; the network 2 ms, off by 3e-07; "
+        "PyTorch 5 ms, 2.50 times as long"
+    )
+    alone = SearchRecord("net", "avx2", "predictor", 5, [TASK])
+    assert summary(alone) == "search: net on avx2: programs 0.6 ms"
 
 
 def test_discarded_programs_are_counted_and_tasks_that_lost_all_are_named():

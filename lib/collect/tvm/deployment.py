@@ -1,0 +1,193 @@
+"""What makes a network fast on a CPU beside schedules: layouts, cheap functions, packed weights.
+
+Convolutions become channels-last, so that vectors run over channels and no transposition is
+needed between them. Exponentials, error functions, tangents and softmax become polynomials,
+which vectors can compute. Each schedule lays out the weights that it reads as it reads them; they
+are packed once, before the network's first run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+from tvm.relax import PyExprMutator
+from tvm.relax.expr_functor import mutator
+
+from lib.collect.tvm.compiler import outputs_of
+
+LAYOUTS = {"relax.nn.conv2d": ["NHWC", "HWIO"]}
+WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may be laid out anew
+
+
+def _number(like: relax.Expr, value: float) -> relax.Expr:
+    return relax.const(value, str(like.ty.dtype))
+
+
+def _clip(call: relax.Call) -> relax.Expr:
+    """TVM's change of layouts stops at a clip, and transposes there."""
+    x, least, most = call.args
+    below = relax.op.maximum(x, _number(x, float(least.value)))
+    return relax.op.minimum(below, _number(x, float(most.value)))
+
+
+def _sigmoid(call: relax.Call) -> relax.Expr:
+    x = call.args[0]
+    rest = relax.op.exp(relax.op.negative(x))
+    return relax.op.divide(_number(x, 1.0), relax.op.add(_number(x, 1.0), rest))
+
+
+def _silu(call: relax.Call) -> relax.Expr:
+    return relax.op.multiply(call.args[0], _sigmoid(call))
+
+
+def _gelu(call: relax.Call) -> relax.Expr:
+    x = call.args[0]
+    inner = relax.op.erf(relax.op.multiply(x, _number(x, 0.5**0.5)))
+    half = relax.op.multiply(x, _number(x, 0.5))
+    return relax.op.multiply(half, relax.op.add(inner, _number(x, 1.0)))
+
+
+def _broadcast(call: relax.Call) -> relax.Expr:
+    """Attention in PyTorch broadcasts to the shape that is there, and TVM would copy."""
+    x, shape = call.args
+    return x if [*map(str, x.ty.shape)] == [*map(str, shape)] else call
+
+
+def _squeeze(call: relax.Call) -> relax.Expr:
+    """TVM's change of layouts fails at an axis that counts from behind."""
+    x, axes = call.args[0], call.attrs.axis
+    return relax.op.squeeze(x, [int(axis) % len(x.ty.shape) for axis in axes]) if axes else call
+
+
+# Operators in parts of which each can be fused, take any layout, and become polynomials.
+IN_PARTS: dict[str, Callable[[relax.Call], relax.Expr]] = {
+    "relax.clip": _clip,
+    "relax.sigmoid": _sigmoid,
+    "relax.nn.silu": _silu,
+    "relax.nn.gelu": _gelu,
+    "relax.broadcast_to": _broadcast,
+    "relax.squeeze": _squeeze,
+}
+
+
+@mutator
+class _Parts(PyExprMutator):
+    """Takes operators into parts."""
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        """A call, or the calls of its parts."""
+        call = super().visit_call_(call)
+        parts = IN_PARTS.get(getattr(call.op, "name", ""))
+        return self.builder_.normalize(parts(call)) if parts else call
+
+
+@tvm.transform.module_pass(opt_level=0, name="OperatorsInParts")
+class OperatorsInParts:
+    """The operators of :data:`IN_PARTS` in parts."""
+
+    def transform_module(self, module: IRModule, _context: tvm.transform.PassContext) -> IRModule:
+        """The module, changed."""
+        parts = _Parts(module)
+        for variable, function in module.functions_items():
+            if isinstance(function, relax.Function):
+                parts.builder_.update_func(variable, parts.visit_expr(function))
+        return parts.builder_.get()
+
+
+def operator_passes() -> list[tvm.transform.Pass]:
+    """What changes a network's operators; its inputs and results stay as they are."""
+    change = relax.transform
+    return [
+        OperatorsInParts(),
+        change.ConvertLayout(LAYOUTS),
+        change.Normalize(),
+        change.CanonicalizeBindings(),
+        change.FastMathTransform(),
+    ]
+
+
+def weights_of(task: IRModule) -> list[int]:
+    """Which arguments of a task are a network's weights; none of a task that is not deployed."""
+    return [int(k) for k in task["main"].attrs.get(WEIGHTS, ())]
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A scheduled program whose weights are packed beforehand.
+
+    Attributes:
+        program: computes the task.
+        pack: packs weights; ``None`` if the schedule leaves them as they are.
+        reads: arguments of the task that ``pack`` is given.
+        writes: arguments of ``program`` that ``pack`` writes, which come after those.
+    """
+
+    program: IRModule
+    pack: IRModule | None
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+
+def packed(scheduled: IRModule) -> Packed:
+    """A scheduled task, and apart from it what its schedule does to weights."""
+    inputs, network = _calling(scheduled)
+    network = relax.transform.SplitLayoutRewritePreproc()(network)
+    calls = [
+        (binding.var, binding.value)
+        for binding in network["main"].body.blocks[0].bindings
+        if isinstance(binding.value, relax.Call)
+    ]
+    program = _alone(network[calls[-1][1].args[0]])
+    if len(calls) == 1:
+        return Packed(scheduled, None, (), ())
+    variable, call = calls[0]
+    pieces = {binding.var: binding.value for binding in network["main"].body.blocks[0].bindings}
+    return Packed(
+        program,
+        _alone(network[call.args[0]]),
+        tuple(_place(argument, inputs) for argument in call.args[1]),
+        _written(variable, calls[1][1].args[1], pieces),
+    )
+
+
+def _calling(scheduled: IRModule) -> tuple[list[relax.Var], IRModule]:
+    """A network that calls a task and nothing else, and its inputs."""
+    function = scheduled["main"]
+    written = outputs_of(scheduled)
+    types = [relax.TensorType([int(x) for x in p.shape], str(p.dtype)) for p in function.params]
+    inputs = [relax.Var(f"x{k}", kind) for k, kind in enumerate(types) if k not in written]
+    results = [types[k] for k in written]
+    builder = relax.BlockBuilder()
+    task = builder.add_func(function.without_attr("global_symbol"), "task")
+    with builder.function("main", inputs, attrs={"num_input": 0}):
+        with builder.dataflow():
+            kind = results if len(results) > 1 else results[0]
+            call = builder.emit_output(relax.op.call_tir(task, relax.Tuple(inputs), kind))
+        builder.emit_func_output(call)
+    return inputs, builder.get()
+
+
+def _alone(function: tvm.tirx.PrimFunc) -> IRModule:
+    return IRModule({"main": function.with_attr("global_symbol", "main")})
+
+
+def _place(variable: relax.Var, among: Sequence[relax.Var]) -> int:
+    return next(k for k, other in enumerate(among) if other.same_as(variable))
+
+
+def _written(
+    weights: relax.Var, arguments: Sequence[relax.Var], values: dict[relax.Var, relax.Expr]
+) -> tuple[int, ...]:
+    """Which arguments of a call are the packed weights, in the order in which these are packed."""
+    places = {}
+    for k, argument in enumerate(arguments):
+        value = values.get(argument)
+        if argument.same_as(weights):
+            places[0] = k
+        elif isinstance(value, relax.TupleGetItem) and value.tuple_value.same_as(weights):
+            places[value.index] = k
+    return tuple(places[j] for j in sorted(places))

@@ -1,0 +1,76 @@
+"""A network as a library that TVM's runtime loads: its programs, and its weights as they want them.
+
+network.so      the library
+network.json    its inputs and results, the processor that it is for, and how long it takes
+run.py          loads and runs it, in three lines that need TVM and no more
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import IRModule
+from tvm.relax import VMExecutable
+
+from lib.collect.tvm.compiler import target_of
+from lib.collect.tvm.importing import PREPARED, inputs_of
+from lib.files.artifacts import atomic_file, write_json
+
+LIBRARY, ABOUT, SCRIPT = "network.so", "network.json", "run.py"
+LINES = """\
+import numpy, tvm
+network = tvm.relax.VirtualMachine(tvm.runtime.load_module("{library}"), tvm.cpu())["main"]
+print([result.numpy() for result in network({inputs})])
+"""
+
+
+def compiled(module: IRModule, values: Sequence[np.ndarray], device: str) -> VMExecutable:
+    """A network whose main function takes the inputs alone: the weights are inside.
+
+    Args:
+        module: ``main``, its programs, and what packs the weights, if anything does.
+        values: what ``main`` is called with: inputs, then weights before they are packed.
+        device: instruction set.
+    """
+    target, first = target_of(device, cores=1), inputs_of(module)
+    weights = [tvm.runtime.tensor(value) for value in values[first:]]
+    if PREPARED in {variable.name_hint for variable in module.functions}:
+        packing = relax.VirtualMachine(tvm.compile(_only(module, PREPARED), target), tvm.cpu(0))
+        weights = list(packing[PREPARED](weights))
+    main = _only(module, "main")
+    bound = dict(zip(main["main"].params[first:], weights, strict=True))
+    return tvm.compile(relax.transform.BindParams("main", bound)(main), target)
+
+
+def runner(library: VMExecutable, inputs: Sequence[np.ndarray]) -> Callable[[], Any]:
+    """A run of a network on some inputs."""
+    main = relax.VirtualMachine(library, tvm.cpu(0))["main"]
+    tensors = [tvm.runtime.tensor(array) for array in inputs]
+    return lambda: main(*tensors)
+
+
+def _only(module: IRModule, name: str) -> IRModule:
+    """A function and what it calls."""
+    used = relax.analysis.all_global_vars(module[name])
+    return IRModule({name: module[name], **{v: module[v] for v in used if v.name_hint != name}})
+
+
+def write(
+    folder: Path,
+    library: VMExecutable,
+    inputs: Sequence[np.ndarray],
+    about: dict[str, Any],
+) -> None:
+    """Write the three files; ``about`` is what is known of the network beside its inputs."""
+    with atomic_file(folder / LIBRARY) as temporary:
+        library.export_library(str(temporary))
+    shapes = [{"shape": list(x.shape), "dtype": str(x.dtype)} for x in inputs]
+    write_json(folder / ABOUT, {"inputs": shapes, **about})
+    zeros = (f'tvm.runtime.tensor(numpy.zeros({x.shape}, "{x.dtype}"))' for x in inputs)
+    with atomic_file(folder / SCRIPT) as temporary:
+        temporary.write_text(LINES.format(library=LIBRARY, inputs=", ".join(zeros)))

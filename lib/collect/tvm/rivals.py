@@ -1,0 +1,58 @@
+"""What somebody would run in place of a searched network: PyTorch as it is, ONNX Runtime."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from onnx import ModelProto
+from torch.export import ExportedProgram
+
+from lib.collect.tvm.importing import Imported
+
+Run = Callable[[], Any]  # one run of a network on its example inputs
+
+
+def rivals(network: Imported) -> dict[str, Run]:
+    """By name, what is installed here and can run a network on one thread."""
+    module, inputs = network.built
+    runs: dict[str, Run] = {}
+    if not isinstance(module, ModelProto):
+        called = module.module() if isinstance(module, ExportedProgram) else module
+        runs["PyTorch"] = torch.inference_mode()(lambda: called(*inputs))
+    packages = ("onnxruntime", "onnxscript") if runs else ("onnxruntime",)
+    if all(importlib.util.find_spec(package) for package in packages):
+        runs["ONNX Runtime"] = onnx_runtime(network)
+    return runs
+
+
+def onnx_runtime(network: Imported) -> Run:
+    """A session of ONNX Runtime on one thread."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    with tempfile.TemporaryDirectory() as folder:
+        path = onnx_file(network, Path(folder))
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = (given.name for given in session.get_inputs())
+    feeds = dict(zip(names, network.inputs, strict=True))
+    return lambda: session.run(None, feeds)
+
+
+def onnx_file(network: Imported, folder: Path) -> Path:
+    """A network as an ONNX file in a folder."""
+    module, inputs = network.built
+    path = folder / "network.onnx"
+    if isinstance(module, ModelProto):
+        path.write_bytes(module.SerializeToString())
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(module, inputs, path, dynamo=True, verbose=False)
+    return path

@@ -1,0 +1,184 @@
+"""A network as it is made fast computes the same in fewer and cheaper programs, and runs alone."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
+
+import torch
+import tvm
+from torch import nn
+from torch.nn import functional
+from tvm.s_tir import meta_schedule
+
+from lib.collect.tvm import running, timing
+from lib.collect.tvm.agreement import difference, same
+from lib.collect.tvm.compiler import hash_of
+from lib.collect.tvm.database import TuningDatabase
+from lib.collect.tvm.deployment import packed, weights_of
+from lib.collect.tvm.features import disagreement, features, tree_of
+from lib.collect.tvm.importing import arrays_of, imported
+from lib.collect.tvm.library import LIBRARY, SCRIPT, compiled, runner, write
+from lib.collect.tvm.networks import Network
+from lib.collect.tvm.rivals import rivals
+from lib.collect.tvm.search import best_of, context_of
+from lib.collect.tvm.whole import graph_of
+from tests.collect.tvm.test_importing import NETWORKS, Does, image, tokens, trained
+
+SLOW = r"T\.(exp|erf|tanh|sigmoid)\(|clip"  # functions of libraries, one number at a time
+
+
+def normed(*layers: nn.Module) -> nn.Module:
+    return nn.Sequential(*layers, trained(nn.BatchNorm2d(6)), nn.ReLU())
+
+
+def heads() -> torch.Tensor:
+    return torch.randn(2, 3, 5, 8)
+
+
+def attention(**how):
+    return Does(lambda x: functional.scaled_dot_product_attention(x, x, x, **how)), (heads(),)
+
+
+MORE = {
+    "a clip between convolutions": lambda: (
+        nn.Sequential(nn.Conv2d(4, 6, 3), nn.ReLU6(), nn.Conv2d(6, 4, 3), nn.Hardtanh(-2, 0.5)),
+        image(),
+    ),
+    **{
+        kind.__name__: lambda kind=kind: (nn.Sequential(nn.Linear(8, 8), kind()), tokens())
+        for kind in (nn.SiLU, nn.GELU, nn.Sigmoid, nn.Tanh, nn.Softmax)
+    },
+    "a norm without a bias before": lambda: (normed(nn.Conv2d(4, 6, 3, bias=False)), image()),
+    "a norm after groups": lambda: (normed(nn.Conv2d(4, 6, 3, groups=2)), image()),
+    "a norm without weights": lambda: (
+        nn.Sequential(nn.Conv2d(4, 6, 3), nn.BatchNorm2d(6, affine=False)),
+        image(),
+    ),
+    "a norm after a transposed convolution": lambda: (
+        normed(nn.ConvTranspose2d(4, 6, 3)),
+        image(),
+    ),
+    "a norm of what others read": lambda: (
+        Does(lambda c, n, x: c(x) + n(c(x)), nn.Conv2d(4, 6, 3), trained(nn.BatchNorm2d(6))),
+        image(),
+    ),
+    "attention without a mask": attention,
+    "causal attention": lambda: attention(is_causal=True, scale=0.3),
+    "attention of which a row is masked": lambda: attention(
+        attn_mask=torch.ones(5, 5, dtype=torch.bool).tril(-1)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, *MORE])
+def test_it_computes_what_torch_computes(name):
+    network = imported(Network(name, (NETWORKS | MORE)[name]), deployed=True)
+    machine = runner(compiled(network.module, network.values, "sse2"), network.inputs)
+    (computed,), (expected,) = arrays_of(machine()), network.expected
+    assert difference(computed, expected) < 2e-6
+    if name in MORE:
+        assert not re.search(SLOW, network.module.script())
+
+
+def test_norms_and_activations_are_part_of_the_convolution_before_them():
+    layers = nn.Conv2d(4, 6, 3), trained(nn.BatchNorm2d(6)), nn.SiLU(), nn.Conv2d(6, 6, 3)
+    deployed = graph_of(
+        imported(Network("x", lambda: (nn.Sequential(*layers, nn.ReLU6()), image())), deployed=True)
+    )
+    assert [name.startswith("conv2d") for name in deployed.names].count(True) == 2
+    assert len(deployed.calls) == 4  # and two transpositions, at the ends
+
+
+@pytest.fixture(scope="module")
+def network():
+    layers = nn.Conv2d(8, 16, 3), nn.ReLU(), nn.Flatten(), nn.Linear(16 * 36, 32)
+    return imported(
+        Network("mine", lambda: (nn.Sequential(*layers), (torch.randn(1, 8, 8, 8),))), deployed=True
+    )
+
+
+@pytest.fixture(scope="module")
+def drawn(network):
+    """Of each task that has weights: the task, its arguments, and programs that pack them."""
+    graph = graph_of(network)
+    found = []
+    for k, task in enumerate(graph.tasks):
+        if weights_of(task):
+            context = context_of(task, 3, packs=True)
+            space = context.generate_design_space()
+            model = meta_schedule.cost_model.CostModel.create("random")
+            context.pre_tuning(6, 6, space, meta_schedule.database.MemoryDatabase(), model)
+            programs = [c.sch for c in context.generate_measure_candidates()]
+            values = network.arguments(f for f, j in graph.functions.items() if j == k)
+            found.append((task, values, programs))
+    return found
+
+
+def test_packed_weights_change_the_time_and_not_the_result(drawn):
+    clock = running.clock_on(None)
+    assert len(drawn) == 2
+    for task, values, programs in drawn:
+        modules = [task, *(program.mod for program in programs)]
+        parts = [packed(module) for module in modules]
+        assert parts[0].pack is None and any(part.pack for part in parts)
+        seconds, checks = running.time_programs(
+            hash_of(task), modules, "sse2", clock, values, footprint=1 << 20
+        )
+        assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
+        for module, part in zip(modules, parts, strict=True):
+            if part.pack:
+                before, after = (
+                    [tuple(map(int, p.shape)) for p in x["main"].params]
+                    for x in (module, part.program)
+                )
+                assert {k for k in range(len(before)) if before[k] != after[k]} <= {*part.writes}
+                for read, written in zip(part.reads, part.writes, strict=True):
+                    assert np.prod(before[read]) == np.prod(after[written])
+
+
+def test_what_a_predictor_reads_is_the_program_without_packing(drawn):
+    for _, _, programs in drawn:
+        for program, rows in zip(programs, features(programs), strict=True):
+            assert disagreement(tree_of(program.mod), rows) is None
+
+
+def test_copies_of_arguments_take_turns(monkeypatch):
+    ran = []
+    library = {"f0": lambda x: ran.append(x)}
+    watch = timing.Stopwatch([timing.Run(library, "f0", [("a",), ("b",), ("c",)])], [])
+    watch._taken(0, 4)
+    watch._taken(0, 1)
+    assert ran == ["a", "b", "c", "a", "b"]
+
+
+def test_a_library_runs_without_this_project(network, drawn, tmp_path):
+    database = TuningDatabase(tmp_path, "sse2")
+    for task, _, programs in drawn:
+        database.add(task, programs[0], 1e-6)
+    tuned = best_of(network.module, database)
+    library = compiled(tuned, network.values, "sse2")
+    write(tmp_path, library, network.inputs, {"network": network.name})
+    again = runner(tvm.runtime.load_module(str(tmp_path / LIBRARY)), network.inputs)
+    assert difference(arrays_of(again())[0], network.expected[0]) < 1e-5
+    ran = subprocess.run(
+        [sys.executable, "-I", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert len(json.loads((tmp_path / "network.json").read_text())["inputs"]) == 1
+    torch.manual_seed(0)
+    numbers = np.array(re.findall(r"-?\d+\.\d+(?:e-?\d+)?", ran.stdout), float)
+    assert len(numbers) == 32 and np.isfinite(numbers).all()
+
+
+def test_rivals_are_what_is_installed(network):
+    runs = rivals(network)
+    assert difference(runs["PyTorch"]().numpy(), network.expected[0]) < 1e-6
+    if "ONNX Runtime" in runs:
+        assert difference(runs["ONNX Runtime"]()[0], network.expected[0]) < 1e-5
