@@ -82,8 +82,10 @@ def imported(network: Network, deployed: bool = False) -> Imported:
     module, inputs = network.build()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        read = from_onnx if isinstance(module, onnx.ModelProto) else from_torch
-        source = read(network.name, module, inputs, deployed)
+        if isinstance(module, onnx.ModelProto):
+            source = from_onnx(network.name, module, inputs)
+        else:
+            source = from_torch(network.name, module, inputs, deployed)
         whole = fused(source.module, deployed)
         values, results, seen = run(source, whole)
         if not agree(results, source.expected):

@@ -59,10 +59,8 @@ def _shape(path: Path, tensor: Any, batch: int | None) -> list[int]:
     return sizes
 
 
-def from_onnx(
-    name: str, model: ModelProto, inputs: tuple[np.ndarray, ...], _deployed: bool = False
-) -> Source:
-    """A network of ONNX, which is read in one way only.
+def from_onnx(name: str, model: ModelProto, inputs: tuple[np.ndarray, ...]) -> Source:
+    """A network of ONNX.
 
     Raises:
         UserError: TVM cannot read it; says which operator, and why.
