@@ -6,13 +6,12 @@
 Wants the predictor of `make all COLLECTION=programs-cpu`, TVM's environment with XGBoost (`make
 search`; docs/tutorials/faster-network.md), and a core that nothing else uses: a minute and a half a
 search of 128.
-What is there was made with `--networks '' --budget 128` and with `--tasks 0 --budget 16`.
 
 Every search is `python -m lib.programs.search`, from nothing, with one space of schedules,
 population and round for all: chance, TVM's XGBoost, the predictor as it is, and the predictor
 corrected by what is measured. (TVM's perceptron fails on a single task: it holds out a fifth of the
-tasks.) Tasks are those of the split `search`, from which nothing has learned. Networks are searched
-task by task and then timed end to end; those here are of the split `test`.
+tasks.) Tasks are those of the split `search`, from which nothing has learned. Whole networks:
+:mod:`tests.bench.deployed`.
 
 What was measured is kept in ``search.parquet`` beside this file, a line a measurement, and is not
 measured again. Tables: the fastest so far over the fastest that anybody found for that task on that
@@ -36,7 +35,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lib.collect.tvm.plan import HASH
 from lib.files.artifacts import atomic_file
 from lib.files.progress import Lines
 from lib.files.terminal import table
@@ -52,13 +50,13 @@ RIVALS = {  # name -> flags of lib.programs.search
 }
 BUDGETS = (8, 16, 32, 64, 128)
 AGAINST, AT = "XGBoost", 64  # what is to be reached with fewer measurements
-TASKS, NETWORKS = 12, "bert.w128_t64.b1,mobilenet_v2.w16_s96.b1"
+TASKS = 12
 SCHEMA = {
     **dict.fromkeys(("target", "task", "device", "by"), pl.String),
     "seed": pl.Int64,
     "calls": pl.Int64,
     "trial": pl.Int64,
-    **dict.fromkeys(("seconds", "known_at", "unscheduled", "whole", "whole_before"), pl.Float64),
+    **dict.fromkeys(("seconds", "known_at", "unscheduled"), pl.Float64),
 }
 KEY = ("target", "device", "by", "seed")
 
@@ -71,9 +69,8 @@ def searched_tasks(root: Path, count: int) -> list[str]:
 
 def search(target: str, device: str, by: str, seed: int, args: argparse.Namespace) -> pl.DataFrame:
     """One search from nothing, a row a measurement."""
-    which = "--task" if HASH.fullmatch(target) else "--network"
     with predictor_alone(args.outputs / args.predictor) as outputs:
-        command = [sys.executable, "-m", "lib.programs.search", which, target, "--device", device]
+        command = [sys.executable, "-m", "lib.programs.search", "--task", target, "--device", device]
         command += ["--budget", str(args.budget), "--seed", str(seed), "--core", str(args.core)]
         command += ["--outputs", str(outputs), "--data", str(args.data), *RIVALS[by]]
         started = time.monotonic()
@@ -83,9 +80,7 @@ def search(target: str, device: str, by: str, seed: int, args: argparse.Namespac
         print(f"{target}, {device}, {by}, seed {seed}: {time.monotonic() - started:.0f} s")
         (path,) = outputs.glob("*/search/*/search.json")
         found = json.loads(path.read_text())
-    before, whole = found["whole"] or (None, None)
     about = {"target": target, "device": device, "by": by, "seed": seed}
-    about |= {"whole": whole, "whole_before": before}
     rows = [
         {**about, "trial": k + 1, "seconds": seconds, "known_at": at}
         | {name: one[name] for name in ("task", "calls", "unscheduled")}
@@ -111,9 +106,8 @@ def run_missing(args: argparse.Namespace) -> None:
     """Do the searches that have no rows yet, one seed of everything after the other."""
     done = set(results(args.results).select(KEY).unique().iter_rows())
     tasks = searched_tasks(args.data, args.tasks)
-    targets = [*tasks, *filter(None, args.networks.split(","))]
     devices = args.devices.split(",")
-    wanted = [(t, d, by, s) for s, t, d, by in product(args.seeds, targets, devices, args.by)]
+    wanted = [(t, d, by, s) for s, t, d, by in product(args.seeds, tasks, devices, args.by)]
     missing = [one for one in wanted if one not in done]
     for one in Lines("searches", len(missing), "search").over(missing):
         rows = search(*one, args)
@@ -173,7 +167,7 @@ def _filled(values: np.ndarray | pl.Series, budget: int) -> np.ndarray:
 def report(found: pl.DataFrame) -> str:
     """The tables: one for each budget, of the seeds that had at least that."""
     tables = [one for b, own in budgets_of(found).items() if (one := task_table(own, b))]
-    return "\n\n".join([*tables, whole_table(found)])
+    return "\n\n".join(tables)
 
 
 def task_table(found: pl.DataFrame, budget: int) -> str:
@@ -195,21 +189,6 @@ def task_table(found: pl.DataFrame, budget: int) -> str:
         rows.append([by, *cells, when, " / ".join(took)])
     heads = [f"{tasks} tasks, seeds: {seeds}", *map(str, budgets), f"as {AGAINST} with {AT}"]
     return table(rows, [*heads, "seconds"])
-
-
-def whole_table(found: pl.DataFrame) -> str:
-    """Whole networks: end to end without a schedule over with those found."""
-    own = found.filter(pl.col("whole").is_not_null())
-    own = own.group_by(*KEY).agg(pl.col("whole_before", "whole").first())
-    rows = []
-    for (network, device), part in own.sort(KEY).group_by("target", "device", maintain_order=True):
-        for by in RIVALS:
-            times = part.filter(by=by)
-            if len(times):
-                speed = times["whole_before"] / times["whole"]
-                taken = f"{1e3 * times['whole'].mean():.3g}"
-                rows.append([network, device, by, str(len(times)), taken, f"{speed.mean():.2f}x"])
-    return table(rows, ["network", "device", "by", "seeds", "end to end ms", "faster"])
 
 
 def plot(found: pl.DataFrame, path: Path) -> None:
@@ -246,7 +225,6 @@ def main() -> None:
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--predictor", default="programs-cpu", help="its folder in the outputs")
     parser.add_argument("--tasks", type=int, default=TASKS)
-    parser.add_argument("--networks", default=NETWORKS)
     parser.add_argument("--devices", default="avx2")
     parser.add_argument("--by", nargs="+", default=list(RIVALS), choices=list(RIVALS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
