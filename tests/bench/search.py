@@ -70,8 +70,17 @@ def searched_tasks(root: Path, count: int) -> list[str]:
 def search(target: str, device: str, by: str, seed: int, args: argparse.Namespace) -> pl.DataFrame:
     """One search from nothing, a row a measurement."""
     with predictor_alone(args.outputs / args.predictor) as outputs:
-        command = [sys.executable, "-m", "lib.programs.search", "--task", target, "--device", device]
-        command += ["--budget", str(args.budget), "--seed", str(seed), "--core", str(args.core)]
+        command = [sys.executable, "-m", "lib.programs.search", "--task", target]
+        command += [
+            "--device",
+            device,
+            "--budget",
+            str(args.budget),
+            "--seed",
+            str(seed),
+            "--core",
+            str(args.core),
+        ]
         command += ["--outputs", str(outputs), "--data", str(args.data), *RIVALS[by]]
         started = time.monotonic()
         done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
