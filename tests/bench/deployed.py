@@ -37,7 +37,7 @@ from lib.files.processor import processor
 from lib.files.terminal import table
 
 MEASURED = Path(__file__).with_suffix(".json")
-MINE = f"{Path(__file__).parent / 'deployed_mine.py'}:network"
+MINE = "tests/bench/deployed_mine.py:network"  # from the root, where this is run
 NETWORKS = (
     *("resnet18.w64_s112.b1", "resnet50.w32_s64.b1", "mobilenet_v2.w32_s112.b1"),
     *("convnext.w24_s64.b1", "bert.w256_t128.b1", "decode.w256_t128.b1", "vit.w128_s96.b1"),
@@ -57,7 +57,7 @@ def searched(network: str, budget: int, args: argparse.Namespace) -> tuple[Path,
     where = ["--device", args.device, "--core", str(args.core), "--outputs", str(args.outputs)]
     subprocess.run([PYTHON, *command, *where], check=True)
     taken = time.monotonic() - start
-    (found,) = args.outputs.glob(f"*/search/{name}.{args.device}/{LIBRARY}")
+    (found,) = args.outputs.glob(f"*/search/*{name}.{args.device}/{LIBRARY}")
     shutil.copy(found, library)
     return library, taken
 

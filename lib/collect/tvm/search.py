@@ -24,7 +24,7 @@ from tvm import relax
 from tvm.ir import IRModule
 from tvm.s_tir import meta_schedule
 
-from lib.collect.tvm import compiler, raw
+from lib.collect.tvm import compiler
 from lib.collect.tvm.agreement import agree, difference, same, varied
 from lib.collect.tvm.asked import named
 from lib.collect.tvm.cost_model import PredictorModel, Talk
@@ -40,6 +40,7 @@ from lib.programs.messages import COST_MODELS, NATIVE, OURS, PREDICTOR
 
 POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
 ROUND = 8  # programs that are measured before the next are chosen
+LIMIT_SECONDS = 10.0  # to compile a program, or run it once; LLVM takes a minute for some
 # TVM's own cost models: their names there, and how they are made. XGBoost learns from the first
 # round on; by itself it would wait for 100 measurements and leave all before them to chance. (TVM's
 # perceptron holds out a fifth of the tasks that it learns from, and fails if there is only one.)
@@ -244,7 +245,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--core", type=int, help="to time on")
     parser.add_argument("--seed", type=int, default=0)
     limit = "seconds to compile a program, and for a reading of it"
-    parser.add_argument("--limit", type=float, default=raw.LIMIT_SECONDS, help=limit)
+    parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help=limit)
     parser.add_argument("--cost-model", default=PREDICTOR, choices=COST_MODELS)
     return parser.parse_args()
 

@@ -24,7 +24,7 @@ pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.t
 
 import tvm_ffi
 
-from lib.collect.tvm import compiler, raw, running, timing
+from lib.collect.tvm import compiler, running, timing
 from lib.collect.tvm import search as half
 from lib.collect.tvm.agreement import same, varied
 from lib.collect.tvm.asked import named
@@ -163,7 +163,7 @@ def test_programs_run_on_the_networks_numbers_and_what_computes_otherwise_is_dis
         number = hashes.index(task)
         wanted = found.arguments(f for f, k in graph.functions.items() if k == number)
         np.testing.assert_array_equal(values[0], wanted[0])
-        assert limit in ([], [raw.LIMIT_SECONDS, found.footprint])
+        assert limit in ([], [half.LIMIT_SECONDS, found.footprint])
     assert found.footprint == 4 * (64 * 128 + 128 + 128 * 32 + 32)
     assert sum(len(one) == 7 for one in given) == 2  # a round a task, each with a limit
     rounds = [arrays["seconds"] for about, arrays in heard if about["kind"] == "round"]
