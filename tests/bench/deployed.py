@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import subprocess
 import time
@@ -161,6 +162,7 @@ def main() -> None:
     parser.add_argument("--print", action="store_true", dest="only_print")
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
+    os.environ["TVM_NUM_THREADS"] = "1"
     rows = json.loads(MEASURED.read_text()) if MEASURED.exists() else []
     there = {(row["network"], row["device"]) for row in rows}
     for network in () if args.only_print else args.networks:
