@@ -8,33 +8,20 @@ The rivals: PyTorch as it is, ``torch.compile`` with its weights frozen, ONNX Ru
 float32. Each network is searched with every budget, by the predictor of ``outputs/programs-cpu``;
 then all libraries and rivals run in one process, in turns, on the same inputs, one thread each.
 What was measured is kept in ``deployed.json`` beside this file, a row a network and device, and is
-not measured again; move it away when the search has changed. ``--print`` runs nothing.
+not measured again; move it away when the search has changed. ``--print``
+runs nothing, and needs no TVM.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
-import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-import tvm
 
-from lib.collect.tvm.agreement import difference
-from lib.collect.tvm.asked import named
-from lib.collect.tvm.importing import Imported, arrays_of, imported
-from lib.collect.tvm.library import LIBRARY, runner
-from lib.collect.tvm.rivals import onnx_file, rivals
-from lib.collect.tvm.running import READING_SECONDS, clock_on
 from lib.files.artifacts import write_json
-from lib.files.processor import processor
 from lib.files.terminal import table
 
 MEASURED = Path(__file__).with_suffix(".json")
@@ -45,109 +32,20 @@ NETWORKS = (
     MINE,
 )
 BUDGETS = (16, 64)
-ROUNDS = 20
-PYTHON = Path(".venv/bin/python")
-
-
-def searched(network: str, budget: int, args: argparse.Namespace) -> tuple[Path, float]:
-    """The library of a search, and the seconds that the search took; a larger budget goes on."""
-    name = Path(network).name.replace(":", "_")
-    library = args.work / f"{name}.{args.device}.{budget}.so"
-    start = time.monotonic()
-    command = ["-m", "lib.programs.search", "--network", network, "--budget", str(budget)]
-    where = ["--device", args.device, "--core", str(args.core), "--outputs", str(args.outputs)]
-    subprocess.run([PYTHON, *command, *where], check=True)
-    taken = time.monotonic() - start
-    (found,) = args.outputs.glob(f"*/search/*{name}.{args.device}/{LIBRARY}")
-    shutil.copy(found, library)
-    return library, taken
-
-
-def compiled_by_torch(network: Imported) -> Callable[[], Any]:
-    """The network by ``torch.compile``, its weights frozen."""
-    module, inputs = network.built
-    torch._inductor.config.freezing = True
-    run = torch.compile(module)
-    return torch.no_grad()(lambda: run(*inputs))
-
-
-def by_openvino(network: Imported, folder: Path) -> Callable[[], Any]:
-    """The network by OpenVINO, in float32 as the others are."""
-    import openvino
-
-    core = openvino.Core()
-    how = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
-    how |= {"PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
-    request = core.compile_model(onnx_file(network, folder), "CPU", how).create_infer_request()
-    return lambda: request.infer(list(network.inputs))
-
-
-def readings(runs: dict[str, Callable[[], Any]], args: argparse.Namespace) -> dict[str, list]:
-    """(rounds,) milliseconds of a run of each, in turns."""
-    clock = clock_on(args.core)
-    numbers, taken = {}, {name: [] for name in runs}
-    for name, run in runs.items():
-        for _ in range(3):
-            start = time.perf_counter()
-            run()
-            numbers[name] = max(1, int(READING_SECONDS / (time.perf_counter() - start)))
-    for _ in range(ROUNDS):
-        with clock.core.calm():
-            for name, run in runs.items():
-                run()
-                start = time.perf_counter()
-                for _ in range(numbers[name]):
-                    run()
-                taken[name].append(1e3 * (time.perf_counter() - start) / numbers[name])
-    return taken
-
-
-def measured(network: str, args: argparse.Namespace) -> dict[str, Any]:
-    """A row: least and median milliseconds of all, seconds of searches, differences from torch."""
-    found = [searched(network, budget, args) for budget in args.budgets]
-    torch.set_num_threads(1)
-    source = imported(named(network, 1), deployed=True)
-    runs = {
-        f"search {budget}": runner(tvm.runtime.load_module(str(path)), source.inputs)
-        for budget, (path, _) in zip(args.budgets, found, strict=True)
-    }
-    off = {
-        name: max(map(difference, arrays_of(run()), source.expected)) for name, run in runs.items()
-    }
-    runs |= rivals(source) | {"torch.compile": compiled_by_torch(source)}
-    runs["OpenVINO"] = by_openvino(source, args.work)
-    taken = readings(runs, args)
-    return {
-        **{
-            "network": network.rpartition("/")[2],
-            "device": args.device,
-            "date": time.strftime("%F"),
-        },
-        **{"processor": processor(), "off": off},
-        "least": {name: min(ms) for name, ms in taken.items()},
-        "median": {name: float(np.median(ms)) for name, ms in taken.items()},
-        "searching": dict(zip(map(str, args.budgets), (s for _, s in found), strict=True)),
-    }
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:
-    """Least milliseconds of each network by each way, and the geometric means of the ratios."""
-    names = list(dict.fromkeys(name for row in rows for name in row["least"]))
+    """Least milliseconds of each network by each way, and geometric means of ratios."""
+    names = sorted(rows[0]["least"], key=lambda name: (not name.startswith("search"), name))
+    times = np.array([[row["least"][name] for name in names] for row in rows])
     texts = [
-        [
-            row["network"],
-            row["device"],
-            *(f"{row['least'][n]:.3g}" for n in names if n in row["least"]),
-        ]
-        for row in rows
+        [row["network"], *(f"{ms:.2f}" for ms in mine), f"{sum(row['searching'].values()):.0f}"]
+        for row, mine in zip(rows, times, strict=True)
     ]
     for rival in ("ONNX Runtime", "OpenVINO"):
-        ratios = [
-            np.exp(np.mean([np.log(row["least"][n] / row["least"][rival]) for row in rows]))
-            for n in names
-        ]
-        texts.append([f"times {rival}", "", *(f"{ratio:.2f}" for ratio in ratios)])
-    return table(texts, ["network", "device", *names])
+        ratios = np.exp(np.log(times / times[:, [names.index(rival)]]).mean(0))
+        texts.append([f"over {rival}", *(f"{ratio:.2f}" for ratio in ratios), ""])
+    return table(texts, ["least ms", *names, "s to search"])
 
 
 def main() -> None:
@@ -161,12 +59,12 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("outputs/deployed"))
     parser.add_argument("--print", action="store_true", dest="only_print")
     args = parser.parse_args()
-    args.work.mkdir(parents=True, exist_ok=True)
-    os.environ["TVM_NUM_THREADS"] = "1"
     rows = json.loads(MEASURED.read_text()) if MEASURED.exists() else []
     there = {(row["network"], row["device"]) for row in rows}
     for network in () if args.only_print else args.networks:
         if (network.rpartition("/")[2], args.device) not in there:
+            from tests.bench.deployed_tvm import measured
+
             rows.append(measured(network, args))
             write_json(MEASURED, rows)
     print(as_table(rows))

@@ -1,0 +1,110 @@
+"""The half of :mod:`tests.bench.deployed` that has TVM and its rivals: searches and times."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import tvm
+
+from lib.collect.tvm.agreement import difference
+from lib.collect.tvm.asked import named
+from lib.collect.tvm.importing import Imported, arrays_of, imported
+from lib.collect.tvm.library import LIBRARY, runner
+from lib.collect.tvm.rivals import onnx_file, rivals
+from lib.collect.tvm.running import READING_SECONDS, clock_on
+from lib.files.processor import processor
+
+ROUNDS = 20
+PYTHON = Path(".venv/bin/python")
+
+
+def searched(network: str, budget: int, args: argparse.Namespace) -> tuple[Path, float]:
+    """The library of a search, and the seconds that the search took; a larger budget goes on."""
+    name = Path(network).name.replace(":", "_")
+    library = args.work / f"{name}.{args.device}.{budget}.so"
+    start = time.monotonic()
+    command = ["-m", "lib.programs.search", "--network", network, "--budget", str(budget)]
+    where = ["--device", args.device, "--core", str(args.core), "--outputs", str(args.outputs)]
+    subprocess.run([PYTHON, *command, *where], check=True)
+    taken = time.monotonic() - start
+    (found,) = args.outputs.glob(f"*/search/*{name}.{args.device}/{LIBRARY}")
+    shutil.copy(found, library)
+    return library, taken
+
+
+def compiled_by_torch(network: Imported) -> Callable[[], Any]:
+    """The network by ``torch.compile``, its weights frozen."""
+    module, inputs = network.built
+    torch._inductor.config.freezing = True
+    run = torch.compile(module)
+    return torch.no_grad()(lambda: run(*inputs))
+
+
+def by_openvino(network: Imported, folder: Path) -> Callable[[], Any]:
+    """The network by OpenVINO, in float32 as the others are."""
+    import openvino
+
+    core = openvino.Core()
+    how = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}
+    how |= {"PERFORMANCE_HINT": "LATENCY", "ENABLE_CPU_PINNING": False}
+    request = core.compile_model(onnx_file(network, folder), "CPU", how).create_infer_request()
+    return lambda: request.infer(list(network.inputs))
+
+
+def readings(runs: dict[str, Callable[[], Any]], args: argparse.Namespace) -> dict[str, list]:
+    """(rounds,) milliseconds of a run of each, in turns."""
+    clock = clock_on(args.core)
+    numbers, taken = {}, {name: [] for name in runs}
+    for name, run in runs.items():
+        for _ in range(3):
+            start = time.perf_counter()
+            run()
+            numbers[name] = max(1, int(READING_SECONDS / (time.perf_counter() - start)))
+    for _ in range(ROUNDS):
+        with clock.core.calm():
+            for name, run in runs.items():
+                run()
+                start = time.perf_counter()
+                for _ in range(numbers[name]):
+                    run()
+                taken[name].append(1e3 * (time.perf_counter() - start) / numbers[name])
+    return taken
+
+
+def measured(network: str, args: argparse.Namespace) -> dict[str, Any]:
+    """A row: least and median milliseconds of all, seconds of searches, differences from torch."""
+    os.environ["TVM_NUM_THREADS"] = "1"
+    args.work.mkdir(parents=True, exist_ok=True)
+    found = [searched(network, budget, args) for budget in args.budgets]
+    torch.set_num_threads(1)
+    source = imported(named(network, 1), deployed=True)
+    runs = {
+        f"search {budget}": runner(tvm.runtime.load_module(str(path)), source.inputs)
+        for budget, (path, _) in zip(args.budgets, found, strict=True)
+    }
+    off = {
+        name: max(map(difference, arrays_of(run()), source.expected)) for name, run in runs.items()
+    }
+    runs |= rivals(source) | {"torch.compile": compiled_by_torch(source)}
+    runs["OpenVINO"] = by_openvino(source, args.work)
+    taken = readings(runs, args)
+    return {
+        **{
+            "network": network.rpartition("/")[2],
+            "device": args.device,
+            "date": time.strftime("%F"),
+        },
+        **{"processor": processor(), "off": off},
+        "least": {name: min(ms) for name, ms in taken.items()},
+        "median": {name: float(np.median(ms)) for name, ms in taken.items()},
+        "searching": dict(zip(map(str, args.budgets), (s for _, s in found), strict=True)),
+    }
