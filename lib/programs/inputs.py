@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
+from lib.files.processor import INSTRUCTIONS
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.inputs.input import Input
@@ -23,7 +24,7 @@ from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.task import CachedTask
 from lib.programs.tensorir.features import FEATURES
-from lib.programs.tensorir.records import DEVICE, INSTRUCTIONS
+from lib.programs.tensorir.records import DEVICE
 
 LANES = dict(zip(INSTRUCTIONS, (4, 8, 16), strict=True))  # of single-precision numbers in a vector
 FUSED = ("avx2", "avx512")  # sets that multiply and add at once, ...

@@ -21,12 +21,10 @@ from lib.collect.tvm.slow import slow_jobs
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
-from lib.files.processor import processor
+from lib.files.processor import INSTRUCTIONS, instruction_sets, processor
 from lib.programs.messages import last_words
-from lib.programs.tensorir.records import INSTRUCTIONS
 
 DEFAULT_PHASES = "main,again,plain"
-CPUINFO = Path("/proc/cpuinfo")
 
 
 def arguments() -> argparse.Namespace:
@@ -99,8 +97,7 @@ def devices_for(names: str | None) -> list[str]:
     Raises:
         UserError: an instruction set is unknown, or this processor lacks.
     """
-    flags = CPUINFO.read_text().split() if CPUINFO.exists() else []
-    had = [name for name, flag in INSTRUCTIONS.items() if not flags or flag in flags]
+    had = instruction_sets()
     devices = names.split(",") if names else had
     for device in devices:
         if device not in INSTRUCTIONS:

@@ -34,7 +34,7 @@ from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
-from lib.files.processor import processor
+from lib.files.processor import instruction_sets, processor
 from lib.files.progress import Lines
 from lib.programs.described import described_programs
 from lib.programs.inputs import Programs, device_named, devices_of
@@ -43,7 +43,7 @@ from lib.programs.latency.predict import load_predictor, predicted_seconds, pred
 from lib.programs.messages import COST_MODELS, NATIVE, PREDICTOR, Message, last_words, receive, send
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 from lib.programs.search.scorer import Scorer
-from lib.programs.tensorir.records import INSTRUCTIONS, read_programs
+from lib.programs.tensorir.records import read_programs
 from lib.runs.sources import ROOT
 
 
@@ -163,8 +163,7 @@ def instructions(device: str) -> str:
     """The instruction set that a device stands for: of this processor, its widest."""
     if device != NATIVE:
         return device
-    flags = Path("/proc/cpuinfo").read_text().split()
-    return [name for name, flag in INSTRUCTIONS.items() if flag in flags or name == "sse2"][-1]
+    return ["sse2", *instruction_sets()][-1]
 
 
 def network_of(root: Path, task: str) -> str:

@@ -20,6 +20,7 @@ import polars as pl
 from lib.files.artifacts import read_json
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
+from lib.files.processor import INSTRUCTIONS
 from lib.files.schema import expect
 from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import FEATURES
@@ -57,8 +58,6 @@ TABLES = {
 ACCESSES, MOST_ACCESS = "accesses", 64  # a table that may be absent, and its largest number
 ADVICE = "restore it, or make collect KIND=programs writes another"
 DEVICE = {"name": str, "instructions": str, "processor": str, "threads": int}
-# Sets of instructions, narrow to wide, and what Linux calls what a processor must have for them.
-INSTRUCTIONS = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512vl"}
 MOST_DEVICES, MOST_THREADS = 127, 1 << 16
 LONGEST_NAME = 200  # characters; some names stand in every row of the results
 NAME = f"1 to {LONGEST_NAME} characters that can be seen"

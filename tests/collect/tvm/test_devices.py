@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
-from lib.collect.tvm import __main__ as collector
 from lib.collect.tvm.__main__ import devices_for
+from lib.files import processor
 from lib.files.errors import UserError
+from tests.stages import REPOSITORY
 
 
 @pytest.fixture
@@ -14,7 +18,7 @@ def older(tmp_path, monkeypatch):
     """A processor without AVX-512."""
     path = tmp_path / "cpuinfo"
     path.write_text("flags\t\t: fpu sse sse2 avx avx2 fma\n")
-    monkeypatch.setattr(collector, "CPUINFO", path)
+    monkeypatch.setattr(processor, "CPUINFO", path)
 
 
 def test_all_that_the_processor_has(older, tmp_path):
@@ -31,3 +35,9 @@ def test_those_that_are_asked_for(older):
         devices_for("sse2,avx512")
     with pytest.raises(UserError, match="--devices neon: choose from sse2, avx2, avx512"):
         devices_for("neon")
+
+
+def test_a_collection_needs_nothing_that_its_environment_lacks():
+    """Among what it does not list is polars, which the tables of a dataset are read by."""
+    code = "import sys; sys.modules['polars'] = None; import lib.collect.tvm.__main__"
+    subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=True)
