@@ -20,7 +20,7 @@ from lib.collect.tvm.asked import named
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import LIBRARY, runner
 from lib.collect.tvm.rivals import onnx_file, rivals
-from lib.collect.tvm.running import READING_SECONDS, clock_on
+from lib.collect.tvm.running import clock_on, readings
 from lib.files.processor import processor
 
 ROUNDS = 20
@@ -60,26 +60,6 @@ def by_openvino(network: Imported, folder: Path) -> Callable[[], Any]:
     return lambda: request.infer(list(network.inputs))
 
 
-def readings(runs: dict[str, Callable[[], Any]], args: argparse.Namespace) -> dict[str, list]:
-    """(rounds,) milliseconds of a run of each, in turns."""
-    clock = clock_on(args.core)
-    numbers, taken = {}, {name: [] for name in runs}
-    for name, run in runs.items():
-        for _ in range(3):
-            start = time.perf_counter()
-            run()
-            numbers[name] = max(1, int(READING_SECONDS / (time.perf_counter() - start)))
-    for _ in range(ROUNDS):
-        with clock.core.calm():
-            for name, run in runs.items():
-                run()
-                start = time.perf_counter()
-                for _ in range(numbers[name]):
-                    run()
-                taken[name].append(1e3 * (time.perf_counter() - start) / numbers[name])
-    return taken
-
-
 def measured(network: str, args: argparse.Namespace) -> dict[str, Any]:
     """A row: least and median milliseconds of all, seconds of searches, differences from torch."""
     os.environ["TVM_NUM_THREADS"] = "1"
@@ -96,7 +76,8 @@ def measured(network: str, args: argparse.Namespace) -> dict[str, Any]:
     }
     runs |= rivals(source) | {"torch.compile": compiled_by_torch(source)}
     runs["OpenVINO"] = by_openvino(source, args.work)
-    taken = readings(runs, args)
+    turns = readings(runs, clock_on(args.core), ROUNDS)
+    taken = {name: [1e3 * seconds for seconds in own] for name, own in turns.items()}
     return {
         **{
             "network": network.rpartition("/")[2],

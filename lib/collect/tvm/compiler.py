@@ -59,6 +59,12 @@ def hash_of(module: IRModule) -> str:
     return f"{tvm_ffi.structural_hash(module) & (2**64 - 1):016x}"
 
 
+def alone(function: tirx.PrimFunc) -> IRModule:
+    """A function of a network as a task: as MetaSchedule takes it out, with the same hash."""
+    function = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True)
+    return IRModule({"main": function})
+
+
 def outputs_of(task: IRModule) -> list[int]:
     """Which of a tensor program's arguments it writes."""
     function = task["main"]

@@ -8,7 +8,7 @@ are packed once, before the network's first run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import tvm
@@ -17,7 +17,7 @@ from tvm.ir import IRModule
 from tvm.relax import PyExprMutator
 from tvm.relax.expr_functor import mutator
 
-from lib.collect.tvm.compiler import outputs_of
+from lib.collect.tvm.compiler import alone, outputs_of
 
 LAYOUTS = {"relax.nn.conv2d": ["NHWC", "HWIO"]}
 WEIGHTS = "layout_free_buffers"  # a function's attribute: which arguments may be laid out anew
@@ -136,21 +136,22 @@ def packed(scheduled: IRModule) -> Packed:
     """A scheduled task, and apart from it what its schedule does to weights."""
     inputs, network = _calling(scheduled)
     network = relax.transform.SplitLayoutRewritePreproc()(network)
-    calls = [
-        (binding.var, binding.value)
-        for binding in network["main"].body.blocks[0].bindings
-        if isinstance(binding.value, relax.Call)
-    ]
-    program = _alone(network[calls[-1][1].args[0]])
+    values = {b.var: b.value for b in network["main"].body.blocks[0].bindings}
+    calls = [variable for variable, value in values.items() if isinstance(value, relax.Call)]
     if len(calls) == 1:
         return Packed(scheduled, None, (), ())
-    variable, call = calls[0]
-    pieces = {binding.var: binding.value for binding in network["main"].body.blocks[0].bindings}
+    (packing, packs), program = values[calls[0]].args[:2], values[calls[1]]
+    written = {}  # of the packed weights, one or a tuple of several: which argument each is
+    for place, argument in enumerate(program.args[1]):
+        value = values.get(argument)
+        if argument.same_as(calls[0]) or isinstance(value, relax.TupleGetItem):
+            written[getattr(value, "index", 0)] = place
+    places = {variable: place for place, variable in enumerate(inputs)}
     return Packed(
-        program,
-        _alone(network[call.args[0]]),
-        tuple(_place(argument, inputs) for argument in call.args[1]),
-        _written(variable, calls[1][1].args[1], pieces),
+        alone(network[program.args[0]]),
+        alone(network[packing]),
+        tuple(places[argument] for argument in packs),
+        tuple(written[number] for number in sorted(written)),
     )
 
 
@@ -169,25 +170,3 @@ def _calling(scheduled: IRModule) -> tuple[list[relax.Var], IRModule]:
             call = builder.emit_output(relax.op.call_tir(task, relax.Tuple(inputs), kind))
         builder.emit_func_output(call)
     return inputs, builder.get()
-
-
-def _alone(function: tvm.tirx.PrimFunc) -> IRModule:
-    return IRModule({"main": function.with_attr("global_symbol", "main")})
-
-
-def _place(variable: relax.Var, among: Sequence[relax.Var]) -> int:
-    return next(k for k, other in enumerate(among) if other.same_as(variable))
-
-
-def _written(
-    weights: relax.Var, arguments: Sequence[relax.Var], values: dict[relax.Var, relax.Expr]
-) -> tuple[int, ...]:
-    """Which arguments of a call are the packed weights, in the order in which these are packed."""
-    places = {}
-    for k, argument in enumerate(arguments):
-        value = values.get(argument)
-        if argument.same_as(weights):
-            places[0] = k
-        elif isinstance(value, relax.TupleGetItem) and value.tuple_value.same_as(weights):
-            places[value.index] = k
-    return tuple(places[j] for j in sorted(places))

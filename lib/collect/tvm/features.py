@@ -112,7 +112,7 @@ class Walked:
             self.nodes.append([len(loops), marked, extent, unroll, NO_ROW])
             loops = [*loops, (hash(loop.loop_var), extent, marked, unroll)]
         self._walk(loop.body, loops, realize, conditions)
-        if all(node[1] != LEAF for node in self.nodes[before:]):
+        if self.nodes and self.nodes[-1][1] != LEAF:
             del self.nodes[before:]  # a loop that packed weights, which is done beforehand
 
     def _note(self, block, loops: list) -> None:

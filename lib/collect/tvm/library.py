@@ -1,7 +1,7 @@
 """A network as a library that TVM's runtime loads: its programs, and its weights as they want them.
 
 network.so      the library
-network.json    its inputs and results, the processor that it is for, and how long it takes
+network.json    its inputs, the processor that it is for, and how long it takes
 run.py          loads and runs it, in three lines that need TVM and no more
 """
 

@@ -15,13 +15,11 @@ from torch.export import ExportedProgram
 
 from lib.collect.tvm.importing import Imported
 
-Run = Callable[[], Any]  # one run of a network on its example inputs
 
-
-def rivals(network: Imported) -> dict[str, Run]:
-    """By name, what is installed here and can run a network on one thread."""
+def rivals(network: Imported) -> dict[str, Callable[[], Any]]:
+    """By name, what is installed here and runs a network on its example inputs, on one thread."""
     module, inputs = network.built
-    runs: dict[str, Run] = {}
+    runs: dict[str, Callable[[], Any]] = {}
     if not isinstance(module, ModelProto):
         called = module.module() if isinstance(module, ExportedProgram) else module
         runs["PyTorch"] = torch.inference_mode()(lambda: called(*inputs))
@@ -31,7 +29,7 @@ def rivals(network: Imported) -> dict[str, Run]:
     return runs
 
 
-def onnx_runtime(network: Imported) -> Run:
+def onnx_runtime(network: Imported) -> Callable[[], Any]:
     """A session of ONNX Runtime on one thread."""
     import onnxruntime
 

@@ -26,6 +26,7 @@ from lib.collect.tvm.timing import (
     Run,
     Stopwatch,
     end_with_parent,
+    mean_seconds,
     reference_program,
 )
 
@@ -143,7 +144,10 @@ class _Batch:
         weights = {k: base[k] for k in weights_of(self.modules[0])}
         if parts.pack:
             about = arguments_of(parts.program)["arguments"]
-            new = {k: tvm.runtime.empty(tuple(about[k]["shape"])) for k in parts.writes}
+            new = {
+                k: tvm.runtime.empty(tuple(about[k]["shape"]), about[k]["dtype"])
+                for k in parts.writes
+            }
             library["f1"](*[base[k] for k in parts.reads], *new.values())
             weights |= new
         copies = [weights]
@@ -177,24 +181,24 @@ def _in_a_child(work: Callable[[], None]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def fastest(runs: Mapping[str, Callable[[], Any]], clock: Clock) -> dict[str, float]:
-    """Seconds of a run of each of some networks, which take turns; the fastest reading counts."""
+def readings(
+    runs: Mapping[str, Callable[[], Any]], clock: Clock, visits: int = VISITS
+) -> dict[str, list[float]]:
+    """(visits,) seconds of a run of each of some networks, which take turns."""
     numbers = {}
     for name, run in runs.items():
         run()
-        numbers[name] = max(1, int(READING_SECONDS / _seconds(run, 1)))
-    readings: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(VISITS):
+        numbers[name] = max(1, int(READING_SECONDS / mean_seconds(run, [()])))
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(visits):
         time.sleep(PAUSE_SECONDS)
         with clock.core.calm():
             for name, run in runs.items():
-                readings[name].append(_seconds(run, numbers[name]))
-    return {name: min(taken) for name, taken in readings.items()}
+                run()  # what ran before it has left its own data in the caches
+                found[name].append(mean_seconds(run, [()] * numbers[name]))
+    return found
 
 
-def _seconds(run: Callable[[], Any], number: int) -> float:
-    """Mean seconds of some runs."""
-    start = time.perf_counter()
-    for _ in range(number):
-        run()
-    return (time.perf_counter() - start) / number
+def fastest(runs: Mapping[str, Callable[[], Any]], clock: Clock) -> dict[str, float]:
+    """Seconds of a run of each; the fastest reading counts."""
+    return {name: min(taken) for name, taken in readings(runs, clock).items()}

@@ -208,12 +208,16 @@ class Stopwatch:
 
     def _taken(self, k: int, number: int) -> float:
         """Mean seconds of some runs, each with the next copy of its arguments."""
-        function = self.runs[k].library[self.runs[k].name]
-        copies = list(itertools.islice(self.turns[k], number))
-        start = time.perf_counter()
-        for arguments in copies:
-            function(*arguments)
-        return (time.perf_counter() - start) / number
+        run = self.runs[k]
+        return mean_seconds(run.library[run.name], list(itertools.islice(self.turns[k], number)))
+
+
+def mean_seconds(function: Callable[..., Any], copies: Sequence[Sequence[Any]]) -> float:
+    """Mean seconds of some runs, each with its own arguments."""
+    start = time.perf_counter()
+    for arguments in copies:
+        function(*arguments)
+    return (time.perf_counter() - start) / len(copies)
 
 
 class Clock:

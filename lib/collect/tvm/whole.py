@@ -20,7 +20,7 @@ from tvm.ir import IRModule
 
 from lib.collect.tvm import raw
 from lib.collect.tvm.asked import named
-from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of
+from lib.collect.tvm.compiler import Sampler, Scheduled, alone, hash_of
 from lib.collect.tvm.database import fastest_programs
 from lib.collect.tvm.features import features, tree_of
 from lib.collect.tvm.importing import Imported, imported
@@ -167,12 +167,6 @@ def _is_program(value: Any) -> bool:
     return isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir"
 
 
-def alone(function: Any) -> IRModule:
-    """A function of a network as a task: as MetaSchedule takes it out, with the same hash."""
-    function = function.with_attr("global_symbol", "main").with_attr("tirx.noalias", True)
-    return IRModule({"main": function})
-
-
 def programs_of(
     graph: Graph, schedules: int, seed: int, database: Path | None = None
 ) -> tuple[list[Scheduled], np.ndarray]:
@@ -240,12 +234,16 @@ def _drawn(
     """
     if database:
         with suppress(DataError):
-            graph = graph_of(imported(network, deployed=True))
-            graph = without(graph, only_constants(graph))
+            graph = _worth_timing(network, deployed=True)
             return graph, *programs_of(graph, schedules, seed, database)
-    graph = graph_of(imported(network))
-    graph = without(graph, only_constants(graph))  # which take next to no time
+    graph = _worth_timing(network)
     return graph, *programs_of(graph, schedules, seed, database)
+
+
+def _worth_timing(network: Network, deployed: bool = False) -> Graph:
+    """A network's graph without what only writes constants, which takes next to no time."""
+    graph = graph_of(imported(network, deployed))
+    return without(graph, only_constants(graph))
 
 
 def main(arguments: list[str] | None = None) -> None:
