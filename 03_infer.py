@@ -30,7 +30,7 @@ from lib.files.parquet import write_parquet
 from lib.files.progress import Lines
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
-from lib.inputs.input import network_for
+from lib.inputs.input import memory_of, network_for
 from lib.runs.asked import making_of, tell_as_it_was
 from lib.runs.descent import check_trained
 from lib.runs.memory import out_of_memory_told
@@ -83,10 +83,9 @@ def score(
 ) -> pl.DataFrame:
     """All scores; memory that is not there is told in one line."""
     scoring = scoring_of(chosen)
-    estimate = scoring.memory(network, cache, to_score, chosen)
     frames = scoring.frames(network, cache, to_score, chosen)
     lines = Lines(f"infer: {chosen.results} fold {fold}", len(to_score), "graph")
-    with out_of_memory_told(estimate, device_of(network), "infer"):
+    with out_of_memory_told(memory_of(chosen, "scoring"), device_of(network), "infer"):
         return pl.concat(lines.over(frames))
 
 

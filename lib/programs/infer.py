@@ -72,7 +72,6 @@ def _frame(
 SCORING = Scoring(
     to_score=programs_to_predict,
     frames=predict_programs,
-    memory=lambda network, cache, wanted, settings: None,
     counts={
         "tasks": pl.col("task").n_unique(),
         "programs": pl.col("program").n_unique(),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -125,9 +125,7 @@ class _Drawn:
     def program(self) -> Program:
         """The program with them."""
         features = np.stack(self.pool).reshape(len(self.pool), len(self._ranks), -1)
-        runtimes = np.zeros(len(features), np.int64)
-        graph = replace(self._program.graph, node_config_feat=features, config_runtime=runtimes)
-        return replace(self._program, graph=graph)
+        return self._program.under(features)
 
 
 def slot_ranks(program: Program) -> list[tuple[int, int, int]]:

@@ -26,7 +26,7 @@ from lib.files.errors import UserError, one_line_errors
 from lib.scoring.candidates import Request, candidates_in, with_drawn
 from lib.scoring.possible import check_layouts
 from lib.scoring.timing import Timings, time_best
-from lib.scoring.trained import Ensemble, load_ensemble, score_program
+from lib.scoring.trained import Ensemble, load_ensemble, score_program, shares_of_gain
 from lib.scoring.weights import BUNDLED, weights_in
 from lib.settings.tables import check_collection
 from lib.tpugraphs.npz import TileKernel
@@ -147,18 +147,22 @@ def kernels_in(path: Path, candidates: Path | None) -> list[Program]:
     return [Program(path, kernel, None) for kernel in kernels]
 
 
-def sites(program: Program, config: int) -> list[dict[str, Any]]:
-    """What a configuration sets: ``node, name, opcode, output, input, kernel`` of each site.
+def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
+    """What a configuration sets: ``node, name, opcode, output, input, kernel`` of each site, and of
+    the best one the site's ``share_of_gain``, see :func:`lib.scoring.trained.shares_of_gain`.
 
     A layout is a list of dimensions, minor-most first, and ``None`` for the compiler's choice;
     ``name`` is ``None`` where the file has no names.
     """
-    graph = program.graph
-    rows = []
+    program, graph, rows = ranking.program, ranking.program.graph, []
     for node, features in zip(graph.node_config_ids, graph.node_config_feat[config], strict=True):
-        name = program.names[node] if program.names else None
-        opcode = NAME_OF_ID.get(int(graph.node_opcode[node]), "unknown")
-        rows.append({"node": int(node), "name": name, "opcode": opcode, **layouts(features)})
+        about = {"node": int(node), "name": program.names[node] if program.names else None}
+        about["opcode"] = NAME_OF_ID.get(int(graph.node_opcode[node]), "unknown")
+        rows.append(about | layouts(features))
+    if [config] == ranking.best(1):
+        shares = shares_of_gain(ranking.ensemble, program, config)
+        for row, share in zip(rows, shares, strict=False):  # there may be none
+            row["share_of_gain"] = share
     return rows
 
 
@@ -172,7 +176,7 @@ def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dic
             "score": float(ranking.scores[config]),
             "runtime_ns": int(runtimes[config]) or None,
             **({"timed_ns": timings.of.get(config)} if timings else {}),
-            **_details(ranking.program, config),
+            **_details(ranking, config),
         }
         for config in ranking.best(count)
     ]
@@ -190,10 +194,10 @@ def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dic
     }
 
 
-def _details(program: Program, config: int) -> dict[str, Any]:
-    if isinstance(program.graph, TileKernel):
-        return bounds_of(program.graph.config_feat[config])
-    return {"sites": sites(program, config)}
+def _details(ranking: Ranking, config: int) -> dict[str, Any]:
+    if isinstance(ranking.program.graph, TileKernel):
+        return bounds_of(ranking.program.graph.config_feat[config])
+    return {"sites": sites(ranking, config)}
 
 
 def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str:
@@ -205,7 +209,7 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
         text += f", measured {runtime / 1e6:.3f} ms" if runtime else ""
         text += f", {timings.words(config)}" if timings and config in timings.of else ""
         lines.append(f"#{ranks[config]}  configuration {config}  {text}")
-        lines += _lines(ranking.program, config)
+        lines += _lines(_details(ranking, config))
     folds, chosen = ", ".join(map(str, ranking.ensemble.networks)), ranking.ensemble.settings
     place = "" if compilers is None else f"; the compiler's own choice is #{ranks[compilers]}"
     lines.append(
@@ -216,12 +220,11 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
     return "\n".join([*lines, *([timings.summary(ranks)] if timings else [])])
 
 
-def _lines(program: Program, config: int) -> list[str]:
+def _lines(details: dict[str, Any]) -> list[str]:
     """What a configuration sets."""
-    if isinstance(program.graph, TileKernel):
-        bounds = bounds_of(program.graph.config_feat[config]).items()
-        return ["    " + "  ".join(f"{name} {bound or CHOICE}" for name, bound in bounds)]
-    every = sites(program, config)
+    if "sites" not in details:
+        return ["    " + "  ".join(f"{key} {bound or CHOICE}" for key, bound in details.items())]
+    every = details["sites"]
     shown = [site for site in every if any(site[t] for t in TENSORS)]
     lines = [_site_line(site) for site in shown]
     if len(shown) < len(every):
@@ -231,12 +234,9 @@ def _lines(program: Program, config: int) -> list[str]:
 
 def _site_line(site: Mapping[str, Any]) -> str:
     name = site["name"] or f"node {site['node']}"
-    tensors = [f"{tensor} {_layout(site[tensor]):<14}" for tensor in TENSORS]
-    return f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}".rstrip()
-
-
-def _layout(dimensions: list[int] | None) -> str:
-    return written(dimensions) if dimensions else CHOICE
+    tensors = [f"{t} {written(site[t]) if site[t] else CHOICE:<14}" for t in TENSORS]
+    gain = f" {site['share_of_gain']:z.0%} of the gain" if "share_of_gain" in site else ""
+    return f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}{gain}".rstrip()
 
 
 def timed(ranking: Ranking, count: int, python: Path) -> Timings:

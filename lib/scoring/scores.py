@@ -12,7 +12,7 @@ from torch import nn
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
-from lib.inputs.input import input_of, memory_of
+from lib.inputs.input import input_of
 from lib.ranking.folds import splits_of_fold
 from lib.scoring.scoring import Scoring
 from lib.settings import LayoutCollection, Settings, TileCollection
@@ -97,7 +97,6 @@ def _frame(split: str, graph: CachedGraph | CachedKernel, scores: np.ndarray) ->
 SCORING = Scoring(
     to_score=graphs_to_score,
     frames=score_graphs,
-    memory=lambda network, cache, graphs, settings: memory_of(settings, "scoring"),
     counts={
         "graphs": pl.col("graph").n_unique(),
         "configurations": pl.struct("graph", "config").n_unique(),

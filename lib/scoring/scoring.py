@@ -12,7 +12,6 @@ from torch import nn
 from lib.cache.reader import Cache
 from lib.files.named import named
 from lib.files.terminal import table
-from lib.runs.memory import Estimate
 from lib.runs.tracking import Tracker
 from lib.settings import Settings
 from lib.systems import SYSTEMS
@@ -25,13 +24,11 @@ class Scoring:
     Attributes:
         to_score: (cache, fold, settings) -> what one fold scores.
         frames: (network, cache, those, settings) -> a frame of scores of each graph or task.
-        memory: (network, cache, that, settings) -> what it takes, if it is worth telling.
         counts: what the table at the end counts of each split, by heading; the last are scores.
     """
 
     to_score: Callable[[Cache, int, Any], list[Any]]
     frames: Callable[[nn.Module, Cache, Any, Any], Iterator[pl.DataFrame]]
-    memory: Callable[[nn.Module, Cache, Any, Any], Estimate | None]
     counts: dict[str, pl.Expr]
 
 

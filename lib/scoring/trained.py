@@ -22,7 +22,7 @@ from lib.files.schema import expect
 from lib.inputs.input import network_for
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
-from lib.scoring.scores import scores_of
+from lib.scoring.scores import scores_of, stand_for_themselves
 from lib.settings import Settings
 from lib.settings.tables import check_trained_with
 from lib.tpugraphs.npz import TileKernel
@@ -113,8 +113,8 @@ def _check_alike(path: Path, about: Mapping[str, Any], first: Mapping[str, Any])
             raise DataError(path, name, about.get(name), "that of the other folds: train again")
 
 
-def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
-    """Mean over folds of each configuration's score, (c,), blended as stage 4 does.
+def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> np.ndarray:
+    """Mean over folds of each configuration's score, (c,), blended as stage 4 does, or otherwise.
 
     Folds run side by side, a core each: torch lets go of Python's lock.
     """
@@ -128,4 +128,22 @@ def score_program(ensemble: Ensemble, program: Program) -> np.ndarray:
         return scores_of(network, graph, chosen).mean(axis=0)[graph.original]
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return blend(list(pool.map(of_fold, ensemble.networks.values())), chosen.blending)
+        scores = list(pool.map(of_fold, ensemble.networks.values()))
+    return blend(scores, blending or chosen.blending)
+
+
+def shares_of_gain(ensemble: Ensemble, program: Program, config: int) -> list[float]:
+    """Of what a configuration gains over the compiler's own, by the networks' mean score: how much
+    is lost if one site alone is left to the compiler, for each site.
+
+    They add up to 1 where sites do not meddle with one another. There are none where nothing is
+    gained, or where scores depend on which configurations share a batch.
+    """
+    if not all(stand_for_themselves(n, ensemble.settings) for n in ensemble.networks.values()):
+        return []
+    count = len(program.graph.node_config_ids)
+    rows = np.repeat(program.graph.node_config_feat[[config]], count + 2, axis=0)
+    rows[range(count), range(count)] = rows[count] = -1  # the last one is left as it is
+    scores = score_program(ensemble, program.under(rows), "mean")
+    lost = scores - scores[-1]
+    return (lost[:count] / lost[count]).tolist() if lost[count] > 0 else []

@@ -43,6 +43,12 @@ class Program:
     names: list[str] | None
     module: HloModuleProto | None = None
 
+    def under(self, features: np.ndarray, **other: np.ndarray) -> Program:
+        """The program under other configurations, (c, k, 18), whose runtimes nobody knows, and with
+        other members of its graph."""
+        other |= {"node_config_feat": features, "config_runtime": np.zeros(len(features), np.int64)}
+        return replace(self, graph=replace(self.graph, **other))
+
 
 def read_program(path: Path) -> Program:
     """Read an npz, a layout tuning protobuf (``ModuleTuningData``), an ``HloModuleProto`` or the
@@ -84,13 +90,7 @@ def with_candidates(program: Program, path: Path) -> Program:
     ids, features = read(path, program)
     if not len(features):
         raise DataError(path, "configurations", "none", "at least one")
-    graph = replace(
-        program.graph,
-        node_config_ids=ids,
-        node_config_feat=features,
-        config_runtime=np.zeros(len(features), np.int64),
-    )
-    return replace(program, graph=graph)
+    return program.under(features, node_config_ids=ids)
 
 
 def _npz_candidates(path: Path, program: Program) -> tuple[np.ndarray, np.ndarray]:

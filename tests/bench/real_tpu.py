@@ -218,6 +218,8 @@ def main() -> None:
     """Run what is missing, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    every_way = (*COUNTS, ACROSS)
+    parser.add_argument("--learned", nargs="+", default=every_way, choices=every_way)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=300, help="of tgraph")
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
@@ -240,7 +242,7 @@ def main() -> None:
             f"measured again; noise {noise_of(graph.repeats):.1e}, tau between both {agree}"
         )
     done = set(results.select("graph", "learned", "method", "seed").iter_rows())
-    every = product(args.methods, range(args.seeds), GRAPHS, (*COUNTS, ACROSS))
+    every = product(args.methods, range(args.seeds), GRAPHS, args.learned)
     for method, seed, name, learned in every:
         never = learned == ACROSS and (method in WITHIN_ONLY or (method in SURE and seed))
         if never or (name, learned, method, seed) in done:
