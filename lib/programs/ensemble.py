@@ -42,7 +42,6 @@ def pairs_of(cache: Cache) -> pl.DataFrame:
                     "program": task.program[task.owner],
                     "device": [names[number] for number in task.device],
                     "config": np.arange(count),
-                    "owner": task.owner,
                 },
             )
         )
@@ -51,14 +50,14 @@ def pairs_of(cache: Cache) -> pl.DataFrame:
 
 def expected_of(pairs: pl.DataFrame, sides: Mapping[str, Chosen]) -> pl.DataFrame:
     """``split, task, program, device`` of what one fold predicts."""
-    owners = [
-        pl.DataFrame({"owner": np.flatnonzero(mask)}).select(
-            pl.lit(side).alias("split"), pl.lit(name).alias("task"), pl.col("owner").cast(pl.Int32)
+    predicted = [
+        pl.DataFrame({"config": np.flatnonzero(mask)}).select(
+            pl.lit(side).alias("split"), pl.lit(name).alias("task"), "config"
         )
         for side, chosen in sides.items()
         for name, mask in chosen.items()
     ]
-    return pl.concat(owners).join(pairs, on=["task", "owner"]).drop("owner", "config")
+    return pl.concat(predicted).join(pairs, on=["task", "config"]).drop("config")
 
 
 def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: int | None) -> Folds:
@@ -110,9 +109,9 @@ def evaluate_all(
 
 def _predicted(cache: Cache, name: str, frame: pl.DataFrame) -> Predicted:
     task = cache.graph(name)
-    programs = np.zeros(len(task.program), bool)
-    programs[task.owner[frame["config"].to_numpy()]] = True
-    return Predicted(task.restricted(programs), np.exp(frame["score"].to_numpy()))
+    pairs = np.zeros(len(task.owner), bool)
+    pairs[frame["config"].to_numpy()] = True
+    return Predicted(task.restricted(pairs), np.exp(frame["score"].to_numpy()))
 
 
 def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.DataFrame:

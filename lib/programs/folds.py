@@ -1,18 +1,19 @@
 """Which tensor programs a fold learns from, is validated on and tested on.
 
-Two ways. ``networks``: networks are dealt to folds, whole, and a fold is validated on every task
+Three ways. ``networks``: networks are dealt to folds, whole, and a fold is validated on every task
 that one of its networks calls; a task that other networks share with them is in nobody's training
 but theirs. The test is the source's: whole networks with all their tasks. ``random``: of the
 programs that networks of the test do not have, a tenth is the test, a tenth validates a fold, and
 eight tenths are learned from (CDMPP, section 7.1). All devices of a program go together, so that
-each is split 8:1:1 and none tells of another.
+each is split 8:1:1 and none tells of another. ``processors``: as ``networks``, and each fold
+leaves out a processor, in turn: it learns from the others alone, and is validated and tested on it.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from lib.ranking.folds import FoldSettings, folds_of
 
 TENTHS = 10
 TEST_TENTH = TENTHS - 1
-Chosen = dict[str, np.ndarray]  # by task, which of its programs, (p,) bool
+Chosen = dict[str, np.ndarray]  # by task, which of its pairs, (pairs,) bool
 
 
 class SplitSettings(FoldSettings, Protocol):
@@ -31,14 +32,14 @@ class SplitSettings(FoldSettings, Protocol):
 
     @property
     def split(self) -> str:
-        """``networks`` or ``random``."""
+        """``networks``, ``random`` or ``processors``."""
 
 
 def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str, Chosen]:
-    """The programs that are ``valid``, ``test`` and ``train`` to one fold, by sorted task.
+    """The pairs that are ``valid``, ``test`` and ``train`` to one fold, by sorted task.
 
     Raises:
-        UserError: if there is no such fold.
+        UserError: if there is no such fold, or no processor to leave out.
     """
     if not 0 <= fold < settings.folds_total:
         raise UserError(f"--fold {fold}: must be from 0 to {settings.folds_total - 1}")
@@ -52,7 +53,33 @@ def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str,
         "test": cache.names("test"),
         "train": [name for name in names if name not in held_out],
     }
-    return {side: {name: _all(cache, name) for name in tasks} for side, tasks in parts.items()}
+    if settings.split == "processors":
+        return _by_processor(cache, parts, fold)
+    return {side: all_pairs(cache, tasks) for side, tasks in parts.items()}
+
+
+def left_out(devices: Sequence[Mapping[str, Any]], fold: int) -> np.ndarray:
+    """(d,) whether each device is of the processor that a fold leaves out.
+
+    Raises:
+        UserError: there is only one processor.
+    """
+    processors = [device["processor"] for device in devices]
+    every = sorted(set(processors))
+    if len(every) < 2:
+        raise UserError(f"--split processors: all devices are of {every[0]}; it needs another")
+    return np.array([name == every[fold % len(every)] for name in processors])
+
+
+def _by_processor(cache: Cache, parts: Mapping[str, list[str]], fold: int) -> dict[str, Chosen]:
+    out = left_out(cache.manifest["devices"], fold)
+    sides: dict[str, Chosen] = {side: {} for side in parts}
+    for side, names in parts.items():
+        for name in names:
+            mask = out[cache.graph(name).device] != (side == "train")
+            if mask.any():
+                sides[side][name] = mask
+    return sides
 
 
 def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSettings) -> set[str]:
@@ -69,7 +96,8 @@ def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSe
 def _by_tenths(cache: Cache, names: list[str], fold: int, seed: int) -> dict[str, Chosen]:
     sides: dict[str, Chosen] = {"valid": {}, "test": {}, "train": {}}
     for name in names:
-        tenth = tenths(name, cache.graph(name).original, seed)
+        task = cache.graph(name)
+        tenth = tenths(name, task.original, seed)[task.owner]
         masks = {"valid": tenth == fold, "test": tenth == TEST_TENTH}
         masks["train"] = ~(masks["valid"] | masks["test"])
         for side, mask in masks.items():
@@ -91,5 +119,6 @@ def tenths(name: str, original: np.ndarray, seed: int) -> np.ndarray:
     return dealt[original]
 
 
-def _all(cache: Cache, name: str) -> np.ndarray:
-    return np.ones(cache.rows[name]["programs"], bool)
+def all_pairs(cache: Cache, names: Iterable[str]) -> Chosen:
+    """All pairs of some tasks."""
+    return {name: np.ones(cache.rows[name]["configurations"], bool) for name in names}

@@ -22,7 +22,7 @@ from lib.programs.settings import ProgramCollection
 from lib.programs.task import CachedTask
 from lib.scoring.scoring import Scoring
 
-Wanted = tuple[str, str, np.ndarray]  # split, task, which of its programs
+Wanted = tuple[str, str, np.ndarray]  # split, task, which of its pairs
 
 
 def programs_to_predict(cache: Cache, fold: int, settings: ProgramCollection) -> list[Wanted]:
@@ -45,11 +45,11 @@ def predict_programs(
         predictions = predict(network, load_programs(cache, chosen), features, settings.batch)
         first = 0
         for name, mask in chosen.items():
-            task = cache.graph(name)
-            distinct = np.unique(task.original[mask])
+            task = cache.graph(name).restricted(mask)
+            distinct = task.used
             part = predictions[first : first + len(distinct)]
             first += len(distinct)
-            yield _frame(side, task.restricted(mask), distinct, part, names)
+            yield _frame(side, task, distinct, part, names)
 
 
 def _frame(

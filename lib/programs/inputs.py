@@ -23,18 +23,15 @@ from lib.programs.folds import Chosen
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.task import CachedTask
-from lib.programs.tensorir.features import FEATURES
+from lib.programs.tensorir.features import FEATURES, OPERATIONS
 from lib.programs.tensorir.records import DEVICE
 
 LANES = dict(zip(INSTRUCTIONS, (4, 8, 16), strict=True))  # of single-precision numbers in a vector
 FUSED = ("avx2", "avx512")  # sets that multiply and add at once, ...
 MASKED = ("avx512",)  # ... that have masks and twice as many registers
-OPERATIONS = {  # what an operation counts in a leaf's work
-    **{"float_mad": 2.0, "float_math": 4.0},
-    **dict.fromkeys(("float_add_sub", "float_mul", "float_div_mod", "float_cmp"), 1.0),
-    "float_other": 1.0,
-}
-PROCESSOR = 7  # the column of :func:`device_features` that tells processors apart
+PEAK = 7  # the column of :func:`device_features` that says how fast programs are there
+USUAL_PEAK = 64.0  # of billions of operations a second; of a device of which it is not known
+USUAL_CACHES = {"l1_kib": 32, "l2_kib": 1024, "l3_kib": 32768}  # of a machine not described
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,13 +96,11 @@ def load_programs(cache: Cache, chosen: Chosen) -> Programs:
 
     Args:
         cache: of a collection of programs.
-        chosen: which of the source's programs count, by task.
+        chosen: which pairs count, by task.
     """
     devices = len(cache.manifest["devices"])
     tasks = [cache.graph(name).restricted(mask) for name, mask in chosen.items()]
-    used = [
-        np.unique(task.original[mask]) for task, mask in zip(tasks, chosen.values(), strict=True)
-    ]
+    used = [task.used for task in tasks]
     leaves = [_leaves_of(task, distinct) for task, distinct in zip(tasks, used, strict=True)]
     counts = [task.counts[distinct] for task, distinct in zip(tasks, used, strict=True)]
     labels = [_labels(task, distinct, devices) for task, distinct in zip(tasks, used, strict=True)]
@@ -135,7 +130,7 @@ def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) 
     Args:
         network: in evaluation mode.
         programs: n, whose features are read.
-        devices: (d, 8) see :func:`device_features`.
+        devices: (d, 11) see :func:`device_features`.
         size: programs a batch.
 
     Returns:
@@ -150,16 +145,16 @@ def predict(network: nn.Module, programs: Programs, devices: Tensor, size: int) 
 
 
 def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
-    """(d, 8) float32 of what is known of devices: paper, section 4.3, as far as CPUs tell it.
+    """(d, 11) float32 of what is known of devices: paper, section 4.3, as far as CPUs tell it.
 
     A constant; widths of vectors, registers and peak operations a cycle, as logarithms; whether
-    multiplications and additions are fused, and parts of vectors masked; threads; and which
-    processor, by its place among the set's.
+    multiplications and additions are fused, and parts of vectors masked; threads; how fast the
+    fastest programs are (:func:`lib.programs.preprocess.peaks_of`); and how large the caches are,
+    where the dataset describes the machine (:mod:`lib.programs.adapt.machine`).
 
     Raises:
         DataError: if a device is of an instruction set that is not known.
     """
-    processors = sorted({device["processor"] for device in devices})
     rows = []
     for device in devices:
         name = device["instructions"]
@@ -167,9 +162,16 @@ def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
             raise DataError("dataset.json", "instructions", name, f"one of {', '.join(LANES)}")
         lanes, fused, masked = LANES[name], name in FUSED, name in MASKED
         widths = [np.log2(lanes / 4), 5.0 if masked else 4.0, np.log2(lanes * (1 + fused))]
-        place = processors.index(device["processor"]) / max(1, len(processors) - 1)
-        rows.append([1.0, *widths, float(fused), float(masked), np.log2(device["threads"]), place])
+        flags = [float(fused), float(masked), np.log2(device["threads"])]
+        machine = device.get("machine") or {}
+        caches = [np.log2((machine.get(k) or size) / size) for k, size in USUAL_CACHES.items()]
+        rows.append([1.0, *widths, *flags, peak_feature(device.get("peak_gops")), *caches])
     return torch.tensor(rows, dtype=torch.float32).reshape(len(rows), DEVICE_FEATURES)
+
+
+def peak_feature(gops: float | None) -> float:
+    """The column ``PEAK`` of a device, of billions of operations a second."""
+    return float(np.log2((gops or USUAL_PEAK) / USUAL_PEAK))
 
 
 def widths(settings: ProgramCollection) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from lib.files.errors import DataError
 from lib.preprocess.reading import Reading
 from lib.programs.task import CachedTask
 from lib.programs.tensorir.accesses import UNKNOWN, around
+from lib.programs.tensorir.features import work_of
 from lib.programs.tensorir.records import (
     ACCESSES,
     TABLES,
@@ -27,6 +28,7 @@ from lib.programs.tensorir.records import (
 
 SPLITS = ("train", "test")  # tasks of `search` are for trying out searches, and nothing else
 WITHOUT = "access patterns; what is measured anew has them, and is predicted better"
+FASTEST = 0.99  # of a device's programs are slower than what it is told to be capable of
 LEAF_BYTES_RAW = 165 * 4  # float32 features and the position of a leaf
 
 
@@ -48,7 +50,21 @@ def about(path: Path, wanted: Sequence[str] = SPLITS) -> dict[str, Any]:
         wanted: the splits whose programs count.
     """
     data = read_programs(path.parent)
-    return {"devices": [data.about["devices"][k] for k in measuring(data, wanted)]}
+    peaks, devices = peaks_of(data), data.about["devices"]
+    return {"devices": [{**devices[k], "peak_gops": peaks[k]} for k in measuring(data, wanted)]}
+
+
+def peaks_of(data: Programs) -> dict[int, float]:
+    """Billions of operations a second of each device's fastest programs, by its number.
+
+    What tells a network how fast an unknown processor is. No processor has to be asked for it, so
+    that it is known of those that are gone; one program in a hundred is faster.
+    """
+    work = np.add.reduceat(work_of(data.features), data.starts[:-1])
+    rows = data.latencies.select("device", gops=work[data.latencies["program"]] / 1e9)
+    rows = rows.with_columns(gops=pl.col("gops") / data.latencies["seconds"])
+    found = rows.group_by("device").agg(pl.col("gops").quantile(FASTEST, "linear"))
+    return {device: float(f"{gops:.4g}") for device, gops in found.iter_rows()}
 
 
 def measuring(data: Programs, wanted: Sequence[str]) -> list[int]:

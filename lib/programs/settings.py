@@ -11,7 +11,7 @@ from lib.settings.search import among, between
 
 TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
 LOSS_NAMES = ("mse+mape", "mse", "mape", "mspe")  # of the table in lib/programs/losses.py
-SIDES = ("networks", "random")
+SIDES = ("networks", "random", "processors")
 WIDTHS, HEADS = among(48, 96, 128, 192, 384), among(2, 4, 8)  # of a search; each divides each
 # Of the programs in a random split: 8 to train on, 1 for validation, 1 for the test.
 RANDOM_PARTS = 10
@@ -38,7 +38,8 @@ class ProgramCollection(Settings):
 
     split: str = setting(
         "networks",
-        "folds and the test are of whole `networks`, or of programs at `random`",
+        "folds and the test are of whole `networks`, of programs at `random`, or of `networks` on "
+        "one of the `processors`, which the fold has not learned from",
         choices=SIDES,
     )
     # stage 2

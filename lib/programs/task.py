@@ -58,9 +58,13 @@ class CachedTask:
 
     nothing_to_rank = ""  # folds are dealt of networks, whatever their tasks are
 
-    def restricted(self, programs: np.ndarray) -> CachedTask:
-        """The task with the pairs of some of its p programs only, (p,) bool."""
-        mask = programs[self.owner]
+    @property
+    def used(self) -> np.ndarray:
+        """(n,) ascending numbers of the distinct programs that have a pair."""
+        return np.unique(self.original[self.owner])
+
+    def restricted(self, mask: np.ndarray) -> CachedTask:
+        """The task with some of its pairs only, (pairs,) bool."""
         pairs = ("owner", "device", "seconds", "again", "flags")
         return replace(self, **{name: getattr(self, name)[mask] for name in pairs})
 

@@ -68,7 +68,7 @@ class ProgramsFold(Fold[Any, Any]):
 
     Attributes:
         programs, held: to train on, and to validate on.
-        devices: (d, 8) features of the devices.
+        devices: (d, 11) features of the devices.
         settings: of the model.
         train, valid: names of the tasks.
         labels: (n, d) of ``programs``, once a network's transform was fitted.

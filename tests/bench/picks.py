@@ -25,8 +25,9 @@ import torch
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.terminal import table
-from lib.programs.adapt.case import all_programs, pooled_rows
+from lib.programs.adapt.case import pooled_rows
 from lib.programs.adapt.transfer import BOOSTING
+from lib.programs.folds import all_pairs
 from lib.programs.inputs import device_features, devices_of, load_programs, predict
 from lib.programs.latency.predict import load_predictor, predictor_settings
 from lib.programs.preprocess import about, tasks_of
@@ -66,7 +67,7 @@ def pools_of(root: Path, outputs: Path, model: str | None) -> list[Pool]:
         cache = cache_of(root / "dataset.json", Path(name))
         names = [one["name"] for one in devices_of(cache)]
         for task in cache.names("search"):
-            programs = load_programs(cache, {task: all_programs(cache, "search")[task]})
+            programs = load_programs(cache, all_pairs(cache, [task]))
             logs = [predict(one, programs, features, 4096) for one in ensemble.networks.values()]
             predicted, rows = np.mean(logs, axis=0), pooled_rows(programs)
             for k, device in enumerate(devices):

@@ -98,8 +98,9 @@ def _rows(cache: Cache, chosen: Chosen) -> np.ndarray:
     found = []
     for name, own in chosen.items():
         task = cache.graph(name)
-        first = np.unique(task.original[own], return_index=True)[1]
-        found.append(task.program[np.flatnonzero(own)[first]])
+        programs = np.unique(task.owner[own])
+        first = np.unique(task.original[programs], return_index=True)[1]
+        found.append(task.program[programs[first]])
     return np.concatenate(found)
 
 
@@ -107,10 +108,9 @@ def measured(cache: Cache, test: Chosen, predicted: np.ndarray) -> list[dict[str
     """A row a task, and one for all pairs."""
     rows, every, first = [], [], 0
     for name, own in test.items():
-        task = cache.graph(name)
-        distinct = np.unique(task.original[own])
+        task = cache.graph(name).restricted(own)
+        distinct = task.used
         part, first = predicted[first : first + len(distinct)], first + len(distinct)
-        task = task.restricted(own)
         seconds = np.exp(pair_predictions(task, distinct, part))
         rows.append({"task": name, **measure_task(seconds, task.seconds, task)})
         every.append(Predicted(task, seconds))
@@ -228,7 +228,7 @@ def _first(cache: Cache, programs: int) -> Chosen:
     for name in cache.names("train"):
         size = min(cache.rows[name]["programs"], programs - count)
         if size:
-            chosen[name] = np.arange(cache.rows[name]["programs"]) < size
+            chosen[name] = cache.graph(name).owner < size
             count += size
     return chosen
 

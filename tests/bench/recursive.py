@@ -127,7 +127,7 @@ class RecursiveLstm(nn.Module):
             features: (b, l, 164) of the leaves.
             loops: (b, n, ``LOOP``) of the nodes.
             shape: of all of them.
-            devices: (d, 8).
+            devices: (d, 11).
         """
         leaves = nn.functional.elu(self.leaf(self.standardize(features)))
 
@@ -158,7 +158,7 @@ class RecursiveLstm(nn.Module):
             loops: (nodes, ``LOOP``) of their nodes, likewise.
             nodes: (b,) where each one's nodes begin.
             shapes: of each.
-            devices: (d, 8).
+            devices: (d, 11).
         """
         table = nn.functional.elu(self.leaf(self.standardize(features)))
         table = torch.cat([table, table.new_zeros(1, table.shape[1])])

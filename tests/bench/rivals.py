@@ -34,7 +34,7 @@ class Case:
     Attributes:
         train, valid, test: programs.
         rows: of each, numbers in the dataset's table.
-        devices: (d, 8).
+        devices: (d, 11).
         trees: of the whole dataset.
         called: task -> networks that call it.
         seed: of weights, and of what boosting is shown.

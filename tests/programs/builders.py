@@ -146,8 +146,11 @@ def _write(root, tasks, programs, networks, test, forests, features, latencies) 
 
 def write_programs(folder: Path, **sizes: int) -> Cache:
     """A cache of a synthetic dataset."""
-    root = write_root(folder / "root", **sizes)
-    about = {"collection": COLLECTION}
+    return cached(write_root(folder / "root", **sizes), folder / "cache")
+
+
+def cached(root: Path, folder: Path) -> Cache:
+    """The cache of a dataset."""
     files = [RawFile(root / "dataset.json", "train")]
-    write_cache(folder / "cache", files, about, kind="programs")
-    return Cache(folder / "cache")
+    write_cache(folder, files, {"collection": COLLECTION}, kind="programs")
+    return Cache(folder)

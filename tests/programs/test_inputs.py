@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.files.errors import DataError, UserError
+from lib.programs.folds import all_pairs
 from lib.programs.inputs import (
+    PEAK,
     batches_of,
     device_features,
     device_named,
@@ -18,7 +20,7 @@ from lib.programs.inputs import (
     pair_predictions,
     predict,
 )
-from lib.programs.models.cdmpp import LEAF_FEATURES, LOOP_FEATURES, Cdmpp
+from lib.programs.models.cdmpp import DEVICE_FEATURES, LEAF_FEATURES, LOOP_FEATURES, Cdmpp
 from lib.programs.task import ARRAYS
 from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import FEATURES
@@ -32,7 +34,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def chosen(cache):
-    return {name: np.ones(10, bool) for name in cache.names("train")}
+    return all_pairs(cache, cache.names("train"))
 
 
 def network_of(programs) -> Cdmpp:
@@ -54,7 +56,7 @@ def test_batches_have_every_program_once_and_one_number_of_leaves(counts, size):
 def test_a_batch_has_the_leaves_of_its_programs(cache, chosen):
     programs = load_programs(cache, chosen)
     own = np.flatnonzero(programs.counts == 2)[[3, 0]]
-    batch = programs.batch(own, torch.zeros(1, 8))
+    batch = programs.batch(own, torch.zeros(1, DEVICE_FEATURES))
     for row, number in zip(batch.features, own, strict=True):
         leaves = slice(programs.starts[number], programs.starts[number + 1])
         np.testing.assert_array_equal(row.numpy(), programs.features[leaves])
@@ -72,7 +74,7 @@ def test_labels_are_the_geometric_mean_of_equal_programs(cache, chosen):
 def test_what_was_not_measured_is_not_known(cache):
     name = cache.names("train")[0]
     task = cache.graph(name)
-    alone = load_programs(cache, {name: np.arange(10) == 9})  # on one device
+    alone = load_programs(cache, {name: task.owner == 9})  # on one device
     assert np.isnan(alone.seconds).tolist() == [[False, True]]
     assert len(alone) == 1 and alone.counts[0] == task.counts[0]
 
@@ -91,20 +93,24 @@ def test_each_pair_gets_its_own_programs_prediction(cache):
     found = np.arange(9 * 2).reshape(9, 2)
     pairs = pair_predictions(task, np.arange(9), found)
     np.testing.assert_array_equal(pairs, found[task.original[task.owner], task.device])
-    part = task.restricted(np.isin(np.arange(10), [2, 9]))
+    part = task.restricted(np.isin(task.owner, [2, 9]))
     np.testing.assert_array_equal(
         pair_predictions(part, np.array([0, 2]), found[[0, 2]]),
         found[part.original[part.owner], part.device],
     )
 
 
-def test_devices_are_all_different():
+def test_a_device_is_what_is_known_of_it_whoever_stands_beside_it():
     names = ("sse2", "avx2", "avx512")
     one = [device(name) for name in names]
-    other = [{**device(name), "processor": "another"} for name in names]
+    fast = [{**device(name), "peak_gops": 128.0} for name in names]
+    large = [{**device(name), "machine": {"l1_kib": 48, "l2_kib": 2048}} for name in names]
     two = [{**device(name), "threads": 2} for name in names]
-    found = device_features([*one, *other, *two])
-    assert found.shape == (9, 8) and len(torch.unique(found, dim=0)) == 9
+    found = device_features([*one, *fast, *large, *two])
+    assert found.shape == (12, DEVICE_FEATURES) and len(torch.unique(found, dim=0)) == 12
+    assert found[0, PEAK:].tolist() == [0, 0, 0, 0] and found[3, PEAK] == 1
+    assert found[6, PEAK:].tolist() == pytest.approx([0, np.log2(1.5), 1, 0])
+    assert device_features(fast[:1]).equal(found[3:4])
     assert torch.isfinite(found).all()
 
 

@@ -6,8 +6,8 @@ Writes  <outputs>/<collection>[@<model>]/adapt/<name>/{tasks.txt, predictions.cs
     python -m lib.programs.adapt --collection programs-cpu --target avx512 --tasks 30
     python -m lib.programs.adapt --collection programs-cpu --network 'bert.*'
 
-Of a device that the data have, the latencies of the chosen tasks are used and no others; they are
-what it is judged by. For a device that the data do not have, the tasks to measure are chosen.
+Of the device the latencies of the chosen tasks are used and no others; it is judged by those of
+other tasks. A processor that the data do not have is for ``make calibrate``.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.programs.adapt.device import FineTuning
 from lib.programs.adapt.sampling import METHODS
-from lib.programs.adapt.tasks import measuring_advice
 from lib.programs.adapt.work import Work, adapt_to_device, adapt_to_networks
-from lib.programs.inputs import devices_of
 from lib.programs.settings import ProgramCollection
 from lib.runs.stage import Stage
 
@@ -40,8 +38,7 @@ TUNING = FineTuning()
 def main(arguments: list[str] | None = None) -> None:
     """Do what the command line asks for."""
     args = parser().parse_args(arguments)
-    resolved = settings.resolve(args)
-    chosen, root = resolved.settings, resolved.root()
+    chosen = settings.resolve(args).settings
     check(args, chosen)
     torch.set_num_threads(chosen.threads)
     cache = Cache(args.outputs / chosen.cache)
@@ -49,20 +46,15 @@ def main(arguments: list[str] | None = None) -> None:
     folder = args.outputs / chosen.results / "adapt" / name
     with Stage() as stage:
         stage.alone(args.outputs, folder, folder / "metrics.json")
-        print(adapt(args, chosen, cache, folder, root.path))
+        print(adapt(args, chosen, cache, folder))
 
 
-def adapt(
-    args: argparse.Namespace, chosen: ProgramCollection, cache: Cache, folder: Path, data: Path
-) -> str:
+def adapt(args: argparse.Namespace, chosen: ProgramCollection, cache: Cache, folder: Path) -> str:
     """Adapt a predictor; returns the text to print."""
     tuning = FineTuning(args.tune_alpha, args.tune_epochs, args.tune_rate)
     work = Work(cache, chosen, folder, tuning, args.fold, args.draw)
     if args.network:
         return adapt_to_networks(work, args.network)
-    names = [(device["name"], device["instructions"]) for device in devices_of(cache)]
-    if args.target not in {word for pair in names for word in pair}:
-        return measuring_advice(cache, folder, args.target, choice(args), data)
     sources = args.sources.split(",") if args.sources else None
     return adapt_to_device(work, args.target, sources, choice(args))
 

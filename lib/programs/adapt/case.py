@@ -6,9 +6,8 @@ predicts is given what it returns, in which only the chosen tasks have latencies
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,20 +15,21 @@ from torch import Tensor
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.programs.adapt.machine import nearest
+from lib.programs.folds import all_pairs
 from lib.programs.inputs import (
-    OPERATIONS,
-    PROCESSOR,
+    PEAK,
     Programs,
     batches_of,
     device_features,
     device_named,
     devices_of,
     load_programs,
+    peak_feature,
 )
-from lib.programs.models.cdmpp import LEAF_FEATURES, LOOP_FEATURES, ProgramBatch
+from lib.programs.models.cdmpp import DEVICE_FEATURES, LEAF_FEATURES, LOOP_FEATURES, ProgramBatch
 from lib.programs.models.cdmpp_plus import log_work
-from lib.programs.tensorir.features import FEATURES
+from lib.programs.preprocess import FASTEST
+from lib.programs.tensorir.features import FEATURES, OPERATIONS
 
 # The last and the dominant leaf, and the loops of either; size of the tree, leaves, work.
 POOLED = 2 * (LEAF_FEATURES + LOOP_FEATURES) + 3
@@ -44,7 +44,7 @@ class Case:
     Attributes:
         programs: of the tasks that may be learned from; the target's seconds are the last column.
         test: of the tasks of networks that are kept for the test; nothing is learned from them.
-        devices: (k + 1, 8) features, the target's last.
+        devices: (k + 1, 11) features, the target's last.
         names: of the devices.
         numbers: of the devices in the cache.
     """
@@ -60,10 +60,12 @@ class Case:
         hidden = self.programs.seconds.copy()
         hidden[~np.isin(self.programs.task, chosen), -1] = np.nan
         blank = np.full_like(self.test.seconds, np.nan)
+        devices = self.devices.clone()
+        devices[-1, PEAK] = peak_feature(peak_of(self.programs, hidden[:, -1]))
         return Visible(
             programs=replace(self.programs, seconds=hidden),
             test=replace(self.test, seconds=blank),
-            devices=self.devices,
+            devices=devices,
         )
 
 
@@ -101,7 +103,7 @@ def load_case(cache: Cache, target: str, sources: Sequence[str] | None) -> Case:
     devices = devices_of(cache)
     last = device_named(target, devices)
     sides = (("train", "valid"), ("test",))
-    parts = [load_programs(cache, all_programs(cache, *splits)) for splits in sides]
+    parts = [load_programs(cache, all_pairs(cache, cache.names(*splits))) for splits in sides]
     if sources is None:
         others = alike(parts[0].seconds, last)
     else:
@@ -111,9 +113,7 @@ def load_case(cache: Cache, target: str, sources: Sequence[str] | None) -> Case:
         raise UserError(f"device {target!r}: needs sources, which are other devices")
     numbers = (*others, last)
     programs, test = (replace(part, seconds=part.seconds[:, numbers]) for part in parts)
-    features = starting_features(
-        [devices[k] for k in numbers], device_features(devices)[[*numbers]]
-    )
+    features = device_features(devices)[[*numbers]]
     return Case(programs, test, features, tuple(devices[k]["name"] for k in numbers), numbers)
 
 
@@ -133,31 +133,23 @@ def alike(seconds: np.ndarray, target: int) -> list[int]:
     return [k for k in others if shared[k]] or others
 
 
-def starting_features(devices: Sequence[Mapping[str, Any]], features: Tensor) -> Tensor:
-    """(k + 1, 8) features of devices, the last of which a network has not learned from.
-
-    The place among the processors means nothing to it of a processor that no source has. So a new
-    one begins as the source whose machine is most like its own, as far as the dataset describes
-    machines (:mod:`lib.programs.adapt.machine`), else as the first. Its instruction set stays its
-    own.
+def peak_of(programs: Programs, seconds: np.ndarray) -> float | None:
+    """Billions of operations a second of the fastest programs, as the cache says of a device.
 
     Args:
-        devices: as the dataset has them.
-        features: of them, see :func:`lib.programs.inputs.device_features`.
+        programs: n.
+        seconds: (n,) on the device; NaN does not count, and of no other there is no peak.
     """
-    *sources, target = devices
-    adjusted = features.clone()
-    if target["processor"] not in [source["processor"] for source in sources]:
-        like = nearest(target.get("machine"), [source.get("machine") for source in sources])
-        adjusted[-1, PROCESSOR] = features[like, PROCESSOR]
-    return adjusted
+    known = np.isfinite(seconds)
+    work = np.exp(pooled_rows(programs)[known, -1].astype(np.float64))
+    return float(np.quantile(work / seconds[known] / 1e9, FASTEST)) if known.any() else None
 
 
 def pooled_rows(programs: Programs) -> np.ndarray:
     """(n, ``POOLED``) float32: each program as one row, the work last."""
     rows = np.empty((len(programs), POOLED), np.float32)
     operations = torch.tensor([OPERATIONS.get(name, 0.0) for name in FEATURES])
-    loops, nowhere = FEATURES.index("loops_product"), torch.zeros((1, 8))
+    loops, nowhere = FEATURES.index("loops_product"), torch.zeros((1, DEVICE_FEATURES))
     for numbers in batches_of(programs.counts, READ):
         batch = programs.batch(numbers, nowhere)
         features = batch.features.float()
@@ -186,8 +178,3 @@ def pooled(batch: ProgramBatch, features: Tensor, work: Tensor) -> Tensor:
         torch.logsumexp(work, 1, keepdim=True),
     )
     return torch.cat(parts, 1)
-
-
-def all_programs(cache: Cache, *splits: str) -> dict[str, np.ndarray]:
-    """All programs of the tasks of some splits."""
-    return {name: np.ones(cache.rows[name]["programs"], bool) for name in cache.names(*splits)}

@@ -11,9 +11,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -97,22 +95,6 @@ def bandwidth() -> float:
         np.copyto(target, source)
         times.append(time.perf_counter() - started)
     return 2 * PROBED_BYTES / min(times) / 1e9
-
-
-def nearest(target: Mapping[str, Any] | None, machines: Sequence[Mapping[str, Any] | None]) -> int:
-    """Which of some machines is most like another; the first if nothing is known of the other.
-
-    The mean over the fields that both know of how many times as much one has as the other, in
-    logarithms.
-    """
-    return min(range(len(machines)), key=lambda k: (_distance(target or {}, machines[k] or {}), k))
-
-
-def _distance(first: Mapping[str, Any], second: Mapping[str, Any]) -> float:
-    shared = [name for name in FIELDS if first.get(name) and second.get(name)]
-    if not shared:
-        return np.inf
-    return float(np.mean([abs(np.log(first[name] / second[name])) for name in shared]))
 
 
 def describe(root: Path) -> int:

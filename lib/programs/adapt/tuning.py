@@ -37,7 +37,7 @@ class Part:
 
     Attributes:
         programs: n of them, with (n, d) seconds; all NaN where none are known.
-        devices: (d, 8) features of the devices.
+        devices: (d, 11) features of the devices.
     """
 
     programs: Programs

@@ -21,7 +21,7 @@ from lib.programs.settings import ProgramSettings
 
 LEAF_FEATURES = 164
 LOOP_FEATURES = 118  # loops one by one, and access patterns
-DEVICE_FEATURES = 8
+DEVICE_FEATURES = 11
 THETA = 10_000.0  # the base of the positional encoding's frequencies
 
 
@@ -71,7 +71,7 @@ class ProgramBatch(OnDevice):
         position: (b, l) integers, the ordering vectors of the compact trees.
         loops: (b, l, 118) of any float type, of the loops around the leaves, and what these access;
             the paper has none.
-        devices: (d, 8) float32, or (b, d, 8) where each program has its own.
+        devices: (d, 11) float32, or (b, d, 11) where each program has its own.
     """
 
     features: Tensor

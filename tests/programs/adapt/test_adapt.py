@@ -22,7 +22,6 @@ from lib.programs.adapt.__main__ import main
 from lib.programs.adapt.case import Case, alike, load_case
 from lib.programs.adapt.device import CORRECTED, MODEL, OTHERS, PREDICTORS, SCALED, TEST
 from lib.programs.adapt.network import load_network_case
-from lib.programs.adapt.tasks import covering
 from lib.programs.settings import ProgramPlusSettings
 from lib.scoring.trained import load_networks
 from tests import killing
@@ -193,21 +192,6 @@ def test_killed_while_it_is_fine_tuned_it_goes_on_to_the_same(run, tmp_path):
     assert ours == theirs
 
 
-def test_a_device_that_nobody_measured_gets_tasks_to_measure(run):
-    root, _ = run
-    said = call(main, *flags(root, target="neoverse"))
-    assert said.returncode == 0, said.stderr
-    path = results(root, "neoverse") / "tasks.txt"
-    names = path.read_text().split()
-    assert len(names) == CHOSEN and f"--tasks {path}" in said.stdout
-    assert said.stdout.splitlines()[-1] == (
-        "adapt: neoverse is none of cpu.sse2.1t, cpu.avx512.1t, cpu.avx2.1t; "
-        f"chose {CHOSEN} of 12 tasks to measure; wrote {path}"
-    )
-    for name in names:
-        assert name in Cache(root / "outputs" / COLLECTION / "cache").names("train")
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -218,6 +202,7 @@ def test_a_device_that_nobody_measured_gets_tasks_to_measure(run):
         (("--sources", "mmx"), "device 'mmx': neither an instruction set (sse2, avx512, avx2)"),
         (("--tune-alpha", "nan"), "--tune-alpha nan: must be from 0 to 1e+06"),
         (("--network", "a"), "--target or --network: one of them is needed, and not both"),
+        (("--target", "mmx"), "device 'mmx': neither an instruction set (sse2, avx512, avx2)"),
         (("--fold", 2), "--fold 2: must be from 0 to 1"),
         (("--collection", "layout-xla-default"), "is of layout"),
     ],
@@ -293,8 +278,3 @@ def test_steps_draw_every_program_and_count_it_alike():
     for own, weight in drawn:
         assert len(set(counts[own].tolist())) == 1
         assert weight == pytest.approx(len(own) * 5 / 38)
-
-
-def test_few_networks_cover_the_chosen_tasks():
-    called = {"t1": ("a", "b"), "t2": ("b", "c"), "t3": ("d",), "t4": ("a",), "t5": ()}
-    assert covering(called) == ["a", "b", "d"]

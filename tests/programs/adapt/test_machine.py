@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from lib.files.processor import processor
-from lib.programs.adapt.case import starting_features
 from lib.programs.adapt.machine import (
     FIELDS,
     bandwidth,
@@ -16,14 +15,9 @@ from lib.programs.adapt.machine import (
     clock,
     machine,
     main,
-    nearest,
     vector_bits,
 )
-from lib.programs.inputs import PROCESSOR, device_features
 from tests.commands import call
-
-SMALL = {"clock_ghz": 2.0, "cores": 4, "l2_kib": 512}
-LARGE = {"clock_ghz": 4.0, "cores": 64, "l2_kib": 2048, "bandwidth_gbs": 40.0}
 
 
 def write_cache(folder: Path, number: int, **about: str) -> None:
@@ -74,24 +68,3 @@ def test_the_command_prints_it_or_writes_it_to_a_dataset(tmp_path):
     path.write_text(json.dumps({"devices": devices[1:]}))
     said = call(main, "--into", tmp_path)
     assert said.returncode == 2 and "devices: found none of this processor" in said.stderr
-
-
-def test_a_new_processor_begins_as_the_source_that_is_most_like_it():
-    sources = [
-        {"processor": name, "instructions": "avx2", "threads": 1, "machine": about}
-        for name, about in (("a", SMALL), ("b", LARGE))
-    ]
-    target = {"processor": "c", "instructions": "avx512", "threads": 1, "machine": LARGE}
-    features = device_features([*sources, target])
-    found = starting_features([*sources, target], features)
-    assert found[-1, PROCESSOR] == features[1, PROCESSOR] != features[2, PROCESSOR]
-    assert found[-1, :PROCESSOR].equal(features[2, :PROCESSOR])  # its instructions are its own
-    known = {**target, "processor": "a"}
-    assert starting_features([*sources, known], features).equal(features)
-
-
-def test_the_most_similar_machine():
-    assert nearest({"clock_ghz": 2.2, "cores": 8}, [LARGE, SMALL]) == 1
-    assert nearest({"bandwidth_gbs": 35.0}, [SMALL, LARGE]) == 1  # nothing in common with the first
-    assert nearest(None, [LARGE, SMALL]) == 0
-    assert nearest(SMALL, [None, LARGE, dict(SMALL)]) == 2

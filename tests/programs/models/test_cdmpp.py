@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.programs.models.cdmpp import (
+    DEVICE_FEATURES,
     LEAF_FEATURES,
     LOOP_FEATURES,
     PAPER,
@@ -31,7 +32,7 @@ def batch(seed: int, programs: int = 5, leaves: int = 3) -> ProgramBatch:
         features=torch.rand(programs, leaves, LEAF_FEATURES, generator=random) * 20,
         position=torch.randint(0, 60, (programs, leaves), generator=random).sort(1).values,
         loops=torch.rand(programs, leaves, LOOP_FEATURES, generator=random) * 5,
-        devices=torch.rand(2, 8, generator=random),
+        devices=torch.rand(2, DEVICE_FEATURES, generator=random),
     )
 
 

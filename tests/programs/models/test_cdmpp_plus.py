@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from lib.inputs.input import network_for
 from lib.programs.adapt.case import pooled
+from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.models.cdmpp import LOOP_FEATURES as LOOPS
-from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.cdmpp_plus import NEVER, READ, THRESHOLDS, CdmppPlus, Thresholds, log_work
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.tensorir.features import FEATURES
@@ -59,7 +59,7 @@ def test_pooled_features_are_those_of_the_last_and_the_dominant_leaf():
         features,
         torch.tensor([[2, 5, 9]]),
         torch.arange(3.0 * LOOPS).reshape(1, 3, LOOPS),
-        torch.zeros(1, 8),
+        torch.zeros(1, DEVICE_FEATURES),
     )
     row = pooled(one, features, work)[0]
     parts = torch.exp2(row[:328].reshape(2, 164)[:, :2]) - 1

@@ -1,0 +1,196 @@
+"""How well latencies are predicted on a processor that nothing was learned from.
+
+    .venv/bin/python -m tests.bench.left_out [--data ROOT] [--folds 2] [--print]
+
+Each processor of the dataset is left out in turn: `cdmpp-plus` learns from what the others have
+measured, with the tasks of the test and of a fold held out, and predicts the test networks on the
+one that was left out. A processor on which only search tasks were measured is predicted on those,
+which the others then do not learn from; for another they are learned from where others measured
+them. As `make calibrate` does it, predictions are then multiplied by what fits a number of programs
+of other tasks, drawn at random, on each of its devices; means over draws. What a network knows of
+the processor are the sizes of its caches and how fast its fastest programs are, of all that it
+measured. ``--number`` puts a number for each processor in place of that, as it was before.
+
+*Best of 8* is the fastest of the eight that are predicted to be fastest, of each search task's
+schedules, over the fastest of all; the geometric mean. What was measured is kept in
+``left_out.json`` beside this file; what is there is not run again. A fold of a processor takes two
+to three minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from lib.cache.reader import Cache
+from lib.cache.writer import CacheWriter
+from lib.files.artifacts import read_json, write_json
+from lib.files.terminal import table
+from lib.inputs.input import network_for
+from lib.programs.adapt.judge import judged
+from lib.programs.adapt.transfer import best_factor
+from lib.programs.folds import all_pairs, held_out_by
+from lib.programs.inputs import PEAK, Programs, device_features, devices_of, load_programs, predict
+from lib.programs.preprocess import about, tasks_of
+from lib.programs.settings import ProgramPlusSettings
+from lib.programs.task import networks_of
+from lib.programs.tensorir.records import SPLITS
+from lib.programs.train import ProgramsFold
+from lib.settings.resolved import BUNDLED_PROGRAMS
+from lib.train.loop import FoldTraining, new_network
+
+COUNTS, DRAWS, PICKED = (100, 300, 1000), 3, 8
+FEWEST_SCHEDULES = 128  # of a task that is searched
+SHOWN = ("mape", "median_error", "tau")
+
+
+class LeftOut:
+    """One processor, and what there is to learn from and to predict without it."""
+
+    def __init__(self, cache: Cache, processor: str, number: bool):
+        self.cache, self.devices = cache, devices_of(cache)
+        self.out = [k for k, one in enumerate(self.devices) if one["processor"] == processor]
+        self.single = [k for k in self.out if self.devices[k]["threads"] == 1]
+        self.features = device_features(self.devices)
+        if number:
+            others = {d["processor"] for d in self.devices} - {processor}
+            place = {name: k / max(1, len(others) - 1) for k, name in enumerate(sorted(others))}
+            middle = float(np.mean([*place.values()]))
+            self.features[:, PEAK:] = 0
+            places = [place.get(one["processor"], middle) for one in self.devices]
+            self.features[:, PEAK] = torch.tensor(places)
+        self.search = self._measured(cache.names("search"))
+        test = self._measured(cache.names("test"))
+        self.searched_only = not len(test)
+        self.test = self.search if self.searched_only else test
+
+    def _measured(self, names: list[str]) -> Programs:
+        """The programs of some tasks that were measured there, on its devices of one thread."""
+        programs = load_programs(self.cache, all_pairs(self.cache, names))
+        seconds = programs.seconds[:, self.single]
+        return replace(programs, seconds=seconds).some(np.isfinite(seconds).all(1))
+
+    def trained(self, fold: int, settings: ProgramPlusSettings) -> nn.Module:
+        """A network that has learned from the other processors."""
+        cache = self.cache
+        called = {name: networks_of(cache.rows[name]) for name in cache.names("train")}
+        held = held_out_by(called, fold, settings)
+        more = [] if self.searched_only else cache.names("search")
+        sides = ([name for name in called if name not in held] + more, sorted(held))
+        known = [k for k in range(len(self.devices)) if k not in self.out]
+        parts = []
+        for names in sides:
+            programs = load_programs(cache, all_pairs(cache, names))
+            seconds = programs.seconds[:, known]
+            parts.append(replace(programs, seconds=seconds).some(np.isfinite(seconds).any(1)))
+        data = ProgramsFold(*parts, self.features[known], settings)
+        made = new_network(lambda: network_for(settings), data, settings.seed, fold)
+        with tempfile.TemporaryDirectory() as folder:
+            list(FoldTraining(made, data, fold).run(Path(folder) / "state", "left out"))
+        return made.eval()
+
+    def predicted(self, networks: list[nn.Module], programs: Programs) -> np.ndarray:
+        """(n, devices) logarithms, blended."""
+        where = self.features[self.single]
+        return np.mean([predict(one, programs, where, 1024) for one in networks], axis=0)
+
+    def scored(self, logs: np.ndarray) -> list[float]:
+        """``SHOWN`` of the test."""
+        every = np.ones(len(self.test), bool)
+        found = judged(logs, self.test.seconds, self.test.first, every)
+        return [found[key] for key in SHOWN]
+
+    def results(self, networks: list[nn.Module]) -> dict[str, list[float]]:
+        """``SHOWN`` before and after calibration, and the best of eight."""
+        logs = self.predicted(networks, self.test)
+        found = {"before": self.scored(logs)}
+        pool, own = self.test, logs
+        if not self.searched_only:
+            pool = self._measured(self.cache.names("train"))
+            own = self.predicted(networks, pool)
+        for count in COUNTS:
+            runs = []
+            for draw in range(DRAWS):
+                some = np.random.default_rng(draw).permutation(len(pool))[:count]
+                gaps = own[some] - np.log(pool.seconds[some])
+                runs.append(self.scored(logs + [best_factor(gap) for gap in gaps.T]))
+            found[str(count)] = np.mean(runs, axis=0).tolist()
+        if len(self.search):
+            found["picked"] = [best_of(self.predicted(networks, self.search), self.search)]
+        return found
+
+
+def best_of(logs: np.ndarray, programs: Programs) -> float:
+    """The fastest of the eight predicted to be fastest, over the fastest of all."""
+    gaps = []
+    for start, stop in pairwise(programs.first):
+        if stop - start >= FEWEST_SCHEDULES:
+            for said, seconds in zip(
+                logs[start:stop].T, programs.seconds[start:stop].T, strict=True
+            ):
+                picked = np.argsort(said, kind="stable")[:PICKED]
+                gaps.append(np.log(seconds[picked].min() / seconds.min()))
+    return float(np.exp(np.mean(gaps)))
+
+
+def cache_of(root: Path, folder: Path) -> Cache:
+    """A cache that has the search tasks, too."""
+    with CacheWriter(folder, "programs") as writer:
+        for task, sizes in tasks_of(root / "dataset.json", SPLITS):
+            writer.add(task, sizes)
+        told = about(root / "dataset.json", SPLITS)
+        writer.finish({**told, "fingerprint": "left out", "settings": {}})
+    return Cache(folder)
+
+
+def text(found: dict[str, dict[str, list[float]]]) -> str:
+    """A row a processor: MAPE, median and tau before and after, and the best of eight."""
+    rows = []
+    for name, numbers in found.items():
+        parts = [numbers[key] for key in ("before", *map(str, COUNTS))]
+        cells = [
+            f"{100 * mape:.1f} / {100 * middle:.1f} %, {tau:.3f}" for mape, middle, tau in parts
+        ]
+        picked = f"{numbers['picked'][0]:.3f}" if "picked" in numbers else "-"
+        rows.append([name, *cells, picked])
+    heads = ["MAPE / median, tau", "before", *(f"{n} programs" for n in COUNTS), "best of 8"]
+    return table(rows, heads)
+
+
+def main() -> None:
+    """Run what is missing, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", type=Path, default=BUNDLED_PROGRAMS)
+    parser.add_argument("--folds", type=int, default=2, help="that are blended")
+    parser.add_argument("--epochs", type=int, default=ProgramPlusSettings("programs-cpu").epochs)
+    parser.add_argument("--number", action="store_true", help="in place of what is known of it")
+    parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".json"))
+    parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    found = read_json(args.results) if args.results.exists() else {}
+    if not args.print:
+        every = args.epochs  # validation says nothing here
+        settings = ProgramPlusSettings("programs-cpu", epochs=args.epochs, validate_every=every)
+        with tempfile.TemporaryDirectory() as name:
+            cache = cache_of(args.data, Path(name))
+            for processor in sorted({one["processor"] for one in devices_of(cache)}):
+                key = f"{processor}{', by number' * args.number}"
+                if key not in found:
+                    one = LeftOut(cache, processor, args.number)
+                    networks = [one.trained(k, settings) for k in range(args.folds)]
+                    found[key] = one.results(networks)
+                    write_json(args.results, found)
+                    print(f"{key}: {found[key]}", flush=True)
+    print(text(found))
+
+
+if __name__ == "__main__":
+    main()
