@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,49 +14,35 @@ import pytest
 
 from tests import killing
 from tests.builders import COLLECTION
+from tests.cluster import standing
+from tests.cluster.standing import SECONDS
+from tests.interpreter import python
 from tests.killing import assert_same_training
 from tests.stages import REPOSITORY, make_command, make_without_setup
 from tests.stages import environment as clean
 from tests.synthetic import write_collection
 
 EPOCHS = 4
-SAVED = 3  # which saving of fold 0's state it does not survive
-SECONDS = 240  # that anything may take
-# Read by every Python of the cluster when it starts. The training of fold 0 stands still when it
-# is about to save its state for the third time, once, and says who it is. It sleeps and is not
-# stopped: a stopped process that loses its parent may be woken by the kernel (SIGCONT, setpgid(2)).
-STANDSTILL = """
-import os, sys, time
-
-saved = 0
-
-def about_to(event, arguments):
-    global saved
-    if event == "os.rename" and os.fspath(arguments[1]).endswith("/fold_0/state.safetensors"):
-        saved += 1
-        if saved == {saved} and not os.path.exists({mark!r}):
-            with open({mark!r} + ".new", "w") as file:
-                file.write(str(os.getpid()))
-            os.rename({mark!r} + ".new", {mark!r})
-            time.sleep({seconds})
-
-if "02_train.py" in sys.orig_argv:
-    sys.addaudithook(about_to)
+# The environment of the stages: Python starts at once, and says who trains.
+TRAINING = """#!/bin/sh
+if [ "$1" = 02_train.py ]; then
+    echo $$ >>{folder}/trained
+    set -- -m {module} {folder}/mark "$@"
+fi
+exec {python} "$@"
 """
 
 
 @contextmanager
-def two_nodes(environment: Path, folder: Path) -> Iterator[tuple[subprocess.Popen, dict[str, Any]]]:
+def two_nodes(environment: Path) -> Iterator[tuple[subprocess.Popen, dict[str, Any]]]:
     """The cluster's process, and what it says of itself; skips where Ray does not start.
 
     Args:
         environment: of ``lib/cluster``.
-        folder: that is on the path of every Python there.
     """
-    own = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": f"{folder}:{REPOSITORY}"}
     with subprocess.Popen(
         [environment / "bin" / "python", Path(__file__).with_name("two_nodes.py")],
-        env=clean() | own,
+        env=clean() | {"RAY_USAGE_STATS_ENABLED": "0"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -88,11 +73,11 @@ def wait_for(condition: Callable[[], Any], make: subprocess.Popen) -> Any:
 
 
 def lose_node(
-    mark: Path, make: subprocess.Popen, cluster: subprocess.Popen, raylets: list[int]
+    folder: Path, make: subprocess.Popen, cluster: subprocess.Popen, raylets: list[int]
 ) -> None:
     """End the node of the training that stands still, as if its machine had gone."""
-    wait_for(mark.exists, make)
-    process = int(mark.read_text())
+    wait_for((folder / "mark").exists, make)
+    process = int((folder / "trained").read_text())
     print(raylets.index(parent(parent(process))), file=cluster.stdin, flush=True)
     wait_for(lambda: not Path(f"/proc/{process}").exists(), make)
 
@@ -109,20 +94,22 @@ def alone(tmp_path_factory) -> Path:
 
 
 def test_a_lost_node_changes_no_byte(alone, environment, tmp_path):
-    given = {"DATA": alone.parent / "data", "OUTPUTS": tmp_path / "outputs"}
-    given |= {"FOLDS": 1, "EPOCHS": EPOCHS}
+    outputs, venv = tmp_path / "outputs", tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    words = {"folder": tmp_path, "module": standing.__name__, "python": python()}
+    (venv / "bin" / "python").write_text(TRAINING.format(**words))
+    (venv / "bin" / "python").chmod(0o755)
+    (tmp_path / "venv-cluster").symlink_to(environment)
+    given = {"DATA": alone.parent / "data", "OUTPUTS": outputs, "FOLDS": 1, "EPOCHS": EPOCHS}
     given |= {"EXECUTOR": "ray", "ARGS": "--save-seconds 0 --lessons 0"}
     # All that make starts is to leave the environment alone, as make itself is.
-    given["SUBMAKE"] = " ".join(make_without_setup(sys.prefix))
-    mark, outputs = tmp_path / "mark", tmp_path / "outputs"
-    standstill = STANDSTILL.format(saved=SAVED, mark=str(mark), seconds=SECONDS)
-    (tmp_path / "sitecustomize.py").write_text(standstill)
-    with two_nodes(environment, tmp_path) as (cluster, about):
-        line = make_command("train", **given, RAY_ADDRESS=about["address"])
+    given["SUBMAKE"] = " ".join(make_without_setup(venv))
+    with two_nodes(environment) as (cluster, about):
+        line = make_command("train", **given, venv=venv, RAY_ADDRESS=about["address"])
         with subprocess.Popen(
             line, cwd=REPOSITORY, env=clean(), stdout=subprocess.PIPE, text=True
         ) as make:
-            lose_node(mark, make, cluster, about["raylets"])
+            lose_node(tmp_path, make, cluster, about["raylets"])
             said, _ = make.communicate(timeout=2 * SECONDS)
     assert make.returncode == 0, said
     lines = [line.split() for line in said.splitlines() if "/fold_0/metrics.json" in line]

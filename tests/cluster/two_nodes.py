@@ -10,19 +10,20 @@ import sys
 
 from ray.cluster_utils import Cluster
 
-SOON_MISSED = {  # a node that is gone: in seconds, not in half a minute; a slow one has its time
+SOON_MISSED = {  # a node that is gone: in a second, not in half a minute; a slow one has its time
     "health_check_initial_delay_ms": 0,
-    "health_check_period_ms": 500,
+    "health_check_period_ms": 100,
     "health_check_failure_threshold": 8,
     "health_check_timeout_ms": 20_000,
 }
+UNUSED = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
 ATTEMPTS = 3  # Ray allows a node half a minute to start, which a loaded machine may not have
 MEMORY = 80 << 20  # bytes of each node's object store, which nothing is put into
 
 
 def started() -> tuple[Cluster, list]:
     """The cluster, and its two nodes beside the head, which runs nothing."""
-    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": SOON_MISSED}
+    head = {"num_cpus": 0, "_system_config": SOON_MISSED, **UNUSED}
     for left in reversed(range(ATTEMPTS)):
         cluster = Cluster()
         try:
