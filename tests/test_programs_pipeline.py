@@ -243,8 +243,9 @@ def printed(run, tmp_path):
     (tmp_path / "outputs").symlink_to(folder)
 
     def ask(interpreter: str, program: str) -> str:
+        (tmp_path / "program.py").write_text(program)
         given = {"cwd": tmp_path, "env": environment(), "capture_output": True, "text": True}
-        done = subprocess.run([interpreter, "-c", program], check=False, **given)
+        done = subprocess.run([interpreter, "program.py"], check=False, **given)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
