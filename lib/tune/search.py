@@ -66,7 +66,7 @@ class Tuning:
             self.study.enqueue_trial({name: getattr(self.settings, name) for name in self.space})
         self._take_up()
         numbers = range(len(finished(self.study)), count)
-        for _ in side_by_side(self.run_trial, [(number,) for number in numbers], jobs):
+        for _ in side_by_side(self.run_trial, self._taken(numbers), jobs):
             ended(self.study)
         if not completed(self.study):
             why = next(reversed(failures(self.study).values()), "all were pruned")
@@ -82,14 +82,26 @@ class Tuning:
             if again:
                 self.study.enqueue_trial(trial.params, {TIMES: times + 1})
 
-    def run_trial(self, number: int) -> None:
+    def _taken(self, numbers: Iterable[int]) -> list[tuple[int, Trial | None]]:
+        """Of each trial to be run, its number, and it itself if its values are known already.
+
+        Two processes may take the same one that waits: SQLite lets both.
+        """
+        waiting = len(self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
+        known = distributions(self.settings, self.space)
+        return [
+            (at, self.study.ask(known) if i < waiting else None) for i, at in enumerate(numbers)
+        ]
+
+    def run_trial(self, number: int, trial: Trial | None) -> None:
         """Ask for values, train, and tell what came of it; ``number`` counts trials.
 
         Trials that come to nothing count as pruned: as bad as any, to what is tried next.
         """
-        source = np.random.SeedSequence([self.settings.seed, number])
-        self.study.sampler = TPESampler(seed=int(source.generate_state(1)[0]))
-        trial = self.study.ask(distributions(self.settings, self.space))
+        if trial is None:
+            source = np.random.SeedSequence([self.settings.seed, number])
+            self.study.sampler = TPESampler(seed=int(source.generate_state(1)[0]))
+            trial = self.study.ask(distributions(self.settings, self.space))
         value: float | None = None
         try:
             chosen = with_values(self.settings, trial.params)

@@ -9,6 +9,7 @@ from typing import Any
 
 import optuna
 import pytest
+from optuna.trial import TrialState
 
 from lib.files.errors import DataError, UserError
 from lib.settings import Settings
@@ -17,6 +18,7 @@ from lib.settings.search import space_of
 from lib.tune import search
 from lib.tune.results import check_text, counts, report_text, verdict, write_best
 from lib.tune.search import MOST_TIMES, Tuning, side_by_side
+from lib.tune.space import distributions
 from lib.tune.storage import completed, failures, finished, open_study
 from tests.builders import tiny_settings
 
@@ -125,6 +127,20 @@ def test_a_trial_that_is_killed_each_time_is_left_out(tmp_path, run):
     made = tuning(tmp_path)
     assert SETTINGS not in run(made, 2).started
     assert len(finished(made.study)) == 2
+
+
+def test_no_trial_waits_for_two_processes_that_take_it(tmp_path, run):
+    """Optuna lets both, where the database is SQLite: the second could not tell what it found."""
+    made, waiting = tuning(tmp_path), []
+    for _ in range(2):  # processes were killed
+        made.study.ask(distributions(SETTINGS, made.space))
+
+    def value(settings):
+        waiting.append(len(made.study.get_trials(states=(TrialState.WAITING,))))
+        return formula(settings)
+
+    run(made, 3, Formula(value))
+    assert waiting == [0, 0, 0]
 
 
 def test_values_that_do_not_go_together_are_a_trial_that_came_to_nothing(tmp_path, run):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import polars as pl
 import pytest
 
@@ -11,6 +13,7 @@ from lib.inputs.input import network_for
 from lib.settings.search import space_of
 from lib.train.fold import load_fold
 from lib.train.loop import FoldTraining, new_network
+from lib.tune import search
 from lib.tune.search import Tuning
 from lib.tune.storage import finished, open_study
 from lib.tune.trial import train
@@ -63,13 +66,20 @@ def test_a_trial_never_looks_at_the_test_split(cache, tmp_path, monkeypatch):
     assert curve(cache, tmp_path / "a") == whole
 
 
-def test_trials_run_side_by_side(cache, tmp_path):
+def test_trials_run_side_by_side(cache, tmp_path, monkeypatch):
+    """Each on a copy of the search, as processes have it."""
+
+    def on_copies(work, calls, jobs):
+        for copied, call in [pickle.loads(pickle.dumps((work, call))) for call in calls]:
+            yield copied(*call)
+
+    monkeypatch.setattr(search, "side_by_side", on_copies)
     space = space_of(SETTINGS, set(space_of(SETTINGS)) - {"learning_rate"})
     study = open_study(tmp_path / "study.db", "name", True, 2)
     ended = []
     tuning = Tuning(study, SETTINGS, space, 1, cache.folder, tmp_path / "states")
     tuning.run(2, 3, lambda study: ended.append(len(finished(study))))
-    assert ended[-1] == len(finished(study)) == 3
+    assert ended == [1, 2, 3]
     assert len({one.params["learning_rate"] for one in finished(study)}) == 3
     value, _ = curve(cache, tmp_path / "here")
     assert value == next(one.value for one in finished(study) if one.number == 0)
