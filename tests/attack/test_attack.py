@@ -6,7 +6,6 @@ import dataclasses
 import os
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -14,6 +13,7 @@ from tests.attack import runner
 from tests.attack.commands import TARGETS, Command, all_commands
 from tests.attack.judging import GONE, ONE_LINE, SUCCESS, WORSE, Result, judge
 from tests.attack.snapshot import snapshot
+from tests.interpreter import python
 from tests.stages import LONGEST, REPOSITORY, environment
 
 COUNT = 160
@@ -31,9 +31,9 @@ def world(tmp_path_factory):
 
 def attack(world, *flags: object) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-m", "tests.attack", "--world", world, *map(str, flags)],
+        [python(), "-m", "tests.attack", "--world", world, *map(str, flags)],
         cwd=REPOSITORY,
-        env=environment(),
+        env=environment() | runner.ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=LONGEST,
