@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,12 @@ class Tuning:
         if not self.study.get_trials(deepcopy=False):
             self.study.enqueue_trial({name: getattr(self.settings, name) for name in self.space})
         self._take_up()
+        # Two processes could take the same one that waits: SQLite lets both.
         numbers = range(len(finished(self.study)), count)
-        for _ in side_by_side(self.run_trial, self._taken(numbers), jobs):
+        waiting = self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,))
+        known = distributions(self.settings, self.space)
+        taken = [self.study.ask(known) for _ in zip(waiting, numbers, strict=False)]
+        for _ in side_by_side(self.run_trial, zip_longest(numbers, taken), jobs):
             ended(self.study)
         if not completed(self.study):
             why = next(reversed(failures(self.study).values()), "all were pruned")
@@ -82,19 +87,8 @@ class Tuning:
             if again:
                 self.study.enqueue_trial(trial.params, {TIMES: times + 1})
 
-    def _taken(self, numbers: Iterable[int]) -> list[tuple[int, Trial | None]]:
-        """Of each trial to be run, its number, and it itself if its values are known already.
-
-        Two processes may take the same one that waits: SQLite lets both.
-        """
-        waiting = len(self.study.get_trials(deepcopy=False, states=(TrialState.WAITING,)))
-        known = distributions(self.settings, self.space)
-        return [
-            (at, self.study.ask(known) if i < waiting else None) for i, at in enumerate(numbers)
-        ]
-
     def run_trial(self, number: int, trial: Trial | None) -> None:
-        """Ask for values, train, and tell what came of it; ``number`` counts trials.
+        """Ask for values, if they are not known, train, and tell what came of it.
 
         Trials that come to nothing count as pruned: as bad as any, to what is tried next.
         """
