@@ -14,7 +14,7 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # Values are checked before anything is written, deleted or run: they may be names of files that
 # somebody has sent. Those of the first kind stand in paths, or bare in command lines; those of the
 # second are quoted there. The third are for the programs, and make hands them on.
-PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA PARTS \
+PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA \
 	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
 	CPUS GPUS MINUTES PROCESSES TASKS SOURCES BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE
 QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_TASKS TGRAPH_MAKE
@@ -76,7 +76,7 @@ ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going
 # (Under `make -n`, which must change nothing, nothing is kept for the next make.)
 ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu data/tpu-v3-sample data/programs-cpu)
 DRY := $(strip $(foreach letter,n q t,$(findstring $(letter),$(filter-out --%,$(firstword -$(MAKEFLAGS))))))
-ifneq (,$(filter all preprocess cached train infer ensemble study tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
+ifneq (,$(filter all preprocess cached train infer ensemble tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
 TOLD := $(shell $(PYTHON) -SEB -m lib.runs.due $(TO) $(ALL_FLAGS) $(if $(DRY)$(filter cached,$(MAKECMDGOALS)),,$(call text,TGRAPH_MAKE,maker)) 2>&1)
 $(if $(filter due:,$(firstword $(TOLD))),,$(error $(TOLD)))
 DUE := $(wordlist 2,$(words $(TOLD)),$(TOLD))

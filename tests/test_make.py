@@ -75,7 +75,6 @@ def everything_below(folder: Path) -> list[tuple[Path, int]]:
             for name in (
                 "TOP",
                 "MEASURE",
-                "PARTS",
                 "CORES",
                 "ROUNDS",
                 "KIND",

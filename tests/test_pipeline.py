@@ -257,22 +257,3 @@ def test_one_programs_best_configurations_in_words(run, tmp_path):
     assert len([line for line in lines if line.startswith("#")]) == 2
     assert [line.split()[:2] for line in lines if "output {0,1}" in line] == [["node", str(node)]]
     assert "2 configurations scored by folds" in lines[-1]
-
-
-def test_a_study_trains_what_it_needs_and_is_not_repeated(run, tmp_path):
-    folder = tmp_path / TGRAPH
-    link = tmp_path / run.cache.relative_to(run.folder.parent)
-    link.parent.mkdir()
-    link.symlink_to(run.cache)
-    flags = ["--data", run.data, "--outputs", tmp_path, *TINY_FLAGS[:-2], "--epochs", 2]
-    flags += ["--folds", 1, "--parts", 2, "--jobs", 2]
-    done = run_stage("lib.study", *flags)
-    assert done.returncode == 0, done.stderr
-    table = pl.read_parquet(folder / "study" / "study.parquet")
-    assert table["graphs"].unique().to_list() == [8]  # every training graph, held out once
-    assert table["score"].n_unique() == 1  # one fold: every method ranks alike
-    assert table["default"].sum() == 1
-    weights = folder / f"study/part_0_of_2/{TGRAPH}/fold_0/last.safetensors"
-    before = weights.stat().st_ino
-    assert run_stage("lib.study", *flags).returncode == 0
-    assert weights.stat().st_ino == before

@@ -100,7 +100,6 @@ def test_changed_measurements_are_read_again_and_split_as_is_asked_for(run):
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (["-m", "lib.study", "--collection", COLLECTION], "study: of rankings"),
         (["02_train.py", "--collection", COLLECTION, "--fold", "0", "--split", "x"], "--split 'x'"),
     ],
 )

@@ -58,7 +58,7 @@ def check_file(
         checksums: of the manifest.
         size: its bytes, if they are known: another size is reported without reading it all.
     """
-    path = Path(os.path.realpath(folder / name))  # of a study's cache, the file that it shows
+    path = Path(os.path.realpath(folder / name))  # of a link, the file that it shows
     try:
         with open_regular(path) as file:
             there = size_of(file)

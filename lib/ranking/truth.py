@@ -5,7 +5,7 @@ They stand with the graph, if it is labelled; or else apart, in the data root's
 With the graph means in one of two places, which differ in one thing:
 
 * :class:`CachedLabels`: a cache of stage 1. Configurations that are equal have been made one, so
-  that each has the smallest of their runtimes. Stage 4 and the study judge by these.
+  that each has the smallest of their runtimes. Stage 4 judges by these.
 * :class:`RawLabels`: the files themselves, for whoever has no cache. Each configuration has its
   own runtime, as Kaggle has it. The local leaderboard judges by these.
 

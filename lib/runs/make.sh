@@ -45,7 +45,7 @@ check() { # KIND before CORES
   for given; do
     value=${given#*=}
     case $given in
-      FOLDS= | KIND= | CORES= | PARTS= | ROUNDS= | DATA= | DATABASE= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | TASKS= | SOURCES= | TOP= | MEASURE=) ;;
+      FOLDS= | KIND= | CORES= | ROUNDS= | DATA= | DATABASE= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | TASKS= | SOURCES= | TOP= | MEASURE=) ;;
       EXECUTOR=ray | EXECUTOR=slurm | EXECUTOR=local) ;;
       EXECUTOR=*) fail "$given: must be one of ray slurm local" ;;
       KEEP_GOING= | KEEP_GOING=1 | KEEP_GOING=yes | PARTIAL= | PARTIAL=1 | PARTIAL=yes) ;;
@@ -58,7 +58,7 @@ check() { # KIND before CORES
         case $value in
           *[!0-9.]* | *.*.* | .* | *. | ?????*) fail "$given: must be a number such as 1 or 0.5" ;;
         esac ;;
-      FOLDS=* | JOBS=* | PARTS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=* | TASKS=* | TOP=* | MEASURE=*)
+      FOLDS=* | JOBS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=* | TASKS=* | TOP=* | MEASURE=*)
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
         esac ;;

@@ -1,1 +1,1 @@
-"""What folds and blending buy; and what the stages will take."""
+"""What the stages will take."""

@@ -236,10 +236,7 @@ def test_a_fold_without_scores_is_not_left_out(error_of, root):
     for flags in ("--folds 2", "--folds 1"):
         found = error_of(f"04_ensemble.py {flags}")
         assert f"{folder / 'fold_0.parquet'}: no such file; run 03_infer.py --fold 0" in found
-    study = "lib/study/__main__.py"
-    for line in ("04_ensemble.py --folds 0", f"{study} --folds -1"):
-        assert "must be from 1 to --folds-total, 2" in error_of(line)
-    assert "at least 1" in error_of(f"{study} --jobs 0")
+    assert "must be from 1 to --folds-total, 2" in error_of("04_ensemble.py --folds 0")
 
 
 def test_a_flipped_bit_in_the_scores(error_of, root):
