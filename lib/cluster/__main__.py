@@ -27,7 +27,7 @@ from lib.files.errors import exit_because_of, one_line_errors
 from lib.files.locks import FOLDER
 from lib.runs.submake import environment_of_make
 
-OWN_SECONDS = 5  # that make has to end by itself when this process is interrupted
+OWN_SECONDS = 2  # that make has to end by itself when this process is interrupted
 SOCKET = "TGRAPH_TASKS"  # of the environment: by which make knows that there is somebody to hand to
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib
-import matplotlib.pyplot as plt
 import polars as pl
-from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from lib.files.artifacts import atomic_file
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from tests.bench.variants import SHARES, VARIANTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Point = tuple[float, float, float]  # programs learned from, tau, its standard error
 
@@ -25,6 +25,9 @@ def draw_curve(results: pl.DataFrame, path: Path) -> None:
     Raises:
         ValueError: there are none.
     """
+    import matplotlib
+    import matplotlib.pyplot as plt
+
     curves = {name: _curves(results, name) for name in VARIANTS}
     curves = {name: own for name, own in curves.items() if own}
     if not curves:
@@ -47,6 +50,8 @@ def draw_curve(results: pl.DataFrame, path: Path) -> None:
 
 def _draw_panel(axes: Axes, curves: dict[str, list[Point]], results: pl.DataFrame) -> None:
     """A line a collection, and a dotted one at what the arithmetic reaches."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
     for collection, points in curves.items():
         colour = f"C{LAYOUT_COLLECTIONS.index(collection)}"
         counts, taus, errors = zip(*points, strict=True)

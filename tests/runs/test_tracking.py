@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from lib.runs.tracking import Tracker, epoch_point, wandb_table
 from tests.stages import LONGEST, REPOSITORY, environment
-from tests.wandb_reader import read_run
 
 
 def tracker(folder, identity="layout-xla-default-train-0-0123456789ab") -> Tracker:
@@ -219,6 +218,12 @@ def test_wandb_takes_columns_of_all_types(kind, missing):
     table = wandb_table(rows.with_columns(pl.col("this").cast(kind)))
     assert table.columns == ["other", "this"]
     assert [list(row) for row in table.data] == [list(row) for row in rows.rows()]
+
+
+def read_run(path):
+    from tests import wandb_reader  # late, with W&B: each process of tests imports this
+
+    return wandb_reader.read_run(path)
 
 
 def run_program(folder, program: str, **variables: str) -> subprocess.CompletedProcess:
