@@ -22,7 +22,7 @@ from lib.collect.tvm.compiler import Sampler
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.library import compiled, runner
 from lib.collect.tvm.networks import Network
-from lib.collect.tvm.running import clock_on, fastest, time_programs
+from lib.collect.tvm.running import Batch, clock_on, fastest, time_programs
 from lib.collect.tvm.whole import graph_of
 from lib.files.terminal import table
 from tests.bench.latency_tvm import whole
@@ -51,7 +51,7 @@ def main() -> None:
             graph = graph_of(found)
             (task,), calls = graph.tasks, len(graph.calls)
             drawn = [task, *(one.module for one in Sampler(task, 0).distinct(SCHEDULES, set()))]
-            seconds, _ = time_programs("0", drawn, args.device, clock)
+            seconds, _ = time_programs(Batch("0", drawn, [args.device], clock))
             best = int(np.nanargmin(seconds))
             tuned = whole(found.module, graph, [drawn[best]])
             library = compiled(tuned, found.values, args.device)

@@ -21,7 +21,7 @@ from lib.collect.tvm import compiler
 from lib.collect.tvm.asked import named
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.library import compiled, runner
-from lib.collect.tvm.running import clock_on, fastest, time_programs
+from lib.collect.tvm.running import Batch, clock_on, fastest, time_programs
 from lib.collect.tvm.whole import Graph, graph_of
 from lib.files.artifacts import read_json
 
@@ -41,7 +41,7 @@ def chosen_programs(graph: Graph, npz: Path, estimate: Path) -> list[IRModule]:
         name = compiler.hash_of(task)
         schedule = wanted.get(name)  # none of what stores constants alone
         trace = traces[places[name, schedule]] if schedule else ""
-        found.append(compiler.rebuilt(task, trace) if trace else task)
+        found.append(compiler.rebuilt(task, trace).mod if trace else task)
     return found
 
 
@@ -73,7 +73,7 @@ def main() -> None:
     tasks = [compiler.hash_of(one) for one in graph.tasks]
     clock = clock_on(args.core)
     alone = {
-        task: float(time_programs(task, [one], args.device, clock)[0][0])
+        task: float(time_programs(Batch(task, [one], [args.device], clock))[0][0])
         for task, one in zip(tasks, programs, strict=True)
     }
     tuned = whole(imports.module, graph, programs)

@@ -22,7 +22,7 @@ from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.processor import INSTRUCTIONS, instruction_sets, processor
-from lib.programs.messages import last_words
+from lib.programs.messages import NATIVE, last_words
 
 DEFAULT_PHASES = "main,again,plain"
 
@@ -38,10 +38,8 @@ def arguments() -> argparse.Namespace:
         "--first-round", type=int, default=0, help="where to begin, counting from 0"
     )
     parser.add_argument("--programs", type=int, default=8, help="programs of a task in a round")
-    parser.add_argument(
-        "--devices",
-        help=f"instruction sets; all of {', '.join(INSTRUCTIONS)} that the processor has",
-    )
+    sets = f"{NATIVE} (all that this processor has) or {', '.join(INSTRUCTIONS)}"
+    parser.add_argument("--devices", default=NATIVE, help=f"instruction sets, of {sets}")
     parser.add_argument("--phases", default=DEFAULT_PHASES, help=f"of {', '.join(raw.PHASES)}")
     parser.add_argument("--core", type=int, default=1, help="the core to compile and to time on")
     parser.add_argument(
@@ -66,7 +64,7 @@ def main() -> None:
     phases = args.phases.split(",")
     if unknown := sorted(set(phases) - set(raw.PHASES)):
         raise UserError(f"--phases {unknown[0]}: choose from {', '.join(raw.PHASES)}")
-    args.devices = ",".join(devices_for(args.devices))
+    check_devices(args.devices.split(","))
     among = plan.named_tasks(args.tasks) if args.tasks else None
     if args.core not in range(os.cpu_count() or 1):
         raise UserError(f"--core {args.core}: not a core of this machine")
@@ -91,20 +89,19 @@ def main() -> None:
     print(summary(args.output))
 
 
-def devices_for(names: str | None) -> list[str]:
-    """The instruction sets to measure: the named ones, else all that this processor has.
+def check_devices(devices: list[str]) -> None:
+    """The instruction sets to measure must be such as this processor has.
 
     Raises:
-        UserError: an instruction set is unknown, or this processor lacks.
+        UserError: one is unknown, or this processor lacks it.
     """
-    had = instruction_sets()
-    devices = names.split(",") if names else had
+    had = [NATIVE, *instruction_sets()]
     for device in devices:
-        if device not in INSTRUCTIONS:
-            raise UserError(f"--devices {device}: choose from {', '.join(INSTRUCTIONS)}")
+        if device not in (NATIVE, *INSTRUCTIONS):
+            choices = ", ".join((NATIVE, *INSTRUCTIONS))
+            raise UserError(f"--devices {device}: choose from {choices}")
         if device not in had:
             raise UserError(f"--devices {device}: this processor has no {device}; leave it out")
-    return devices
 
 
 def extract(args: argparse.Namespace) -> None:

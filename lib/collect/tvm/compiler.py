@@ -28,9 +28,9 @@ from tvm.target import codegen as codegen_of  # noqa: E402
 MCPU = {"sse2": "x86-64", "avx2": "core-avx2", "avx512": "skylake-avx512"}
 OPT_LEVEL = 2  # LLVM's
 CORES = 2  # that schedules are made for: at most 16 pieces of work for each
-MOST_VECTOR_LANES = 16
-UNROLL_STEPS = (0, 16, 64)
-DEPLOYED_LANES, DEPLOYED_STEPS = 64, (0, 16, 64, 512)  # of programs that are searched for
+MOST_VECTOR_LANES = 64
+UNROLL_STEPS = (0, 16, 64, 512)
+PARENTS, GENERATIONS = 4, 3  # of programs that are bred from the fastest of a task
 
 codegen = tvm.get_global_func("target.build.llvm")
 
@@ -86,19 +86,8 @@ class Scheduled:
     module: IRModule
 
 
-def space_of(
-    mutators: dict[Any, float], deployed: bool = False, packs: bool = False
-) -> meta_schedule.space_generator.PostOrderApply:
-    """MetaSchedule's rules for CPUs.
-
-    Args:
-        mutators: change a schedule, each with a probability; random schedules need none.
-        deployed: for long vectors and much unrolling, which the dataset's programs have not.
-        packs: whether weights lie as a schedule reads them.
-    """
-    lanes, steps = (
-        (DEPLOYED_LANES, DEPLOYED_STEPS) if deployed else (MOST_VECTOR_LANES, UNROLL_STEPS)
-    )
+def space_of(packs: bool) -> meta_schedule.space_generator.PostOrderApply:
+    """MetaSchedule's rules for CPUs; ``packs`` weights as each schedule reads them."""
     reuse = schedule_rule.ReuseType("may", [1, 2], "global")
     rules = [
         schedule_rule.InlineConstantScalars(),
@@ -113,7 +102,7 @@ def space_of(
         ),
         schedule_rule.AddRFactor(max_jobs_per_core=16, max_innermost_factor=64),
         schedule_rule.MultiLevelTiling("SSRSRS", None, 64, None, None, reuse),
-        schedule_rule.ParallelizeVectorizeUnroll(16, lanes, list(steps), True),
+        schedule_rule.ParallelizeVectorizeUnroll(16, MOST_VECTOR_LANES, list(UNROLL_STEPS), True),
         schedule_rule.RandomComputeLocation(),
     ]
     after = [
@@ -122,52 +111,107 @@ def space_of(
         postproc.RewriteReductionBlock(),
         *([postproc.RewriteLayout()] if packs else []),
     ]
+    mutators = meta_schedule.mutator.Mutator.create("llvm")
     return meta_schedule.space_generator.PostOrderApply(
         sch_rules=rules, postprocs=after, mutator_probs=mutators
     )
 
 
+def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_schedule.TuneContext:
+    """What draws schedules of a task: a search strategy of MetaSchedule, in our space."""
+    return meta_schedule.TuneContext(
+        mod=task,
+        target=SCHEDULE_TARGET,
+        space_generator=space_of(packs),
+        search_strategy=strategy,
+        num_threads=1,
+        rand_state=1 + seed % (2**31 - 2),
+    )
+
+
 class Sampler:
-    """Random schedules of one task, in an order that ``seed`` decides."""
+    """Schedules of one task, in an order that ``seed`` decides: at random, or bred."""
 
     def __init__(self, task: IRModule, seed: int):
-        self.context = meta_schedule.TuneContext(
-            mod=task,
-            target=SCHEDULE_TARGET,
-            space_generator=space_of({}),
-            search_strategy="replay-trace",
-            num_threads=1,
-            rand_state=1 + seed % (2**31 - 2),
-        )
+        self.task, self.seed, self.packs = task, seed, True
+        self._begin()
+
+    def _begin(self) -> None:
+        self.context = context_of(self.task, self.seed, self.packs, "replay-trace")
         self.designs = self.context.generate_design_space()
 
     def draw(self, count: int) -> list[tvm.s_tir.Schedule]:
-        """``count`` schedules; some may be equal."""
-        self.context.pre_tuning(count, count, self.designs)
-        candidates = self.context.generate_measure_candidates()
-        self.context.post_tuning()
-        return [candidate.sch for candidate in candidates or ()]
+        """``count`` random schedules; some may be equal."""
+        try:
+            return _drawn(self.context, count, self.designs)
+        except RuntimeError:  # TVM cannot pack weights that are read through a reshape
+            if not self.packs:
+                raise
+            self.packs = False
+            self._begin()
+            return self.draw(count)
 
     def distinct(self, count: int, seen: set[str], tries: int = 6) -> list[Scheduled]:
-        """Up to ``count`` programs whose hashes are not in ``seen``; adds theirs to it."""
+        """Up to ``count`` random programs whose hashes are not in ``seen``; adds theirs to it."""
         programs: list[Scheduled] = []
         for _ in range(tries):
-            for schedule in self.draw(count - len(programs)):
-                name = hash_of(schedule.mod)
-                if name not in seen:
-                    seen.add(name)
-                    trace = tvm.ir.save_json(schedule.trace.as_json(False))
-                    programs.append(Scheduled(name, trace, schedule.mod))
+            programs += _new(self.draw(count - len(programs)), seen)
             if len(programs) == count:
                 break
         return programs
 
+    def bred(
+        self, measured: Sequence[tuple[tvm.s_tir.Schedule, float]], count: int, seen: set[str]
+    ) -> list[Scheduled]:
+        """Up to ``count`` programs that descend from the fastest of some; see :meth:`distinct`."""
+        self.draw(1)  # which tells whether TVM can pack the weights
+        database = meta_schedule.database.MemoryDatabase()
+        workload = database.commit_workload(self.task)
+        arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(self.task["main"])
+        for schedule, seconds in measured:
+            database.commit_tuning_record(
+                meta_schedule.database.TuningRecord(
+                    schedule.trace, workload, [seconds], SCHEDULE_TARGET, arguments
+                )
+            )
+        strategy = meta_schedule.search_strategy.EvolutionarySearch(
+            population_size=PARENTS,
+            init_measured_ratio=1.0,
+            init_min_unmeasured=0,
+            genetic_num_iters=GENERATIONS,
+            eps_greedy=0.0,
+        )
+        context = context_of(self.task, self.seed, self.packs, strategy)
+        chance = meta_schedule.cost_model.CostModel.create("random")
+        designs = context.generate_design_space()
+        return _new(_drawn(context, count, designs, database, chance), seen)
 
-def rebuilt(task: IRModule, trace: str) -> IRModule:
-    """The module that :attr:`Scheduled.trace` stands for."""
+
+def _drawn(context: meta_schedule.TuneContext, count: int, *how: Any) -> list[tvm.s_tir.Schedule]:
+    """Up to ``count`` schedules that a context makes up."""
+    context.pre_tuning(count, count, *how)
+    candidates = context.generate_measure_candidates()
+    context.post_tuning()
+    return [candidate.sch for candidate in candidates or ()]
+
+
+def _new(schedules: Sequence[tvm.s_tir.Schedule], seen: set[str]) -> list[Scheduled]:
+    """The programs whose hashes are not in ``seen``; adds theirs to it."""
+    programs = []
+    for schedule in schedules:
+        name = hash_of(schedule.mod)
+        if name not in seen:
+            seen.add(name)
+            trace = tvm.ir.save_json(schedule.trace.as_json(False))
+            programs.append(Scheduled(name, trace, schedule.mod))
+    return programs
+
+
+def rebuilt(task: IRModule, trace: str) -> tvm.s_tir.Schedule:
+    """The schedule that :attr:`Scheduled.trace` stands for."""
     schedule = tvm.s_tir.Schedule(task)
     tvm.s_tir.schedule.Trace.apply_json_to_schedule(tvm.ir.load_json(trace), schedule)
-    return schedule.mod
+    return schedule
 
 
 def lowered(modules: Sequence[IRModule]) -> IRModule:

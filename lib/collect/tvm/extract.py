@@ -21,8 +21,8 @@ from lib.collect.tvm.tasks import network_path, task_path
 from lib.files.artifacts import fingerprint_files, read_json, write_json
 from lib.files.errors import one_line_errors
 
-SAMPLE = 48  # schedules drawn to see how many distinct ones a task has
-FORMAT = 1  # of what is cached: another number, and networks are read anew
+SAMPLE = 16  # schedules drawn to see how many distinct ones a task has
+FORMAT = 2  # of what is cached: another number, and networks are read anew
 SOURCES = Path(__file__).parent / "networks"
 
 
@@ -33,15 +33,15 @@ def extract(network: Network, work: Path) -> None:
     if path.exists() and read_json(path)["sources"] == stamp:
         return
     calls = []
-    for task in meta_schedule.relax_integration.extract_tasks(
-        imported(network).module, SCHEDULE_TARGET
-    ):
+    deployed = imported(network, deployed=True)
+    for task in meta_schedule.relax_integration.extract_tasks(deployed.module, SCHEDULE_TARGET):
         module = task.dispatched[0]
         name = hash_of(module)
         _write_task(task_path(work, name), task.task_name, module)
         calls.append({"task": name, "calls": int(task.weight)})
     calls.sort(key=lambda row: row["task"])
-    write_json(path, {"network": network.name, "sources": stamp, "tasks": calls})
+    about = {"network": network.name, "sources": stamp, "footprint": deployed.footprint}
+    write_json(path, {**about, "tasks": calls})
 
 
 def _write_task(path: Path, name: str, module: IRModule) -> None:

@@ -16,8 +16,6 @@ from lib.collect.tvm.slow import finished, is_slow, usual_reference
 from lib.programs.tensorir.records import DISAGREE, SLOW
 from lib.programs.tensorir.tree import COLUMNS, positions
 
-LONG = 2e-2  # seconds: from here on a first run is as good as any
-
 
 @dataclass
 class Gathered:
@@ -55,13 +53,6 @@ class Gathered:
         return list(self.devices).index(name)
 
 
-def seconds_of(measured: raw.Measured) -> np.ndarray:
-    """(devices, programs) the fastest reading, the first run counting for long runs alone."""
-    readings = measured.arrays["seconds"]
-    first = np.where(readings[..., :1] >= LONG, readings[..., :1], np.nan)
-    return np.nanmin(np.concatenate([first, readings[..., 1:]], -1), -1)
-
-
 def same_outputs(measured: raw.Measured) -> np.ndarray:
     """(programs,) whether a program computes on every device what most programs of its file do."""
     check = measured.arrays["check"]
@@ -76,7 +67,7 @@ def gather(work: Path, tasks: dict[str, int]) -> Gathered:
     for measured in finished(work, "main", "search"):
         _add(gathered, work, measured, usual)
     for measured in finished(work, "plain"):
-        seconds = seconds_of(measured)
+        seconds = measured.fastest
         for k, instructions in enumerate(measured.about["devices"]):
             device = gathered.device(measured.about, *instructions)
             task = tasks[measured.about["task"]]
@@ -109,7 +100,7 @@ def _add(gathered: Gathered, work: Path, measured: raw.Measured, usual: dict[str
     for repetition in filter(None, repeated):
         if _clock(repetition) == _clock(measured):
             devices = [instructions for instructions, _ in repetition.about["devices"]]
-            second |= zip(devices, seconds_of(repetition), strict=True)
+            second |= zip(devices, repetition.fastest, strict=True)
         else:  # another processor, or more threads: devices of their own
             _latencies(gathered, repetition, usable, first, {}, SLOW * is_slow(repetition, usual))
     _latencies(gathered, measured, usable, first, second, SLOW * is_slow(measured, usual))
@@ -138,7 +129,7 @@ def _latencies(
 ) -> None:
     """A row for each program on each device; ``second`` has what another process read."""
     devices = measured.about["devices"]
-    for (instructions, mcpu), seconds in zip(devices, seconds_of(measured), strict=True):
+    for (instructions, mcpu), seconds in zip(devices, measured.fastest, strict=True):
         device = gathered.device(measured.about, instructions, mcpu)
         again = second.get(instructions)
         for row, k in enumerate(usable):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import signal
 import sys
 import time
 import uuid
@@ -21,14 +20,15 @@ import numpy as np
 import tvm
 import tvm_ffi
 
-from lib.collect.tvm import compiler, raw, tasks
-from lib.collect.tvm.running import clock_on
-from lib.collect.tvm.timing import Arena, Run, Stopwatch
+from lib.collect.tvm import compiler, plan, raw, tasks
+from lib.collect.tvm.running import LIMIT_SECONDS, Batch, clock_on
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
+from lib.files.errors import UserError
 from lib.files.processor import processor
 
 PAUSE_SECONDS = 0.5  # between readings when there is nothing left to compile
+BRED = 0.75  # of the programs of a round after the first
 
 
 @dataclass
@@ -36,22 +36,36 @@ class Pending:
     """A job whose programs are compiled, until all of their readings are there."""
 
     place: Path
-    fields: dict[str, Any]
+    programs: list[compiler.Scheduled]
     about: dict[str, Any]
-    watch: Stopwatch
-    arena: Arena
-    shape: tuple[int, int]  # devices, programs
+    batch: Batch
 
     def write(self) -> None:
-        """Write what was read, unless it was read before at a better moment."""
+        """Write the programs that run on every device, unless better was read of them before.
+
+        Raises:
+            UserError: there is none.
+        """
+        count, devices = len(self.programs), len(self.batch.devices)
+        runs = np.bincount([k % count for k in self.batch.running], minlength=count) == devices
+        if not runs.any():
+            raise UserError("no program of it compiles and runs")
+        rows = [row for row, k in enumerate(self.batch.running) if runs[k % count]]
+        shape, readings = (devices, runs.sum(), -1), self.batch.readings
         timed = {
-            "seconds": self.watch.seconds.reshape(*self.shape, -1),
-            "check": self.watch.checks.reshape(*self.shape, -1),
-            "reference": self.watch.reference,
+            "seconds": readings.seconds[rows].reshape(shape),
+            "check": readings.checks[rows].reshape(shape),
+            "reference": readings.reference,
         }
-        best = float(np.nanmin(self.watch.reference))
+        best = float(np.nanmin(readings.reference))
         if not self.place.exists() or best < raw.read(self.place).best_reference:
-            raw.write(self.place, {**self.fields, **timed}, self.about)
+            programs = [p for p, good in zip(self.programs, runs, strict=True) if good]
+            hashes = [program.hash for program in programs]
+            fields: dict[str, np.ndarray] = {"hash": np.array(hashes, "U16")}
+            if self.about["phase"] not in raw.REPEATING:
+                traces = [program.trace for program in programs]
+                fields = raw.described([program.module for program in programs], hashes, traces)
+            raw.write(self.place, fields | timed, self.about)
 
 
 class Bench:
@@ -62,11 +76,12 @@ class Bench:
         self.devices = settings.devices.split(",")
         single = settings.threads == 1  # several are left where TVM puts them
         self.clock = clock_on(settings.core if single else None, settings.realtime)
+        self.footprints = plan.footprints_of(self.work)
         self.about = {
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
             "threads": settings.threads,
-            "devices": [[name, compiler.MCPU[name]] for name in self.devices],
+            "devices": [[name, compiler.mcpu_of(name)] for name in self.devices],
             "opt_level": compiler.OPT_LEVEL,
             "tvm": tvm.__version__,
             "tvm_ffi": tvm_ffi.__version__,
@@ -75,60 +90,75 @@ class Bench:
         }
 
     def prepare(self, phase: str, turn: int, task: str) -> Pending:
-        """Draw or rebuild a job's programs and compile them for each device."""
-        about, module = tasks.load(self.work, task)
-        modules, fields = self.programs(phase, turn, task, module)
-        arena = Arena()
-        args = arena.arguments(task, about)
-        libraries = []
-        if modules:
-            lowered = compiler.lowered(modules)
-            libraries = [compiler.machine_program(lowered, device) for device in self.devices]
-        runs = [
-            Run(library, f"f{k}", (args,)) for library in libraries for k in range(len(modules))
-        ]
+        """Draw or rebuild a job's programs, which are compiled for each device."""
+        _, module = tasks.load(self.work, task)
+        programs = self.programs(phase, turn, task, module)
+        footprint = self.footprints.get(task, 0)
+        batch = Batch(
+            task,
+            [program.module for program in programs],
+            self.devices,
+            self.clock,
+            limit=LIMIT_SECONDS,
+            footprint=footprint,
+        )
         job = {"task": task, "round": turn, "phase": phase, "measured_at": now()}
         place = raw.path(self.work, phase, turn, task)
-        shape = len(self.devices), len(modules)
-        watch = Stopwatch(runs, [args[k] for k in compiler.outputs_of(module)])
-        return Pending(place, fields, self.about | job, watch, arena, shape)
+        return Pending(place, programs, {**self.about, **job, "footprint": footprint}, batch)
 
-    def programs(self, phase: str, turn: int, task: str, module) -> tuple[list, dict[str, Any]]:
-        """A job's programs, and what its file has beside times; those of a file that is there."""
-        place = raw.path(self.work, phase, turn, task)
+    def programs(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
+        """A job's programs; those of its file, if that is there."""
         if phase == "plain":
-            return [module], raw.described([module], [task], [""])
-        if phase in raw.REPEATING:
-            first = raw.read(raw.path(self.work, raw.REPEATING[phase], turn, task))
-            fields: dict[str, Any] = {"hash": first.hash}
-        elif place.exists():
-            first = raw.read(place)
-            untimed = {name: a for name, a in first.arrays.items() if name not in raw.TIMED}
-            fields = {"hash": first.hash, **untimed}
-        else:
-            scheduled = self.drawn(phase, turn, task, module)
-            modules = [program.module for program in scheduled]
-            hashes, traces = [p.hash for p in scheduled], [p.trace for p in scheduled]
-            return modules, raw.described(modules, hashes, traces)
-        return [compiler.rebuilt(module, trace) for trace in first.traces], fields
+            return [compiler.Scheduled(task, "", module)]
+        first = raw.path(self.work, raw.REPEATING.get(phase, phase), turn, task)
+        if not first.exists():
+            return self.drawn(phase, turn, task, module)
+        known = raw.read(first)
+        return [
+            compiler.Scheduled(name, trace, compiler.rebuilt(module, trace).mod)
+            for name, trace in zip(known.hash.tolist(), known.traces, strict=True)
+        ]
 
     def drawn(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
-        """The programs of one round, none of them in an earlier one that is in this folder."""
-        seen = set()
-        for before in range(turn):
-            path = raw.path(self.work, phase, before, task)
-            if path.exists():
-                seen.update(raw.read(path).hash.tolist())
-        seed = zlib.crc32(f"{phase}:{task}:{turn}".encode())
-        return compiler.Sampler(module, seed).distinct(self.settings.programs, seen)
+        """The programs of one round, none of them in an earlier one that is in this folder.
+
+        Those of a search are drawn at random. Others are so in part, and in part descend from the
+        fastest of the rounds before: what is deployed is of that kind.
+        """
+        paths = [raw.path(self.work, phase, before, task) for before in range(turn)]
+        earlier = [raw.read(path) for path in paths if path.exists()]
+        seen = {name for measured in earlier for name in measured.hash.tolist()}
+        sampler = compiler.Sampler(module, zlib.crc32(f"{phase}:{task}:{turn}".encode()))
+        bred = int(BRED * self.settings.programs) if earlier and phase == "main" else 0
+        programs: list[compiler.Scheduled] = []
+        if bred:
+            fastest = sorted(
+                timed
+                for measured in earlier
+                for timed in zip(measured.fastest[-1].tolist(), measured.traces, strict=True)
+            )[: compiler.PARENTS]
+            parents = [(compiler.rebuilt(module, trace), taken) for taken, trace in fastest]
+            programs += sampler.bred(parents, bred, seen)
+        return programs + sampler.distinct(self.settings.programs - len(programs), seen)
 
     def visit(self, pending: list[Pending]) -> list[Pending]:
         """One reading of all; what is complete is written, the rest returned."""
-        self.clock.visit([job.watch for job in pending])
+        left = []
         for job in pending:
-            if job.watch.done:
+            try:
+                if not job.batch.visit():
+                    left.append(job)
+                    continue
                 job.write()
-        return [job for job in pending if not job.watch.done]
+            except Exception as error:
+                give_up(job.place, error)
+        return left
+
+
+def give_up(place: Path, error: Exception) -> None:
+    """Note why a job cannot be done; it may be of TVM or LLVM, whatever its kind."""
+    reason = " ".join(str(error).split())[:500]
+    write_json(place.with_suffix(raw.FAILED), {"error": reason})
 
 
 def now() -> str:
@@ -149,24 +179,18 @@ def main() -> None:
     bench = Bench(settings)
     gc.collect()
     gc.freeze()
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends this process, whatever it is doing
-    limit = raw.LIMIT_SECONDS * settings.programs * len(bench.devices)
     pending: list[Pending] = []
     for line in sys.stdin:
         phase, turn, task = line.split()
         print(line.strip(), flush=True)
-        signal.setitimer(signal.ITIMER_REAL, limit)
         try:
             pending.append(bench.prepare(phase, int(turn), task))
-        except Exception as error:  # of TVM or LLVM, whatever its kind: the next job goes on
-            reason = " ".join(str(error).split())[:500]
-            write_json(raw.failed(settings.work, phase, int(turn), task), {"error": reason})
+        except Exception as error:
+            give_up(raw.path(settings.work, phase, int(turn), task), error)
         pending = bench.visit(pending)
     while pending:
-        signal.setitimer(signal.ITIMER_REAL, limit)
         time.sleep(PAUSE_SECONDS)
         pending = bench.visit(pending)
-    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ from lib.files.regular import read_regular
 
 Job = tuple[str, int, str]  # phase, round, task
 DISTINCT_SHARE = 0.75  # of the schedules sampled from a task, else it runs out of them soon
-FLOPS = (2e4, 6e7)  # below it is all overhead, above it takes too long
-MOST_BYTES = 24_000_000  # of arguments
+FLOPS = (2e4, 1.1e9)  # below it is all overhead, above it takes too long
+MOST_BYTES = 100_000_000  # of arguments
 JOBS = 60  # of one process
 AGAIN = 10  # one in so many jobs is timed in a second process, too
 THREADED = 4  # the programs of one in so many tasks are timed on two threads, too
@@ -31,6 +31,17 @@ def networks_of(work: Path) -> dict[str, dict[str, int]]:
     """Network -> task -> how often it calls it, of all networks in the work folder."""
     tables = [read_json(path) for path in sorted((work / "networks").glob("*.json"))]
     return {t["network"]: {row["task"]: row["calls"] for row in t["tasks"]} for t in tables}
+
+
+def footprints_of(work: Path) -> dict[str, int]:
+    """Task -> bytes of the weights of the largest network that calls it."""
+    footprints: dict[str, int] = {}
+    for path in sorted((work / "networks").glob("*.json")):
+        table = read_json(path)
+        for row in table["tasks"]:
+            known = footprints.get(row["task"], 0)
+            footprints[row["task"]] = max(known, table["footprint"])
+    return footprints
 
 
 def tasks_of(work: Path) -> dict[str, dict[str, Any]]:

@@ -25,8 +25,8 @@ from lib.programs.tensorir.tree import COLUMNS, Forest, fault
 
 PHASES = ("main", "again", "threads", "search", "plain")
 ABOUT = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
-TIMED = ("seconds", "check", "reference")  # what a clock says; the rest of a file are programs
-LIMIT_SECONDS = 30  # to compile a program, and for a reading of it; TVM's own search gives as long
+FAILED = ".failed"  # how the name of a file ends that says why a job cannot be done
+LONG = 2e-2  # seconds: from here on a first run is as good as any
 REPEATING = {"again": "main", "threads": "main"}  # phase -> whose programs it times
 
 
@@ -37,7 +37,7 @@ def path(work: Path, phase: str, turn: int, task: str) -> Path:
 
 def failed(work: Path, phase: str, turn: int, task: str) -> Path:
     """Where it says that a job cannot be done."""
-    return path(work, phase, turn, task).with_suffix(".failed")
+    return path(work, phase, turn, task).with_suffix(FAILED)
 
 
 def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str, np.ndarray]:
@@ -98,6 +98,13 @@ class Measured:
     def best_reference(self) -> float:
         """Seconds of the reference program at its best moment of the job."""
         return float(np.nanmin(self.arrays["reference"]))
+
+    @property
+    def fastest(self) -> np.ndarray:
+        """(devices, programs) the fastest reading, the first run counting for long runs alone."""
+        readings = self.arrays["seconds"]
+        first = np.where(readings[..., :1] >= LONG, readings[..., :1], np.nan)
+        return np.nanmin(np.concatenate([first, readings[..., 1:]], -1), -1)
 
     def forest(self) -> Forest:
         """The trees of the programs."""

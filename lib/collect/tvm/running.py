@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import signal
+import socket
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,11 +16,12 @@ from tvm.ir import IRModule
 
 from lib.collect.quiet import TimingCore
 from lib.collect.tvm import compiler
-from lib.collect.tvm.deployment import packed, weights_of
+from lib.collect.tvm.deployment import Packed, packed, weights_of
 from lib.collect.tvm.timing import (
     Anywhere,
     Arena,
     Clock,
+    Readings,
     Run,
     Stopwatch,
     end_with_parent,
@@ -36,6 +35,8 @@ VISITS = 10  # of a network, apart from each other; the fastest counts, as of pr
 READING_SECONDS = 0.02
 PAUSE_SECONDS = 0.5
 PROGRAM_PAUSE_SECONDS = 0.02  # between two readings of programs that somebody waits for
+LIMIT_SECONDS = 10.0  # to compile a program, or run it once; LLVM takes a minute for some
+MORE, DONE = b"+", b"."  # what a child answers: whether there is more to read
 
 
 def clock_on(core: int | None, realtime: bool = False) -> Clock:
@@ -53,94 +54,129 @@ def arguments_of(module: IRModule) -> dict[str, Any]:
     return {"arguments": arguments}
 
 
-def time_programs(
-    task: str,
-    modules: Sequence[IRModule],
-    device: str,
-    clock: Clock,
-    values: Sequence[np.ndarray] = (),
-    limit: float = 0,
-    footprint: int = 0,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Programs of one task, one after the other, as the dataset has them.
+class Batch:
+    """Programs of one task, which a child of this process compiles and runs.
 
-    A child of this process compiles and runs them, so that a program that never ends or brings its
-    process down, costs no other.
+    So a program that never ends, or brings its process down, costs no other program.
 
     Args:
         task: its hash, which decides what the programs are run on, unless there are values.
         modules: the programs.
-        device: instruction set.
+        devices: instruction sets; the programs are compiled for each.
         clock: to time them with.
         values: of the arguments.
         limit: seconds after which compiling a program, or a reading of it, is given up; 0 for none.
         footprint: bytes of weights that are read between two runs of a program in its network, and
             so are read here; 0 for programs that find their weights in the caches.
 
-    Returns:
-        (n,) seconds, NaN of what does not compile, does not end or fails; (n, 2) fingerprints of
-        what they compute.
-    """
-    batch = _Batch(task, modules, device, clock, values, limit, footprint)
-    todo = list(range(len(modules)))
-    while todo:
-        batch.current[0] = todo[0]
-        if _in_a_child(lambda: batch.time(todo)):
-            break
-        todo.remove(int(batch.current[0]))
-    return batch.rows[:, 0].copy(), batch.rows[:, 1:].copy()
-
-
-@dataclass
-class _Batch:
-    """What :func:`time_programs` shares with its children.
-
     Attributes:
-        current: (1,) which program has its turn.
-        rows: (n, 3) seconds and fingerprints, NaN until they are known.
+        running: of the programs for the first device, then for the next, those that run.
+        readings: of these.
     """
 
-    task: str
-    modules: Sequence[IRModule]
-    device: str
-    clock: Clock
-    values: Sequence[np.ndarray]
-    limit: float
-    footprint: int
+    def __init__(
+        self,
+        task: str,
+        modules: Sequence[IRModule],
+        devices: Sequence[str],
+        clock: Clock,
+        values: Sequence[np.ndarray] = (),
+        limit: float = 0,
+        footprint: int = 0,
+    ):
+        self.task, self.modules, self.devices, self.clock = task, modules, devices, clock
+        self.values, self.limit, self.footprint = values, limit, footprint
+        self.running = list(range(len(devices) * len(modules)))
+        self.readings = Readings(len(self.running))
+        self.child, self.line = 0, None
 
-    def __post_init__(self) -> None:
-        memory = np.frombuffer(mmap.mmap(-1, 8 * (1 + 3 * len(self.modules))), np.float64)
-        self.current, self.rows = memory[:1], memory[1:].reshape(-1, 3)
-        self.rows[:] = np.nan
+    def visit(self) -> bool:
+        """Read each program once more; whether there is nothing more to read."""
+        while self.running:
+            if not self.child:
+                self._start()
+            answer = self._asked()
+            if answer == DONE:
+                self._end()
+            if answer:
+                return answer == DONE
+            del self.running[int(self.readings.current[0])]
+            self._end()
+        return True
 
-    def begin(self, k: int) -> None:
-        """Note whose turn it is, and give it its time."""
-        self.current[0] = k
-        signal.setitimer(signal.ITIMER_REAL, self.limit)
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """(devices * programs,) seconds, the fastest reading of each, and (devices * programs, 2)
+        fingerprints of what they compute; NaN of programs that do not run."""
+        rows = np.full((len(self.devices) * len(self.modules), 3), np.nan)
+        if self.running:
+            fastest = np.nanmin(self.readings.seconds[:, 1:], 1)
+            rows[self.running] = np.column_stack([fastest, self.readings.checks])
+        return rows[:, 0], rows[:, 1:]
 
-    def time(self, todo: Sequence[int]) -> None:
-        """Fill the rows of some programs."""
+    def _start(self) -> None:
+        """A child that makes ready what runs."""
+        self.readings = Readings(len(self.running))
+        self.line, other = socket.socketpair()
+        self.child = os.fork()
+        if self.child:
+            other.close()
+            return
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, whatever it is doing
+        end_with_parent()
+        try:
+            self._answer(other)
+        except Exception:  # of TVM or LLVM, whatever its kind
+            traceback.print_exc()
+        finally:
+            os._exit(1)
+
+    def _asked(self) -> bytes:
+        """What the child says of a visit; nothing if it has ended."""
+        try:
+            self.line.send(b"?")
+            return self.line.recv(1)
+        except ConnectionError:
+            return b""
+
+    def _end(self) -> None:
+        """End the child."""
+        self.line.close()
+        os.kill(self.child, signal.SIGKILL)
+        os.waitpid(self.child, 0)
+        self.child = 0
+
+    def _answer(self, line: socket.socket) -> None:
+        """Be the child: compile, and read when asked."""
         arena = Arena()
         base = arena.arguments(self.task, arguments_of(self.modules[0]), self.values)
-        runs, good = [], []
-        for k in todo:
-            self.begin(k)
-            with suppress(Exception):  # of TVM or LLVM, whatever its kind
-                runs.append(self._run(self.modules[k], base))
-                good.append(k)
-        outputs = compiler.outputs_of(self.modules[0])
-        watch = Stopwatch(runs, [base[k] for k in outputs], lambda k: self.begin(good[k]))
-        while good and not watch.done:
-            self.clock.visit([watch])
-            time.sleep(PROGRAM_PAUSE_SECONDS)
-        if good:
-            self.rows[good] = np.column_stack([np.nanmin(watch.seconds[:, 1:], 1), watch.checks])
+        lowered: dict[int, tuple[Packed, IRModule]] = {}
+        runs = []
+        for k, number in enumerate(self.running):
+            self._begin(k)
+            device, program = divmod(number, len(self.modules))
+            if program not in lowered:
+                parts = packed(self.modules[program])
+                both = [parts.program, *([parts.pack] if parts.pack else [])]
+                lowered[program] = parts, compiler.lowered(both)
+            parts, module = lowered[program]
+            library = compiler.machine_program(module, self.devices[device])
+            runs.append(Run(library, "f0", self._copies(parts, library, base)))
+        outputs = [base[k] for k in compiler.outputs_of(self.modules[0])]
+        watch = Stopwatch(runs, outputs, self._begin, self.readings)
+        while line.recv(1):
+            self.clock.visit(watch)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            line.send(DONE if watch.done else MORE)
 
-    def _run(self, module: IRModule, base: Sequence[Any]) -> Run:
-        """A program compiled, and what it is called with: the arguments, its weights packed."""
-        parts = packed(module)
-        modules = [parts.program, *([parts.pack] if parts.pack else [])]
-        library = compiler.machine_program(compiler.lowered(modules), self.device)
+    def _begin(self, k: int) -> None:
+        """Note whose turn it is, and give it its time."""
+        self.readings.current[0] = k
+        signal.setitimer(signal.ITIMER_REAL, self.limit)
+
+    def _copies(
+        self, parts: Packed, library: tvm.runtime.Module, base: Sequence[Any]
+    ) -> list[list[Any]]:
+        """What a program is called with in turn: the arguments, its weights packed."""
         weights = {k: base[k] for k in weights_of(self.modules[0])}
         if parts.pack:
             about = arguments_of(parts.program)["arguments"]
@@ -157,28 +193,14 @@ class _Batch:
                 {k: tvm.runtime.tensor(weight) for k, weight in weights.items()}
                 for _ in range(min(self.footprint, MOST_WEIGHTS) // size)
             ]
-        return Run(
-            library,
-            "f0",
-            [[copy.get(k, tensor) for k, tensor in enumerate(base)] for copy in copies],
-        )
+        return [[copy.get(k, tensor) for k, tensor in enumerate(base)] for copy in copies]
 
 
-def _in_a_child(work: Callable[[], None]) -> bool:
-    """Whether a copy of this process comes to the end of some work."""
-    child = os.fork()
-    if not child:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, whatever it is doing
-        end_with_parent()
-        code = 1
-        try:
-            work()
-            code = 0
-        except Exception:
-            traceback.print_exc()
-        finally:
-            os._exit(code)
-    return os.waitpid(child, 0)[1] == 0
+def time_programs(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """Time programs that somebody waits for, at moments that follow one another."""
+    while not batch.visit():
+        time.sleep(PROGRAM_PAUSE_SECONDS)
+    return batch.best()
 
 
 def readings(

@@ -32,7 +32,7 @@ from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import compiled, runner, write
 from lib.collect.tvm.rivals import rivals
-from lib.collect.tvm.running import clock_on, fastest, time_programs
+from lib.collect.tvm.running import LIMIT_SECONDS, Batch, clock_on, fastest, time_programs
 from lib.collect.tvm.whole import Graph, graph_of, only_constants
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
@@ -40,7 +40,6 @@ from lib.programs.messages import COST_MODELS, NATIVE, OURS, PREDICTOR
 
 POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
 ROUND = 8  # programs that are measured before the next are chosen
-LIMIT_SECONDS = 10.0  # to compile a program, or run it once; LLVM takes a minute for some
 # TVM's own cost models: their names there, and how they are made. XGBoost learns from the first
 # round on; by itself it would wait for 100 measurements and leave all before them to chance. (TVM's
 # perceptron holds out a fifth of the tasks that it learns from, and fails if there is only one.)
@@ -74,7 +73,8 @@ class Search:
         task = compiler.hash_of(module)
         talk = Talk(self.reading, self.writing, task)
         values = varied(values, int(task, 16))
-        (plain,), (expected,) = time_programs(task, [module], self.args.device, self.clock, values)
+        batch = Batch(task, [module], [self.args.device], self.clock, values)
+        (plain,), (expected,) = time_programs(batch)
         if not plain == plain:
             raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
         before = self.database.measured(module)
@@ -97,7 +97,11 @@ class Search:
     ) -> None:
         """Measure what is left of the budget; what programs compute must have this fingerprint."""
         done = len(self.database.measured(module))
-        context, model = context_of(module, self.args.seed + done, packs), self.model(talk)
+        strategy = meta_schedule.search_strategy.EvolutionarySearch(
+            population_size=POPULATION, genetic_num_iters=GENERATIONS
+        )
+        context = compiler.context_of(module, self.args.seed + done, packs, strategy)
+        model = self.model(talk)
         left = self.args.budget - done
         space = context.generate_design_space()
         if earlier := self.database.programs(module):
@@ -107,15 +111,16 @@ class Search:
         context.pre_tuning(left, min(ROUND, left), space, self.database.tvm, model)
         while candidates := context.generate_measure_candidates():
             modules = [candidate.sch.mod for candidate in candidates]
-            seconds, checks = time_programs(
+            batch = Batch(
                 talk.task,
                 modules,
-                self.args.device,
+                [self.args.device],
                 self.clock,
                 values,
                 self.args.limit,
                 self.footprint,
             )
+            seconds, checks = time_programs(batch)
             seconds = np.where(same(checks, expected), seconds, np.nan)
             for candidate, taken in zip(candidates, seconds.tolist(), strict=True):
                 self.database.add(module, candidate.sch, taken)
@@ -144,24 +149,6 @@ def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResu
         meta_schedule.runner.RunnerResult(*(([taken], None) if taken == taken else (None, why)))
         for taken in seconds
     ]
-
-
-def context_of(module: IRModule, seed: int, packs: bool) -> meta_schedule.TuneContext:
-    """The evolutionary search of one task; ``packs`` its weights as each schedule reads them."""
-    space = compiler.space_of(
-        meta_schedule.mutator.Mutator.create("llvm"), deployed=True, packs=packs
-    )
-    strategy = meta_schedule.search_strategy.EvolutionarySearch(
-        population_size=POPULATION, genetic_num_iters=GENERATIONS
-    )
-    return meta_schedule.TuneContext(
-        mod=module,
-        target=compiler.SCHEDULE_TARGET,
-        space_generator=space,
-        search_strategy=strategy,
-        num_threads=1,
-        rand_state=1 + seed,
-    )
 
 
 def chosen_tasks(graph: Graph, task: str) -> list[int]:

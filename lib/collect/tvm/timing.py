@@ -143,6 +143,25 @@ class Run:
     copies: Sequence[Sequence[Any]]
 
 
+class Readings:
+    """What is read of ``count`` functions, in memory that a process shares with what it forks.
+
+    Attributes:
+        current: (1,) the number of the function whose turn it is.
+        seconds: (count, 1 + VISITS) float64, NaN where there is no reading; the first run is in
+            column 0, and worth something for long runs alone.
+        checks: (count, 2) float64, see :func:`lib.collect.tvm.agreement.fingerprint`.
+        reference: (VISITS,) float64, seconds of the reference program at each visit.
+    """
+
+    def __init__(self, count: int):
+        sizes = np.array([1, VISITS, 2 * count, (1 + VISITS) * count])
+        numbers = np.frombuffer(mmap.mmap(-1, 8 * int(sizes.sum())), np.float64)
+        numbers[:] = np.nan
+        self.current, self.reference, checks, seconds = np.split(numbers, np.cumsum(sizes)[:-1])
+        self.checks, self.seconds = checks.reshape(count, 2), seconds.reshape(count, 1 + VISITS)
+
+
 class Stopwatch:
     """Functions that compute the same, and their readings.
 
@@ -150,27 +169,21 @@ class Stopwatch:
         runs: the functions, and what they are called with.
         outputs: the tensors that they write.
         begin: is called with the number of the function to run next.
-
-    Attributes:
-        seconds: (functions, 1 + VISITS) float64, NaN where there is no reading; the first run is
-            in column 0, and worth something for long runs alone.
-        checks: (functions, 2) float64, see :func:`lib.collect.tvm.agreement.fingerprint`.
-        reference: (VISITS,) float64, seconds of the reference program at each visit.
+        readings: where it notes what it reads.
     """
 
     def __init__(
         self,
         runs: Sequence[Run],
         outputs: Sequence[Any],
-        begin: Callable[[int], None] = lambda k: None,
+        begin: Callable[[int], None],
+        readings: Readings,
     ):
         self.runs, self.begin = runs, begin
         self.outputs = [np.from_dlpack(output) for output in outputs]
         self.turns = [itertools.cycle(run.copies) for run in runs]
-        self.seconds = np.full((len(runs), 1 + VISITS), np.nan)
-        self.checks = np.full((len(runs), 2), np.nan)
-        self.reference = np.full(VISITS, np.nan)
-        self.visits = 0
+        self.seconds, self.checks = readings.seconds, readings.checks
+        self.reference, self.visits = readings.reference, 0
 
     @property
     def done(self) -> bool:
@@ -221,7 +234,7 @@ def mean_seconds(function: Callable[..., Any], copies: Sequence[Sequence[Any]]) 
 
 
 class Clock:
-    """Times all that is pending, again and again, on a calm core.
+    """Times programs on a calm core, again and again.
 
     The host's other guests make a core half as slow again for seconds on end, so a program is read
     at several moments that are seconds apart, while others are compiled in between.
@@ -233,15 +246,14 @@ class Clock:
         self.arena = Arena()
         self.reference_arguments = self.arena.arguments("0", about)
 
-    def visit(self, watches: Sequence[Stopwatch]) -> None:
-        """Read each watch once; new ones are run for the first time."""
+    def visit(self, watch: Stopwatch) -> None:
+        """Read a watch once; a new watch's functions are run for the first time."""
         with settled_temporaries(), self.core.calm():
-            for watch in watches:
-                if not watch.visits:
-                    watch.first()
-                before = self._speed()
-                watch.read(self.order)
-                watch.reference[watch.visits - 1] = max(before, self._speed())
+            if not watch.visits:
+                watch.first()
+            before = self._speed()
+            watch.read(self.order)
+            watch.reference[watch.visits - 1] = max(before, self._speed())
 
     def _speed(self) -> float:
         """Seconds of the reference program, the fastest of a few."""

@@ -16,11 +16,10 @@ import torch
 import tvm
 from torch import nn
 from torch.nn import functional
-from tvm.s_tir import meta_schedule
 
 from lib.collect.tvm import running, timing
 from lib.collect.tvm.agreement import difference, same
-from lib.collect.tvm.compiler import hash_of
+from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.deployment import packed, weights_of
 from lib.collect.tvm.features import disagreement, features, tree_of
@@ -28,7 +27,7 @@ from lib.collect.tvm.importing import arrays_of, imported
 from lib.collect.tvm.library import LIBRARY, SCRIPT, compiled, runner, write
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.rivals import rivals
-from lib.collect.tvm.search import best_of, context_of
+from lib.collect.tvm.search import best_of
 from lib.collect.tvm.whole import graph_of
 from tests.collect.tvm.test_importing import NETWORKS, Does, image, tokens, trained
 
@@ -112,11 +111,7 @@ def drawn(network):
     found = []
     for k, task in enumerate(graph.tasks):
         if weights_of(task):
-            context = context_of(task, 3, packs=True)
-            space = context.generate_design_space()
-            model = meta_schedule.cost_model.CostModel.create("random")
-            context.pre_tuning(6, 6, space, meta_schedule.database.MemoryDatabase(), model)
-            programs = [c.sch for c in context.generate_measure_candidates()]
+            programs = Sampler(task, 3).draw(6)
             values = network.arguments(f for f, j in graph.functions.items() if j == k)
             found.append((task, values, programs))
     return found
@@ -130,7 +125,7 @@ def test_packed_weights_change_the_time_and_not_the_result(drawn):
         parts = [packed(module) for module in modules]
         assert parts[0].pack is None and any(part.pack for part in parts)
         seconds, checks = running.time_programs(
-            hash_of(task), modules, "sse2", clock, values, footprint=1 << 20
+            running.Batch(hash_of(task), modules, ["sse2"], clock, values, footprint=1 << 20)
         )
         assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
         for module, part in zip(modules, parts, strict=True):
@@ -153,7 +148,8 @@ def test_what_a_predictor_reads_is_the_program_without_packing(drawn):
 def test_copies_of_arguments_take_turns(monkeypatch):
     ran = []
     library = {"f0": lambda x: ran.append(x)}
-    watch = timing.Stopwatch([timing.Run(library, "f0", [("a",), ("b",), ("c",)])], [])
+    runs = [timing.Run(library, "f0", [("a",), ("b",), ("c",)])]
+    watch = timing.Stopwatch(runs, [], lambda _: None, timing.Readings(1))
     watch._taken(0, 4)
     watch._taken(0, 1)
     assert ran == ["a", "b", "c", "a", "b"]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lib.collect.tvm.__main__ import devices_for
+from lib.collect.tvm.__main__ import check_devices
 from lib.files import processor
 from lib.files.errors import UserError
 from tests.stages import REPOSITORY
@@ -21,20 +21,16 @@ def older(tmp_path, monkeypatch):
     monkeypatch.setattr(processor, "CPUINFO", path)
 
 
-def test_all_that_the_processor_has(older, tmp_path):
-    assert devices_for(None) == ["sse2", "avx2"]
-    (tmp_path / "cpuinfo").write_text("flags: sse2 avx2 avx512f avx512vl\n")
-    assert devices_for(None) == ["sse2", "avx2", "avx512"]
-    (tmp_path / "cpuinfo").unlink()  # who knows
-    assert devices_for(None) == ["sse2", "avx2", "avx512"]
-
-
-def test_those_that_are_asked_for(older):
-    assert devices_for("avx2") == ["avx2"]
+def test_those_that_are_asked_for(older, tmp_path):
+    check_devices(["native", "sse2", "avx2"])
     with pytest.raises(UserError, match="--devices avx512: this processor has no avx512"):
-        devices_for("sse2,avx512")
-    with pytest.raises(UserError, match="--devices neon: choose from sse2, avx2, avx512"):
-        devices_for("neon")
+        check_devices(["sse2", "avx512"])
+    with pytest.raises(UserError, match="--devices neon: choose from native, sse2, avx2, avx512"):
+        check_devices(["neon"])
+    (tmp_path / "cpuinfo").write_text("flags: sse2 avx2 avx512f avx512vl\n")
+    check_devices(["avx512"])
+    (tmp_path / "cpuinfo").unlink()  # who knows
+    check_devices(["avx512"])
 
 
 def test_a_collection_needs_nothing_that_its_environment_lacks():

@@ -23,10 +23,10 @@ ABOUT = {
         ({}, True),
         ({"distinct": 35}, False),
         ({"flops": 1e4}, False),
-        ({"flops": 1e8}, False),
-        ({"arguments": [{"shape": [6_000_001], "dtype": "float32"}]}, False),
-        ({"arguments": [{"shape": [3_000_001], "dtype": "int64"}]}, False),
-        ({"arguments": [{"shape": [6_000_000], "dtype": "float32"}]}, True),
+        ({"flops": 2e9}, False),
+        ({"arguments": [{"shape": [25_000_001], "dtype": "float32"}]}, False),
+        ({"arguments": [{"shape": [12_500_001], "dtype": "int64"}]}, False),
+        ({"arguments": [{"shape": [25_000_000], "dtype": "float32"}]}, True),
     ],
 )
 def test_tasks_that_are_tiny_or_slow_or_have_few_schedules_are_passed_over(change, measured):

@@ -147,9 +147,9 @@ def test_programs_run_on_the_networks_numbers_and_what_computes_otherwise_is_dis
 ):
     given = []
 
-    def timed(*arguments):
-        given.append(arguments)
-        checks = np.ones((len(arguments[1]), 2))
+    def timed(batch):
+        given.append(batch)
+        checks = np.ones((len(batch.modules), 2))
         checks[1:2] = 2  # of the second program
         return np.full(len(checks), 1e-3), checks
 
@@ -159,13 +159,16 @@ def test_programs_run_on_the_networks_numbers_and_what_computes_otherwise_is_dis
     found = imported(named(mine, None), deployed=True)
     graph = graph_of(found)
     hashes = [compiler.hash_of(task) for task in graph.tasks]
-    for task, _, _, _, values, *limit in given:
-        number = hashes.index(task)
+    for batch in given:
+        number = hashes.index(batch.task)
         wanted = found.arguments(f for f, k in graph.functions.items() if k == number)
-        np.testing.assert_array_equal(values[0], wanted[0])
-        assert limit in ([], [half.LIMIT_SECONDS, found.footprint])
+        np.testing.assert_array_equal(batch.values[0], wanted[0])
+        assert (batch.limit, batch.footprint) in (
+            (0, 0),
+            (half.LIMIT_SECONDS, found.footprint),
+        )
     assert found.footprint == 4 * (64 * 128 + 128 + 128 * 32 + 32)
-    assert sum(len(one) == 7 for one in given) == 2  # a round a task, each with a limit
+    assert sum(batch.limit > 0 for batch in given) == 2  # a round a task, each with a limit
     rounds = [arrays["seconds"] for about, arrays in heard if about["kind"] == "round"]
     assert [np.isnan(one).tolist() for one in rounds] == [[False, True, *[False] * 6]] * 2
 
@@ -203,7 +206,9 @@ def test_schedules_of_programs_that_give_nan_are_kept(tmp_path, clock):
     for k, task in enumerate(graph.tasks):
         own = varied(found.arguments(f for f, j in graph.functions.items() if j == k), 0)
         modules = [task, *(one.mod for one in Sampler(task, 1).draw(2))]
-        seconds, checks = running.time_programs("0", modules, "sse2", clock, own, 60)
+        seconds, checks = running.time_programs(
+            running.Batch("0", modules, ["sse2"], clock, own, 60)
+        )
         assert np.isfinite(seconds).all() and same(checks, checks[0]).all()
     assert np.isnan(found.expected[0]).any() and not np.isnan(found.expected[0]).all()
 
@@ -261,7 +266,7 @@ def test_a_program_that_never_ends_or_kills_its_process_costs_itself_alone(
     monkeypatch.setattr(compiler, "lowered", compiling)
     monkeypatch.setattr(timing.Stopwatch, "first", first)
     LEFT[0] = 0
-    seconds, checks = running.time_programs("0", modules, "sse2", clock, limit=60)
+    seconds, checks = running.time_programs(running.Batch("0", modules, ["sse2"], clock, limit=60))
     assert np.isfinite(seconds).tolist() == [True, False, True]
     assert same(checks, checks[0]).tolist() == [True, False, True]
     assert fault is not out_of_time or 0 < LEFT[0] <= 60

@@ -41,9 +41,9 @@ class Network:
 
 def all_networks() -> tuple[Network, ...]:
     """Every network; families take turns, so that a part of them is a mixture."""
-    from lib.collect.tvm.networks import language, mixing, vision, vision_small
+    from lib.collect.tvm.networks import language, mixing, operators, vision, vision_small
 
-    modules = (vision, language, vision_small, mixing)
+    modules = (vision, language, vision_small, mixing, operators)
     turns: dict[str, int] = {}
     rows = []
     for network in (n for m in modules for n in m.NETWORKS):
