@@ -30,7 +30,8 @@ OPT_LEVEL = 2  # LLVM's
 CORES = 2  # that schedules are made for: at most 16 pieces of work for each
 MOST_VECTOR_LANES = 64
 UNROLL_STEPS = (0, 16, 64, 512)
-PARENTS, GENERATIONS = 4, 3  # of programs that are bred from the fastest of a task
+POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
+PARENTS = 4  # of programs that are bred: the fastest of a task
 
 codegen = tvm.get_global_func("target.build.llvm")
 
@@ -129,27 +130,34 @@ def context_of(task: IRModule, seed: int, packs: bool, strategy: Any) -> meta_sc
     )
 
 
+def packable(task: IRModule) -> bool:
+    """Whether TVM can pack a task's weights; not if they are read through a reshape."""
+    context = context_of(task, 0, True, "replay-trace")
+    try:
+        _drawn(context, 1, context.generate_design_space())
+    except RuntimeError:
+        return False
+    return True
+
+
+def evolution() -> meta_schedule.search_strategy.EvolutionarySearch:
+    """How a search makes up schedules, of which a cost model says which to measure."""
+    return meta_schedule.search_strategy.EvolutionarySearch(
+        population_size=POPULATION, genetic_num_iters=GENERATIONS
+    )
+
+
 class Sampler:
-    """Schedules of one task, in an order that ``seed`` decides: at random, or bred."""
+    """Schedules of one task, in an order that ``seed`` decides: at random, bred, or searched."""
 
     def __init__(self, task: IRModule, seed: int):
-        self.task, self.seed, self.packs = task, seed, True
-        self._begin()
-
-    def _begin(self) -> None:
-        self.context = context_of(self.task, self.seed, self.packs, "replay-trace")
+        self.task, self.seed, self.packs = task, seed, packable(task)
+        self.context = context_of(task, seed, self.packs, "replay-trace")
         self.designs = self.context.generate_design_space()
 
     def draw(self, count: int) -> list[tvm.s_tir.Schedule]:
         """``count`` random schedules; some may be equal."""
-        try:
-            return _drawn(self.context, count, self.designs)
-        except RuntimeError:  # TVM cannot pack weights that are read through a reshape
-            if not self.packs:
-                raise
-            self.packs = False
-            self._begin()
-            return self.draw(count)
+        return _drawn(self.context, count, self.designs)
 
     def distinct(self, count: int, seen: set[str], tries: int = 6) -> list[Scheduled]:
         """Up to ``count`` random programs whose hashes are not in ``seen``; adds theirs to it."""
@@ -164,7 +172,6 @@ class Sampler:
         self, measured: Sequence[tuple[tvm.s_tir.Schedule, float]], count: int, seen: set[str]
     ) -> list[Scheduled]:
         """Up to ``count`` programs that descend from the fastest of some; see :meth:`distinct`."""
-        self.draw(1)  # which tells whether TVM can pack the weights
         database = meta_schedule.database.MemoryDatabase()
         workload = database.commit_workload(self.task)
         arguments = meta_schedule.arg_info.ArgInfo.from_prim_func(self.task["main"])
@@ -181,10 +188,21 @@ class Sampler:
             genetic_num_iters=GENERATIONS,
             eps_greedy=0.0,
         )
-        context = context_of(self.task, self.seed, self.packs, strategy)
         chance = meta_schedule.cost_model.CostModel.create("random")
+        return self._evolved(strategy, database, chance, count, seen)
+
+    def searched(self, model: Any, count: int) -> list[Scheduled]:
+        """The ``count`` programs that a search with a cost model would measure first."""
+        database = meta_schedule.database.MemoryDatabase()
+        database.commit_workload(self.task)
+        return self._evolved(evolution(), database, model, count, set())
+
+    def _evolved(
+        self, strategy: Any, database: Any, model: Any, count: int, seen: set[str]
+    ) -> list[Scheduled]:
+        context = context_of(self.task, self.seed, self.packs, strategy)
         designs = context.generate_design_space()
-        return _new(_drawn(context, count, designs, database, chance), seen)
+        return _new(_drawn(context, count, designs, database, model), seen)
 
 
 def _drawn(context: meta_schedule.TuneContext, count: int, *how: Any) -> list[tvm.s_tir.Schedule]:

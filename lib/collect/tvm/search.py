@@ -38,7 +38,6 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.programs.messages import COST_MODELS, NATIVE, OURS, PREDICTOR
 
-POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
 ROUND = 8  # programs that are measured before the next are chosen
 # TVM's own cost models: their names there, and how they are made. XGBoost learns from the first
 # round on; by itself it would wait for 100 measurements and leave all before them to chance. (TVM's
@@ -81,10 +80,7 @@ class Search:
         about = {"operators": name, "unscheduled": float(plain)}
         talk.tell("begin", about, {"seconds": np.array(before, np.float64)})
         if len(before) < self.args.budget:
-            try:
-                self.rounds(module, talk, expected, values, packs=True)
-            except RuntimeError:  # TVM cannot pack weights that are read through a reshape
-                self.rounds(module, talk, expected, values, packs=False)
+            self.rounds(module, talk, expected, values)
         talk.tell("end", {}, {})
 
     def rounds(
@@ -93,15 +89,11 @@ class Search:
         talk: Talk,
         expected: np.ndarray,
         values: Sequence[np.ndarray],
-        packs: bool,
     ) -> None:
         """Measure what is left of the budget; what programs compute must have this fingerprint."""
         done = len(self.database.measured(module))
-        strategy = meta_schedule.search_strategy.EvolutionarySearch(
-            population_size=POPULATION, genetic_num_iters=GENERATIONS
-        )
-        context = compiler.context_of(module, self.args.seed + done, packs, strategy)
-        model = self.model(talk)
+        packs, model = compiler.packable(module), self.model(talk)
+        context = compiler.context_of(module, self.args.seed + done, packs, compiler.evolution())
         left = self.args.budget - done
         space = context.generate_design_space()
         if earlier := self.database.programs(module):

@@ -1,13 +1,17 @@
 """A whole network, for ``make latency``: its data-flow graph, and programs of each of its tasks.
 
     python -m lib.collect.tvm.whole resnet18 network.npz --batch 1 --schedules 8
+    python -m lib.collect.tvm.whole resnet18 network.npz --batch 1 --budget 16 --device avx2
 
-What it writes, :mod:`lib.programs.latency.network` reads, where the predictor is.
+A task's programs are those under random schedules, or those that a search of so many measurements
+would begin with, or that under the fastest schedule of a tuning database. What is written,
+:mod:`lib.programs.latency.network` reads, where the predictor is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import argparse
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,6 +25,7 @@ from tvm.ir import IRModule
 from lib.collect.tvm import raw
 from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler, Scheduled, alone, hash_of
+from lib.collect.tvm.cost_model import trained
 from lib.collect.tvm.database import fastest_programs
 from lib.collect.tvm.features import features, tree_of
 from lib.collect.tvm.importing import Imported, imported
@@ -29,6 +34,7 @@ from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 
 MOST_SCHEDULES = 1024
+BUDGET = 16  # schedules of a task that are asked for by default
 
 
 @dataclass(frozen=True)
@@ -167,42 +173,54 @@ def _is_program(value: Any) -> bool:
     return isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir"
 
 
-def programs_of(
-    graph: Graph, schedules: int, seed: int, database: Path | None = None
-) -> tuple[list[Scheduled], np.ndarray]:
-    """Programs of each task under random schedules, and (n,) which task each is of.
+Drawn = Callable[[IRModule], list[Scheduled]]  # programs of a task
 
-    With a tuning database, each task has one program, under the database's fastest schedule; tasks
-    of which it has none stay as they are, which is how TVM compiles them.
-    """
+
+def programs_of(graph: Graph, drawn: Drawn) -> tuple[list[Scheduled], np.ndarray]:
+    """Programs of each task, and (n,) which task each is of; a task without one is its own."""
     programs: list[Scheduled] = []
     owner: list[int] = []
-    tuned = fastest_programs(database, graph.tasks) if database else []
     for number, task in enumerate(graph.tasks):
-        drawn = [] if tuned else Sampler(task, seed).distinct(schedules, set())
-        module = tuned[number].mod if tuned and tuned[number] else task
-        drawn = drawn or [Scheduled(hash_of(module), "", module)]
-        programs += drawn
-        owner += [number] * len(drawn)
+        own = drawn(task) or [Scheduled(hash_of(task), "", task)]
+        programs += own
+        owner += [number] * len(own)
     return programs, np.array(owner, np.int32)
 
 
+def tuned_programs(graph: Graph, database: Path) -> tuple[list[Scheduled], np.ndarray]:
+    """Each task under the fastest schedule of a tuning database, see :func:`programs_of`.
+
+    Tasks of which it has none stay as they are, which is how TVM compiles them.
+
+    Raises:
+        DataError: there is none, or it has none of these tasks.
+    """
+    found = zip(graph.tasks, fastest_programs(database, graph.tasks), strict=True)
+    tuned = {hash_of(task): schedule.mod for task, schedule in found if schedule}
+
+    def drawn(task: IRModule) -> list[Scheduled]:
+        module = tuned.get(hash_of(task))
+        return [Scheduled(hash_of(module), "", module)] if module else []
+
+    return programs_of(graph, drawn)
+
+
 def write_network(
-    path: Path, network: Network, schedules: int, seed: int, database: Path | None = None
+    path: Path, network: Network, drawn: Drawn, seed: int = 0, database: Path | None = None
 ) -> Graph:
     """Write a network's graph and programs.
 
     Args:
         path: the npz to write.
         network: which.
-        schedules: at most so many of each task.
+        drawn: makes programs of a task.
         seed: of the schedules.
-        database: a tuning database in place of random schedules.
+        database: a tuning database, whose fastest programs take the place of those.
 
     Raises:
         UserError: it cannot be read, or TVM's features of a task's programs cannot be used.
     """
-    graph, programs, owner = _drawn(network, schedules, seed, database)
+    graph, programs, owner = _programs(network, drawn, database)
     arrays = raw.described(
         [program.module for program in programs],
         [program.hash for program in programs],
@@ -225,22 +243,23 @@ def write_network(
     return graph
 
 
-def _drawn(
-    network: Network, schedules: int, seed: int, database: Path | None
+def _programs(
+    network: Network, drawn: Drawn, database: Path | None
 ) -> tuple[Graph, list[Scheduled], np.ndarray]:
-    """A network's graph, its programs, and (n,) which task each is of.
+    """A network's graph as it is deployed, its programs, and (n,) which task each is of.
 
-    A tuning database is that of a search, whose network is as it is deployed, or somebody's own.
+    A tuning database is that of a search, or somebody's own of the network as it is.
     """
-    if database:
-        with suppress(DataError):
-            graph = _worth_timing(network, deployed=True)
-            return graph, *programs_of(graph, schedules, seed, database)
-    graph = _worth_timing(network)
-    return graph, *programs_of(graph, schedules, seed, database)
+    graph = _worth_timing(network, deployed=True)
+    if database is None:
+        return graph, *programs_of(graph, drawn)
+    with suppress(DataError):
+        return graph, *tuned_programs(graph, database)
+    graph = _worth_timing(network, deployed=False)
+    return graph, *tuned_programs(graph, database)
 
 
-def _worth_timing(network: Network, deployed: bool = False) -> Graph:
+def _worth_timing(network: Network, deployed: bool) -> Graph:
     """A network's graph without what only writes constants, which takes next to no time."""
     graph = graph_of(imported(network, deployed))
     return without(graph, only_constants(graph))
@@ -252,17 +271,39 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
     parser.add_argument("file", type=Path, help="what to write, an npz")
     parser.add_argument("--batch", type=int, help="examples at a time")
-    parser.add_argument("--schedules", type=int, default=8, help="of each task")
+    parser.add_argument("--schedules", type=int, help="random schedules of each task")
+    searched = "as many schedules of each task as a search would measure of it first"
+    parser.add_argument("--budget", type=int, default=BUDGET, help=searched)
+    parser.add_argument("--device", help="that a search is for")
     parser.add_argument("--seed", type=int, default=0, help="of the schedules")
     parser.add_argument("--database", type=Path, help="folder of a tuning database, in their place")
+    predictor = "of the predictor that a search asks"
+    for flag in ("--outputs", "--data"):
+        parser.add_argument(flag, type=Path, help=predictor)
+    for flag in ("--collection", "--model", "--experiment"):
+        parser.add_argument(flag, help=predictor)
     args = parser.parse_args(arguments)
-    for name, least, most in (("batch", 1, 1 << 16), ("schedules", 1, MOST_SCHEDULES)):
+    for name, least, most in (
+        ("batch", 1, 1 << 16),
+        ("schedules", 1, MOST_SCHEDULES),
+        ("budget", 1, MOST_SCHEDULES),
+    ):
         value = getattr(args, name)
         if value is not None and not least <= value <= most:
             raise UserError(f"--{name} {value}: must be from {least} to {most}")
     network = named(args.network, args.batch)
-    graph = write_network(args.file, network, args.schedules, args.seed, args.database)
+    graph = write_network(args.file, network, drawing(args), args.seed, args.database)
     print(f"network: {network.name}: {len(graph.calls)} calls of {len(graph.tasks)} tasks")
+
+
+def drawing(args: argparse.Namespace) -> Drawn:
+    """What makes programs of a task, as the command line asks for."""
+    if args.database or args.schedules:
+        return lambda task: Sampler(task, args.seed).distinct(args.schedules or 1, set())
+    names = "outputs", "data", "collection", "model", "experiment"
+    settings = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    model = trained(args.device, **settings)
+    return lambda task: Sampler(task, args.seed).searched(model, args.budget)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,15 @@ Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and predictions.csv, and the 
 Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>[.tuned].npz, its programs, and
         <network>.b<batch>[.tuned].<device>.json, what --json prints
 
-    python -m lib.programs.latency resnet18 1 avx2
-    python -m lib.programs.latency mlp 1 all --database outputs/programs-cpu/search/mlp.avx2
+    python -m lib.programs.latency resnet18 1 native
+    python -m lib.programs.latency resnet18 1 avx2 --schedules 8
+    python -m lib.programs.latency mlp 1 native --database outputs/programs-cpu/search/mlp.native
 
 A network is one of lib/collect/tvm/networks, or a function of a file of your own that returns a
 torch.nn.Module and a tuple of example inputs, or an ONNX file, or what torch.export.save writes.
 TVM makes programs of it, in an environment of its own, and runs it once to see that it computes the
-same; nothing is timed.
+same; nothing is timed. Without flags they are those that make search would measure first, so that
+what is predicted is the network as it is deployed.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.programs.latency.estimate import as_json, as_text, compared
 from lib.programs.latency.network import read_network
-from lib.programs.latency.predictor import GAP, SCHEDULES, TVM, Predictor, write_programs
+from lib.programs.latency.predictor import BUDGET, GAP, TVM, Predictor, write_programs
 from lib.runs.sources import ROOT
 
 EVERY = "all"  # in place of a device
+PASSED = ("batch", "schedules", "seed", "database")  # flags for the half that has TVM
+SEARCHED = ("budget", "outputs", "data", "collection", "model", "experiment")  # for its search
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -43,12 +47,15 @@ def main(arguments: list[str] | None = None) -> None:
     predictor = Predictor.load(args.outputs, args.collection, args.tvm, *which)
     every = args.device == EVERY
     devices = range(len(predictor.devices)) if every else [predictor.device(args.device)]
-    tuned = ".tuned" if args.database else ""
-    name = f"{file_name(args.network)}.b{args.batch}{tuned}"
+    name = f"{file_name(args.network)}.b{args.batch}{kind_of(args)}"
     path = predictor.folder / "latency" / f"{name}.npz"
-    flags = {name: getattr(args, name) for name in ("batch", "schedules", "seed", "database")}
+    flags = {flag: getattr(args, flag) for flag in PASSED}
+    if not (args.schedules or args.database):
+        flags |= {flag: getattr(args, flag) for flag in SEARCHED}
+        flags["device"] = predictor.devices[devices[0]]
     write_programs(args.tvm, args.network, path, **flags)
-    network, drawn = read_network(path), 1 if args.database else args.schedules
+    network = read_network(path)
+    drawn = 1 if args.database else args.schedules or args.budget
     estimates = [predictor.estimate(network, device, drawn, args.gap) for device in devices]
     content = [as_json(one) for one in estimates] if every else as_json(estimates[0])
     file = path.with_name(f"{name}.{args.device}.json")
@@ -57,19 +64,28 @@ def main(arguments: list[str] | None = None) -> None:
     print(json.dumps(content, indent=2) if args.json else f"{text}; wrote {file}")
 
 
+def kind_of(args: argparse.Namespace) -> str:
+    """What a file's name says of the schedules."""
+    if args.database:
+        return ".tuned"
+    return ".random" if args.schedules else f".{args.device}"
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     line = Parser(prog="python -m lib.programs.latency", description=__doc__.splitlines()[0])
     line.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
     line.add_argument("batch", type=int, help="examples at a time")
-    line.add_argument("device", help="an instruction set, a device's whole name, or all")
+    line.add_argument("device", help="native, an instruction set, a device's whole name, or all")
     line.add_argument("--collection", default="programs-cpu", help="whose predictor")
     line.add_argument("--model", help="which predictor, if not the collection's own")
     line.add_argument("--experiment", default="", help="of which experiment, if it has a name")
     line.add_argument("--data", type=Path, help="data root that it learned from")
     line.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
-    schedules = "of each task, of which the one runs that is predicted to be fastest"
-    line.add_argument("--schedules", type=int, default=SCHEDULES, help=schedules)
+    budget = "of a search: the fastest of so many of its programs runs, as predicted"
+    line.add_argument("--budget", type=int, default=BUDGET, help=budget)
+    schedules = "random schedules of each task in place of a search"
+    line.add_argument("--schedules", type=int, help=schedules)
     database = "folder of a tuning database, whose fastest schedules run in place of random ones"
     line.add_argument("--database", type=Path, help=database)
     line.add_argument("--seed", type=int, default=0, help="of the schedules")
@@ -81,9 +97,13 @@ def parser() -> argparse.ArgumentParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raise a :class:`UserError` for a value out of range."""
-    for name, least in (("batch", 1), ("schedules", 1), ("seed", 0)):
-        if getattr(args, name) < least:
-            raise UserError(f"--{name} {getattr(args, name)}: must be at least {least}")
+    for name, least in (("batch", 1), ("budget", 1), ("schedules", 1), ("seed", 0)):
+        value = getattr(args, name)
+        if value is not None and value < least:
+            raise UserError(f"--{name} {value}: must be at least {least}")
+    if args.device == EVERY and not (args.schedules or args.database):
+        how = "--schedules 8 or --database"
+        raise UserError(f"{EVERY}: a search is for one device; give {how}")
     if not (math.isfinite(args.gap) and args.gap >= 0):
         raise UserError(f"--gap {args.gap}: must be at least 0")
 

@@ -27,7 +27,7 @@ from lib.scoring.trained import Ensemble
 
 TVM = Path(".venv-collect-programs/bin/python")
 GAP = 0.4  # microseconds: of a call of TVM's virtual machine, by tests/bench/chains_tvm.py
-SCHEDULES = 8  # of each task, of which the one runs that is predicted to be fastest
+BUDGET = 16  # programs of each task that a search finds; the fastest as predicted runs
 
 
 @dataclass(frozen=True, eq=False)
