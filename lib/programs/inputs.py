@@ -196,11 +196,15 @@ def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str
     """The number of a device, by its whole name or its instruction set.
 
     Of several with one instruction set, one of ``processor`` if there is any, then the one with the
-    fewest threads, then the first.
+    fewest threads, then the first. In place of a ``native`` device of a processor that has none
+    stands the widest instruction set that this machine has.
 
     Raises:
         UserError: there is none.
     """
+    native = {device["processor"] for device in devices if device["instructions"] == NATIVE}
+    if name == NATIVE and processor not in native:
+        name = ["sse2", *instruction_sets()][-1]
     fits = [
         k for k, device in enumerate(devices) if name in (device["name"], device["instructions"])
     ]

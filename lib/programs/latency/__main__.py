@@ -35,7 +35,6 @@ from lib.runs.sources import ROOT
 
 EVERY = "all"  # in place of a device
 PASSED = ("batch", "schedules", "seed", "database")  # flags for the half that has TVM
-SEARCHED = ("budget", "outputs", "data", "collection", "model", "experiment")  # for its search
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -51,8 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     path = predictor.folder / "latency" / f"{name}.npz"
     flags = {flag: getattr(args, flag) for flag in PASSED}
     if not (args.schedules or args.database):
-        flags |= {flag: getattr(args, flag) for flag in SEARCHED}
-        flags["device"] = predictor.devices[devices[0]]
+        flags |= predictor.searching(devices[0]) | {"budget": args.budget}
     write_programs(args.tvm, args.network, path, **flags)
     network = read_network(path)
     drawn = 1 if args.database else args.schedules or args.budget

@@ -6,6 +6,7 @@ import copy
 import os
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -40,13 +41,15 @@ class Predictor:
         folder: of its results.
         data: root of the dataset.
         tvm: Python of the environment that has TVM, which makes programs of a network.
+        names: what of :meth:`load` names it.
     """
 
     ensemble: Ensemble
     cache: Cache
     folder: Path
     data: Path
-    tvm: Path = ROOT / TVM
+    tvm: Path
+    names: Mapping[str, Any]
 
     @classmethod
     def load(
@@ -73,7 +76,9 @@ class Predictor:
             raise UserError(f"--tvm {tvm}: no such file; make latency installs TVM")
         root, chosen = predictor_settings(collection, data, model, experiment)
         ensemble, cache = load_predictor(outputs, chosen)
-        return cls(ensemble, cache, outputs / chosen.results, root.path, tvm)
+        names = {"outputs": outputs.resolve(), "collection": collection, "data": data}
+        names |= {"model": model, "experiment": experiment or None}
+        return cls(ensemble, cache, outputs / chosen.results, root.path, tvm, names)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -90,13 +95,17 @@ class Predictor:
         """The number of a device, see :func:`device_named`."""
         return device_named(name, devices_of(self.cache), processor())
 
+    def searching(self, device: int) -> dict[str, Any]:
+        """Flags of :mod:`lib.collect.tvm.whole`, so that it asks this predictor."""
+        return {**self.names, "device": self.devices[device]}
+
     def estimate(self, network: Network, device: int, schedules: int, gap: float) -> Estimate:
         """The latency of a network, its bounds, and what it is made of.
 
         Args:
             network: its graph and programs.
             device: its number.
-            schedules: how many were drawn of each task, at most.
+            schedules: how many there are of each task, at most.
             gap: microseconds between two calls.
         """
         name = self.devices[device]
@@ -121,9 +130,9 @@ class Predictor:
         with tempfile.TemporaryDirectory() as folder:
             exported, programs = (Path(folder) / name for name in ("network.pt2", "programs.npz"))
             torch.export.save(torch.export.export(copy.deepcopy(module).eval(), inputs), exported)
-            write_programs(self.tvm, str(exported), programs, schedules=SCHEDULES)
+            write_programs(self.tvm, str(exported), programs, **self.searching(number))
             network = read_network(programs)
-        return self.estimate(network, number, SCHEDULES, GAP).latency[1]
+        return self.estimate(network, number, BUDGET, GAP).latency[1]
 
 
 def write_programs(tvm: Path, network: str, path: Path, **flags: Any) -> None:

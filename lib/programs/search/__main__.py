@@ -34,7 +34,7 @@ from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
-from lib.files.processor import instruction_sets, processor
+from lib.files.processor import processor
 from lib.files.progress import Lines
 from lib.programs.described import described_programs
 from lib.programs.inputs import Programs, device_named, devices_of
@@ -155,15 +155,8 @@ def predictor(
 ) -> Callable[[Programs], np.ndarray]:
     """What predicts logarithms of seconds on the device."""
     ensemble, cache = load_predictor(args.outputs, chosen)
-    device = device_named(instructions(args.device), devices_of(cache), processor())
+    device = device_named(args.device, devices_of(cache), processor())
     return lambda programs: np.log(predicted_seconds(ensemble, programs, cache, device))
-
-
-def instructions(device: str) -> str:
-    """The instruction set that a device stands for: of this processor, its widest."""
-    if device != NATIVE:
-        return device
-    return ["sse2", *instruction_sets()][-1]
 
 
 def network_of(root: Path, task: str) -> str:
