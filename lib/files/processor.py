@@ -9,6 +9,8 @@ from pathlib import Path
 CPUINFO = Path("/proc/cpuinfo")
 # Sets of instructions, narrow to wide, and what Linux calls what a processor must have for them.
 INSTRUCTIONS = {"sse2": "sse2", "avx2": "avx2", "avx512": "avx512vl"}
+# What LLVM calls a processor that has one of them, whoever has made it.
+MCPU = {"sse2": "x86-64", "avx2": "core-avx2", "avx512": "skylake-avx512"}
 
 
 def processor() -> str:

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
-from lib.files.processor import INSTRUCTIONS
+from lib.files.processor import INSTRUCTIONS, MCPU, instruction_sets
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.inputs.input import Input
 from lib.programs.folds import Chosen
+from lib.programs.messages import NATIVE
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.task import CachedTask
@@ -196,14 +197,14 @@ def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str
     """The number of a device, by its whole name or its instruction set.
 
     Of several with one instruction set, one of ``processor`` if there is any, then the one with the
-    fewest threads, then the first. In place of a ``native`` device of a processor that has none
-    stands the widest instruction set that this machine has.
+    fewest threads, then the first. ``native`` is the widest set that this machine has, of devices
+    that programs are compiled for by their processor's own name if there are such.
 
     Raises:
         UserError: there is none.
     """
-    native = {device["processor"] for device in devices if device["instructions"] == NATIVE}
-    if name == NATIVE and processor not in native:
+    native = name == NATIVE
+    if native:
         name = ["sse2", *instruction_sets()][-1]
     fits = [
         k for k, device in enumerate(devices) if name in (device["name"], device["instructions"])
@@ -212,7 +213,14 @@ def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str
         names = ", ".join(device["name"] for device in devices)
         sets = ", ".join(dict.fromkeys(device["instructions"] for device in devices))
         raise UserError(f"device {name!r}: neither an instruction set ({sets}) nor one of {names}")
-    return min(fits, key=lambda k: (devices[k]["processor"] != processor, devices[k]["threads"], k))
+
+    def order(k: int) -> tuple:
+        """The first is chosen."""
+        device = devices[k]
+        general = native and device.get("mcpu") in MCPU.values()
+        return device["processor"] != processor, general, device["threads"], k
+
+    return min(fits, key=order)
 
 
 def pair_predictions(task: CachedTask, distinct: np.ndarray, predicted: np.ndarray) -> np.ndarray:

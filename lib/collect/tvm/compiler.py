@@ -24,8 +24,8 @@ from tvm.s_tir.meta_schedule import postproc, schedule_rule  # noqa: E402
 from tvm.target import Target  # noqa: E402
 from tvm.target import codegen as codegen_of  # noqa: E402
 
-# The processors that LLVM is asked to compile for, by the names that it knows.
-MCPU = {"sse2": "x86-64", "avx2": "core-avx2", "avx512": "skylake-avx512"}
+from lib.files.processor import MCPU  # noqa: E402
+
 OPT_LEVEL = 2  # LLVM's
 CORES = 2  # that schedules are made for: at most 16 pieces of work for each
 MOST_VECTOR_LANES = 64

@@ -13,6 +13,7 @@ from lib.collect.tvm import raw
 from lib.collect.tvm.agreement import OUTPUTS
 from lib.collect.tvm.merge import DISAGREEMENT
 from lib.collect.tvm.slow import finished, is_slow, usual_reference
+from lib.files.processor import MCPU
 from lib.programs.tensorir.records import DISAGREE, SLOW
 from lib.programs.tensorir.tree import COLUMNS, positions
 
@@ -38,7 +39,8 @@ class Gathered:
         """The number of a device."""
         words = about["processor"].replace("(", " ").replace(")", " ").replace(",", " ").lower()
         short = "-".join(w for w in words.split() if w not in ("family", "model", "processor"))
-        name = f"{short}.{instructions}.{about['threads']}t"
+        general = MCPU.get(instructions) == mcpu
+        name = f"{short}.{instructions if general else mcpu}.{about['threads']}t"
         self.devices.setdefault(
             name,
             {

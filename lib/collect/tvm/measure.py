@@ -25,7 +25,8 @@ from lib.collect.tvm.running import LIMIT_SECONDS, Batch, clock_on
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError
-from lib.files.processor import processor
+from lib.files.processor import instruction_sets, processor
+from lib.programs.messages import NATIVE
 
 PAUSE_SECONDS = 0.5  # between readings when there is nothing left to compile
 BRED = 0.75  # of the programs of a round after the first
@@ -81,7 +82,7 @@ class Bench:
             "process": uuid.uuid4().hex[:12],
             "processor": processor(),
             "threads": settings.threads,
-            "devices": [[name, compiler.mcpu_of(name)] for name in self.devices],
+            "devices": [[set_of(name), compiler.mcpu_of(name)] for name in self.devices],
             "opt_level": compiler.OPT_LEVEL,
             "tvm": tvm.__version__,
             "tvm_ffi": tvm_ffi.__version__,
@@ -159,6 +160,11 @@ def give_up(place: Path, error: Exception) -> None:
     """Note why a job cannot be done; it may be of TVM or LLVM, whatever its kind."""
     reason = " ".join(str(error).split())[:500]
     write_json(place.with_suffix(raw.FAILED), {"error": reason})
+
+
+def set_of(device: str) -> str:
+    """The set of instructions of a device."""
+    return instruction_sets()[-1] if device == NATIVE else device
 
 
 def now() -> str:

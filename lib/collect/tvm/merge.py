@@ -106,9 +106,9 @@ def _tasks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
 
 
 def _networks(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """The networks of both datasets, by the newer description of each."""
-    older = old.join(new.select("network").unique(), on="network", how="anti")
-    return pl.concat([older, new]).sort("network", "task")
+    """What networks call in either dataset; how often, by the newer."""
+    known = pl.concat([new, old]).unique(["network", "task"], keep="first")
+    return known.sort("network", "task")
 
 
 def _latencies(old: Dataset, new: Dataset, programs: pl.DataFrame) -> pl.DataFrame:
