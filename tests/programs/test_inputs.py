@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.files.errors import DataError, UserError
+from lib.programs import inputs
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import (
     PEAK,
@@ -124,7 +125,7 @@ def test_networks_know_the_widths_of_features_and_loops():
     assert ARRAYS["features"][1] == (LEAF_FEATURES,) and ARRAYS["loops"][1] == (LOOP_FEATURES,)
 
 
-def test_a_device_by_its_name_or_its_instruction_set():
+def test_a_device_by_its_name_or_its_instruction_set(monkeypatch):
     def one(name: str, threads: int) -> dict:
         processor, instructions, _ = name.split(".")
         return {
@@ -139,6 +140,11 @@ def test_a_device_by_its_name_or_its_instruction_set():
     assert device_named("avx2", devices) == 1
     assert device_named("avx2", devices, "b") == 2
     assert device_named("sse2", devices, "a") == 3
+    own = {**one("a.avx512.1t", 1), "mcpu": "skylake-avx512"}
+    monkeypatch.setattr(inputs, "instruction_sets", lambda: ["sse2", "avx2", "avx512"])
+    for processor, number in (("a", 5), ("b", 6), ("c", 5)):
+        named = {**own, "name": "a.znver4.1t", "mcpu": "znver4"}, {**own, "processor": "b"}
+        assert device_named("native", [*devices, own, *named], processor) == number
     with pytest.raises(
         UserError, match=r"device 'neon': neither an instruction set \(avx2, sse2\)"
     ):

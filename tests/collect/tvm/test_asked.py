@@ -52,8 +52,8 @@ def mine(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "batch", "found"),
     [
-        ("resnet18", 1, "resnet18.w64_s112.b1"),
-        ("resnet18", None, "resnet18.w64_s112.b1"),
+        ("resnet18", 1, "resnet18.w64_s224.b1"),
+        ("resnet18", None, "resnet18.w64_s224.b1"),
         ("resnet18", 8, "resnet18.w40_s56.b8"),
         ("resnet18.w32_s64", 1, "resnet18.w32_s64.b1"),
         ("resnet18.w32_s64.b1", None, "resnet18.w32_s64.b1"),

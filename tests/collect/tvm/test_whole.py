@@ -11,10 +11,13 @@ import pytest
 pytest.importorskip("tvm", reason="needs TVM, see lib/collect/tvm/requirements.txt")
 
 import torch
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule
 
+from lib.collect.tvm import whole
 from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler, hash_of
-from lib.collect.tvm.database import RECORDS, TuningDatabase
+from lib.collect.tvm.database import RECORDS, TuningDatabase, fastest_programs
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.tasks import network_path
 from lib.collect.tvm.whole import Call, Graph, graph_of, main, only_constants, without
@@ -23,6 +26,8 @@ from lib.programs.latency.replay import Node, topological
 
 BRANCHES = """
 import torch
+from tvm.ir.utils import derived_object
+from tvm.s_tir import meta_schedule
 from torch import nn
 
 class Branches(nn.Module):
@@ -49,7 +54,7 @@ def mine(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def graph(mine):
-    return graph_of(imported(named(f"{mine}:network", 4)))
+    return graph_of(imported(named(f"{mine}:network", 4), deployed=True))
 
 
 def test_calls_wait_for_what_they_read(graph):
@@ -91,7 +96,7 @@ def test_tasks_are_those_that_are_measured(tmp_path):
         one["task"]: one["calls"]
         for one in json.loads(network_path(tmp_path, network.name).read_text())["tasks"]
     }
-    found = graph_of(imported(network))
+    found = graph_of(imported(network, deployed=True))
     hashes = [hash_of(one) for one in found.tasks]
     counts = np.bincount([one.task for one in found.calls])
     assert dict(zip(hashes, counts.tolist(), strict=True)) == wanted
@@ -132,10 +137,37 @@ def test_what_is_written(mine, tmp_path, graph):
     assert set(np.bincount(owner).tolist()) <= {1, 2, 3}
 
 
+def test_programs_of_a_search_are_what_the_predictor_likes_best(mine, graph, tmp_path, monkeypatch):
+    """Those of a predictor that likes what is parallel least: few of a task, none of them twice."""
+    asked = {}
+
+    @derived_object
+    class Likes(meta_schedule.cost_model.PyCostModel):
+        def predict(self, context, candidates):
+            return np.array([float("parallel" not in str(c.sch.trace)) for c in candidates])
+
+        def update(self, context, candidates, results):
+            raise AssertionError("nothing is measured")
+
+    def trained(device, **settings):
+        asked[device] = settings
+        return Likes()
+
+    monkeypatch.setattr(whole, "trained", trained)
+    path = tmp_path / "a.npz"
+    words = ["--batch", "4", "--budget", "5", "--device", "a.avx2.1t", "--collection", "c"]
+    main([f"{mine}:network", str(path), *words])
+    assert asked == {"a.avx2.1t": {"collection": "c"}}
+    with np.load(path, allow_pickle=False) as file:
+        counts = np.bincount(file["owner"])
+        assert counts.max() == 5 and len(counts) == len(graph.tasks)
+        assert len(set(file["hash"].tolist())) == len(file["hash"])
+
+
 def test_an_exported_network_has_the_tasks_of_its_module(mine, graph, tmp_path):
     module, inputs = named(f"{mine}:network", 4).build()
     torch.export.save(torch.export.export(module.eval(), inputs), tmp_path / "mine.pt2")
-    found = graph_of(imported(named(str(tmp_path / "mine.pt2"), 4)))
+    found = graph_of(imported(named(str(tmp_path / "mine.pt2"), 4), deployed=True))
     assert [hash_of(task) for task in found.tasks] == [hash_of(task) for task in graph.tasks]
     assert found.calls == graph.calls
 
@@ -159,7 +191,9 @@ def test_a_tuned_network_runs_the_fastest_schedules_of_its_database(mine, graph,
     main([words[0], str(tmp_path / "a.npz"), *words[1:]])
     with np.load(tmp_path / "a.npz", allow_pickle=False) as file:
         assert file["owner"].tolist() == list(range(len(graph.tasks)))
-        wanted = [hash_of(fast.mod), *map(hash_of, graph.tasks[1:])]
+        (kept,) = fastest_programs(tmp_path, [first])
+        assert str(kept.trace.as_json(False)[1]) == str(fast.trace.as_json(False)[1])
+        wanted = [hash_of(kept.mod), *map(hash_of, graph.tasks[1:])]
         assert file["hash"].tolist() == wanted
     (tmp_path / "a.npz").unlink()
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
@@ -188,7 +222,7 @@ def test_what_waited_for_a_call_that_is_left_out_waits_for_what_that_waited_for(
 
 
 def test_a_network_that_makes_zeros_is_written_without_them(tmp_path):
-    graph = graph_of(imported(named("lstm", 1)))
+    graph = graph_of(imported(named("lstm", 1), deployed=True))
     constants = only_constants(graph)
     assert constants and len(constants) < len(graph.tasks)
     main(["lstm", str(tmp_path / "lstm.npz"), "--schedules", "1"])
