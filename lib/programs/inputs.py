@@ -217,10 +217,19 @@ def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str
     def order(k: int) -> tuple:
         """The first is chosen."""
         device = devices[k]
-        general = native and device.get("mcpu") in MCPU.values()
-        return device["processor"] != processor, general, device["threads"], k
+        other = device["processor"] != processor
+        return other, native and is_general(device), device["threads"], k
 
     return min(fits, key=order)
+
+
+def is_general(device: Mapping[str, Any]) -> bool:
+    """Whether programs are compiled for whoever has a device's instructions.
+
+    Such devices have measured networks as PyTorch has them, with their weights in the caches;
+    devices that are compiled for by their processor's own name, networks as they are deployed.
+    """
+    return device.get("mcpu", MCPU[device["instructions"]]) in MCPU.values()
 
 
 def pair_predictions(task: CachedTask, distinct: np.ndarray, predicted: np.ndarray) -> np.ndarray:

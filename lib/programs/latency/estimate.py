@@ -50,6 +50,7 @@ def estimate(
     error: Error,
     learned: Collection[str],
     gap: float = 0.0,
+    warm: bool = True,
 ) -> Estimate:
     """Replay a network with the fastest of each task's programs.
 
@@ -60,10 +61,12 @@ def estimate(
         error: see :mod:`lib.programs.latency.error`.
         learned: hashes of the tasks that the predictor has learned from.
         gap: seconds between the end of a call and the begin of the next.
+        warm: whether the programs of the device were measured with their weights in the caches,
+            where a network has not left them.
     """
     chosen = fastest(predicted, network.owner)
     seconds = predicted[chosen]
-    gaps = [gap + wait for wait in reading_seconds(network.traffic)]
+    gaps = [gap + wait * warm for wait in reading_seconds(network.traffic)]
 
     def replayed(factor: float) -> Timeline:
         """The graph, if programs take so many times what is predicted."""

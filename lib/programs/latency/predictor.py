@@ -17,7 +17,7 @@ import torch
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.files.processor import processor
-from lib.programs.inputs import device_named, devices_of
+from lib.programs.inputs import device_named, devices_of, is_general
 from lib.programs.latency.error import calls_of, error_of, held_out
 from lib.programs.latency.estimate import Estimate, estimate
 from lib.programs.latency.network import Network, read_network
@@ -112,7 +112,8 @@ class Predictor:
         predicted = predicted_seconds(self.ensemble, network.programs, self.cache, device)
         known = held_out(self.folder / "predictions.csv", name)
         error = error_of(known, calls_of(self.data), schedules)
-        return estimate(network, name, predicted, error, self.learned, gap * 1e-6)
+        warm = is_general(devices_of(self.cache)[device])
+        return estimate(network, name, predicted, error, self.learned, gap * 1e-6, warm)
 
     def predict(self, module: torch.nn.Module, inputs: tuple, device: str) -> float:
         """Seconds that one call of a network takes on a device.

@@ -50,6 +50,8 @@ def test_weights_that_the_cache_has_lost_are_waited_for(tmp_path):
     network = read_network(write_network(path, about={"calls": calls}))
     took = estimate(network, "cpu", PREDICTED, ERROR, ()).timeline.seconds
     assert took == pytest.approx(10e-3 + 3 * (1 << 19) / CACHES[0].rate)
+    cold = estimate(network, "cpu", PREDICTED, ERROR, (), warm=False).timeline.seconds
+    assert cold == pytest.approx(10e-3)  # what is known of programs has the waiting in it
 
 
 def test_what_costs_most_comes_first(found):
