@@ -19,11 +19,11 @@ import numpy as np
 import torch
 
 from lib.collect.tvm.compiler import Sampler
+from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.library import compiled, runner
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.running import Batch, clock_on, fastest, time_programs
-from lib.collect.tvm.whole import graph_of
 from lib.files.terminal import table
 from tests.bench.latency_tvm import whole
 

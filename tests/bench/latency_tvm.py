@@ -19,10 +19,10 @@ from tvm.ir import IRModule
 
 from lib.collect.tvm import compiler
 from lib.collect.tvm.asked import named
+from lib.collect.tvm.graph import Graph, graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.library import compiled, runner
 from lib.collect.tvm.running import Batch, clock_on, fastest, time_programs
-from lib.collect.tvm.whole import Graph, graph_of
 from lib.files.artifacts import read_json
 
 

@@ -29,11 +29,11 @@ from lib.collect.tvm.agreement import agree, difference, same, varied
 from lib.collect.tvm.asked import named
 from lib.collect.tvm.cost_model import PredictorModel, Talk
 from lib.collect.tvm.database import TuningDatabase
+from lib.collect.tvm.graph import Graph, graph_of, only_constants
 from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import compiled, runner, write
 from lib.collect.tvm.rivals import rivals
 from lib.collect.tvm.running import LIMIT_SECONDS, Batch, clock_on, fastest, time_programs
-from lib.collect.tvm.whole import Graph, graph_of, only_constants
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.programs.messages import COST_MODELS, NATIVE, OURS, PREDICTOR

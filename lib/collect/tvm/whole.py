@@ -11,166 +11,28 @@ would begin with, or that under the fastest schedule of a tuning database. What 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
 from tvm.ir import IRModule
 
 from lib.collect.tvm import raw
 from lib.collect.tvm.asked import named
-from lib.collect.tvm.compiler import Sampler, Scheduled, alone, hash_of
+from lib.collect.tvm.compiler import Sampler, Scheduled, hash_of
 from lib.collect.tvm.cost_model import trained
 from lib.collect.tvm.database import fastest_programs
-from lib.collect.tvm.features import features, tree_of
-from lib.collect.tvm.importing import Imported, imported
+from lib.collect.tvm.graph import Graph, graph_of, only_constants, without
+from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 
 MOST_SCHEDULES = 1024
 BUDGET = 16  # schedules of a task that are asked for by default
-
-
-@dataclass(frozen=True)
-class Call:
-    """A node of the graph.
-
-    Attributes:
-        task: which it runs.
-        after: which nodes.
-        reads: of the network's weights and inputs that it reads, number and bytes. Of a table that
-            it looks something up in it reads no more than it has use for.
-        writes: bytes.
-    """
-
-    task: int
-    after: tuple[int, ...]
-    reads: tuple[tuple[int, int], ...] = ()
-    writes: int = 0
-
-
-@dataclass(frozen=True)
-class Graph:
-    """A network's calls in the order of its code, and the tasks that they run.
-
-    Attributes:
-        calls: the nodes.
-        tasks: the distinct functions, each as a module of its own.
-        names: what each task computes.
-        functions: by name in the network's module, which task each is.
-    """
-
-    calls: tuple[Call, ...]
-    tasks: tuple[IRModule, ...]
-    names: tuple[str, ...]
-    functions: dict[str, int]
-
-
-def graph_of(network: Imported) -> Graph:
-    """The data-flow graph of a network.
-
-    Raises:
-        UserError: something in it is no call of a tensor program that has features, or there is
-            none; names the operator.
-    """
-    module = network.module
-    sources: dict[Any, frozenset[int]] = {}  # of each variable: the calls that it waits for
-    calls: list[Call] = []
-    tasks: list[IRModule] = []
-    names: list[str] = []
-    numbers: dict[str, int] = {}
-    functions: dict[str, int] = {}
-    for block in module["main"].body.blocks:
-        for binding in block.bindings:
-            value = binding.value
-            free = relax.analysis.free_vars(value)
-            after = frozenset().union(*(sources.get(source, frozenset()) for source in free))
-            if _is_program(value):
-                variable = value.args[0]
-                task = alone(module[variable])
-                number = numbers.setdefault(hash_of(task), len(tasks))
-                if number == len(tasks):
-                    tasks.append(task)
-                    names.append(variable.name_hint.removeprefix("fused_"))
-                    _check_loops(network.name, names[-1], task)
-                functions[variable.name_hint] = number
-                reads, writes = _traffic(value, module["main"].params, tasks[number])
-                calls.append(Call(number, tuple(sorted(after)), reads, writes))
-                after = frozenset({len(calls) - 1})
-            elif isinstance(value, relax.Call):
-                what = f"TVM has no tensor program for {_operator(value)}"
-                raise UserError(f"{network.name}: {what}")
-            sources[binding.var] = after
-    if not calls:
-        raise UserError(f"{network.name}: it computes nothing, so that it has no tensor program")
-    return Graph(tuple(calls), tuple(tasks), tuple(names), functions)
-
-
-def without(graph: Graph, dropped: Collection[int]) -> Graph:
-    """A graph without some tasks: what waited for their calls waits for what those waited for."""
-    remaining = [k for k in range(len(graph.tasks)) if k not in dropped]
-    calls: list[Call] = []
-    places: list[frozenset[int]] = []  # of each call of the graph: the calls that stand for it
-    for call in graph.calls:
-        after = frozenset().union(*(places[k] for k in call.after))
-        if call.task not in dropped:
-            calls.append(replace(call, task=remaining.index(call.task), after=tuple(sorted(after))))
-            after = frozenset({len(calls) - 1})
-        places.append(after)
-    return Graph(
-        tuple(calls),
-        tuple(graph.tasks[k] for k in remaining),
-        tuple(graph.names[k] for k in remaining),
-        {name: remaining.index(k) for name, k in graph.functions.items() if k in remaining},
-    )
-
-
-def only_constants(graph: Graph) -> set[int]:
-    """The tasks that store nothing but constants: TVM has no features of those."""
-    return {k for k, task in enumerate(graph.tasks) if not len(features([task])[0])}
-
-
-def _traffic(
-    value: relax.Call, parameters: Sequence[relax.Var], task: IRModule
-) -> tuple[tuple[tuple[int, int], ...], int]:
-    """``reads`` and ``writes`` of a call; ``parameters`` are the network's weights and inputs."""
-    writes = _bytes_of(task["main"].params[-1])
-    most = max(4 * int(tvm.s_tir.analysis.estimate_tir_flops(task)), writes)
-    read = [
-        (number, min(most, _bytes_of(parameter.ty)))
-        for number, parameter in enumerate(parameters)
-        if any(parameter.same_as(x) for x in value.args[1])
-    ]
-    return tuple(read), writes
-
-
-def _bytes_of(tensor: Any) -> int:
-    return int(np.prod([int(x) for x in tensor.shape])) * np.dtype(str(tensor.dtype)).itemsize
-
-
-def _check_loops(network: str, operators: str, task: IRModule) -> None:
-    """A task's loops must be such that a tree can show them."""
-    try:
-        tree_of(task)
-    except UserError as error:
-        raise UserError(f"{network}: {operators}: {error}") from None
-
-
-def _operator(call: relax.Call) -> str:
-    """What a call that is of no tensor program calls: an operator, or a library's function."""
-    if call.op.name == "relax.call_dps_packed":
-        return str(call.args[0].global_symbol)
-    return call.op.name.removeprefix("relax.")
-
-
-def _is_program(value: Any) -> bool:
-    return isinstance(value, relax.Call) and getattr(value.op, "name", "") == "relax.call_tir"
 
 
 Drawn = Callable[[IRModule], list[Scheduled]]  # programs of a task

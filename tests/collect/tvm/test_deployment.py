@@ -23,12 +23,12 @@ from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.deployment import packed, weights_of
 from lib.collect.tvm.features import disagreement, features, tree_of
+from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import arrays_of, imported
 from lib.collect.tvm.library import LIBRARY, SCRIPT, compiled, runner, write
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.rivals import rivals
 from lib.collect.tvm.search import best_of
-from lib.collect.tvm.whole import graph_of
 from tests.collect.tvm.test_importing import NETWORKS, Does, image, tokens, trained
 
 SLOW = r"T\.(exp|erf|tanh|sigmoid)\(|clip"  # functions of libraries, one number at a time

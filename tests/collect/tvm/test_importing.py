@@ -17,9 +17,11 @@ from torch.nn import functional
 from lib.collect.tvm import importing, sources
 from lib.collect.tvm.agreement import difference
 from lib.collect.tvm.asked import named
+from lib.collect.tvm.compiler import Sampler
+from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network
-from lib.collect.tvm.whole import graph_of, write_network
+from lib.collect.tvm.whole import write_network
 from lib.files.errors import UserError
 
 
@@ -85,7 +87,9 @@ def test_it_computes_what_torch_computes_and_has_programs(name, tmp_path, monkey
     run = importing.run
     monkeypatch.setattr(importing, "run", lambda *a: ran.append(run(*a)) or ran[-1])
     network = Network(name, NETWORKS[name])
-    graph = write_network(tmp_path / "a.npz", network, 1, 0)
+    graph = write_network(
+        tmp_path / "a.npz", network, lambda task: Sampler(task, 0).distinct(1, set())
+    )
     (found,) = (results for _, results, _ in ran)
     torch.manual_seed(0)
     module, inputs = network.build()

@@ -30,9 +30,9 @@ from lib.collect.tvm.agreement import same, varied
 from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler
 from lib.collect.tvm.database import RECORDS, TuningDatabase
+from lib.collect.tvm.graph import graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.library import LIBRARY
-from lib.collect.tvm.whole import graph_of
 from lib.files.errors import UserError
 from lib.programs.messages import OURS, receive, send
 

@@ -18,9 +18,10 @@ from lib.collect.tvm import whole
 from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.database import RECORDS, TuningDatabase, fastest_programs
+from lib.collect.tvm.graph import Call, Graph, graph_of, only_constants, without
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.tasks import network_path
-from lib.collect.tvm.whole import Call, Graph, graph_of, main, only_constants, without
+from lib.collect.tvm.whole import main
 from lib.files.errors import UserError
 from lib.programs.latency.replay import Node, topological
 
