@@ -57,6 +57,12 @@ class Imported:
         return self.values[: inputs_of(self.module)]
 
     @property
+    def named_inputs(self) -> dict[str, np.ndarray]:
+        """The example inputs by the names that the original has for them."""
+        names = (parameter.name for parameter in self.module["main"].params)
+        return dict(zip(names, self.inputs, strict=False))  # weights have names as well
+
+    @property
     def footprint(self) -> int:
         """Bytes of its weights as prepared."""
         return sum(weight.nbytes for weight in self.values[inputs_of(self.module) :])

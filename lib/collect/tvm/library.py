@@ -7,7 +7,7 @@ run.py          loads and runs it, in three lines that need TVM and no more
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +63,16 @@ def _only(module: IRModule, name: str) -> IRModule:
 def write(
     folder: Path,
     library: VMExecutable,
-    inputs: Sequence[np.ndarray],
+    inputs: Mapping[str, np.ndarray],
     about: dict[str, Any],
 ) -> None:
     """Write the three files; ``about`` is what is known of the network beside its inputs."""
     with atomic_file(folder / LIBRARY) as temporary:
         library.export_library(str(temporary))
-    shapes = [{"shape": list(x.shape), "dtype": str(x.dtype)} for x in inputs]
+    shapes = [
+        {"name": name, "shape": list(x.shape), "dtype": str(x.dtype)} for name, x in inputs.items()
+    ]
     write_json(folder / ABOUT, {"inputs": shapes, **about})
-    zeros = (f'tvm.runtime.tensor(numpy.zeros({x.shape}, "{x.dtype}"))' for x in inputs)
+    zeros = (f'tvm.runtime.tensor(numpy.zeros({x.shape}, "{x.dtype}"))' for x in inputs.values())
     with atomic_file(folder / SCRIPT) as temporary:
         temporary.write_text(LINES.format(library=LIBRARY, inputs=", ".join(zeros)))

@@ -184,7 +184,7 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
         "difference": max(map(difference, computed, network.expected)),
     }
     made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "tvm": tvm.__version__}
-    write(search.args.folder, library, network.inputs, {**made, **about})
+    write(search.args.folder, library, network.named_inputs, {**made, **about})
     return about
 
 
