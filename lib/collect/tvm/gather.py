@@ -66,7 +66,7 @@ def gather(work: Path, tasks: dict[str, int]) -> Gathered:
     """All rows, of the programs that were joined with their features and compute the same."""
     gathered = Gathered(tasks)
     usual = usual_reference(work)
-    for measured in finished(work, "main", "search"):
+    for measured in finished(work, "main", "search", raw.FOUND):
         _add(gathered, work, measured, usual)
     for measured in finished(work, "plain"):
         seconds = measured.fastest

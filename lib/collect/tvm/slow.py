@@ -29,7 +29,12 @@ def usual_reference(work: Path) -> dict[str, float]:
 
 
 def is_slow(measured: raw.Measured, usual: dict[str, float]) -> bool:
-    """Whether the machine was slow at every moment of a job. Two threads have a clock alike."""
+    """Whether the machine was slow at every moment of a job. Two threads have a clock alike.
+
+    Of what a search has found nobody knows.
+    """
+    if measured.about["phase"] == raw.FOUND:
+        return False
     typical = usual.get(measured.about["processor"], measured.best_reference)
     return measured.best_reference / typical - 1 > SLOWNESS
 

@@ -110,6 +110,17 @@ def test_a_slow_machine_is_flagged(work, tmp_path):
     assert sorted(slow) == rows["program"].to_list()
 
 
+def test_what_a_search_has_found_is_measured_as_well_and_nobody_knows_when_it_was_slow(
+    work, tmp_path
+):
+    write_raw(work, raw.FOUND, 7, task_name(4), reference=np.ones(10))
+    export(work, tmp_path / "root")
+    data = read_programs(tmp_path / "root")
+    rows = programs_of(data, task_name(4)).filter(pl.col("round") == 7)["program"]
+    latencies = data.latencies.filter(pl.col("program").is_in(rows.implode()))
+    assert len(rows) == 3 and len(latencies) == 9 and latencies["flags"].max() == 0
+
+
 def test_programs_that_compute_something_else_or_do_not_join_are_left_out(work, tmp_path):
     check = np.tile([1.0, 0.01], (3, 3, 1))
     check[2, 1] = [1.0, 0.02]
