@@ -35,7 +35,7 @@ STAGE = runpy.run_path(str(REPOSITORY / "01_preprocess.py"), run_name="stage_1")
 TRAIN = Path("npz/layout/xla/default/train")
 SECONDS = 10  # of CPU; a good file takes a hundredth of one
 few = settings(
-    max_examples=80,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -32,26 +32,11 @@ def standardized(scores: np.ndarray) -> np.ndarray:
     return centred / deviation if deviation > 0 else np.zeros_like(centred)
 
 
-def min_max(scores: np.ndarray) -> np.ndarray:
-    """From 0 to 1; all zero if the scores are all equal."""
-    lowest, width = scores.min(), np.ptp(scores)
-    return (scores - lowest) / width if width > 0 else np.zeros(len(scores))
-
-
-def ranks(scores: np.ndarray) -> np.ndarray:
-    """1 to c, equal scores sharing the mean of their ranks."""
-    from scipy import stats  # late: it takes a second, which `make status` does not have
-
-    return stats.rankdata(scores)
-
-
 # By the name that the setting `blending` gives them. Each takes one network's scores of one
 # graph's configurations, (c,) float64, and returns as many.
 METHODS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "mean": plain,
     "standardized": standardized,
-    "min-max": min_max,
-    "rank": ranks,
 }
 
 

@@ -46,8 +46,6 @@ DIGITS = 4  # of a printed score
 UNITS = {  # of blended scores, by the setting `blending`
     "mean": "in the networks' own unit",
     "standardized": "in standard deviations among them",
-    "min-max": "from 0, the fastest, to 1",
-    "rank": "their mean ranks",
 }
 
 

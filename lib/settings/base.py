@@ -18,7 +18,7 @@ from lib.tpugraphs.dataset import folder_of
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-BLENDINGS = ("mean", "standardized", "min-max", "rank")  # the methods of lib/ranking/blending.py
+BLENDINGS = ("mean", "standardized")  # the methods of lib/ranking/blending.py
 BLENDED = f"scale of the blended scores: {', '.join(BLENDINGS)}"
 OPTIMIZERS = ("adamw", "adam")  # lib/train/loop.py
 SCHEDULES = ("cosine", "cyclic")  # the functions of lib/train/schedule.py

@@ -378,7 +378,7 @@ def test_results_of_stage_4_appear_together(error_of, root, monkeypatch, capfd, 
     if spoiled == "stages":
         path.write_text("mine")
     before = contents(results)
-    assert f"{path}: " in error_of("04_ensemble.py --folds 1 --blending rank")
+    assert f"{path}: " in error_of("04_ensemble.py --folds 1 --blending standardized")
     assert contents(results) == before
 
 

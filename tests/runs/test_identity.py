@@ -136,7 +136,7 @@ def test_what_an_edit_of_code_makes_again(made, path, how, expected):
         ({"save_seconds": 1.0}, ""),  # no result depends on it
         ({"permutations": 3}, "34"),
         ({"score_training": False}, "34"),
-        ({"blending": "rank"}, "4"),
+        ({"blending": "mean"}, "4"),
         ({"best_folds": 1}, "4"),
     ],
 )

@@ -74,9 +74,9 @@ def test_the_best_folds_mean_score_of_every_configuration(folds, program):
     each = [scores_of(networks[k], graph, chosen).mean(axis=0) for k in (2, 0)]
     assert ranking.scores == pytest.approx(np.mean(each, axis=0)[graph.original], abs=1e-4)
     assert np.all(np.diff(ranking.scores[ranking.best(20)]) >= 0)
-    ranked = rank_program(path, None, folder, COLLECTION, {**overrides, "blending": "rank"})
-    assert ranked.scores.min() >= 1
-    assert ranked.scores.max() <= 20
+    ranked = rank_program(path, None, folder, COLLECTION, {**overrides, "blending": "standardized"})
+    assert ranked.scores.mean() == pytest.approx(0, abs=0.2)  # of all, repeats among them
+    assert -3 < ranked.scores.min() < -0.5 < 0.5 < ranked.scores.max() < 3
 
 
 def test_the_best_in_words_and_for_machines(folds, program):
@@ -103,7 +103,7 @@ def test_equal_scores_share_a_rank_and_are_said_in_their_unit(folds, program):
     features = raw.node_config_feat.copy()
     features[7] = -1
     write_layout(path, dataclasses.replace(raw, node_config_feat=features))
-    ranking = rank_program(path, None, folder, COLLECTION, {**MODEL, "blending": "rank"})
+    ranking = rank_program(path, None, folder, COLLECTION, {**MODEL, "blending": "standardized"})
     scores = np.arange(20.0)
     scores[[3, 4]] = 2.0, 2.00004  # printed alike
     ranking = dataclasses.replace(ranking, scores=scores)
@@ -112,14 +112,13 @@ def test_equal_scores_share_a_rank_and_are_said_in_their_unit(folds, program):
     lines = as_text(ranking, 6, timings).splitlines()
     found = [line.split()[0] for line in lines if line[0] == "#"]
     assert found == ["#1", "#2", "#3", "#3", "#3", "#6"]
-    assert (
-        ", their mean ranks; a lower score is faster; the compiler's own choice is #8" in lines[-2]
-    )
+    assert ", in standard deviations among them; a lower score is faster; the" in lines[-2]
+    assert "the compiler's own choice is #8" in lines[-2]
     assert "timed 2.000 ms, 5.0% faster than the compiler's own" in lines[0]
     said = json.loads(json.dumps(as_json(ranking, 4, timings)))
     assert [one["rank"] for one in said["top"]] == [1, 2, 3, 3]
     assert [one["timed_ns"] for one in said["top"]] == [2_000_000, None, None, None]
-    assert (said["unit"], said["compilers_own_rank"]) == ("their mean ranks", 8)
+    assert (said["unit"], said["compilers_own_rank"]) == ("in standard deviations among them", 8)
     assert said["compilers_own_timed_ns"] == 2_100_000
 
 
