@@ -1,7 +1,7 @@
 """What the default model must rank at the least: all stages on bundled measurements, few passes.
 
 One collection, a fold of five, families whole: no program is ranked by a network that saw it in any
-size. Measured: 0.657; the baseline, which learns nothing, has 0.569 on the same programs.
+size. Measured: 0.650; the baseline, which learns nothing, has 0.569 on the same programs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import pytest
 
 from tests.stages import make
 
-FOLDS, PROGRAMS, FLOOR = 1, 32, 0.647
-SHORT = {"ALSO": "none", "EPOCHS": 4, "ARGS": "--lessons 300 --no-score-training"}
+FOLDS, PROGRAMS, FLOOR = 1, 32, 0.64
+SHORT = {"ALSO": "none", "EPOCHS": 2, "ARGS": "--lessons 300 --no-score-training"}
 
 
 @pytest.fixture(scope="module")
