@@ -30,7 +30,7 @@ FILE = re.compile(r"`(lib/[\w/]+\.py)`")
 BUNDLED_LAYOUTS = REPOSITORY / "data" / "xla-cpu"
 BUNDLED = ("layout-xla-default", "layout-xla-random", "layout-nlp-random")
 # What takes minutes on the pages takes seconds here.
-SMALL = {"FOLDS": 2, "EPOCHS": 1, "JOBS": 1, "ALSO": "none"}
+SMALL = {"FOLDS": 1, "EPOCHS": 1, "JOBS": 1, "ALSO": "none"}
 TINY = {"": "--channels 8 --lessons 20", "tgraph": "--channels 32", "linear": ""}
 
 
@@ -208,7 +208,7 @@ def test_a_program_is_ranked_before_anything_is_trained(tree):
     shown = next(text for _, language, text in blocks(RANKING) if text.startswith("rank: with"))
     new = typed(f"{line} OUTPUTS=none", tree)
     assert new.splitlines()[0] == shown.splitlines()[0]
-    assert re.search("folds [01], [01] of layout-xla-default", new)
+    assert "folds 0 of layout-xla-default" in new
     shutil.rmtree(tree / "data" / "weights")
     shutil.copytree(REPOSITORY / "data" / "weights", tree / "data" / "weights")
     assert typed(f"{line} OUTPUTS=none", tree) == shown

@@ -44,11 +44,13 @@ $(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/programs/ada
 	touch $@
 
 # (Which tests go to one process, tests/conftest.py says. Bytecode of the tests is kept, too: each
-# process would compile them all.)
-test: lint  ## lint and all tests, on all cores
-	$(KEPT) -m pytest -q -n $(JOBS) --no-loadscope-reorder
+# process would compile them all. Beside them runs mypy, half a minute where it has no cache.)
+RUFF = $(RUN) -m ruff check . && $(RUN) -m ruff format --check .
+test: $(READY)-test $(READY)-native  ## lint and all tests, on all cores
+	$(RUFF)
+	$(RUN) -m mypy & mypy=$$!; $(KEPT) -m pytest -q -n $(JOBS) --no-loadscope-reorder; \
+		tested=$$?; wait $$mypy && exit $$tested
 
 lint: $(READY)-test $(READY)-native  ## ruff check, ruff format --check and mypy
-	$(RUN) -m ruff check .
-	$(RUN) -m ruff format --check .
+	$(RUFF)
 	$(RUN) -m mypy

@@ -66,7 +66,8 @@ class Heard(Hand):
 
 
 @pytest.fixture
-def hand(tmp_path) -> Iterator[Heard]:
+def hand(tmp_path, monkeypatch) -> Iterator[Heard]:
+    monkeypatch.setattr("lib.cluster.handing.POLL", 0.02)
     with Heard(tmp_path / "socket", Threads(), tmp_path / "outputs") as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server

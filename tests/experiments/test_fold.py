@@ -93,24 +93,20 @@ def test_gradients_reach_every_parameter(cache, model, tmp_path):
     assert all(p.grad.abs().max() > 0 for p in made.network.parameters() if p.ndim > 1)
 
 
-@pytest.mark.parametrize("model", OWN)
 @pytest.mark.parametrize("options", [{}, {"segment_dropout": 0.5}, {"history": False}])
-def test_killed_and_resumed_it_ends_with_the_same_bits(
-    cache, model, options, tmp_path, monkeypatch
-):
-    if options and model != "gst":
-        pytest.skip("settings of GST")
-    undisturbed = finished(cache, model, tmp_path / "a" / "state", epochs=6, **options)
+def test_killed_and_resumed_gst_ends_with_the_same_bits(cache, options, tmp_path, monkeypatch):
+    """With its table; all models: ``tests/test_stage2_kill.py``."""
+    undisturbed = finished(cache, "gst", tmp_path / "a" / "state", epochs=6, **options)
     clock = iter(range(0, 100_000, 25))  # every second epoch is saved
     now = SimpleNamespace(monotonic=lambda: next(clock))
     monkeypatch.setattr("lib.train.state.time", now)
-    killed = training(cache, model, epochs=6, save_seconds=30.0, **options)
+    killed = training(cache, "gst", epochs=6, save_seconds=30.0, **options)
     state = tmp_path / "b" / "state"
     epochs = killed.run(state, "a")
     for _ in range(3):
         next(epochs)
     killed._epoch()  # after the last save: the table is further than the network's state
-    resumed = finished(cache, model, state, epochs=6, **options)
+    resumed = finished(cache, "gst", state, epochs=6, **options)
     assert 0 < resumed.state.resumed_at < 4
     assert_same_bits(resumed, undisturbed)
 

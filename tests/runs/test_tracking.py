@@ -308,7 +308,7 @@ def test_a_folder_that_cannot_be_written_is_one_warning(tmp_path):
 
 def test_a_server_that_does_not_answer_is_one_warning(tmp_path):
     """A key, but nobody at the address: the stage goes on within the time that is given."""
-    program = "import lib.runs.tracking\nlib.runs.tracking.INIT_SECONDS = 2\n" + WHOLE_RUN
+    program = "import lib.runs.tracking\nlib.runs.tracking.INIT_SECONDS = 1\n" + WHOLE_RUN
     variables = {"WANDB_API_KEY": "x" * 40, "WANDB_BASE_URL": "http://127.0.0.1:9"}
     done = run_program(tmp_path, program, WANDB_MODE="online", **variables)
     assert done.returncode == 0
