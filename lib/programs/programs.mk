@@ -2,7 +2,7 @@
 # networks, and fast schedules. TVM's environment makes, draws and measures programs, the other one
 # predicts them. Predictors for devices and searches need a package of their own.
 
-.PHONY: latency adapt search
+.PHONY: latency adapt calibrate search
 
 ifneq (,$(filter latency,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make latency NETWORK=resnet18 BATCH=1 BUDGET=16))
@@ -22,6 +22,10 @@ $(READY)-adapt: lib/programs/adapt/requirements.txt $(READY)
 adapt: $(MANIFEST) | $(READY) $(READY)-native $(READY)-adapt  ## latencies on a DEVICE from few tasks: [TASKS=30] [SOURCES=sse2,avx2]; or of networks: NETWORK='bert.*'
 	$(RUN) -m lib.programs.adapt $(TO) $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,TASKS,tasks) $(call flag,SOURCES,sources) \
 		$(if $(value NETWORK),$(call text,NETWORK,network),$(call flag,DEVICE,target))
+
+calibrate: | $(READY) $(READY)-native $(READY)-adapt $(PROGRAMS_VENV)/.ready  ## correct the predictor for this processor by programs measured on it: [TASKS=80], after make all COLLECTION=programs-cpu
+	$(RUN) -m lib.programs.calibrate $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
+		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,TASKS,tasks) $(ARGS)
 
 ifneq (,$(filter search,$(MAKECMDGOALS)))
 $(if $(value NETWORK)$(value TASK),,$(error usage: make search NETWORK=resnet18 BUDGET=64, or TASK=hash))

@@ -28,6 +28,7 @@ import torch
 from lib.files.artifacts import write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
+from lib.programs.devices import tell
 from lib.programs.latency.estimate import as_json, as_text, compared
 from lib.programs.latency.network import read_network
 from lib.programs.latency.predictor import BUDGET, GAP, TVM, Predictor, write_programs
@@ -54,6 +55,8 @@ def main(arguments: list[str] | None = None) -> None:
     write_programs(args.tvm, args.network, path, **flags)
     network = read_network(path)
     drawn = 1 if args.database else args.schedules or args.budget
+    for device in devices:
+        tell(predictor.known[device])
     estimates = [predictor.estimate(network, device, drawn, args.gap) for device in devices]
     content = [as_json(one) for one in estimates] if every else as_json(estimates[0])
     file = path.with_name(f"{name}.{args.device}.json")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
-from lib.programs.inputs import Programs, device_features, devices_of, predict
+from lib.programs.inputs import Programs, device_features, predict
 from lib.programs.settings import ProgramCollection
 from lib.scoring.trained import Ensemble, load_networks
 from lib.settings import Settings, root_of, settings_for
@@ -54,16 +56,20 @@ def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:
 
 
 def predicted_seconds(
-    ensemble: Ensemble, programs: Programs, cache: Cache, device: int
+    ensemble: Ensemble, programs: Programs, device: Mapping[str, Any]
 ) -> np.ndarray:
-    """(n,) seconds that each program takes on a device: the folds blended as stage 4 does."""
-    features = device_features(devices_of(cache))
-    size = ensemble.settings.batch
+    """(n,) seconds that each program takes: the folds blended as stage 4 does, and calibrated.
+
+    Args:
+        ensemble: the folds.
+        programs: n.
+        device: one of :func:`lib.programs.devices.known_devices`.
+    """
+    features, size = device_features([device]), ensemble.settings.batch
     logs = [
-        predict(network, programs, features, size)[:, device]
-        for network in ensemble.networks.values()
+        predict(network, programs, features, size)[:, 0] for network in ensemble.networks.values()
     ]
-    return np.exp(np.mean(logs, axis=0))
+    return np.exp(np.mean(logs, axis=0)) * device.get("factor", 1.0)
 
 
 def fastest(seconds: np.ndarray, owner: np.ndarray) -> np.ndarray:

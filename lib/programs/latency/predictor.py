@@ -17,7 +17,8 @@ import torch
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.files.processor import processor
-from lib.programs.inputs import device_named, devices_of, is_general
+from lib.programs.devices import known_devices
+from lib.programs.inputs import device_named, is_general
 from lib.programs.latency.error import calls_of, error_of, held_out
 from lib.programs.latency.estimate import Estimate, estimate
 from lib.programs.latency.network import Network, read_network
@@ -80,10 +81,15 @@ class Predictor:
         names |= {"model": model, "experiment": experiment or None}
         return cls(ensemble, cache, outputs / chosen.results, root.path, tvm, names)
 
+    @cached_property
+    def known(self) -> list[dict[str, Any]]:
+        """The devices of the data, and those that were calibrated."""
+        return known_devices(self.cache, self.folder)
+
     @property
     def devices(self) -> tuple[str, ...]:
         """Their whole names."""
-        return tuple(device["name"] for device in devices_of(self.cache))
+        return tuple(device["name"] for device in self.known)
 
     @cached_property
     def learned(self) -> frozenset[str]:
@@ -93,7 +99,7 @@ class Predictor:
 
     def device(self, name: str) -> int:
         """The number of a device, see :func:`device_named`."""
-        return device_named(name, devices_of(self.cache), processor())
+        return device_named(name, self.known, processor())
 
     def searching(self, device: int) -> dict[str, Any]:
         """Flags of :mod:`lib.collect.tvm.whole`, so that it asks this predictor."""
@@ -108,11 +114,12 @@ class Predictor:
             schedules: how many there are of each task, at most.
             gap: microseconds between two calls.
         """
-        name = self.devices[device]
-        predicted = predicted_seconds(self.ensemble, network.programs, self.cache, device)
-        known = held_out(self.folder / "predictions.csv", name)
+        about = self.known[device]
+        name = about["name"]
+        predicted = predicted_seconds(self.ensemble, network.programs, about)
+        known = held_out(self.folder / "predictions.csv", about.get("like", name))
         error = error_of(known, calls_of(self.data), schedules)
-        warm = is_general(devices_of(self.cache)[device])
+        warm = is_general(about)
         return estimate(network, name, predicted, error, self.learned, gap * 1e-6, warm)
 
     def predict(self, module: torch.nn.Module, inputs: tuple, device: str) -> float:

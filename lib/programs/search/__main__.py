@@ -37,7 +37,8 @@ from lib.files.locks import only_writer
 from lib.files.processor import processor
 from lib.files.progress import Lines
 from lib.programs.described import described_programs
-from lib.programs.inputs import Programs, device_named, devices_of
+from lib.programs.devices import known_devices, tell
+from lib.programs.inputs import Programs, device_named
 from lib.programs.latency.__main__ import TVM, file_name
 from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
 from lib.programs.messages import COST_MODELS, NATIVE, PREDICTOR, Message, last_words, receive, send
@@ -155,8 +156,10 @@ def predictor(
 ) -> Callable[[Programs], np.ndarray]:
     """What predicts logarithms of seconds on the device."""
     ensemble, cache = load_predictor(args.outputs, chosen)
-    device = device_named(args.device, devices_of(cache), processor())
-    return lambda programs: np.log(predicted_seconds(ensemble, programs, cache, device))
+    devices = known_devices(cache, args.outputs / chosen.results)
+    device = devices[device_named(args.device, devices, processor())]
+    tell(device)
+    return lambda programs: np.log(predicted_seconds(ensemble, programs, device))
 
 
 def network_of(root: Path, task: str) -> str:

@@ -1,0 +1,175 @@
+"""Correct a predictor for the processor that this is, by programs that are measured on it.
+
+Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and the collection's cache
+Writes  <outputs>/<collection>[@<model>]/calibration/<processor>/
+            calibration.json    what `make latency` and `make search` use from then on
+            tasks.txt, measured/, data/, cache/    what it was made from
+
+    python -m lib.programs.calibrate --collection programs-cpu --tasks 80
+
+Of tasks that tell most, some random schedules are compiled and timed, for each instruction set that
+the processor has. What the predictor knows of the processor are then its caches and how fast those
+programs are, and its predictions are multiplied by what makes the relative error of those least.
+Kill it at any time: the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from lib.cache.reader import Cache
+from lib.files.artifacts import write_json
+from lib.files.command_line import Parser
+from lib.files.errors import UserError, one_line_errors
+from lib.files.locks import only_writer
+from lib.files.processor import processor
+from lib.files.terminal import table
+from lib.preprocess.collection import RawFile, write_cache
+from lib.programs.adapt.machine import machine
+from lib.programs.adapt.tasks import LISTED, write_tasks
+from lib.programs.adapt.transfer import best_factor, error_of, parts_of
+from lib.programs.calibrate.tasks import telling
+from lib.programs.devices import calibration_of, weights_of
+from lib.programs.folds import all_pairs
+from lib.programs.inputs import device_named, devices_of, load_programs
+from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
+from lib.programs.latency.predictor import TVM
+from lib.programs.messages import last_words
+from lib.runs.sources import ROOT
+from lib.scoring.trained import Ensemble
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure what is missing, fit, and write the calibration."""
+    args = parser().parse_args(arguments)
+    check(args)
+    torch.set_num_threads(1)
+    _, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
+    ensemble, cache = load_predictor(args.outputs, chosen)
+    results = args.outputs / chosen.results
+    path = calibration_of(results, processor())
+    with only_writer(args.outputs, path.parent):
+        measured = measure(args, cache, path.parent)
+        record = {"weights": weights_of(results), "measured": measured.fingerprint}
+        record["devices"] = calibrated(ensemble, cache, measured)
+        write_json(path, record)
+    print(as_text(record["devices"]))
+    print(f"calibrate: make latency and make search use this for {processor()}; wrote {path}")
+
+
+def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
+    """A cache of the programs that tell most, measured here; what is there is not timed again.
+
+    Raises:
+        UserError: with what the collector says, if it fails.
+    """
+    tasks, networks = telling(cache, args.tasks)
+    write_tasks(folder / LISTED, tasks)
+    count = f"{args.programs} programs of each of {len(tasks)} tasks of {len(networks)} networks"
+    print(f"calibrate: measuring {count} on core {args.core}", flush=True)
+    work, data = folder / "measured", folder / "data"
+    flags = {"output": work, "networks": ",".join(networks), "tasks": folder / LISTED}
+    flags |= {"programs": args.programs, "rounds": 1, "phases": "main", "core": args.core}
+    words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
+    run([str(args.tvm), "-m", "lib.collect.tvm", *words])
+    run([sys.executable, "-m", "lib.collect.tvm.export", str(work), str(data)])
+    files = [RawFile(data / "dataset.json", "train")]
+    write_cache(folder / "cache", files, {"calibration": True}, kind="programs")
+    return Cache(folder / "cache")
+
+
+def run(command: list[str]) -> None:
+    """Run a part of the collector; raises a :class:`UserError` with its last words if it fails."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise UserError(last_words(done.returncode, done.stderr))
+
+
+def calibrated(ensemble: Ensemble, cache: Cache, measured: Cache) -> list[dict[str, Any]]:
+    """This processor's devices: what is known of each, its factor, and the errors.
+
+    Args:
+        ensemble: the predictor.
+        cache: that it has learned from.
+        measured: programs on this processor.
+    """
+    known = devices_of(cache)
+    programs = load_programs(
+        measured, all_pairs(measured, measured.names("train", "valid", "test"))
+    )
+    found, own = [], machine()
+    for number, device in enumerate(devices_of(measured)):
+        like = known[device_named(device["instructions"], known, device["processor"])]
+        about = like if like["name"] == device["name"] else {**device, "machine": own}
+        seconds = programs.seconds[:, number]
+        there = programs.some(np.isfinite(seconds))
+        gap = np.log(predicted_seconds(ensemble, there, about) / there.seconds[:, number])
+        rest = gap.copy()
+        for held in parts_of(there.task):
+            rest[held] += shift_of(gap[~held]) if not held.all() else 0.0
+        errors = {"before": round(error_of(gap), 4), "after": round(error_of(rest), 4)}
+        factor = float(f"{np.exp(shift_of(gap)):.4g}")
+        told = {"factor": factor, "like": like["name"], "programs": len(there), **errors}
+        found.append({**about, **told})
+    return found
+
+
+def shift_of(gap: np.ndarray) -> float:
+    """What to add to logarithms that are off by ``gap``, however far: :func:`best_factor` is near
+    the middle."""
+    middle = float(np.median(gap))
+    return best_factor(gap - middle) - middle
+
+
+def as_text(devices: list[dict[str, Any]]) -> str:
+    """A row a device: errors before and after, of tasks that the factor was not fitted to."""
+    rows = [
+        [
+            device["name"],
+            f"{device['programs']:,}",
+            *(f"{device[side]:.1%}" for side in ("before", "after")),
+            f"{device['factor']:.3f}",
+        ]
+        for device in devices
+    ]
+    return table(rows, ["device", "programs", "MAPE before", "after", "times"])
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    line = Parser(prog="python -m lib.programs.calibrate", description=__doc__.splitlines()[0])
+    line.add_argument("--tasks", type=int, default=80, help="to measure")
+    line.add_argument("--programs", type=int, default=4, help="of each task")
+    line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
+    line.add_argument("--collection", default="programs-cpu", help="whose predictor")
+    line.add_argument("--model", help="which predictor, if not the collection's own")
+    line.add_argument("--experiment", default="", help="of which experiment, if it has a name")
+    line.add_argument("--data", type=Path, help="data root that it learned from")
+    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
+    line.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
+    return line
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raise a :class:`UserError` for a value out of range."""
+    for name in ("tasks", "programs"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name} {getattr(args, name)}: must be at least 1")
+    if args.core not in range(os.cpu_count() or 1):
+        raise UserError(f"--core {args.core}: not a core of this machine")
+    if not args.tvm.exists():
+        raise UserError(f"--tvm {args.tvm}: no such file; make calibrate installs TVM")
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        main()

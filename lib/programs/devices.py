@@ -1,0 +1,67 @@
+"""The devices that latencies are predicted on: those of the data, and this processor's.
+
+What ``make calibrate`` has measured on a processor is kept with the results of the predictor, and
+is used as long as the predictor is the one that it was made for.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from lib.cache.reader import Cache
+from lib.files.artifacts import fingerprint_files, read_json
+from lib.files.schema import expect
+from lib.programs.inputs import devices_of
+from lib.programs.tensorir.records import DEVICE
+
+KEPT = "calibration"  # folder of the results, with one for each processor
+FILE = "calibration.json"
+CALIBRATED = {"factor": float, "like": str, "programs": int}  # what a device has then
+RECORD = {"weights": str, "devices": [{**DEVICE, **CALIBRATED}]}
+
+
+def calibration_of(results: Path, processor: str) -> Path:
+    """Where the calibration of a processor is.
+
+    Args:
+        results: folder of a collection and model.
+        processor: its name.
+    """
+    return results / KEPT / re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-") / FILE
+
+
+def weights_of(results: Path) -> str:
+    """Fingerprint of the weights that a calibration is made for."""
+    return fingerprint_files(results.glob("fold_*/*.safetensors"), results)
+
+
+def known_devices(cache: Cache, results: Path) -> list[dict[str, Any]]:
+    """The devices of a cache, and those that were calibrated, in place of one of the same name.
+
+    A calibrated one has what :data:`CALIBRATED` names: what predictions are multiplied by there;
+    the device of the cache whose errors of whole networks are taken for its own; and how many
+    programs it was calibrated by.
+
+    Raises:
+        DataError: a calibration is damaged.
+    """
+    devices = {device["name"]: device for device in devices_of(cache)}
+    for path in sorted(results.glob(f"{KEPT}/*/{FILE}")):
+        record = expect(read_json(path), RECORD, path, advice="make calibrate once more")
+        if record["weights"] == weights_of(results):
+            devices |= {device["name"]: device for device in record["devices"]}
+        else:
+            print(
+                f"{path}: for other weights, is not used; make calibrate once more", file=sys.stderr
+            )
+    return [*devices.values()]
+
+
+def tell(device: dict[str, Any]) -> None:
+    """Say in one line that a device was calibrated, if it was."""
+    if "factor" in device:
+        by = f"{device['programs']:,} programs measured there: times {device['factor']:.3g}"
+        print(f"{device['name']}: calibrated by {by}", file=sys.stderr)

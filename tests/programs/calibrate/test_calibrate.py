@@ -1,0 +1,193 @@
+"""`make calibrate` on generated programs, and what `make latency` and `make search` make of it."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from lib.cache.reader import Cache
+from lib.files.errors import DataError, UserError
+from lib.files.parquet import write_parquet
+from lib.files.processor import processor
+from lib.programs.calibrate import __main__ as command
+from lib.programs.calibrate.tasks import covering, telling
+from lib.programs.devices import calibration_of, known_devices, tell
+from lib.programs.folds import all_pairs
+from lib.programs.inputs import devices_of, load_programs
+from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
+from lib.programs.latency.predictor import Predictor
+from tests.commands import call
+from tests.programs.builders import COLLECTION, cached, write_root
+from tests.stages import REPOSITORY
+
+SLOWER = 3.0  # than what the predictor has learned from
+TINY = ("--folds-total", 2, "--channels", 16, "--layers", 1, "--heads", 2, "--epochs", 12)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Data and outputs with one trained fold."""
+    root = tmp_path_factory.mktemp("calibrate")
+    write_root(root / "data", tasks=15, programs=20)
+    cached(root / "data", root / "outputs" / COLLECTION / "cache")
+    line = ["02_train.py", *flags(root), *TINY, "--fold", 1]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("WANDB_MODE", "disabled")
+        patched.setattr(sys, "argv", [str(one) for one in line])
+        runpy.run_path(str(REPOSITORY / line[0]), run_name="__main__")
+    return root
+
+
+def flags(root: Path) -> list[object]:
+    return ["--collection", COLLECTION, "--data", root / "data", "--outputs", root / "outputs"]
+
+
+def measured(work: Path, data: Path) -> None:
+    """What the collector and the export leave: other programs on this processor, slower."""
+    assert work.name == "measured"
+    write_root(data, tasks=12, programs=10, seed=5)
+    path = data / "latencies.parquet"
+    write_parquet(pl.read_parquet(path).with_columns(pl.col("seconds") * SLOWER), path)
+    about = json.loads((data / "dataset.json").read_text())
+    for device in about["devices"]:
+        device |= {"processor": processor(), "name": f"mine.{device['instructions']}.1t"}
+    (data / "dataset.json").write_text(json.dumps(about))
+
+
+@pytest.fixture
+def collected(monkeypatch):
+    """The commands that would be run, and what they leave."""
+    ran = []
+
+    def run(line: list[str]) -> None:
+        ran.append(line)
+        if "lib.collect.tvm.export" in line:
+            measured(*map(Path, line[-2:]))
+
+    monkeypatch.setattr(command, "run", run)
+    return ran
+
+
+def calibrate(root: Path, *more: object):
+    return call(command.main, *flags(root), "--tvm", sys.executable, "--core", 0, *more)
+
+
+def loaded(root: Path):
+    where = predictor_settings(COLLECTION, root / "data", None)
+    return *load_predictor(root / "outputs", where[1]), root / "outputs" / COLLECTION
+
+
+def test_a_slower_processor_is_predicted_as_slow(trained, collected):
+    said = calibrate(trained, "--tasks", 5, "--programs", 2)
+    assert said.returncode == 0, said.stderr
+    path = calibration_of(trained / "outputs" / COLLECTION, processor())
+    assert said.stdout.splitlines()[-1].endswith(f"; wrote {path}")
+    assert [line[2] for line in collected] == ["lib.collect.tvm", "lib.collect.tvm.export"]
+    listed = (path.parent / "tasks.txt").read_text().split()
+    assert len(listed) == 5 and str(path.parent / "tasks.txt") in collected[0]
+    ensemble, cache, results = loaded(trained)
+    devices = {one["name"]: one for one in known_devices(cache, results)}
+    assert list(devices) == ["cpu.sse2.1t", "cpu.avx512.1t", "mine.sse2.1t", "mine.avx512.1t"]
+    mine = devices["mine.sse2.1t"]
+    assert mine["machine"]["cores"] >= 1 and mine["like"] == "cpu.sse2.1t"
+    assert mine["after"] < mine["before"] and mine["factor"] > 1.5
+    programs = load_programs(cache, all_pairs(cache, cache.names("test")))
+    said = predicted_seconds(ensemble, programs, mine) / programs.seconds[:, 0]
+    off = np.abs(said / SLOWER - 1)
+    assert off.mean() < 0.5 < np.abs(said / SLOWER / mine["factor"] - 1).mean()
+    plain = {name: value for name, value in mine.items() if name != "factor"}
+    ratio = predicted_seconds(ensemble, programs, mine) / predicted_seconds(
+        ensemble, programs, plain
+    )
+    np.testing.assert_allclose(ratio, mine["factor"], rtol=1e-6)
+
+
+def test_latency_and_search_take_the_processors_own_device(trained, collected, capsys):
+    calibrate(trained)
+    ensemble, cache, results = loaded(trained)
+    predictor = Predictor(ensemble, cache, results, trained / "data", Path(sys.executable))
+    device = predictor.device("avx512")
+    assert predictor.devices[device] == "mine.avx512.1t"
+    tell(predictor.known[device])
+    said = capsys.readouterr().err
+    assert said.startswith("mine.avx512.1t: calibrated by 108 programs measured there: times ")
+    assert said.count("\n") == 1
+    tell(predictor.known[0])
+    assert not capsys.readouterr().err
+
+
+def test_a_calibration_of_other_weights_is_told_and_not_used(trained, collected, capsys):
+    calibrate(trained)
+    _, cache, results = loaded(trained)
+    path = calibration_of(results, processor())
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "weights": "others"}))
+    assert known_devices(cache, results) == devices_of(cache)
+    assert capsys.readouterr().err == (
+        f"{path}: for other weights, is not used; make calibrate once more\n"
+    )
+    del record["devices"][0]["factor"]
+    path.write_text(json.dumps(record))
+    with pytest.raises(DataError, match=r"calibration\.json: devices\[0\]\.factor: "):
+        known_devices(cache, results)
+
+
+def test_a_collector_that_fails_leaves_no_calibration(trained, tmp_path):
+    path = calibration_of(trained / "outputs" / COLLECTION, processor())
+    path.unlink(missing_ok=True)
+    tvm = tmp_path / "python"
+    tvm.write_text('#!/bin/sh\necho "error: no task has enough schedules" >&2\nexit 2\n')
+    tvm.chmod(0o755)
+    said = calibrate(trained, "--tvm", tvm)
+    assert (said.returncode, said.stderr) == (2, "error: no task has enough schedules\n")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--tasks", 0), "--tasks 0: must be at least 1"),
+        (("--programs", 0), "--programs 0: must be at least 1"),
+        (("--core", 9999), "--core 9999: not a core of this machine"),
+        (("--tvm", "nowhere"), "--tvm nowhere: no such file; make calibrate installs TVM"),
+        (("--outputs", "nowhere"), "no predictor there; make all COLLECTION=programs-cpu"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(trained, words, said):
+    done = calibrate(trained, *words)
+    assert done.returncode == 2
+    assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_programs_that_tell_most_are_of_few_networks_and_none_of_the_test(trained):
+    cache = Cache(trained / "outputs" / COLLECTION / "cache")
+    tasks, networks = telling(cache, 6)
+    assert len(set(tasks)) == len(tasks) == 6
+    assert not set(tasks) & set(cache.names("test"))
+    called = {name: set(cache.rows[name]["networks"].split()) for name in tasks}
+    assert all(own & set(networks) for own in called.values())
+    assert telling(cache, 6) == (tasks, networks)
+    assert len(telling(cache, 10_000)[0]) <= 12
+
+
+@pytest.mark.parametrize("times", [0.01, 0.4, 1.0, 50.0])
+def test_any_factor_is_found(times):
+    gap = np.log(np.random.default_rng(0).uniform(0.9, 1.1, 99) * times)
+    assert np.exp(command.shift_of(gap)) * times == pytest.approx(1.0, rel=0.05)
+
+
+def test_few_networks_cover_many_tasks():
+    called = {"t1": ("a", "b"), "t2": ("b", "c"), "t3": ("d",), "t4": ("a",), "t5": ("a", "e")}
+    assert covering(called, 9) == ["a", "b", "d"]
+    assert covering(called, 1) == ["a"]
+
+
+def test_a_part_that_fails_says_why():
+    with pytest.raises(UserError, match="what is wrong"):
+        command.run([sys.executable, "-c", "import sys; sys.exit('error: what is wrong')"])
