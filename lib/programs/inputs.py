@@ -165,14 +165,10 @@ def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
         widths = [np.log2(lanes / 4), 5.0 if masked else 4.0, np.log2(lanes * (1 + fused))]
         flags = [float(fused), float(masked), np.log2(device["threads"])]
         machine = device.get("machine") or {}
+        peak = np.log2((device.get("peak_gops") or USUAL_PEAK) / USUAL_PEAK)
         caches = [np.log2((machine.get(k) or size) / size) for k, size in USUAL_CACHES.items()]
-        rows.append([1.0, *widths, *flags, peak_feature(device.get("peak_gops")), *caches])
+        rows.append([1.0, *widths, *flags, peak, *caches])
     return torch.tensor(rows, dtype=torch.float32).reshape(len(rows), DEVICE_FEATURES)
-
-
-def peak_feature(gops: float | None) -> float:
-    """The column ``PEAK`` of a device, of billions of operations a second."""
-    return float(np.log2((gops or USUAL_PEAK) / USUAL_PEAK))
 
 
 def widths(settings: ProgramCollection) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from lib.files.errors import DataError
 from lib.preprocess.reading import Reading
 from lib.programs.task import CachedTask
 from lib.programs.tensorir.accesses import UNKNOWN, around
-from lib.programs.tensorir.features import work_of
 from lib.programs.tensorir.records import (
     ACCESSES,
     TABLES,
@@ -58,11 +57,11 @@ def peaks_of(data: Programs) -> dict[int, float]:
     """Billions of operations a second of each device's fastest programs, by its number.
 
     What tells a network how fast an unknown processor is. No processor has to be asked for it, so
-    that it is known of those that are gone; one program in a hundred is faster.
+    that it is known of those that are gone; one program in a hundred is faster. What a task needs
+    counts: a schedule that computes the same again is not fast for it.
     """
-    work = np.add.reduceat(work_of(data.features), data.starts[:-1])
-    rows = data.latencies.select("device", gops=work[data.latencies["program"]] / 1e9)
-    rows = rows.with_columns(gops=pl.col("gops") / data.latencies["seconds"])
+    flops = data.tasks["flops"].gather(data.programs["task"]).gather(data.latencies["program"])
+    rows = data.latencies.select("device", gops=flops / 1e9 / pl.col("seconds"))
     found = rows.group_by("device").agg(pl.col("gops").quantile(FASTEST, "linear"))
     return {device: float(f"{gops:.4g}") for device, gops in found.iter_rows()}
 

@@ -24,11 +24,9 @@ from lib.programs.inputs import (
     device_named,
     devices_of,
     load_programs,
-    peak_feature,
 )
 from lib.programs.models.cdmpp import DEVICE_FEATURES, LEAF_FEATURES, LOOP_FEATURES, ProgramBatch
 from lib.programs.models.cdmpp_plus import log_work
-from lib.programs.preprocess import FASTEST
 from lib.programs.tensorir.features import FEATURES, OPERATIONS
 
 # The last and the dominant leaf, and the loops of either; size of the tree, leaves, work.
@@ -60,12 +58,10 @@ class Case:
         hidden = self.programs.seconds.copy()
         hidden[~np.isin(self.programs.task, chosen), -1] = np.nan
         blank = np.full_like(self.test.seconds, np.nan)
-        devices = self.devices.clone()
-        devices[-1, PEAK] = peak_feature(peak_of(self.programs, hidden[:, -1]))
         return Visible(
             programs=replace(self.programs, seconds=hidden),
             test=replace(self.test, seconds=blank),
-            devices=devices,
+            devices=self.devices,
         )
 
 
@@ -114,6 +110,7 @@ def load_case(cache: Cache, target: str, sources: Sequence[str] | None) -> Case:
     numbers = (*others, last)
     programs, test = (replace(part, seconds=part.seconds[:, numbers]) for part in parts)
     features = device_features(devices)[[*numbers]]
+    features[-1, PEAK] = features[:-1, PEAK].mean()  # the target's would tell of its latencies
     return Case(programs, test, features, tuple(devices[k]["name"] for k in numbers), numbers)
 
 
@@ -131,18 +128,6 @@ def alike(seconds: np.ndarray, target: int) -> list[int]:
     shared = measured[measured[:, target]].mean(0) >= SHARED
     others = [k for k in range(seconds.shape[1]) if k != target]
     return [k for k in others if shared[k]] or others
-
-
-def peak_of(programs: Programs, seconds: np.ndarray) -> float | None:
-    """Billions of operations a second of the fastest programs, as the cache says of a device.
-
-    Args:
-        programs: n.
-        seconds: (n,) on the device; NaN does not count, and of no other there is no peak.
-    """
-    known = np.isfinite(seconds)
-    work = np.exp(pooled_rows(programs)[known, -1].astype(np.float64))
-    return float(np.quantile(work / seconds[known] / 1e9, FASTEST)) if known.any() else None
 
 
 def pooled_rows(programs: Programs) -> np.ndarray:

@@ -89,7 +89,7 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
 def run(command: list[str]) -> None:
     """Run a part of the collector; raises a :class:`UserError` with its last words if it fails."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, env=environment)
     if done.returncode:
         raise UserError(last_words(done.returncode, done.stderr))
 

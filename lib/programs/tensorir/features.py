@@ -7,8 +7,6 @@ over loop levels, the size of the buffer that is written, and the loops themselv
 
 from __future__ import annotations
 
-import numpy as np
-
 _OPERATIONS = ("mad", "add_sub", "mul", "div_mod", "cmp", "math", "other")
 _MARKED = ("num", "prod", "len")
 _WHERE = (
@@ -71,15 +69,8 @@ FEATURES: tuple[str, ...] = (
     "unroll_steps",
 )
 WIDTH = len(FEATURES)
-OPERATIONS = {  # what an operation counts in a leaf's work; an iteration counts half of one
+OPERATIONS = {  # what an operation counts in a leaf's work
     **{"float_mad": 2.0, "float_math": 4.0},
     **dict.fromkeys(("float_add_sub", "float_mul", "float_div_mod", "float_cmp"), 1.0),
     "float_other": 1.0,
 }
-
-
-def work_of(features: np.ndarray) -> np.ndarray:
-    """(leaves,) operations of leaves with (leaves, 164) features."""
-    counts = {**OPERATIONS, "loops_product": 0.5}
-    columns = [FEATURES.index(name) for name in counts]
-    return np.expm1(features[:, columns].astype(np.float64) * np.log(2)) @ [*counts.values()]
