@@ -23,9 +23,9 @@ adapt: $(MANIFEST) | $(READY) $(READY)-native $(READY)-adapt  ## latencies on a 
 	$(RUN) -m lib.programs.adapt $(TO) $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,TASKS,tasks) $(call flag,SOURCES,sources) \
 		$(if $(value NETWORK),$(call text,NETWORK,network),$(call flag,DEVICE,target))
 
-calibrate: | $(READY) $(READY)-native $(READY)-adapt $(PROGRAMS_VENV)/.ready  ## correct the predictor for this processor by programs measured on it: [TASKS=80], after make all COLLECTION=programs-cpu
+calibrate: | $(READY) $(READY)-native $(READY)-adapt $(PROGRAMS_VENV)/.ready  ## correct the predictor for this processor by programs measured on it, after make all COLLECTION=programs-cpu
 	$(RUN) -m lib.programs.calibrate $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
-		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,TASKS,tasks) $(ARGS)
+		--tvm $(PROGRAMS_VENV)/bin/python $(ARGS)
 
 ifneq (,$(filter search,$(MAKECMDGOALS)))
 $(if $(value NETWORK)$(value TASK),,$(error usage: make search NETWORK=resnet18 BUDGET=64, or TASK=hash))

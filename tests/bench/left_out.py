@@ -35,7 +35,7 @@ from lib.files.artifacts import read_json, write_json
 from lib.files.terminal import table
 from lib.inputs.input import network_for
 from lib.programs.adapt.judge import judged
-from lib.programs.adapt.transfer import best_factor
+from lib.programs.calibrate.__main__ import shift_of
 from lib.programs.folds import all_pairs, held_out_by
 from lib.programs.inputs import PEAK, Programs, device_features, devices_of, load_programs, predict
 from lib.programs.preprocess import about, tasks_of
@@ -120,7 +120,7 @@ class LeftOut:
             for draw in range(DRAWS):
                 some = np.random.default_rng(draw).permutation(len(pool))[:count]
                 gaps = own[some] - np.log(pool.seconds[some])
-                runs.append(self.scored(logs + [best_factor(gap) for gap in gaps.T]))
+                runs.append(self.scored(logs + [shift_of(gap) for gap in gaps.T]))
             found[str(count)] = np.mean(runs, axis=0).tolist()
         if len(self.search):
             found["picked"] = [best_of(self.predicted(networks, self.search), self.search)]

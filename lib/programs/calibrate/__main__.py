@@ -3,14 +3,14 @@
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and the collection's cache
 Writes  <outputs>/<collection>[@<model>]/calibration/<processor>/
             calibration.json    what `make latency` and `make search` use from then on
-            tasks.txt, measured/, data/, cache/    what it was made from
+            measured/, data/, cache/    what it was made from
 
-    python -m lib.programs.calibrate --collection programs-cpu --tasks 80
+    python -m lib.programs.calibrate --collection programs-cpu --networks 12
 
-Of tasks that tell most, some random schedules are compiled and timed, for each instruction set that
-the processor has. What the predictor knows of the processor are then its caches and how fast those
-programs are, and its predictions are multiplied by what makes the relative error of those least.
-Kill it at any time: the same command goes on.
+Of the tasks of networks that tell most, some schedules are compiled for this processor and timed,
+as `make collect KIND=programs` does it. What the predictor knows of the processor are then its
+caches and how fast those programs are, and its predictions are multiplied by what makes the
+relative error of those least. Kill it at any time: the same command goes on.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from lib.files.processor import processor
 from lib.files.terminal import table
 from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.adapt.machine import machine
-from lib.programs.adapt.tasks import LISTED, write_tasks
-from lib.programs.adapt.transfer import best_factor, error_of, parts_of
-from lib.programs.calibrate.tasks import telling
+from lib.programs.adapt.transfer import SHIFTS, error_of, parts_of
+from lib.programs.calibrate.networks import telling
 from lib.programs.devices import calibration_of, weights_of
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import device_named, devices_of, load_programs
 from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
 from lib.programs.latency.predictor import TVM
-from lib.programs.messages import last_words
+from lib.programs.losses import STEEPEST
+from lib.programs.messages import NATIVE, last_words
 from lib.runs.sources import ROOT
 from lib.scoring.trained import Ensemble
 
@@ -71,13 +71,12 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
     Raises:
         UserError: with what the collector says, if it fails.
     """
-    tasks, networks = telling(cache, args.tasks)
-    write_tasks(folder / LISTED, tasks)
-    count = f"{args.programs} programs of each of {len(tasks)} tasks of {len(networks)} networks"
+    networks = telling(cache, args.networks)
+    count = f"{args.programs} programs of each task of {len(networks)} networks"
     print(f"calibrate: measuring {count} on core {args.core}", flush=True)
     work, data = folder / "measured", folder / "data"
-    flags = {"output": work, "networks": ",".join(networks), "tasks": folder / LISTED}
-    flags |= {"programs": args.programs, "rounds": 1, "phases": "main", "core": args.core}
+    flags = {"output": work, "networks": ",".join(networks), "programs": args.programs}
+    flags |= {"rounds": 1, "phases": "main", "core": args.core}
     words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
     run([str(args.tvm), "-m", "lib.collect.tvm", *words])
     run([sys.executable, "-m", "lib.collect.tvm.export", str(work), str(data)])
@@ -108,7 +107,9 @@ def calibrated(ensemble: Ensemble, cache: Cache, measured: Cache) -> list[dict[s
     )
     found, own = [], machine()
     for number, device in enumerate(devices_of(measured)):
-        like = known[device_named(device["instructions"], known, device["processor"])]
+        names = [one["name"] for one in known]
+        same = device["name"] if device["name"] in names else NATIVE
+        like = known[device_named(same, known, device["processor"])]
         about = like if like["name"] == device["name"] else {**device, "machine": own}
         seconds = programs.seconds[:, number]
         there = programs.some(np.isfinite(seconds))
@@ -124,10 +125,14 @@ def calibrated(ensemble: Ensemble, cache: Cache, measured: Cache) -> list[dict[s
 
 
 def shift_of(gap: np.ndarray) -> float:
-    """What to add to logarithms that are off by ``gap``, however far: :func:`best_factor` is near
-    the middle."""
+    """What to add to logarithms that are off by ``gap``, (n,), for the least relative error.
+
+    However far they are off; and, as in training, what is ``STEEPEST`` too large pulls no further:
+    else a few programs that are predicted far too slow would draw all others down.
+    """
     middle = float(np.median(gap))
-    return best_factor(gap - middle) - middle
+    costs = [error_of(np.minimum(gap - middle + shift, STEEPEST)) for shift in SHIFTS]
+    return float(SHIFTS[int(np.argmin(costs))]) - middle
 
 
 def as_text(devices: list[dict[str, Any]]) -> str:
@@ -147,7 +152,7 @@ def as_text(devices: list[dict[str, Any]]) -> str:
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     line = Parser(prog="python -m lib.programs.calibrate", description=__doc__.splitlines()[0])
-    line.add_argument("--tasks", type=int, default=80, help="to measure")
+    line.add_argument("--networks", type=int, default=12, help="whose tasks are measured, at most")
     line.add_argument("--programs", type=int, default=4, help="of each task")
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
     line.add_argument("--collection", default="programs-cpu", help="whose predictor")
@@ -161,7 +166,7 @@ def parser() -> argparse.ArgumentParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raise a :class:`UserError` for a value out of range."""
-    for name in ("tasks", "programs"):
+    for name in ("networks", "programs"):
         if getattr(args, name) < 1:
             raise UserError(f"--{name} {getattr(args, name)}: must be at least 1")
     if args.core not in range(os.cpu_count() or 1):
