@@ -33,7 +33,6 @@ class Attacked:
         whole: what is in it.
         files: its files, by relative names.
         commands: by name.
-        known: the flags that each command's help names.
         results: what each command makes of the undamaged tree.
     """
 
@@ -41,7 +40,6 @@ class Attacked:
     whole: Snapshot
     files: list[str]
     commands: dict[str, Command]
-    known: dict[str, list[str]]
     results: dict[str, Result]
 
 
@@ -79,19 +77,19 @@ def build(folder: Path) -> Attacked:
         tree.mkdir(parents=True)
         made = world.build(tree)
         noted.write_text(json.dumps(_note(tree, made, folder / "try")))
-    known, results = json.loads(noted.read_text())
+    results = json.loads(noted.read_text())
     whole = snapshot(tree)
     files = sorted(name for name, what in whole.items() if what != FOLDER)
     made = {name: Result(*parts) for name, parts in results.items()}
-    return Attacked(tree, whole, files, all_commands(), known, made)
+    return Attacked(tree, whole, files, all_commands(), made)
 
 
-def _note(tree: Path, made: set[str], copy: Path) -> tuple[dict[str, list[str]], dict[str, list]]:
-    """The flags that each command knows, and what it makes of the tree and says.
+def _note(tree: Path, made: set[str], copy: Path) -> dict[str, list]:
+    """What each command makes of the tree, and says.
 
     What some commands have ``made`` lies in the tree; the others run on a copy of it.
     """
-    known, results, whole = {}, {}, snapshot(tree)
+    results, whole = {}, snapshot(tree)
     for name, command in all_commands().items():
         said, after = None, whole
         if name not in made:
@@ -99,10 +97,8 @@ def _note(tree: Path, made: set[str], copy: Path) -> tuple[dict[str, list[str]],
             said, after = world.succeed(command, copy).stdout, snapshot(copy)
         files = {n: w for n, w in after.items() if matches(n, command.products)}
         results[name] = [files, said if command.says else None]
-        help = runner.run((*command.words, "--help"), tree).stdout
-        known[name] = sorted(set(re.findall(r"--[a-z][a-z-]+", help)))
     shutil.rmtree(copy)
-    return known, results
+    return results
 
 
 def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree: Path) -> Report:
@@ -124,7 +120,8 @@ def attack(attacked: Attacked, seed: int, number: int, only: Sequence[str], tree
         room = int(LEAST_ROOM * (MOST_ROOM / LEAST_ROOM) ** rng.random())
         damage.append(f"room for {room} bytes")
     elif kind == "flags":
-        words, what = flags.mutate(words, attacked.known[command.name], rng)
+        told = runner.run((*words, "--help"), tree).stdout
+        words, what = flags.mutate(words, sorted(set(re.findall(r"--[a-z][a-z-]+", told))), rng)
         damage.append(what)
     elif kind == "make":
         words, what = flags.in_make(tree, rng)
