@@ -52,7 +52,7 @@ def run(tmp_path_factory):
     root = tmp_path_factory.mktemp("tile")
     write_collection(root / "data")
     given = {"COLLECTION": COLLECTION, "DATA": root / "data", "OUTPUTS": root / "out"}
-    given |= {"FOLDS": 2, "EPOCHS": 2.5, "TTA": 3, "ARGS": FLAGS}
+    given |= {"FOLDS": 2, "EPOCHS": 2.5, "TTA": 3, "JOBS": 1, "ARGS": FLAGS}
 
     def again() -> str:
         return make("all", **given)

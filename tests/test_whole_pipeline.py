@@ -37,7 +37,7 @@ class Outputs:
 
     def make(self, *arguments: str, model: str, **variables: object) -> str:
         given = {"DATA": self.data, "OUTPUTS": self.folder, "FOLDS": 1, "EPOCHS": 2, "TTA": 10}
-        given["MODEL"] = model
+        given |= {"MODEL": model, "JOBS": 1}
         flags = " ".join(map(str, FLAGS[model]))
         return make(*arguments, **{**given, "ARGS": flags, **variables})
 

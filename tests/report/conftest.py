@@ -53,7 +53,7 @@ def finished(tmp_path_factory) -> Finished:
         EXPERIMENT="trial",
         DATA=root / "data",
         OUTPUTS=root / "outputs",
-        JOBS=2,
+        JOBS=1,  # processes of joblib would import for a second
         **VARIABLES,
     )
     return Finished(root / "data", root / "outputs", root / "outputs" / FOLDER, said)
