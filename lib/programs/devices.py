@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from lib.programs.tensorir.records import DEVICE
 
 KEPT = "calibration"  # folder of the results, with one for each processor
 FILE = "calibration.json"
-CALIBRATED = {"factor": float, "like": str, "programs": int}  # what a device has then
+CALIBRATED = {"factor": float, "like": str, "programs": int, "tuned": str}  # what a device has then
 RECORD = {"weights": str, "devices": [{**DEVICE, **CALIBRATED}]}
 
 
@@ -43,7 +44,7 @@ def known_devices(cache: Cache, results: Path) -> list[dict[str, Any]]:
 
     A calibrated one has what :data:`CALIBRATED` names: what predictions are multiplied by there;
     the device of the cache whose errors of whole networks are taken for its own; and how many
-    programs it was calibrated by.
+    programs it was calibrated by; and of which tuned networks, if of any, predictions are.
 
     Raises:
         DataError: a calibration is damaged.
@@ -60,8 +61,14 @@ def known_devices(cache: Cache, results: Path) -> list[dict[str, Any]]:
     return [*devices.values()]
 
 
+def tuned_weights(results: Path, device: Mapping[str, Any]) -> Path:
+    """Where the networks that were tuned for a calibrated device are."""
+    return calibration_of(results, device["processor"]).with_name(f"{device['name']}.safetensors")
+
+
 def tell(device: dict[str, Any]) -> None:
     """Say in one line that a device was calibrated, if it was."""
     if "factor" in device:
-        by = f"{device['programs']:,} programs measured there: times {device['factor']:.3g}"
+        how = "networks tuned" if device["tuned"] else f"times {device['factor']:.3g}"
+        by = f"{device['programs']:,} programs measured there: {how}"
         print(f"{device['name']}: calibrated by {by}", file=sys.stderr)

@@ -132,8 +132,8 @@ class AdaptFold(Fold[Any, ProgramCollection]):
     def groups(self, generator: np.random.Generator) -> list[tuple[Drawn, ...]]:
         """See :meth:`Fold.groups`: which programs of each part."""
         parts = [*self.labelled, *([self.target] if self.alpha else [])]
-        drawn = (_drawn(part.programs.counts, self.settings.batch, generator) for part in parts)
-        return list(zip(*drawn, strict=True))
+        each = (drawn(part.programs.counts, self.settings.batch, generator) for part in parts)
+        return list(zip(*each, strict=True))
 
     def take(
         self,
@@ -187,13 +187,13 @@ def fine_tune(
     network.eval()
 
 
-def _drawn(counts: np.ndarray, size: int, generator: np.random.Generator) -> list[Drawn]:
+def drawn(counts: np.ndarray, size: int, generator: np.random.Generator) -> list[Drawn]:
     """``EPOCH`` batches of one number of leaves each, in passes over (n,) programs."""
-    drawn: list[Drawn] = []
-    while len(drawn) < EPOCH:
+    found: list[Drawn] = []
+    while len(found) < EPOCH:
         order = generator.permutation(len(counts))
         batches = list(batches_of(counts[order], size))
         usual = len(counts) / len(batches)
         chosen = (order[batches[number]] for number in generator.permutation(len(batches)))
-        drawn += [(rows, len(rows) / usual) for rows in chosen]
-    return drawn[:EPOCH]
+        found += [(rows, len(rows) / usual) for rows in chosen]
+    return found[:EPOCH]

@@ -10,7 +10,8 @@ Writes  <outputs>/<collection>[@<model>]/calibration/<processor>/
 Of the tasks of networks that tell most, some schedules are compiled for this processor and timed,
 as `make collect KIND=programs` does it. What the predictor knows of the processor are then its
 caches and how fast those programs are, and its predictions are multiplied by what makes the
-relative error of those least. Kill it at any time: the same command goes on.
+relative error of those least; or its networks are tuned, if that does better on tasks that they
+were not tuned on. Kill it at any time: the same command goes on.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import argparse
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,8 @@ import numpy as np
 import torch
 
 from lib.cache.reader import Cache
-from lib.files.artifacts import write_json
+from lib.files import tensor_file
+from lib.files.artifacts import fingerprint_value, write_json
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
@@ -36,9 +39,10 @@ from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.adapt.machine import machine
 from lib.programs.adapt.transfer import SHIFTS, error_of, parts_of
 from lib.programs.calibrate.networks import telling
-from lib.programs.devices import calibration_of, weights_of
+from lib.programs.calibrate.tuning import tuned
+from lib.programs.devices import calibration_of, tuned_weights, weights_of
 from lib.programs.folds import all_pairs
-from lib.programs.inputs import device_named, devices_of, load_programs
+from lib.programs.inputs import Programs, device_named, devices_of, load_programs
 from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
 from lib.programs.latency.predictor import TVM
 from lib.programs.losses import STEEPEST
@@ -59,7 +63,7 @@ def main(arguments: list[str] | None = None) -> None:
     with only_writer(args.outputs, path.parent):
         measured = measure(args, cache, path.parent)
         record = {"weights": weights_of(results), "measured": measured.fingerprint}
-        record["devices"] = calibrated(ensemble, cache, measured)
+        record["devices"] = calibrated(ensemble, cache, measured, results)
         write_json(path, record)
     print(as_text(record["devices"]))
     print(f"calibrate: make latency and make search use this for {processor()}; wrote {path}")
@@ -93,35 +97,79 @@ def run(command: list[str]) -> None:
         raise UserError(last_words(done.returncode, done.stderr))
 
 
-def calibrated(ensemble: Ensemble, cache: Cache, measured: Cache) -> list[dict[str, Any]]:
+def calibrated(
+    ensemble: Ensemble, cache: Cache, measured: Cache, results: Path
+) -> list[dict[str, Any]]:
     """This processor's devices: what is known of each, its factor, and the errors.
+
+    Networks that were tuned are written beside the calibration.
 
     Args:
         ensemble: the predictor.
         cache: that it has learned from.
         measured: programs on this processor.
+        results: of the predictor.
     """
     known = devices_of(cache)
+    names = [one["name"] for one in known]
     programs = load_programs(
         measured, all_pairs(measured, measured.names("train", "valid", "test"))
     )
     found, own = [], machine()
     for number, device in enumerate(devices_of(measured)):
-        names = [one["name"] for one in known]
         same = device["name"] if device["name"] in names else NATIVE
         like = known[device_named(same, known, device["processor"])]
         about = like if like["name"] == device["name"] else {**device, "machine": own}
-        seconds = programs.seconds[:, number]
-        there = programs.some(np.isfinite(seconds))
-        gap = np.log(predicted_seconds(ensemble, there, about) / there.seconds[:, number])
-        rest = gap.copy()
-        for held in parts_of(there.task):
-            rest[held] += shift_of(gap[~held]) if not held.all() else 0.0
-        errors = {"before": round(error_of(gap), 4), "after": round(error_of(rest), 4)}
-        factor = float(f"{np.exp(shift_of(gap)):.4g}")
-        told = {"factor": factor, "like": like["name"], "programs": len(there), **errors}
-        found.append({**about, **told})
+        seconds = programs.seconds[:, [number]]
+        there = replace(programs, seconds=seconds).some(np.isfinite(seconds[:, 0]))
+        fitted = fit(ensemble, there, about)
+        tuned_by = ""
+        if fitted.pop("tunes"):
+            tuned_by = fingerprint_value([weights_of(results), measured.fingerprint, about])
+            save_tuned(tuned_weights(results, device), ensemble, there, about, tuned_by)
+        told = {"like": like["name"], "programs": len(there), "tuned": tuned_by}
+        found.append({**about, **told, **fitted})
     return found
+
+
+def fit(ensemble: Ensemble, programs: Programs, device: dict[str, Any]) -> dict[str, Any]:
+    """The factor, errors before and after, and whether tuning does better than the factor.
+
+    Errors after are of programs whose tasks the factor was not fitted to; of tuning, those of the
+    first network alone.
+    """
+    truth = np.log(programs.seconds[:, 0])
+    gap = np.log(predicted_seconds(ensemble, programs, device)) - truth
+    first = replace(ensemble, networks=dict([*ensemble.networks.items()][:1]))
+    times, tunes = gap.copy(), gap.copy()
+    for held in parts_of(programs.task):
+        if held.all():  # one task alone: nothing else tells of it
+            continue
+        times[held] += shift_of(gap[~held])
+        networks = {
+            k: tuned(one, programs.some(~held), device) for k, one in first.networks.items()
+        }
+        part = predicted_seconds(replace(first, networks=networks), programs.some(held), device)
+        tunes[held] = np.log(part) - truth[held]
+    better = cost_of(tunes) < cost_of(times)
+    return {
+        "factor": 1.0 if better else float(f"{np.exp(shift_of(gap)):.4g}"),
+        "before": round(error_of(gap), 4),
+        "after": round(error_of(tunes if better else times), 4),
+        "tunes": better,
+    }
+
+
+def save_tuned(
+    path: Path, ensemble: Ensemble, programs: Programs, device: dict[str, Any], about: str
+) -> None:
+    """Write all networks, tuned on all programs."""
+    tensors = {
+        f"{fold}.{name}": tensor
+        for fold, network in ensemble.networks.items()
+        for name, tensor in tuned(network, programs, device).state_dict().items()
+    }
+    tensor_file.save(path, tensors, {"tuned": about})
 
 
 def shift_of(gap: np.ndarray) -> float:
@@ -131,8 +179,13 @@ def shift_of(gap: np.ndarray) -> float:
     else a few programs that are predicted far too slow would draw all others down.
     """
     middle = float(np.median(gap))
-    costs = [error_of(np.minimum(gap - middle + shift, STEEPEST)) for shift in SHIFTS]
+    costs = [cost_of(gap - middle + shift) for shift in SHIFTS]
     return float(SHIFTS[int(np.argmin(costs))]) - middle
+
+
+def cost_of(gap: np.ndarray) -> float:
+    """Mean relative error, of which none counts more than that of ``STEEPEST``."""
+    return error_of(np.minimum(gap, STEEPEST))
 
 
 def as_text(devices: list[dict[str, Any]]) -> str:
@@ -142,7 +195,7 @@ def as_text(devices: list[dict[str, Any]]) -> str:
             device["name"],
             f"{device['programs']:,}",
             *(f"{device[side]:.1%}" for side in ("before", "after")),
-            f"{device['factor']:.3f}",
+            "tuned" if device["tuned"] else f"{device['factor']:.3f}",
         ]
         for device in devices
     ]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lib.cache.reader import Cache
+from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
+from lib.programs.devices import tuned_weights
 from lib.programs.inputs import Programs, device_features, predict
 from lib.programs.settings import ProgramCollection
 from lib.scoring.trained import Ensemble, load_networks
@@ -70,6 +74,26 @@ def predicted_seconds(
         predict(network, programs, features, size)[:, 0] for network in ensemble.networks.values()
     ]
     return np.exp(np.mean(logs, axis=0)) * device.get("factor", 1.0)
+
+
+def on_device(ensemble: Ensemble, device: Mapping[str, Any], results: Path) -> Ensemble:
+    """The networks that predict on a device: the ensemble's, or what calibration made of them.
+
+    Raises:
+        DataError: these are missing, damaged, or others than the calibration's.
+    """
+    if not device.get("tuned"):
+        return ensemble
+    path = tuned_weights(results, device)
+    tensors, about = tensor_file.load(path)
+    if about.get("tuned") != device["tuned"]:
+        raise DataError(path, "tuned", "other networks", "the calibration's; make calibrate")
+    networks = copy.deepcopy(ensemble.networks)
+    for fold, network in networks.items():
+        own = {name: tensor for name, tensor in tensors.items() if name.startswith(f"{fold}.")}
+        weights = {name.partition(".")[2]: tensor for name, tensor in own.items()}
+        tensor_file.load_into(network, path, weights)
+    return replace(ensemble, networks=networks)
 
 
 def fastest(seconds: np.ndarray, owner: np.ndarray) -> np.ndarray:

@@ -22,7 +22,12 @@ from lib.programs.inputs import device_named, is_general
 from lib.programs.latency.error import calls_of, error_of, held_out
 from lib.programs.latency.estimate import Estimate, estimate
 from lib.programs.latency.network import Network, read_network
-from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
+from lib.programs.latency.predict import (
+    load_predictor,
+    on_device,
+    predicted_seconds,
+    predictor_settings,
+)
 from lib.programs.messages import last_words
 from lib.runs.sources import ROOT
 from lib.scoring.trained import Ensemble
@@ -116,7 +121,8 @@ class Predictor:
         """
         about = self.known[device]
         name = about["name"]
-        predicted = predicted_seconds(self.ensemble, network.programs, about)
+        ensemble = on_device(self.ensemble, about, self.folder)
+        predicted = predicted_seconds(ensemble, network.programs, about)
         known = held_out(self.folder / "predictions.csv", about.get("like", name))
         error = error_of(known, calls_of(self.data), schedules)
         warm = is_general(about)

@@ -40,7 +40,12 @@ from lib.programs.described import described_programs
 from lib.programs.devices import known_devices, tell
 from lib.programs.inputs import Programs, device_named
 from lib.programs.latency.__main__ import TVM, file_name
-from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
+from lib.programs.latency.predict import (
+    load_predictor,
+    on_device,
+    predicted_seconds,
+    predictor_settings,
+)
 from lib.programs.messages import COST_MODELS, NATIVE, PREDICTOR, Message, last_words, receive, send
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 from lib.programs.search.scorer import Scorer
@@ -156,9 +161,11 @@ def predictor(
 ) -> Callable[[Programs], np.ndarray]:
     """What predicts logarithms of seconds on the device."""
     ensemble, cache = load_predictor(args.outputs, chosen)
-    devices = known_devices(cache, args.outputs / chosen.results)
+    results = args.outputs / chosen.results
+    devices = known_devices(cache, results)
     device = devices[device_named(args.device, devices, processor())]
     tell(device)
+    ensemble = on_device(ensemble, device, results)
     return lambda programs: np.log(predicted_seconds(ensemble, programs, device))
 
 

@@ -271,10 +271,10 @@ def test_networks_that_every_fold_has_seen_are_refused(trained):
 
 def test_steps_draw_every_program_and_count_it_alike():
     counts = np.array([1] * 7 + [2] * 30 + [3])
-    drawn = tuning_module._drawn(counts, 10, np.random.default_rng(0))
-    assert len(drawn) == tuning_module.EPOCH
-    one_pass = drawn[: 1 + 3 + 1]
+    found = tuning_module.drawn(counts, 10, np.random.default_rng(0))
+    assert len(found) == tuning_module.EPOCH
+    one_pass = found[: 1 + 3 + 1]
     assert sorted(np.concatenate([own for own, _ in one_pass]).tolist()) == list(range(38))
-    for own, weight in drawn:
+    for own, weight in found:
         assert len(set(counts[own].tolist())) == 1
         assert weight == pytest.approx(len(own) * 5 / 38)

@@ -17,10 +17,16 @@ from lib.files.parquet import write_parquet
 from lib.files.processor import processor
 from lib.programs.calibrate import __main__ as command
 from lib.programs.calibrate.networks import covering, telling
-from lib.programs.devices import calibration_of, known_devices, tell
+from lib.programs.calibrate.tuning import tuned
+from lib.programs.devices import calibration_of, known_devices, tell, tuned_weights
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import devices_of, load_programs
-from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
+from lib.programs.latency.predict import (
+    load_predictor,
+    on_device,
+    predicted_seconds,
+    predictor_settings,
+)
 from lib.programs.latency.predictor import Predictor
 from tests.commands import call
 from tests.programs.builders import COLLECTION, cached, write_root
@@ -62,8 +68,9 @@ def measured(work: Path, data: Path) -> None:
 
 @pytest.fixture
 def collected(monkeypatch):
-    """The commands that would be run, and what they leave."""
+    """The commands that would be run, and what they leave; tuning changes nothing."""
     ran = []
+    monkeypatch.setattr(command, "tuned", lambda network, programs, device: network)
 
     def run(line: list[str]) -> None:
         ran.append(line)
@@ -120,6 +127,38 @@ def test_latency_and_search_take_the_processors_own_device(trained, collected, c
     assert said.count("\n") == 1
     tell(predictor.known[0])
     assert not capsys.readouterr().err
+
+
+def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collected, monkeypatch):
+    """Long programs take less there: no factor does."""
+
+    def bend(work: Path, data: Path) -> None:
+        measured(work, data)
+        path = data / "latencies.parquet"
+        rows = pl.read_parquet(path)
+        write_parquet(rows.with_columns((pl.col("seconds") / 1e-4) ** 0.4 * 1e-4), path)
+
+    def run(line: list[str]) -> None:
+        if "lib.collect.tvm.export" in line:
+            bend(*map(Path, line[-2:]))
+
+    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "tuned", tuned)
+    said = calibrate(trained)
+    assert said.returncode == 0, said.stderr
+    ensemble, cache, results = loaded(trained)
+    device = known_devices(cache, results)[-1]
+    assert device["tuned"] and device["factor"] == 1.0 and device["after"] < device["before"]
+    path = tuned_weights(results, device)
+    programs = load_programs(cache, all_pairs(cache, cache.names("test")))
+    other = on_device(ensemble, device, results)
+    found, plain = (predicted_seconds(one, programs, device) for one in (other, ensemble))
+    assert np.log(found).std() < 0.8 * np.log(plain).std()
+    with pytest.raises(DataError, match=r"tuned: found other networks"):
+        on_device(ensemble, {**device, "tuned": "another"}, results)
+    path.unlink()
+    with pytest.raises(DataError, match="safetensors"):
+        on_device(ensemble, device, results)
 
 
 def test_a_calibration_of_other_weights_is_told_and_not_used(trained, collected, capsys):
