@@ -51,7 +51,7 @@ MOST_LINES = 40  # of a function, from `def` to its end
 MOST_LINES_OF_FILE = 300
 # Of the core, which a reader is to keep in mind; what leans on it is beside it.
 BESIDE = {"programs", "experiments", "collect"}
-MOST_ROOMS, MOST_ARROWS, MOST_LINES_OF_CORE = 18, 100, 23_550
+MOST_ROOMS, MOST_ARROWS, MOST_LINES_OF_CORE = 18, 100, 23_400
 REASON = "# longer: "  # on the line of a function's `def`: why it is longer
 Imports = dict[str, set[str]]  # of modules, as paths
 
