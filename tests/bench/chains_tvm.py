@@ -17,17 +17,29 @@ import argparse
 
 import numpy as np
 import torch
+from tvm.ir import IRModule
 
 from lib.collect.tvm.compiler import Sampler
-from lib.collect.tvm.graph import graph_of
+from lib.collect.tvm.graph import Graph, graph_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.library import compiled, runner
 from lib.collect.tvm.networks import Network
 from lib.collect.tvm.running import Batch, clock_on, fastest, time_programs
 from lib.files.terminal import table
-from tests.bench.latency_tvm import whole
 
 WIDTHS, BATCHES, SCHEDULES = (32, 64, 128, 256, 512, 1024), (1, 16), 24
+
+
+def whole(module: IRModule, graph: Graph, programs: list[IRModule]) -> IRModule:
+    """The network with its programs under their schedules."""
+    functions = {}
+    for variable, function in module.functions.items():
+        name = variable.name_hint
+        if name in graph.functions:
+            own = programs[graph.functions[name]]["main"]
+            function = own.with_attr("global_symbol", name)
+        functions[variable] = function
+    return IRModule(functions)
 
 
 def chain(width: int, depth: int, batch: int) -> Network:
