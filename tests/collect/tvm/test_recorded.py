@@ -34,6 +34,7 @@ def test_programs_that_ran_are_kept_and_the_rest_is_counted(mine, tmp_path, monk
         (one, slow, 2e-3),
         (one, broken, np.nan),
         (one, fast, 1e-3),
+        (one, fast, 3e-3),
         (stranger, Sampler(stranger, 1).draw(1)[0], 5e-3),
     ):
         database.add(task, schedule, seconds)
@@ -43,7 +44,7 @@ def test_programs_that_ran_are_kept_and_the_rest_is_counted(mine, tmp_path, monk
     monkeypatch.setattr(sys, "argv", ["recorded", *words])
     recorded.main()
     said = capsys.readouterr().out
-    assert "recorded: 2 taken, 1 failed, 2 of other tasks or targets, of " in said
+    assert "recorded: 3 taken, 1 failed, 2 of other tasks or targets, of " in said
     found = raw.read(raw.path(tmp_path / "work", raw.FOUND, 0, hash_of(one)))
     assert found.about["devices"] == [["avx2", "core-avx2"]] and found.about["threads"] == 1
     assert found.fastest.tolist() == [[1e-3, 2e-3]]
