@@ -121,7 +121,8 @@ def test_choosing_by_predictions_is_part_of_the_error():
 
 def test_networks_that_are_hardly_measured_do_not_count():
     tasks = {"a": (np.ones(3), np.ones(3))}
-    assert error_of(tasks, networks(6), 2) == Error(1.0, 1.0, 1.0, 0)  # a third of the calls
+    others = {name: {**called, "other": 2} for name, called in networks(6).items()}
+    assert error_of(tasks, others, 2) == Error(1.0, 1.0, 1.0, 0)  # a fifth of the calls
     tasks["b"] = tasks["a"]
     assert error_of(tasks, networks(4), 2).networks == 0  # too few
     assert DRAWS > 1
