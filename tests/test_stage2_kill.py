@@ -108,6 +108,6 @@ def test_killed_at_random_moments(outputs, tmp_path):
         change = random.randrange(changes)
         killed += train(outputs, tmp_path / "broken", *flags, change=change) is None
     assert resumed, "no run was resumed: nothing is shown"
-    assert train(outputs, tmp_path / "broken", *flags)
+    assert train(outputs, tmp_path / "broken", *flags) is not None
     assert_same_training(expected, folder)
     assert not list(folder.glob("state*"))
