@@ -141,7 +141,7 @@ class ProgramPlusSettings(ProgramCollection):
     least_label: ClassVar[float] = 0.0
 
     model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf")
-    epochs: int = setting(16, "passes over the training programs")
+    epochs: int = setting(24, "passes over the training programs")
     batch: int = setting(128, "programs a step, all of them with equally many leaves")
     learning_rate: float = setting(1.5e-3, "peak of the learning rate", 0, 1)
     weight_decay: float = setting(1e-2, "weight decay of all parameters but biases", 0, 1)
