@@ -76,7 +76,7 @@ class RayExecutor:
         self.run: Callable[..., Any] = ray.remote(_run).options
 
     def submit(self, task: Task) -> Any:
-        """See :class:`Executor`; tasks are spread over the nodes."""
+        """Start a task; Ray spreads tasks over the nodes."""
         resources = {"num_cpus": task.cpus, "num_gpus": task.gpus}
         options = self.run(**resources, max_retries=0, scheduling_strategy="SPREAD")
         return options.remote(task)
@@ -86,7 +86,7 @@ class RayExecutor:
         return bool(done)
 
     def result(self, handle: Any) -> int:
-        """See :class:`Executor`; what was raised in the command itself is raised here."""
+        """Wait for a task; what was raised in the command itself is raised here."""
         try:
             return self.ray.get(handle)
         except self.ray.exceptions.RayTaskError:
@@ -95,11 +95,11 @@ class RayExecutor:
             raise Lost(_first(error)) from None
 
     def cancel(self, handle: Any) -> None:
-        """See :class:`Executor`; the worker is killed, and the command with it."""
+        """End a task: the worker is killed, and the command with it."""
         self.ray.cancel(handle, force=True)
 
     def close(self) -> None:
-        """See :class:`Executor`; whatever still runs for this program is ended by Ray."""
+        """Leave; Ray ends whatever still runs for this program."""
         self.ray.shutdown()
 
 
@@ -130,7 +130,7 @@ class SubmititExecutor:
             _keep_standard_error()
 
     def submit(self, task: Task) -> Any:
-        """See :class:`Executor`; a :class:`UserError` for a part of a GPU, which only Ray gives."""
+        """Start a task; a :class:`UserError` for a part of a GPU, which only Ray gives."""
         if task.gpus != int(task.gpus):
             raise UserError(f"GPUS={task.gpus}: must be a whole number; only Ray shares one")
         again = {"slurm_max_num_timeout": JOBS} if self.cluster == "slurm" else {}
@@ -150,7 +150,7 @@ class SubmititExecutor:
         return handle.done()
 
     def result(self, handle: Any) -> int:
-        """See :class:`Executor`; what was raised in the command itself is raised here."""
+        """Wait for a task; what was raised in the command itself is raised here."""
         try:
             return handle.result()
         except self.submitit.core.utils.FailedJobError:
@@ -162,7 +162,7 @@ class SubmititExecutor:
         handle.cancel(check=False)
 
     def close(self) -> None:
-        """See :class:`Executor`; what jobs printed is in their tasks' logs."""
+        """Leave; what jobs printed is in their tasks' logs."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -41,7 +41,7 @@ class SegmentsFold(GraphsFold[Any, Any]):
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: PoolingSettings) -> SegmentsFold:
-        """See :meth:`GraphsFold.load`; raises as :func:`lib.train.split.sides_of`.
+        """The graphs of a fold; raises as :func:`lib.train.split.sides_of`.
 
         Raises:
             UserError: also if the historical table would be larger than was asked for.
@@ -50,7 +50,7 @@ class SegmentsFold(GraphsFold[Any, Any]):
         return cls(*sides, settings, cache)
 
     def standardize(self, network: nn.Module) -> None:
-        """See :meth:`Fold.standardize`: one graph in memory at a time."""
+        """Fit the transform of features, with one graph in memory at a time."""
 
         def features() -> Iterator[torch.Tensor]:
             for name in self.train:

@@ -107,11 +107,11 @@ class SegmentedGraph(Segmented):
         self.configurable = np.searchsorted(self.starts, graph.config_nodes, "right") - 1  # (k,)
 
     def cells(self, configurations: np.ndarray) -> np.ndarray:
-        """See :meth:`Segmented.cells`: (b, k)."""
+        """The layouts of each configuration, (b, k)."""
         return np.asarray(self.graph.cells[configurations])
 
     def segment(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Segment:
-        """See :meth:`Segmented.segment`: once for each way in which they differ in it."""
+        """A segment under configurations, once for each way in which they differ in it."""
         places = np.arange(len(cells)) if places is None else places
         segment_cells = cells[places][:, self.configurable == number]
         if segment_cells.shape[1]:
@@ -127,7 +127,7 @@ class SegmentedGraph(Segmented):
         )
 
     def run(self, start: int, stop: int) -> np.ndarray:
-        """See :meth:`Segmented.run`; tensors have the configurable nodes first, see
+        """What the network reads of a segment, the configurable nodes first, see
         :class:`lib.inputs.pruned.GraphTensors`.
         """
         other_nodes = np.setdiff1d(np.arange(self.node_count), self.graph.config_nodes)

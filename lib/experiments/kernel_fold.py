@@ -24,11 +24,11 @@ class KernelSegmentsFold(SegmentsFold):
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: TileCollection) -> KernelSegmentsFold:
-        """See :meth:`SegmentsFold.load`; raises as :func:`lib.train.kernels.sides_of`."""
+        """The kernels of a fold; raises as :func:`lib.train.kernels.sides_of`."""
         return cls(*sides_of(cache, fold, settings), settings, cache)
 
     def standardize(self, network: nn.Module) -> None:
-        """See :meth:`Fold.standardize`: features and tiles, one kernel in memory at a time."""
+        """Fit the transforms of features and tiles, with one kernel in memory at a time."""
         inputs = network.inputs
         inputs.standardize.fit_chunks(
             lambda: (kernel_batch([self.cache.graph(name)]).features for name in self.train)

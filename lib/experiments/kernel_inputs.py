@@ -30,7 +30,7 @@ class SegmentedKernel(Segmented):
         super().__init__(kernel, boundaries(len(kernel.node_opcode), segment_nodes), keep)
 
     def cells(self, configurations: np.ndarray) -> np.ndarray:
-        """See :meth:`Segmented.cells`: (b, 24) float32."""
+        """The tile of each configuration, (b, 24) float32."""
         return np.array(self.graph.config_feat[configurations])
 
     def segment(self, number: int, cells: np.ndarray, places: np.ndarray | None = None) -> Segment:
@@ -49,7 +49,7 @@ class SegmentedKernel(Segmented):
         return Segment(graph=graph, places=torch.from_numpy(places), index=index, number=number)
 
     def run(self, start: int, stop: int) -> np.ndarray:
-        """See :meth:`Segmented.run`: tensors are in the nodes' own order."""
+        """What the network reads of a segment, in the nodes' own order."""
         return np.arange(start, stop)
 
     def prepared(self, number: int) -> KernelBatch:

@@ -49,7 +49,7 @@ class FullSteps(Beside):
         """The step was taken."""
 
     def estimate(self) -> Estimate | None:
-        """See :class:`lib.train.fold.Fold`; of the training graph that takes most."""
+        """Bytes of a step on the training graph that takes most."""
         name, needed = max(((n, self._bytes(n)) for n in self.names), key=lambda pair: pair[1])
         s, nodes = self.settings, self.cache.rows[name]["nodes"]
         count = self._configurations(name)
@@ -147,7 +147,7 @@ class SegmentSteps(FullSteps):
             self.table.write(graph.graph.name, where, embedded.number, embedded.embeddings.numpy())
 
     def share(self, processes: Processes) -> None:
-        """See :meth:`Beside.share`: the table is one file, mapped by all of them.
+        """Have all processes share the table: one file, mapped by all of them.
 
         Raises:
             UserError: if they run on several machines, which do not see each other's memory.
@@ -159,12 +159,12 @@ class SegmentSteps(FullSteps):
         self.history.processes = processes
 
     def idle(self) -> None:
-        """See :meth:`Beside.idle`: all processes count the same steps."""
+        """Count a step of which this process has no part, as all others do."""
         if self.table is not None:
             self.table.next_step()
 
     def begin(self, state: Path, identity: str, epochs: int) -> bool:
-        """See :class:`Beside`; tells the table's size, or why there is none.
+        """Make the table beside the steps; tell its size, or why there is none.
 
         Raises:
             UserError: if there is none, and segments were to be dropped that it remembers.

@@ -69,7 +69,7 @@ class LogStandardize(Standardize):
     """Element-wise standardization of sign(x) log(1 + |x|), fitted without holding the rows."""
 
     def fit_chunks(self, chunks: Callable[[], Iterable[Tensor]]) -> None:
-        """See :meth:`Standardize.fit_chunks`; of the logarithms."""
+        """Fit means and deviations of the logarithms."""
         super().fit_chunks(lambda: map(signed_log, chunks()))
 
     def forward(self, features: Tensor) -> Tensor:

@@ -194,7 +194,7 @@ class LatencyKind(Kind):
     def measure(
         self, scores: np.ndarray, runtimes: np.ndarray, graph: CachedTask
     ) -> dict[str, float]:
-        """See :meth:`Kind.measure`; of the (pairs,) predictions of a task."""
+        """How good (pairs,) predictions of a task are."""
         return measure_task(np.exp(scores), runtimes, graph)
 
 

@@ -87,12 +87,12 @@ class ProgramsFold(Fold[Any, Any]):
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
-        """See :func:`lib.train.fold.load_fold`; raises as :func:`load_sides`."""
+        """The programs of a fold, in memory; raises as :func:`load_sides`."""
         sides = load_sides(cache, fold, settings)
         return cls(*sides, device_features(devices_of(cache)), settings)
 
     def standardize(self, network: nn.Module) -> None:
-        """See :meth:`Fold.standardize`; the transform of labels as well."""
+        """Fit the transforms of features and of labels to the training programs."""
         seconds = self.programs.seconds
         arrays = self.programs.features, self.programs.loops, self.programs.counts, seconds
         network.fit(*map(torch.from_numpy, arrays))
@@ -103,7 +103,7 @@ class ProgramsFold(Fold[Any, Any]):
         return sum(1 for _ in batches_of(self._alike(), self.settings.batch))
 
     def groups(self, generator: np.random.Generator) -> list[np.ndarray]:
-        """See :meth:`Fold.groups`: batches of one number of leaves and of devices."""
+        """The batches of an epoch: each of one number of leaves and of devices."""
         order = generator.permutation(len(self.programs))
         batches = list(batches_of(self._alike()[order], self.settings.batch))
         return [order[batches[number]] for number in generator.permutation(len(batches))]
@@ -136,7 +136,7 @@ class ProgramsFold(Fold[Any, Any]):
         return self.settings.mape_weight * min(1.0, max(0.0, risen))
 
     def loss(self, network: nn.Module, sample: LabelledPrograms) -> Tensor:
-        """See :meth:`Fold.loss`; and the discrepancy between devices, if it counts.
+        """The loss of a batch, with the discrepancy between devices if it counts.
 
         The paper keeps latent representations of all domains alike while it trains (section 3),
         and prints the discrepancy of two (equation 7). Here a step compares one of its
@@ -151,12 +151,12 @@ class ProgramsFold(Fold[Any, Any]):
         return sample.loss(predicted) + sample.settings.alpha * far
 
     def validate(self, network: nn.Module, whole: bool = False) -> Mapping[str, dict[str, float]]:
-        """See :meth:`Fold.validate`; errors of each task."""
+        """The errors of each validation task."""
         predicted = predict(network, self.held, self.devices, self.settings.batch)
         return self.errors(predicted) if np.isfinite(predicted).all() else {}
 
     def samples_validation(self) -> bool:
-        """See :meth:`Fold.samples_validation`: programs have no configurations."""
+        """False: programs have no configurations of which some are drawn."""
         return False
 
     def errors(self, predicted: np.ndarray) -> dict[str, dict[str, float]]:

@@ -76,18 +76,18 @@ class RawLabels:
     folder: Path
 
     def runtimes(self, graph: str) -> np.ndarray | None:
-        """See :meth:`Labels.runtimes`; :class:`DataError` if the file cannot be believed."""
+        """A graph's measured runtimes; :class:`DataError` if its file cannot be believed."""
         path = self._files.get(graph)
         runtimes = read_runtimes(path).get(graph) if path else None
         return runtimes if runtimes is not None and len(runtimes) and runtimes[0] > 0 else None
 
     def count(self, graph: str) -> int | None:
-        """See :meth:`Labels.count`; :class:`DataError` if the file cannot be believed."""
+        """How many runtimes it has; :class:`DataError` if its file cannot be believed."""
         path = self._files.get(graph)
         return count_configurations(path).get(graph) if path else None
 
     def alike(self, graph: str) -> bool:
-        """See :meth:`Labels.alike`; :class:`DataError` if the file cannot be believed."""
+        """Whether its configurations are alike; :class:`DataError` if a file cannot be believed."""
         path = self._files.get(graph) if self.folder.parts[0] == "layout" else None
         return path is not None and configurations_alike(path)
 

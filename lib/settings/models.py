@@ -80,7 +80,7 @@ class LayoutCollection(Settings):
 
     @property
     def cache(self) -> Path:
-        """See :attr:`Settings.cache`; graphs pruned otherwise than in the paper lie apart."""
+        """Where the cache lies: graphs pruned otherwise than in the paper lie apart."""
         return Path(self.collection, "cache" if self.hops == 1 else f"cache-{self.hops}")
 
 
@@ -96,7 +96,7 @@ class LearnedBeside(LayoutCollection):
 
     @property
     def others(self) -> dict[str, Path]:
-        """See :attr:`Settings.others`: those in ``also``."""
+        """The other collections that are learned from: those in ``also``."""
         names = () if self.also == NONE else self.also.split(",")
         return {name: dataclasses.replace(self, collection=name).cache for name in names}
 
@@ -209,7 +209,7 @@ class PlusSettings(LearnedBeside):
 
     @property
     def taught(self) -> Path | None:
-        """See :attr:`Settings.taught`: copies that were measured by themselves."""
+        """What is learned first: copies that were measured by themselves."""
         return COPIES.get(self.hardware) if self.lessons else None
 
 

@@ -40,12 +40,11 @@ class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: PlusSettings) -> CopiesFold | ProductsFold:
-        """See :meth:`GraphsFold.load`; of TPUs it is another fold."""
+        """The graphs of a fold; of TPUs it is another class of fold."""
         return fold_of(*prepared_sides(cache, fold, settings), settings)
 
     def standardize(self, network: TGraphPlus) -> None:
-        """See :meth:`Fold.standardize`; on the first configurations of a graph, as many as a step
-        has.
+        """Fit the transforms on a graph's first configurations, as many as a step has.
 
         Each process takes the graphs in an order of its own, so that folds that begin together
         find on disk what the other fold has resolved (:mod:`lib.inputs.kept`), half of them each.

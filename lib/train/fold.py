@@ -181,7 +181,7 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: ChosenOfGraphs) -> Fold[Any, Any]:
-        """See :func:`load_fold`; all of its graphs are in memory."""
+        """The graphs of a fold, all of them in memory."""
         return cls(*prepared_sides(cache, fold, settings), settings)
 
     def standardize(self, network: Any) -> None:
@@ -192,7 +192,7 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
         return len(self.train)
 
     def groups(self, generator: np.random.Generator) -> Sequence[Any]:
-        """See :meth:`Fold.groups`: every training graph once.
+        """The groups of an epoch: every training graph once.
 
         Groups of graphs differ in size by one at most, so that none is left with a remainder.
         """
@@ -200,7 +200,7 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
         return np.array_split(order, self.steps())
 
     def take(self, group: Any, generator: np.random.Generator) -> Sample:
-        """See :meth:`Fold.take`; configurations are drawn anew (TGraph, 2.2.5)."""
+        """A sample of each graph of a group, its configurations drawn anew (TGraph, 2.2.5)."""
         graphs = [self.read(self.train[index]) for index in group]
         chosen = [_drawn(graph, self.settings.configurations, generator) for graph in graphs]
         return self.sample(graphs, chosen, generator)
@@ -224,7 +224,7 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
         return Sample(graph.prepared.batch(rows), [torch.from_numpy(graph.runtime[rows])], loss)
 
     def validate(self, network: Network, whole: bool = False) -> Mapping[str, dict[str, float]]:
-        """See :meth:`Fold.validate`: on :func:`validated` configurations, or all."""
+        """How validation graphs are ranked, on :func:`validated` configurations or on all."""
         s, metrics = self.settings, {}
         score, most = input_of(s).scores, None if whole else s.validation_configurations
         for graph in map(self.read, self.valid):
@@ -236,7 +236,7 @@ class GraphsFold(Fold[Network, ChosenOfGraphs]):
         return metrics
 
     def samples_validation(self) -> bool:
-        """See :meth:`Fold.samples_validation`: on some configurations of a graph."""
+        """Whether some configurations of a validation graph stand for all of them."""
         most = self.settings.validation_configurations
         return any(len(self.read(graph).runtime) > most for graph in self.valid)
 

@@ -39,11 +39,11 @@ class KernelsFold(GraphsFold[TileNetwork, TileSettings]):
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: TileSettings) -> KernelsFold:
-        """See :meth:`GraphsFold.load`; raises as :func:`sides_of`."""
+        """The kernels of a fold; raises as :func:`sides_of`."""
         return cls(*sides_of(cache, fold, settings), settings, cache)
 
     def standardize(self, network: TileNetwork) -> None:
-        """See :meth:`Fold.standardize`: both of them, one kernel in memory at a time."""
+        """Fit both transforms, with one kernel in memory at a time."""
         network.kernel.standardize.fit_chunks(
             lambda: (kernel_batch([self.cache.graph(name)]).features for name in self.train)  # type: ignore[list-item]
         )

@@ -59,7 +59,7 @@ class ProductsFold(GraphsFold[Prices, PlusSettings]):
         return validated(graph, most)
 
     def standardize(self, network: Prices) -> None:
-        """See :meth:`Fold.standardize`; centres are drawn from the same nodes."""
+        """Fit the transform of features, and draw centres from the same nodes."""
         with _on_cpu(network):
             self._standardize(network)
 
@@ -72,7 +72,7 @@ class ProductsFold(GraphsFold[Prices, PlusSettings]):
         network.centres[: len(standardized)] = standardized
 
     def teach(self, network: Prices) -> None:
-        """See :meth:`Fold.teach`: everything there is to learn."""
+        """Solve for all weights at once: everything there is to learn."""
         with _on_cpu(network):
             self._solve(network)
 

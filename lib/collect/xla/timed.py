@@ -59,7 +59,7 @@ class ModuleBench(ProgramBench):
         self.expected = [np.asarray(x) for x in Module(first)(*self.arguments)]
 
     def executable(self, configuration: bytes) -> Any:
-        """See :meth:`ProgramBench.executable`; a configuration is the module itself."""
+        """What runs a configuration, which is the module itself."""
         return Module(configuration)
 
 

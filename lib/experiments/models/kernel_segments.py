@@ -78,7 +78,7 @@ class TiledAttentionModel(AttentionModel):
         return self.opcodes(graph.opcode[rows]) + self.nodes(self.inputs.nodes(graph, rows))
 
     def distinct(self, graph: TiledBatch) -> tuple[Tensor, ...]:
-        """See :meth:`AttentionModel.distinct`: (n, channels) of nodes, (d, channels) of tiles."""
+        """Vectors that differ: (n, channels) of nodes, (d, channels) of tiles."""
         return self.table(graph), self.configs(self.inputs.configs(graph))
 
     def expand(self, distinct: Sequence[Tensor], graph: TiledBatch) -> Tensor:
@@ -110,7 +110,7 @@ class TiledPoolingModel(GraphSum):
         return cls()
 
     def embed(self, segment: Segment) -> Tensor:
-        """See :meth:`GraphSum.embed`; every node has its kernel's configuration."""
+        """Vectors of nodes, each of which has its kernel's configuration."""
         graph = segment.graph
         of_nodes, of_tiles = self.linear.weight.split(
             [self.inputs.node_width, self.inputs.config_width], dim=1

@@ -105,7 +105,7 @@ class PoolingModel(GraphSum):
         return expand_rows(numbers, graph).sum(dim=0)
 
     def forward_bytes(self, nodes: int, edges: int) -> int:
-        """See :meth:`GraphSum.forward_bytes`; at worst all rows are of this configuration."""
+        """Bytes that a forward pass takes; at worst all rows are of this configuration."""
         return FLOAT * nodes * (self.inputs.node_width + self.inputs.config_width)
 
     def score(self, total: Tensor, nodes: int) -> Tensor:

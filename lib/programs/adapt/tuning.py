@@ -130,7 +130,7 @@ class AdaptFold(Fold[Any, ProgramCollection]):
         return EPOCH
 
     def groups(self, generator: np.random.Generator) -> list[tuple[Drawn, ...]]:
-        """See :meth:`Fold.groups`: which programs of each part."""
+        """The training programs of each part, in the order of an epoch."""
         parts = [*self.labelled, *([self.target] if self.alpha else [])]
         each = (drawn(part.programs.counts, self.settings.batch, generator) for part in parts)
         return list(zip(*each, strict=True))
