@@ -143,6 +143,17 @@ def results_of(seconds: Sequence[float]) -> list[meta_schedule.runner.RunnerResu
     ]
 
 
+def asked(args: argparse.Namespace) -> tuple[Imported, Graph]:
+    """The network to search and its graph: as it is deployed, unless it has the task otherwise."""
+    source = named(args.network, args.batch)
+    network = imported(source, deployed=True)
+    graph = graph_of(network)
+    if args.task and args.task not in map(compiler.hash_of, graph.tasks):
+        network = imported(source)
+        graph = graph_of(network)
+    return network, graph
+
+
 def chosen_tasks(graph: Graph, task: str) -> list[int]:
     """The tasks to search, most work first: all of a network, or the task of that hash."""
     work = [tvm.s_tir.analysis.estimate_tir_flops(program) for program in graph.tasks]
@@ -193,8 +204,7 @@ def main() -> None:
     args = arguments()
     reading, writing = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # TVM prints; what it says is not for the other half
-    network = imported(named(args.network, args.batch), deployed=not args.task)
-    graph = graph_of(network)
+    network, graph = asked(args)
     constants = only_constants(graph)  # of which there is nothing to schedule
     tasks = [k for k in chosen_tasks(graph, args.task) if k not in constants]
     calls = np.bincount([c.task for c in graph.calls], minlength=len(graph.tasks)).tolist()

@@ -270,3 +270,13 @@ def test_a_program_that_never_ends_or_kills_its_process_costs_itself_alone(
     assert np.isfinite(seconds).tolist() == [True, False, True]
     assert same(checks, checks[0]).tolist() == [True, False, True]
     assert fault is not out_of_time or 0 < LEFT[0] <= 60
+
+
+def test_a_task_is_found_in_the_network_as_it_is_deployed_or_else_as_it_is(mine):
+    found = []
+    for deployed in (True, False):
+        task = compiler.hash_of(graph_of(imported(named(mine, None), deployed=deployed)).tasks[0])
+        _, graph = half.asked(SimpleNamespace(network=mine, batch=None, task=task))
+        assert half.chosen_tasks(graph, task) == [0]
+        found.append(task)
+    assert found[0] != found[1]  # weights may be packed in one of them
