@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from tvm.ir import IRModule
 from tvm.s_tir import Schedule, meta_schedule
 from tvm.target import Target
 
-from lib.collect.tvm.compiler import target_of
+from lib.collect.tvm.compiler import hash_of, target_of
 from lib.files.artifacts import atomic_file
 from lib.files.errors import DataError
 
@@ -67,6 +69,31 @@ class TuningDatabase:
         if runs:
             self._keep(record)
 
+    def begin_with(self, folder: Path, tasks: Sequence[IRModule]) -> Counter[str]:
+        """Take over what another database has measured of tasks of which this one has nothing.
+
+        Returns:
+            How many records were taken, and how many left out, by why.
+
+        Raises:
+            DataError: the folder has none.
+        """
+        known = {hash_of(task): task for task in tasks if not self.measured(task)}
+        counts: Counter[str] = Counter()
+        with copied(folder) as files:
+            for record in files.get_all_tuning_records():
+                task, taken = known.get(hash_of(record.workload.mod)), _seconds(record.run_secs)
+                if task is None:
+                    counts["of other tasks, or those that were searched"] += 1
+                elif not self._fits(record.target):
+                    counts["of other targets"] += 1
+                elif taken != taken:
+                    counts["failed"] += 1
+                else:
+                    self.add(task, record.as_measure_candidate().sch, taken)
+                    counts["taken"] += 1
+        return counts
+
     def measured(self, task: IRModule) -> list[float]:
         """Seconds of a task's programs in the order of measuring; NaN for a program that failed."""
         number = self._number(task)
@@ -101,14 +128,8 @@ def fastest_programs(folder: Path, tasks: Sequence[IRModule]) -> list[Schedule |
     Raises:
         DataError: the folder has none, or it has none of these tasks.
     """
-    with tempfile.TemporaryDirectory() as copied:
-        for name in (WORKLOADS, RECORDS):
-            if not (folder / name).is_file():
-                raise DataError(folder, name, "nothing", "a tuning database, as make search writes")
-            shutil.copy(folder / name, copied)
-            drop_unfinished_line(Path(copied) / name)
-        files = opened(Path(copied), folder)
-        found: list[Schedule | None] = []
+    found: list[Schedule | None] = []
+    with copied(folder) as files:
         for task in tasks:
             known = files.has_workload(task)
             records = files.get_top_k(files.commit_workload(task), 1) if known else []
@@ -116,6 +137,22 @@ def fastest_programs(folder: Path, tasks: Sequence[IRModule]) -> list[Schedule |
     if not any(found):
         raise DataError(folder, RECORDS, "no program of this network that runs", "some")
     return found
+
+
+@contextmanager
+def copied(folder: Path) -> Iterator[meta_schedule.database.JSONDatabase]:
+    """A copy of a database that may be anybody's, or cut short; the folder stays as it is.
+
+    Raises:
+        DataError: the folder has none, or TVM cannot read it.
+    """
+    with tempfile.TemporaryDirectory() as copy:
+        for name in (WORKLOADS, RECORDS):
+            if not (folder / name).is_file():
+                raise DataError(folder, name, "nothing", "a tuning database, as make search writes")
+            shutil.copy(folder / name, copy)
+            drop_unfinished_line(Path(copy) / name)
+        yield opened(Path(copy), folder)
 
 
 def opened(folder: Path, of: Path) -> meta_schedule.database.JSONDatabase:

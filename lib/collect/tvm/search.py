@@ -211,9 +211,11 @@ def main() -> None:
     talk = Talk(reading, writing, "")
     rows = [{"task": compiler.hash_of(graph.tasks[k]), "calls": calls[k]} for k in tasks]
     talk.tell("plan", {"network": args.network, "tasks": rows}, {})
-    search = Search(
-        args, TuningDatabase(args.folder, args.device), reading, writing, network.footprint
-    )
+    database = TuningDatabase(args.folder, args.device)
+    if args.database:
+        counts = database.begin_with(args.database, [graph.tasks[k] for k in tasks])
+        talk.tell("database", {"counts": dict(counts)}, {})
+    search = Search(args, database, reading, writing, network.footprint)
     for k in tasks:
         values = network.arguments(name for name, task in graph.functions.items() if task == k)
         search.task(graph.tasks[k], graph.names[k], values)
@@ -235,6 +237,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     limit = "seconds to compile a program, and for a reading of it"
     parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help=limit)
+    parser.add_argument("--database", type=Path, help="another tuning database, to begin with")
     parser.add_argument("--cost-model", default=PREDICTOR, choices=COST_MODELS)
     return parser.parse_args()
 

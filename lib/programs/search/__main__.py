@@ -52,6 +52,8 @@ from lib.programs.search.scorer import Scorer
 from lib.programs.tensorir.records import read_programs
 from lib.runs.sources import ROOT
 
+PASSED = ("batch", "task", "budget", "device", "core", "seed", "cost_model", "limit", "database")
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Search what the command line asks for."""
@@ -96,6 +98,9 @@ def follow(
             reply["logs"] = scores(scorer, message)
         elif kind == "measured" and scorer:
             learn(scorer, message)
+        elif kind == "database":
+            counted = ", ".join(f"{n:,} {why}" for why, n in sorted(about["counts"].items()))
+            print(f"search: begins with {args.database}: {counted or 'no records'}", flush=True)
         else:
             note(record, about, arrays)
         if kind == "plan":
@@ -193,7 +198,7 @@ def started(
         UserError: with what it says, if it fails.
     """
     command = [str(args.tvm), "-m", "lib.collect.tvm.search", str(folder.resolve()), network]
-    for name in ("batch", "task", "budget", "device", "core", "seed", "cost_model", "limit"):
+    for name in PASSED:
         if getattr(args, name) is not None:
             command += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
     environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
@@ -231,6 +236,8 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--seed", type=int, default=0)
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
     line.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
+    database = "folder of another tuning database, to begin with"
+    line.add_argument("--database", type=lambda path: Path(path).resolve(), help=database)
     line.add_argument("--collection", default="programs-cpu", help="whose predictor")
     line.add_argument("--model", help="which predictor, if not the collection's own")
     line.add_argument("--experiment", default="", help="of which experiment, if it has a name")

@@ -120,6 +120,26 @@ def test_a_line_that_was_cut_short_is_left_out(task, tmp_path):
     assert TuningDatabase(tmp_path, "avx2").measured(task) == [3.0, 2.0]
 
 
+def test_a_search_begins_with_what_another_database_has_of_its_tasks(mine, task, tmp_path):
+    other = graph_of(imported(named(mine, None))).tasks[1]
+    theirs = TuningDatabase(tmp_path / "theirs", "avx2")
+    fast, slow, broken = Sampler(task, 1).draw(3)
+    for schedule, seconds in ((slow, 3.0), (broken, np.nan), (fast, 1.0)):
+        theirs.add(task, schedule, seconds)
+    theirs.add(other, Sampler(other, 1).draw(1)[0], 2.0)
+    TuningDatabase(tmp_path / "theirs", "sse2").add(task, slow, 5.0)
+    path = tmp_path / "theirs" / RECORDS
+    path.write_bytes(path.read_bytes() + b'[0, [["cut')
+    before = path.read_bytes()
+    ours = TuningDatabase(tmp_path / "ours", "avx2")
+    counts = ours.begin_with(tmp_path / "theirs", [task])
+    others = "of other tasks, or those that were searched"
+    assert counts == {"taken": 2, "failed": 1, "of other targets": 1, others: 1}
+    assert sorted(ours.measured(task)) == [1.0, 3.0] and path.read_bytes() == before
+    assert ours.begin_with(tmp_path / "theirs", [task]) == {others: 5}
+    assert sorted(TuningDatabase(tmp_path / "ours", "avx2").measured(task)) == [1.0, 3.0]
+
+
 def run(monkeypatch, mine: str, folder: Path, budget: int) -> list[tuple[dict, dict]]:
     """A search; what it says. It is answered that all programs are equally fast."""
     heard = []
