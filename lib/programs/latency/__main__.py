@@ -1,8 +1,9 @@
 """How long a whole network takes on a device, from what its programs are predicted to take.
 
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and predictions.csv, and the collection's data
-Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>[.tuned].npz, its programs, and
-        <network>.b<batch>[.tuned].<device>.json, what --json prints
+Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.<device>.npz, its programs, and
+        <network>.b<batch>.<device>.json, what --json prints; names of what no search is for have
+        .random or .tuned in them
 
     python -m lib.programs.latency resnet18 1 native
     python -m lib.programs.latency resnet18 1 avx2 --schedules 8
@@ -59,10 +60,16 @@ def main(arguments: list[str] | None = None) -> None:
         tell(predictor.known[device])
     estimates = [predictor.estimate(network, device, drawn, args.gap) for device in devices]
     content = [as_json(one) for one in estimates] if every else as_json(estimates[0])
-    file = path.with_name(f"{name}.{args.device}.json")
+    file = path.with_name(f"{file_name(args.network)}.b{args.batch}{told_of(args)}.json")
     write_json(file, content)
     text = compared(estimates) if every else as_text(estimates[0])
     print(json.dumps(content, indent=2) if args.json else f"{text}; wrote {file}")
+
+
+def told_of(args: argparse.Namespace) -> str:
+    """What the name of the file for machines says: schedules, and the device if it is another."""
+    kind = kind_of(args)
+    return kind if kind == f".{args.device}" else f"{kind}.{args.device}"
 
 
 def kind_of(args: argparse.Namespace) -> str:
