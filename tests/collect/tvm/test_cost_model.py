@@ -11,7 +11,7 @@ from tvm import te
 from tvm.ir import IRModule
 from tvm.s_tir import Schedule, meta_schedule
 
-from lib.collect.tvm import compiler, search
+from lib.collect.tvm import compiler
 from lib.collect.tvm.cost_model import PredictorModel, Talk, trained
 from lib.files.errors import UserError
 
@@ -39,7 +39,9 @@ def test_scores_are_over_the_best_of_each_task():
     model, scores, asked = PredictorModel(talk), [], []
     for task, count in ((small, 3), (large, 1), (small, 1), (large, 1)):
         candidates = [meta_schedule.MeasureCandidate(Schedule(task), [])] * count
-        scores.append(model.predict(search.context_of(task, 0), candidates).tolist())
+        scores.append(
+            model.predict(compiler.context_of(task, 0, False, "replay-trace"), candidates).tolist()
+        )
         asked.append(("predict", compiler.hash_of(task)))
     assert scores == [[1, pytest.approx(np.exp(-1)), 0], [1], [1], [pytest.approx(np.exp(-1))]]
     assert talk.asked == asked
