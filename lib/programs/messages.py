@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import signal
 from collections.abc import Mapping
 from typing import Any, BinaryIO
@@ -23,6 +24,11 @@ OURS = "searched"  # among the names of what a network is timed with
 MOST_BYTES = 1 << 31
 LENGTH = 8  # bytes of the length
 Message = tuple[dict[str, Any], dict[str, np.ndarray]]
+
+
+def file_name(network: str) -> str:
+    """A network's name as a file's."""
+    return re.sub(r"[^\w.-]", "_", network).lstrip(".") or "network"
 
 
 def last_words(code: int, errors: str) -> str:

@@ -9,8 +9,8 @@ of other tasks, of other targets and of programs that failed are left out, and c
 from __future__ import annotations
 
 import argparse
-import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,7 @@ from lib.files.artifacts import read_json
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, one_line_errors
 from lib.files.processor import processor
-from lib.programs.messages import NATIVE
+from lib.programs.messages import NATIVE, file_name
 
 
 def recorded(network: str, batch: int | None, folder: Path, device: str, work: Path) -> Counter:
@@ -47,7 +47,7 @@ def recorded(network: str, batch: int | None, folder: Path, device: str, work: P
     if not (folder / RECORDS).is_file():
         raise DataError(folder, RECORDS, "nothing", "a tuning database, as make search writes")
     asked = named(network, batch)
-    asked = type(asked)(re.sub(r"[^\w.-]", "_", asked.name).lstrip("."), asked.build)
+    asked = replace(asked, name=file_name(asked.name))
     extract(asked, work)
     database, counts = TuningDatabase(folder, device), Counter()
     for row in read_json(tasks.network_path(work, asked.name))["tasks"]:

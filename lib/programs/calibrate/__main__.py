@@ -44,7 +44,7 @@ from lib.programs.devices import calibration_of, tuned_weights, weights_of
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import Programs, device_named, devices_of, load_programs
 from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
-from lib.programs.latency.predictor import TVM
+from lib.programs.latency.predictor import predictor_flags
 from lib.programs.losses import STEEPEST
 from lib.programs.messages import NATIVE, last_words
 from lib.runs.sources import ROOT
@@ -208,12 +208,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--networks", type=int, default=12, help="whose tasks are measured, at most")
     line.add_argument("--programs", type=int, default=4, help="of each task")
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
-    line.add_argument("--collection", default="programs-cpu", help="whose predictor")
-    line.add_argument("--model", help="which predictor, if not the collection's own")
-    line.add_argument("--experiment", default="", help="of which experiment, if it has a name")
-    line.add_argument("--data", type=Path, help="data root that it learned from")
-    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
-    line.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
+    predictor_flags(line)
     return line
 
 

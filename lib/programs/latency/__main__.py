@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from pathlib import Path
 
 import torch
@@ -32,8 +31,14 @@ from lib.files.errors import UserError, one_line_errors
 from lib.programs.devices import tell
 from lib.programs.latency.estimate import as_json, as_text, compared
 from lib.programs.latency.network import read_network
-from lib.programs.latency.predictor import BUDGET, GAP, TVM, Predictor, write_programs
-from lib.runs.sources import ROOT
+from lib.programs.latency.predictor import (
+    BUDGET,
+    GAP,
+    Predictor,
+    predictor_flags,
+    write_programs,
+)
+from lib.programs.messages import file_name
 
 EVERY = "all"  # in place of a device
 PASSED = ("batch", "schedules", "seed", "database")  # flags for the half that has TVM
@@ -48,8 +53,8 @@ def main(arguments: list[str] | None = None) -> None:
     predictor = Predictor.load(args.outputs, args.collection, args.tvm, *which)
     every = args.device == EVERY
     devices = range(len(predictor.devices)) if every else [predictor.device(args.device)]
-    name = f"{file_name(args.network)}.b{args.batch}{kind_of(args)}"
-    path = predictor.folder / "latency" / f"{name}.npz"
+    name, kind = f"{file_name(args.network)}.b{args.batch}", kind_of(args)
+    path = predictor.folder / "latency" / f"{name}{kind or f'.{args.device}'}.npz"
     flags = {flag: getattr(args, flag) for flag in PASSED}
     if not (args.schedules or args.database):
         flags |= predictor.searching(devices[0]) | {"budget": args.budget}
@@ -60,23 +65,17 @@ def main(arguments: list[str] | None = None) -> None:
         tell(predictor.known[device])
     estimates = [predictor.estimate(network, device, drawn, args.gap) for device in devices]
     content = [as_json(one) for one in estimates] if every else as_json(estimates[0])
-    file = path.with_name(f"{file_name(args.network)}.b{args.batch}{told_of(args)}.json")
+    file = path.with_name(f"{name}{kind}.{args.device}.json")
     write_json(file, content)
     text = compared(estimates) if every else as_text(estimates[0])
     print(json.dumps(content, indent=2) if args.json else f"{text}; wrote {file}")
 
 
-def told_of(args: argparse.Namespace) -> str:
-    """What the name of the file for machines says: schedules, and the device if it is another."""
-    kind = kind_of(args)
-    return kind if kind == f".{args.device}" else f"{kind}.{args.device}"
-
-
 def kind_of(args: argparse.Namespace) -> str:
-    """What a file's name says of the schedules."""
+    """What a file's name says of schedules that no search for the device is to find."""
     if args.database:
         return ".tuned"
-    return ".random" if args.schedules else f".{args.device}"
+    return ".random" if args.schedules else ""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -85,11 +84,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("network", help="a name, file.py:function, file.onnx or file.pt2")
     line.add_argument("batch", type=int, help="examples at a time")
     line.add_argument("device", help="native, an instruction set, a device's whole name, or all")
-    line.add_argument("--collection", default="programs-cpu", help="whose predictor")
-    line.add_argument("--model", help="which predictor, if not the collection's own")
-    line.add_argument("--experiment", default="", help="of which experiment, if it has a name")
-    line.add_argument("--data", type=Path, help="data root that it learned from")
-    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
+    predictor_flags(line)
     budget = "of a search: the fastest of so many of its programs runs, as predicted"
     line.add_argument("--budget", type=int, default=BUDGET, help=budget)
     schedules = "random schedules of each task in place of a search"
@@ -98,7 +93,6 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--database", type=Path, help=database)
     line.add_argument("--seed", type=int, default=0, help="of the schedules")
     line.add_argument("--gap", type=float, default=GAP, help="microseconds between two calls")
-    line.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
     line.add_argument("--json", action="store_true", help="print all, for machines")
     return line
 
@@ -114,11 +108,6 @@ def check(args: argparse.Namespace) -> None:
         raise UserError(f"{EVERY}: a search is for one device; give {how}")
     if not (math.isfinite(args.gap) and args.gap >= 0):
         raise UserError(f"--gap {args.gap}: must be at least 0")
-
-
-def file_name(network: str) -> str:
-    """A network's name as a file's."""
-    return re.sub(r"[^\w.-]", "_", network).lstrip(".") or "network"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import copy
 import os
 import subprocess
@@ -147,6 +148,16 @@ class Predictor:
             write_programs(self.tvm, str(exported), programs, **self.searching(number))
             network = read_network(programs)
         return self.estimate(network, number, BUDGET, GAP).latency[1]
+
+
+def predictor_flags(line: argparse.ArgumentParser) -> None:
+    """Add the flags that say which trained predictor is asked, and where TVM is."""
+    line.add_argument("--collection", default="programs-cpu", help="whose predictor")
+    line.add_argument("--model", help="which predictor, if not the collection's own")
+    line.add_argument("--experiment", default="", help="of which experiment, if it has a name")
+    line.add_argument("--data", type=Path, help="data root that it learned from")
+    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
+    line.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
 
 
 def write_programs(tvm: Path, network: str, path: Path, **flags: Any) -> None:

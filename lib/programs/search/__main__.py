@@ -39,14 +39,23 @@ from lib.files.progress import Lines
 from lib.programs.described import described_programs
 from lib.programs.devices import known_devices, tell
 from lib.programs.inputs import Programs, device_named
-from lib.programs.latency.__main__ import TVM, file_name
 from lib.programs.latency.predict import (
     load_predictor,
     on_device,
     predicted_seconds,
     predictor_settings,
 )
-from lib.programs.messages import COST_MODELS, NATIVE, PREDICTOR, Message, last_words, receive, send
+from lib.programs.latency.predictor import predictor_flags
+from lib.programs.messages import (
+    COST_MODELS,
+    NATIVE,
+    PREDICTOR,
+    Message,
+    file_name,
+    last_words,
+    receive,
+    send,
+)
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 from lib.programs.search.scorer import Scorer
 from lib.programs.tensorir.records import read_programs
@@ -238,12 +247,7 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
     database = "folder of another tuning database, to begin with"
     line.add_argument("--database", type=lambda path: Path(path).resolve(), help=database)
-    line.add_argument("--collection", default="programs-cpu", help="whose predictor")
-    line.add_argument("--model", help="which predictor, if not the collection's own")
-    line.add_argument("--experiment", default="", help="of which experiment, if it has a name")
-    line.add_argument("--data", type=Path, help="data root that it learned from")
-    line.add_argument("--outputs", type=Path, default=Path("outputs"), help="where it lies")
-    line.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
+    predictor_flags(line)
     return line
 
 
