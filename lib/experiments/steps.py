@@ -110,12 +110,12 @@ class SegmentSteps(FullSteps):
 
     def __init__(self, cache: Cache, names: list[str], settings: SegmentSettings):
         super().__init__(cache, names, settings)
-        self.history: EmbeddingTable | None = None
+        self.embeddings: EmbeddingTable | None = None
         if settings.history:
             limit = round(settings.history_gigabytes * 1e9)
             sizes = {name: self._size(name) for name in names}
-            self.history = EmbeddingTable(sizes, settings.channels, limit)
-        self.table = self.history  # None also if it was not made
+            self.embeddings = EmbeddingTable(sizes, settings.channels, limit)
+        self.table = self.embeddings  # None also if it was not made
 
     def batch(
         self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
@@ -152,11 +152,11 @@ class SegmentSteps(FullSteps):
         Raises:
             UserError: if they run on several machines, which do not see each other's memory.
         """
-        if self.history is None:
+        if self.embeddings is None:
             return
         if not processes.on_one_machine:
             raise UserError("--history: processes on several machines share no table; --no-history")
-        self.history.processes = processes
+        self.embeddings.processes = processes
 
     def idle(self) -> None:
         """Count a step of which this process has no part, as all others do."""
@@ -169,21 +169,21 @@ class SegmentSteps(FullSteps):
         Raises:
             UserError: if there is none, and segments were to be dropped that it remembers.
         """
-        if self.history is None:
+        if self.embeddings is None:
             return True
-        resumable = self.history.begin(state, identity, epochs)
-        self.table = self.history if self.history.made else None
-        if resumable and self.history.processes.first:
+        resumable = self.embeddings.begin(state, identity, epochs)
+        self.table = self.embeddings if self.embeddings.made else None
+        if resumable and self.embeddings.processes.first:
             print(f"train: {state.parent.name}: {self._size_text()}", flush=True)
         return resumable
 
     def _size_text(self) -> str:
-        about = f"historical embeddings of {self.history.count:,} segments"
-        size = gigabytes(self.history.bytes)
+        about = f"historical embeddings of {self.embeddings.count:,} segments"
+        size = gigabytes(self.embeddings.bytes)
         if self.table is not None:
             return f"{about}, {size} on disk"
         if self.settings.segment_dropout:
-            self.history.end()
+            self.embeddings.end()
             raise UserError(
                 f"--segment-dropout: drops what the table remembers, and {about} do not fit the "
                 f"disk: {size}"
@@ -197,12 +197,12 @@ class SegmentSteps(FullSteps):
         return {"historical_embeddings": self.table is not None}
 
     def saved(self, epochs: int) -> None:
-        if self.history is not None:
-            self.history.saved(epochs)
+        if self.embeddings is not None:
+            self.embeddings.saved(epochs)
 
     def end(self) -> None:
-        if self.history is not None:
-            self.history.end()
+        if self.embeddings is not None:
+            self.embeddings.end()
 
     def _remembered(
         self, graph: Segmented, chosen: np.ndarray, others: np.ndarray

@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
-from typing import TextIO
 
-CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34"}
 UNITS = ("B", "kB", "MB", "GB", "TB")
+WIDE = 10_000  # characters: lines are never broken, whatever a terminal's width
 
 
-def has_colour(stream: TextIO | None = None) -> bool:
-    """Whether colour reaches a reader: a terminal, and not refused (https://no-color.org)."""
-    stream = stream or sys.stdout
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return False
-    return stream.isatty()
+def paint(text: object, *styles: str) -> str:
+    """Text, or what else ``rich`` shows, in its styles if a terminal reads it that wants them.
+
+    https://no-color.org
+    """
+    from rich.console import Console  # late: it takes a tenth of a second
+
+    console = Console(markup=False, highlight=False, emoji=False, width=WIDE)
+    with console.capture() as captured:
+        console.print(text, style=" ".join(styles), end="")
+    return captured.get()
 
 
-def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
-    """``text`` in the named styles of :data:`CODES`; itself where there is no colour."""
-    if not styles or not has_colour(stream):
-        return text
-    return f"\x1b[{';'.join(CODES[style] for style in styles)}m{text}\x1b[0m"
-
-
-def table(rows: Sequence[Sequence[str]], head: Sequence[str] = (), gap: int = 3) -> str:
+def table(rows: Sequence[Sequence[str]], head: Sequence[str] = ()) -> str:
     """Aligned text: the first column to the left, all other columns to the right.
 
     Args:
         rows: cells of plain text, no colour; every row as long as ``head``, if that is given.
         head: titles of the columns.
-        gap: spaces between columns.
     """
-    lines = [list(head)] * bool(head) + [list(row) for row in rows]
-    if not lines:
-        return ""
-    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-    shown = []
-    for line in lines:
-        cells = [line[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
-        shown.append((" " * gap).join(cells).rstrip())
-    if head:
-        shown[0] = paint(shown[0], "bold")
-    return "\n".join(shown)
+    from rich.table import Column, Table
+
+    titles = head or [""] * max(map(len, rows), default=0)
+    columns = [
+        Column(title, justify="right" if k else "left", header_style="bold", no_wrap=True)
+        for k, title in enumerate(titles)
+    ]
+    grid = Table(*columns, box=None, show_header=bool(head), pad_edge=False, padding=(0, 3, 0, 0))
+    for row in rows:
+        grid.add_row(*row)
+    return "\n".join(line.rstrip() for line in paint(grid).splitlines()) if titles else ""
 
 
 def counted(number: float, what: str) -> str:

@@ -20,7 +20,7 @@ $(READY)-torch: requirements.txt
 
 $(READY): requirements.txt $(READY)-torch
 	$(INSTALL) $$(grep -Ev '^(#|torch-scatter==)' $<)
-	$(KEPT) -c 'import google.protobuf, jinja2, joblib, pandas, polars, scipy.sparse, torch._dynamo, wandb'
+	$(KEPT) -c 'import google.protobuf, jinja2, joblib, pandas, polars, rich.table, scipy.sparse, torch._dynamo, wandb'
 	touch $@
 
 # The loops of lib/native, compiled for this processor. Without a compiler torch alone is used.

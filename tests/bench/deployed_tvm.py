@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -21,24 +22,36 @@ from lib.collect.tvm.importing import Imported, arrays_of, imported
 from lib.collect.tvm.library import LIBRARY, runner
 from lib.collect.tvm.rivals import onnx_file, rivals
 from lib.collect.tvm.running import clock_on, readings
+from lib.files.artifacts import write_json
 from lib.files.processor import processor
+from lib.programs.messages import COST_MODELS, PREDICTOR
 
 ROUNDS = 20
 PYTHON = Path(".venv/bin/python")
+CHOOSERS = {"search": PREDICTOR, "XGBoost": COST_MODELS[1]}
 
 
-def searched(network: str, budget: int, args: argparse.Namespace) -> tuple[Path, float]:
-    """The library of a search, and the seconds that the search took; a larger budget goes on."""
+def searched(network: str, how: str, args: argparse.Namespace) -> tuple[Path, float]:
+    """The library of a search, kept with the seconds it took; a larger budget of a model goes on.
+
+    Args:
+        how: as the rows have it: who chooses what is measured, and the budget.
+    """
+    chooser, budget = how.split()
     name = Path(network).name.replace(":", "_")
-    library = args.work / f"{name}.{args.device}.{budget}.so"
-    start = time.monotonic()
-    command = ["-m", "lib.programs.search", "--network", network, "--budget", str(budget)]
-    where = ["--device", args.device, "--core", str(args.core), "--outputs", str(args.outputs)]
-    subprocess.run([PYTHON, *command, *where], check=True)
-    taken = time.monotonic() - start
-    (found,) = args.outputs.glob(f"*/search/*{name}.{args.device}/{LIBRARY}")
-    shutil.copy(found, library)
-    return library, taken
+    library = args.work / f"{name}.{args.device}.{chooser}.{budget}.so"
+    seconds = library.with_suffix(".json")
+    if not seconds.exists():
+        start = time.monotonic()
+        command = ["-m", "lib.programs.search", "--network", network, "--budget", budget]
+        command += ["--cost-model", CHOOSERS[chooser]]
+        where = ["--device", args.device, "--core", str(args.core), "--outputs", str(args.outputs)]
+        subprocess.run([PYTHON, *command, *where], check=True)
+        kind = "" if CHOOSERS[chooser] == PREDICTOR else f".{CHOOSERS[chooser]}"
+        (found,) = args.outputs.glob(f"*/search/*{name}.{args.device}{kind}/{LIBRARY}")
+        shutil.copy(found, library)
+        write_json(seconds, time.monotonic() - start)
+    return library, json.loads(seconds.read_text())
 
 
 def compiled_by_torch(network: Imported) -> Callable[[], Any]:
@@ -64,12 +77,12 @@ def measured(network: str, args: argparse.Namespace) -> dict[str, Any]:
     """A row: least and median milliseconds of all, seconds of searches, differences from torch."""
     os.environ["TVM_NUM_THREADS"] = "1"
     args.work.mkdir(parents=True, exist_ok=True)
-    found = [searched(network, budget, args) for budget in args.budgets]
+    found = {how: searched(network, how, args) for how in args.searches}
     torch.set_num_threads(1)
     source = imported(named(network, 1), deployed=True)
     runs = {
-        f"search {budget}": runner(tvm.runtime.load_module(str(path)), source.inputs)
-        for budget, (path, _) in zip(args.budgets, found, strict=True)
+        how: runner(tvm.runtime.load_module(str(path)), source.inputs)
+        for how, (path, _) in found.items()
     }
     off = {
         name: max(map(difference, arrays_of(run()), source.expected)) for name, run in runs.items()
@@ -87,5 +100,5 @@ def measured(network: str, args: argparse.Namespace) -> dict[str, Any]:
         **{"processor": processor(), "off": off},
         "least": {name: min(ms) for name, ms in taken.items()},
         "median": {name: float(np.median(ms)) for name, ms in taken.items()},
-        "searching": dict(zip(map(str, args.budgets), (s for _, s in found), strict=True)),
+        "searching": {how: seconds for how, (_, seconds) in found.items()},
     }

@@ -44,14 +44,21 @@ def test_durations(seconds, text):
 def test_colour_only_on_a_terminal_that_wants_it(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
-    assert paint("x", "bold", "red", stream=Terminal()) == "\x1b[1;31mx\x1b[0m"
-    assert paint("x", "red", stream=io.StringIO()) == "x"
-    assert paint("x", stream=Terminal()) == "x"
+    assert paint("x", "red") == "x"
+    monkeypatch.setattr("sys.stdout", Terminal())
+    assert paint("x", "bold", "red") == "\x1b[1;31mx\x1b[0m"
+    assert paint("[red]x", "bold") == "\x1b[1m[red]x\x1b[0m"  # no markup
+    assert paint("x") == "x"
     monkeypatch.setenv("NO_COLOR", "1")
-    assert paint("x", "red", stream=Terminal()) == "x"
+    assert paint("x", "red") == "x"
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "dumb")
-    assert paint("x", "red", stream=Terminal()) == "x"
+    assert paint("x", "red") == "x"
+
+
+def test_a_table_is_never_broken_or_cut():
+    row = ["long" * 100, "[b]"]
+    assert table([row]) == "   ".join(row)
 
 
 @pytest.mark.parametrize(

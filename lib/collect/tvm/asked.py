@@ -88,6 +88,7 @@ def _built(path: Path, function: str, batch: int) -> Built:
     spec = importlib.util.spec_from_file_location("network_of_the_user", path)
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
+    sys.modules[spec.name] = module  # dataclasses and torch.compile look there
     try:
         spec.loader.exec_module(module)
         build = getattr(module, function)

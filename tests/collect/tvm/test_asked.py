@@ -15,15 +15,22 @@ from lib.collect.tvm.sources import from_torch, one_line_of
 from lib.files.errors import UserError
 
 MINE = """
+from __future__ import annotations
+from dataclasses import dataclass
+
 import torch
 from torch import nn
+
+@dataclass(kw_only=True)  # which looks its module up
+class Sizes:
+    inputs: int = 3
 
 class Chooses(nn.Module):
     def forward(self, x):
         raise RuntimeError("Could not guard on data-dependent expression Eq(u0, 1)")
 
 def network(batch):
-    return nn.Linear(3, 4), (torch.zeros(batch, 3),)
+    return nn.Linear(Sizes().inputs, 4), (torch.zeros(batch, 3),)
 
 def half():
     return nn.Linear(3, 4).half(), (torch.zeros(2, 3).half(),)
@@ -155,5 +162,5 @@ def test_what_depends_on_values_is_told_with_its_line(mine):
     module, inputs = named(f"{mine}:chooses", None).build()
     with pytest.raises(UserError) as error, one_line_of("x", "torch.export cannot read it"):
         module(*inputs)
-    said = f"x: torch.export cannot read it: {mine}:7: what it runs depends on values of tensors"
+    said = f"x: torch.export cannot read it: {mine}:14: what it runs depends on values of tensors"
     assert str(error.value).startswith(said) and len(str(error.value).splitlines()) == 1
