@@ -44,8 +44,8 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
     note_run(stage, making, table)
     stage.note(**resolved.record())
 
-    for one in skipped:
-        print(f"skipped: {one}", file=sys.stderr)
+    for graph in skipped:
+        print(f"skipped: {graph}", file=sys.stderr)
     left_out = f", {len(skipped)} bad files skipped" if skipped else ""
     print(summary_table(table, cache))
     print(

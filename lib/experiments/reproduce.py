@@ -152,8 +152,8 @@ def shown(cells: Sequence[Cell], seeds: int, outputs: Path) -> str:
             notes.append(f"{cell.row['name']}: not run, for {cell.row['reason']}")
             continue
         found = [*cell.metrics(seeds, outputs).values()]
-        numbers = [number for one in found if (number := cell.number(one)) is not None]
-        folds = {len(scores) for one in found for scores in one["folds"].values()}
+        numbers = [number for run in found if (number := cell.number(run)) is not None]
+        folds = {len(scores) for run in found for scores in run["folds"].values()}
         about = [ours(cell, numbers), str(len(numbers)), str(max(folds, default="-"))]
         rows.append([cell.row["name"], cell.collection, *about, cell.paper])
         notes += [*sorted(set().union(*map(cell.otherwise, found))), data_of(cell)]
@@ -183,11 +183,11 @@ def data_of(cell: Cell) -> str:
 def listed(tables: Mapping[str, Mapping[str, Any]], data: Path | None) -> str:
     """What tables there are, and what data each needs."""
     lines = []
-    for name, one in tables.items():
-        cells = [cell for cell in cells_of(one, None, data) if "model" in cell.row]
+    for name, table_of_paper in tables.items():
+        cells = [cell for cell in cells_of(table_of_paper, None, data) if "model" in cell.row]
         here = {cell.collection: bool(cell.resolved.place) for cell in cells}
         needed = [column if there else f"{column} (no data)" for column, there in here.items()]
-        lines.append(f"{name:<10}{one['title']}")
+        lines.append(f"{name:<10}{table_of_paper['title']}")
         lines.append(f"{'':<10}{len(cells)} runs a seed: {', '.join(needed)}")
     return "\n".join(lines)
 

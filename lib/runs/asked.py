@@ -60,9 +60,9 @@ def making_of(args: argparse.Namespace, chosen: Settings) -> Making:
             each, at least.
     """
     least = max(chosen.accumulate, int(os.environ.get("WORLD_SIZE", "1")))
-    own = dataclasses.replace(chosen, accumulate=least)
+    fitting = dataclasses.replace(chosen, accumulate=least)
     keep_going, folds = getattr(args, "keep_going", False), getattr(args, "folds", None)
-    return Making(args.outputs, own, args.data, folds, keep_going)
+    return Making(args.outputs, fitting, args.data, folds, keep_going)
 
 
 @one_line_errors()

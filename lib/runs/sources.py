@@ -56,9 +56,8 @@ def code_of(*programs: str, aside: tuple[str, ...] = ()) -> dict[str, str]:
         path = waiting.pop()
         if path in digests or path.startswith(aside):
             continue
-        source = source_of(path)
-        digests[path] = source.digest
-        waiting += [file for name in source.imports for file in _files_of(name.split("."))]
+        digests[path] = source_of(path).digest
+        waiting += imports_of(path)
     for folder in {path.rpartition("/")[0] for path in digests} - {""}:
         for name in _files(folder):
             if name.endswith(BESIDE):

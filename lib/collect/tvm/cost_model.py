@@ -57,7 +57,7 @@ class PredictorModel(meta_schedule.cost_model.PyCostModel):
 
     def predict(self, context, candidates) -> np.ndarray:
         """(n,) the best time ever predicted over each candidate's; 0 without a prediction."""
-        task, arrays = hash_of(context.mod), described([one.sch for one in candidates])
+        task, arrays = hash_of(context.mod), described([candidate.sch for candidate in candidates])
         logs = self.talk.tell("predict", {"task": task}, arrays)["logs"]
         self.best[task] = min(self.best.get(task, np.inf), np.nanmin(logs, initial=np.inf))
         return np.nan_to_num(np.exp(self.best[task] - logs), nan=0.0)

@@ -43,9 +43,9 @@ def programs_of(graph: Graph, drawn: Drawn) -> tuple[list[Scheduled], np.ndarray
     programs: list[Scheduled] = []
     owner: list[int] = []
     for number, task in enumerate(graph.tasks):
-        own = drawn(task) or [Scheduled(hash_of(task), "", task)]
-        programs += own
-        owner += [number] * len(own)
+        scheduled = drawn(task) or [Scheduled(hash_of(task), "", task)]
+        programs += scheduled
+        owner += [number] * len(scheduled)
     return programs, np.array(owner, np.int32)
 
 

@@ -132,8 +132,8 @@ class AdaptFold(Fold[Any, ProgramCollection]):
     def groups(self, generator: np.random.Generator) -> list[tuple[Drawn, ...]]:
         """The training programs of each part, in the order of an epoch."""
         parts = [*self.labelled, *([self.target] if self.alpha else [])]
-        each = (drawn(part.programs.counts, self.settings.batch, generator) for part in parts)
-        return list(zip(*each, strict=True))
+        batches = (drawn(part.programs.counts, self.settings.batch, generator) for part in parts)
+        return list(zip(*batches, strict=True))
 
     def take(
         self,

@@ -111,15 +111,15 @@ def calibrated(
         results: of the predictor.
     """
     known = devices_of(cache)
-    names = [one["name"] for one in known]
+    names = [device["name"] for device in known]
     programs = load_programs(
         measured, all_pairs(measured, measured.names("train", "valid", "test"))
     )
-    found, own = [], machine()
+    found, here = [], machine()
     for number, device in enumerate(devices_of(measured)):
         same = device["name"] if device["name"] in names else NATIVE
         like = known[device_named(same, known, device["processor"])]
-        about = like if like["name"] == device["name"] else {**device, "machine": own}
+        about = like if like["name"] == device["name"] else {**device, "machine": here}
         seconds = programs.seconds[:, [number]]
         there = replace(programs, seconds=seconds).some(np.isfinite(seconds[:, 0]))
         fitted = fit(ensemble, there, about)
@@ -147,7 +147,7 @@ def fit(ensemble: Ensemble, programs: Programs, device: dict[str, Any]) -> dict[
             continue
         times[held] += shift_of(gap[~held])
         networks = {
-            k: tuned(one, programs.some(~held), device) for k, one in first.networks.items()
+            k: tuned(network, programs.some(~held), device) for k, network in first.networks.items()
         }
         part = predicted_seconds(replace(first, networks=networks), programs.some(held), device)
         tunes[held] = np.log(part) - truth[held]

@@ -31,7 +31,7 @@ def tuned(network: nn.Module, programs: Programs, device: Mapping[str, Any]) -> 
     made, where = copy.deepcopy(network).train(), device_features([device])
     labels = torch.from_numpy(np.log(programs.seconds))
     generator = np.random.default_rng(0)
-    batches = [one for _ in range(PASSES) for one in drawn(programs.counts, BATCH, generator)]
+    batches = [batch for _ in range(PASSES) for batch in drawn(programs.counts, BATCH, generator)]
     optimizer = torch.optim.AdamW(made.parameters(), lr=RATE, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, RATE, total_steps=len(batches) + 1, pct_start=RISING

@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
     for device in devices:
         tell(predictor.known[device])
     estimates = [predictor.estimate(network, device, drawn, args.gap) for device in devices]
-    content = [as_json(one) for one in estimates] if every else as_json(estimates[0])
+    content = [as_json(estimate) for estimate in estimates] if every else as_json(estimates[0])
     file = path.with_name(f"{name}{kind}.{args.device}.json")
     write_json(file, content)
     text = compared(estimates) if every else as_text(estimates[0])

@@ -154,13 +154,13 @@ def as_text(estimated: Estimate) -> str:
 
 def compared(estimates: Sequence[Estimate]) -> str:
     """A network on several devices, the fastest first, for people."""
-    rows, order = [], sorted(estimates, key=lambda one: one.latency[1])
+    rows, order = [], sorted(estimates, key=lambda estimated: estimated.latency[1])
     first = order[0]
-    for one in order:
-        low, middle, high = map(_milliseconds, one.latency)
-        bounds = [low, high] if one.error.networks else ["-", "-"]
-        times = f"{one.latency[1] / first.latency[1]:.2f}x"
-        rows.append([one.device, middle, *bounds, times, costs(one)[0]["operators"]])
+    for estimated in order:
+        low, middle, high = map(_milliseconds, estimated.latency)
+        bounds = [low, high] if estimated.error.networks else ["-", "-"]
+        times = f"{estimated.latency[1] / first.latency[1]:.2f}x"
+        rows.append([estimated.device, middle, *bounds, times, costs(estimated)[0]["operators"]])
     head = ["device", "ms", "low", "high", "", "costs most"]
     return (
         f"{table(rows, head)}\n"

@@ -90,8 +90,8 @@ def on_device(ensemble: Ensemble, device: Mapping[str, Any], results: Path) -> E
         raise DataError(path, "tuned", "other networks", "the calibration's; make calibrate")
     networks = copy.deepcopy(ensemble.networks)
     for fold, network in networks.items():
-        own = {name: tensor for name, tensor in tensors.items() if name.startswith(f"{fold}.")}
-        weights = {name.partition(".")[2]: tensor for name, tensor in own.items()}
+        of_fold = {name: tensor for name, tensor in tensors.items() if name.startswith(f"{fold}.")}
+        weights = {name.partition(".")[2]: tensor for name, tensor in of_fold.items()}
         tensor_file.load_into(network, path, weights)
     return replace(ensemble, networks=networks)
 

@@ -115,9 +115,9 @@ def follow(
         if kind == "plan":
             lines = Lines("search", len(record.tasks) * record.budget, "program")
         if lines and kind == "round":
-            own = next(one for one in record.tasks if one.task == about["task"])
-            said = f"{own.operators[:30]} {1e3 * own.fastest:.3g} ms"
-            lines.at(sum(len(one.seconds) for one in record.tasks), said)
+            task = next(task for task in record.tasks if task.task == about["task"])
+            said = f"{task.operators[:30]} {1e3 * task.fastest:.3g} ms"
+            lines.at(sum(len(task.seconds) for task in record.tasks), said)
         if kind in ("end", "whole"):
             write(folder, record)
         answer(reply)
