@@ -142,12 +142,11 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
 
 
 def summary_table(sections: Mapping[str, Mapping[str, Any]]) -> str:
-    """Errors over pairs, of each section, device and operator, as aligned text."""
+    """Errors over pairs, of each section, device, work and operator, as aligned text."""
     rows = []
     for section, numbers in sections.items():
-        groups = numbers.get("groups", {})
-        for by in ("all", "device", "operator"):
-            for name, group in groups.get(by, {}).items():
+        for by, groups in numbers.get("groups", {}).items():
+            for name, group in groups.items():
                 title = section if by == "all" else f"  {name}"
                 texts = [metric.plain(group.get(metric.key)) for metric in SHOWN]
                 rows.append([title, f"{int(group['pairs']):,}", *texts])

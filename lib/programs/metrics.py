@@ -13,10 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lib.programs.task import CachedTask
+from lib.programs.tensorir.features import FEATURES, OPERATIONS
 from lib.ranking.kinds import Kind
 from lib.ranking.metrics import SLOWDOWNS, TAU, Metric
 
 LEAST_PROGRAMS = 8  # of a task on a device, for their order to count
+# Classes of work of tasks, each ten times the last: their names sort.
+WORK = ("0 to 0.1 MFLOP", "0.1 to 1 MFLOP", "1 to 10 MFLOP", "10 to 100 MFLOP", "over 100 MFLOP")
+COUNTED = np.array([OPERATIONS.get(name, 0.0) for name in FEATURES])
 OPERATOR = re.compile(r"[a-z]+(?:_norm|_pool)?(?:[123]d)?")  # the first of a fused task's
 
 
@@ -141,11 +145,12 @@ def measure_groups(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Numbers over pairs and not over tasks: ``by -> group -> key -> value``.
 
-    ``all`` has one group, ``device`` and ``operator`` one for each; each has ``pairs`` too.
+    ``all`` has one group, ``device``, ``work`` and ``operator`` one for each; each has ``pairs``.
     """
     by: dict[str, Callable[[Predicted], Iterable[tuple[str, np.ndarray]]]] = {
         "all": lambda result: [("all", np.ones(len(result.seconds), bool))],
         "device": lambda result: [(n, result.task.device == k) for k, n in enumerate(devices)],
+        "work": lambda result: [(work_of(result.task), np.ones(len(result.seconds), bool))],
         "operator": lambda result: [(operator_of(result.task), np.ones(len(result.seconds), bool))],
     }
     tables = {}
@@ -163,6 +168,14 @@ def operator_of(task: CachedTask) -> str:
     """The first operator of a task's, such as ``conv2d``."""
     matched = OPERATOR.match(task.operators)
     return matched[0] if matched else task.operators
+
+
+def work_of(task: CachedTask) -> str:
+    """Its class of ``WORK``, by the program that executes the fewest floating-point operations."""
+    operations = (np.exp2(task.features.astype(np.float64)) - 1) @ COUNTED
+    starts = np.cumsum(task.counts) - task.counts
+    least = np.add.reduceat(operations, starts).min()
+    return WORK[int(np.searchsorted([1e5, 1e6, 1e7, 1e8], least, side="right"))]
 
 
 def _group(parts: Sequence[tuple[Predicted, np.ndarray]]) -> dict[str, float]:

@@ -48,7 +48,7 @@ def shown(experiment: Experiment) -> list[dict[str, Any]]:
 
 
 def group_table(groups: dict[str, dict[str, dict[str, float]]]) -> Table:
-    """Errors over pairs: all of them, each device's, each operator's."""
+    """Errors over pairs: all of them, each device's, each operator's, each class of work's."""
     columns = (*LATENCY_METRICS, NOISE)
     rows = [
         [
@@ -56,8 +56,8 @@ def group_table(groups: dict[str, dict[str, dict[str, float]]]) -> Table:
             f"{int(group['pairs']):,}",
             *(metric.text(group.get(metric.key)) for metric in columns),
         ]
-        for by in ("all", "device", "operator")
-        for name, group in groups.get(by, {}).items()
+        for parts in groups.values()
+        for name, group in parts.items()
     ]
     return Table(["", "latencies", *(metric.name for metric in columns)], rows)
 
