@@ -128,6 +128,8 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "by_fold": tables.folds(experiment),
         "by_graph": [(s, _by_graph(experiment, s), len(experiment.metrics_of(s))) for s in shown],
         "most": MOST_GRAPHS,
+        "groups": tables.groups(experiment),
+        "noisy": tables.NOISY,
         "graphs": tables.graphs(experiment),
         **_of_system(experiment),
         "examples": _examples(experiment, section, measurements),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median_high
 
 from lib.files.terminal import duration, readable
 from lib.ranking.folds import family
@@ -19,6 +21,8 @@ SIZES = (  # of a graph before stage 1 and after it: what, columns of the cache'
     ("edges", "source_edges", "edges"),
     ("configurations", "source_configurations", "configurations"),
 )
+NOISY = 0.6  # a ceiling below this: labels hardly say which configuration is fast
+WORST_FAMILIES = 5
 
 
 @dataclass(frozen=True)
@@ -51,10 +55,59 @@ def graphs(experiment: Experiment, most: int = 1000) -> Table:
     for section in ("test", "validation"):
         metrics = experiment.metrics_of(section)
         for name in ranked(metrics, kind.main)[:most]:
-            texts = [metric.text(metrics[name].get(metric.key)) for metric in shown]
+            row = metrics[name]
+            mark = " (noisy labels)" if _is_noisy(experiment, row) else ""
+            texts = [m.text(row.get(m.key)) + mark * (m is kind.ceiling) for m in shown]
             rows.append([name, section, *texts])
     head = [kind.item, "split", *(metric.name for metric in shown)]
     return Table(head, rows, sortable=True)
+
+
+def groups(experiment: Experiment) -> Table | None:
+    """A row for graphs that have something in common, of the section that counts most: means of
+    the network, the baseline and the ceiling; ``None`` if nothing tells graphs apart."""
+    kind, section = experiment.kind, experiment.headline
+    shown = [
+        m for m in (kind.main, kind.baseline, kind.ceiling) if experiment.mean(section, m.key).count
+    ]
+    values = [experiment.values(section, metric.key) for metric in shown]
+    rows = []
+    for title, names in _in_common(experiment).items() if kind.ordered and shown else ():
+        if 0 < len(names) < len(values[0]):
+            means = (mean([of[name] for name in names if name in of]) for of in values)
+            texts = (with_error(*pair) for pair in zip(shown, means, strict=True))
+            rows.append([title, f"{len(names):,}", *texts])
+    head = ["", f"{kind.item}s", *(metric.name for metric in shown)]
+    return Table(head, rows) if rows else None
+
+
+def _in_common(experiment: Experiment) -> dict[str, list[str]]:
+    """Which graphs are training steps or forward passes, large or small, have noisy labels, and
+    are of the families that are ranked worst, among those of several graphs."""
+    metrics, main = experiment.metrics_of(experiment.headline), experiment.kind.main
+    table, columns = experiment.graphs, ("graph", "source_nodes")
+    known = dict(table.select(columns).iter_rows()) if {*columns} <= {*table.columns} else {}
+    sizes = {name: known[name] for name in metrics if name in known}
+    middle = median_high(sizes.values() or [0])
+    words = {name: re.split("[._]", name) for name in metrics}
+    families: dict[str, list[str]] = {}
+    for name in metrics:
+        families.setdefault(f"family {family(name)}", []).append(name)
+    several = [own for own in families.items() if len(own[1]) > 1]
+    several.sort(key=lambda own: mean([metrics[name][main.key] for name in own[1]]).value)
+    return {
+        "training steps": [name for name in metrics if "train" in words[name]],
+        "forward passes": [name for name in metrics if "forward" in words[name]],
+        f"{middle:,.0f} nodes or more": [n for n in sizes if sizes[n] >= middle],
+        f"under {middle:,.0f} nodes": [n for n in sizes if sizes[n] < middle],
+        "noisy labels": [name for name in metrics if _is_noisy(experiment, metrics[name])],
+        **dict(several[:WORST_FAMILIES]),
+    }
+
+
+def _is_noisy(experiment: Experiment, row: Mapping[str, float]) -> bool:
+    kind = experiment.kind
+    return kind.ordered and row.get(kind.ceiling.key, 1.0) < NOISY
 
 
 def savings(experiment: Experiment) -> Table | None:

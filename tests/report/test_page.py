@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,7 +13,9 @@ import polars as pl
 import pytest
 
 from lib.ranking.folds import family
-from lib.report.page import write_report
+from lib.report.experiment import read_experiment
+from lib.report.page import render, write_report
+from lib.report.tables import groups
 from lib.runs.provenance import commit
 from tests.report.browsing import DESK, PHONE, look
 from tests.report.builders import graph_row, write_outputs
@@ -180,6 +183,30 @@ def test_folds_commands_and_changed_settings_are_told(finished):
     assert re.search(r">train</th><td>02_train\.py .*--fold 0", text)
     assert commit() in text
     assert '<th scope="row">epochs</th><td>3</td><td>command line</td>' in text
+
+
+def test_what_badly_ranked_graphs_have_in_common_is_told(tmp_path):
+    rows = {f"a.n{i}.forward": graph_row(0.8) for i in range(12)}
+    rows |= {"b.w.train": graph_row(0.1, ceiling=0.55), "b.v.train": graph_row(0.3)}
+    experiment = read_experiment(write_outputs(tmp_path / "c", rows))
+    experiment = replace(
+        experiment, graphs=pl.DataFrame({"graph": [*rows], "source_nodes": [*range(14)]})
+    )
+    table = groups(experiment)
+    assert table.head == ["", "graphs", "Kendall's τ", "baseline", "ceiling"]
+    found = {row[0]: row[1:3] for row in table.rows}
+    assert found == {
+        "training steps": ["2", "0.200\xa0±\xa00.100"],
+        "forward passes": ["12", "0.800\xa0±\xa00.000"],
+        "7 nodes or more": ["7", "0.629\xa0±\xa00.113"],
+        "under 7 nodes": ["7", "0.800\xa0±\xa00.000"],
+        "noisy labels": ["1", "0.100"],
+        "family b": ["2", "0.200\xa0±\xa00.100"],
+        "family a": ["12", "0.800\xa0±\xa00.000"],
+    }
+    text = render(experiment)
+    assert text.count("0.550 (noisy labels)") == 1
+    assert '<th scope="row">family b</th><td>2</td>' in text
 
 
 def test_names_are_escaped(tmp_path):
