@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from lib.collect.tvm.running import clock_on, readings
 from lib.files.artifacts import write_json
 from lib.files.processor import processor
 from lib.programs.messages import COST_MODELS, PREDICTOR
+from tests.bench import deployed_without
 
 ROUNDS = 20
 PYTHON = Path(".venv/bin/python")
@@ -35,23 +37,43 @@ def searched(network: str, how: str, args: argparse.Namespace) -> tuple[Path, fl
     """The library of a search, kept with the seconds it took; a larger budget of a model goes on.
 
     Args:
-        how: as the rows have it: who chooses what is measured, and the budget.
+        how: as the rows have it: who chooses what is measured, the budget, and maybe what goes
+            without, of :mod:`tests.bench.deployed_without`.
     """
-    chooser, budget = how.split()
     name = Path(network).name.replace(":", "_")
-    library = args.work / f"{name}.{args.device}.{chooser}.{budget}.so"
+    library = args.work / f"{name}.{args.device}.{how.replace(' ', '.')}.so"
     seconds = library.with_suffix(".json")
     if not seconds.exists():
+        chooser, budget, *without = how.split()
+        kind = "" if CHOOSERS[chooser] == PREDICTOR else f".{CHOOSERS[chooser]}"
+        before = [*args.outputs.glob(f"*/search/*{name}.{args.device}{kind}")] if without else []
+        aside = [folder.rename(folder.with_name(folder.name + ".aside")) for folder in before]
         start = time.monotonic()
         command = ["-m", "lib.programs.search", "--network", network, "--budget", budget]
-        command += ["--cost-model", CHOOSERS[chooser]]
-        where = ["--device", args.device, "--core", str(args.core), "--outputs", str(args.outputs)]
-        subprocess.run([PYTHON, *command, *where], check=True)
-        kind = "" if CHOOSERS[chooser] == PREDICTOR else f".{CHOOSERS[chooser]}"
+        command += ["--cost-model", CHOOSERS[chooser], "--outputs", str(args.outputs)]
+        command += ["--device", args.device, "--core", str(args.core)]
+        command += ["--tvm", str(python_without(*without, work=args.work))]
+        subprocess.run([PYTHON, *command], check=True)
+        taken = time.monotonic() - start
         (found,) = args.outputs.glob(f"*/search/*{name}.{args.device}{kind}/{LIBRARY}")
         shutil.copy(found, library)
-        write_json(seconds, time.monotonic() - start)
+        if without:  # its database is of other programs
+            shutil.rmtree(found.parent)
+        for folder, place in zip(aside, before, strict=True):
+            folder.rename(place)
+        write_json(seconds, taken)
     return library, json.loads(seconds.read_text())
+
+
+def python_without(*change: str, work: Path) -> Path:
+    """This Python, or one that makes a change of :mod:`tests.bench.deployed_without` first."""
+    python = Path(sys.executable).absolute()
+    if not change:
+        return python
+    path = work.absolute() / f"without-{change[0]}"
+    path.write_text(f'#!/bin/sh\nexec {python} -m {deployed_without.__name__} {change[0]} "$@"\n')
+    path.chmod(0o755)
+    return path
 
 
 def compiled_by_torch(network: Imported) -> Callable[[], Any]:
@@ -73,11 +95,11 @@ def by_openvino(network: Imported, folder: Path) -> Callable[[], Any]:
     return lambda: request.infer(list(network.inputs))
 
 
-def measured(network: str, args: argparse.Namespace) -> dict[str, Any]:
+def measured(network: str, searches: list[str], args: argparse.Namespace) -> dict[str, Any]:
     """A row: least and median milliseconds of all, seconds of searches, differences from torch."""
     os.environ["TVM_NUM_THREADS"] = "1"
     args.work.mkdir(parents=True, exist_ok=True)
-    found = {how: searched(network, how, args) for how in args.searches}
+    found = {how: searched(network, how, args) for how in searches}
     torch.set_num_threads(1)
     source = imported(named(network, 1), deployed=True)
     runs = {

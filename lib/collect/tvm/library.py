@@ -23,21 +23,24 @@ from lib.files.artifacts import atomic_file, write_json
 
 LIBRARY, ABOUT, SCRIPT = "network.so", "network.json", "run.py"
 LINES = """\
-import numpy, tvm
+import os, numpy, tvm; os.environ["TVM_NUM_THREADS"] = "{threads}"  # as it was timed
 network = tvm.relax.VirtualMachine(tvm.runtime.load_module("{library}"), tvm.cpu())["main"]
 print([result.numpy() for result in network({inputs})])
 """
 
 
-def compiled(module: IRModule, values: Sequence[np.ndarray], device: str) -> VMExecutable:
+def compiled(
+    module: IRModule, values: Sequence[np.ndarray], device: str, threads: int = 1
+) -> VMExecutable:
     """A network whose main function takes the inputs alone: the weights are inside.
 
     Args:
         module: ``main``, its programs, and what packs the weights, if anything does.
         values: what ``main`` is called with: inputs, then weights before they are packed.
         device: instruction set.
+        threads: that will run it.
     """
-    target, first = target_of(device, cores=1), inputs_of(module)
+    target, first = target_of(device, cores=threads), inputs_of(module)
     weights = [tvm.runtime.tensor(value) for value in values[first:]]
     if PREPARED in {variable.name_hint for variable in module.functions}:
         packing = relax.VirtualMachine(tvm.compile(_only(module, PREPARED), target), tvm.cpu(0))
@@ -66,7 +69,14 @@ def write(
     inputs: Mapping[str, np.ndarray],
     about: dict[str, Any],
 ) -> None:
-    """Write the three files; ``about`` is what is known of the network beside its inputs."""
+    """Write the three files.
+
+    Args:
+        folder: where.
+        library: the network.
+        inputs: examples, by name.
+        about: what else is known of it, its ``threads`` among that.
+    """
     with atomic_file(folder / LIBRARY) as temporary:
         library.export_library(str(temporary))
     shapes = [
@@ -74,5 +84,6 @@ def write(
     ]
     write_json(folder / ABOUT, {"inputs": shapes, **about})
     zeros = (f'tvm.runtime.tensor(numpy.zeros({x.shape}, "{x.dtype}"))' for x in inputs.values())
+    blanks = {"library": LIBRARY, "inputs": ", ".join(zeros), "threads": about["threads"]}
     with atomic_file(folder / SCRIPT) as temporary:
-        temporary.write_text(LINES.format(library=LIBRARY, inputs=", ".join(zeros)))
+        temporary.write_text(LINES.format(**blanks))

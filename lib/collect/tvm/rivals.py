@@ -16,8 +16,9 @@ from torch.export import ExportedProgram
 from lib.collect.tvm.importing import Imported
 
 
-def rivals(network: Imported) -> dict[str, Callable[[], Any]]:
-    """By name, what is installed here and runs a network on its example inputs, on one thread."""
+def rivals(network: Imported, threads: int = 1) -> dict[str, Callable[[], Any]]:
+    """By name, what is installed here and runs a network on its example inputs."""
+    torch.set_num_threads(threads)
     module, inputs = network.built
     runs: dict[str, Callable[[], Any]] = {}
     if not isinstance(module, ModelProto):
@@ -25,16 +26,16 @@ def rivals(network: Imported) -> dict[str, Callable[[], Any]]:
         runs["PyTorch"] = torch.inference_mode()(lambda: called(*inputs))
     packages = ("onnxruntime", "onnxscript") if runs else ("onnxruntime",)
     if all(importlib.util.find_spec(package) for package in packages):
-        runs["ONNX Runtime"] = onnx_runtime(network)
+        runs["ONNX Runtime"] = onnx_runtime(network, threads)
     return runs
 
 
-def onnx_runtime(network: Imported) -> Callable[[], Any]:
-    """A session of ONNX Runtime on one thread."""
+def onnx_runtime(network: Imported, threads: int) -> Callable[[], Any]:
+    """A session of ONNX Runtime."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     with tempfile.TemporaryDirectory() as folder:
         path = onnx_file(network, Path(folder))
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])

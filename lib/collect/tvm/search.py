@@ -59,7 +59,7 @@ class Search:
     footprint: int  # bytes of the network's weights
 
     def __post_init__(self) -> None:
-        self.clock = clock_on(self.args.core)
+        self.clock = clock_on(self.args.core if self.args.threads == 1 else None)
 
     def task(self, module: IRModule, name: str, values: Sequence[np.ndarray]) -> None:
         """Search one task until its budget is used up, or nothing new is found.
@@ -179,23 +179,24 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
     Raises:
         UserError: it computes something else than the original.
     """
-    device = search.args.device
+    device, threads = search.args.device, search.args.threads
     try:
         fastest_of = best_of(network.module, search.database)
     except RuntimeError:
         folder = search.args.folder
         raise UserError(f"{folder}: its schedules are not of {network.name}; delete it") from None
-    library = compiled(fastest_of, network.values, device)
+    library = compiled(fastest_of, network.values, device, threads)
     run = runner(library, network.inputs)
     computed = arrays_of(run())
     if not agree(computed, network.expected):
         raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
     about = {
-        "seconds": fastest({OURS: run, **rivals(network)}, search.clock),
+        "seconds": fastest({OURS: run, **rivals(network, threads)}, search.clock),
         "difference": max(map(difference, computed, network.expected)),
     }
-    made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "tvm": tvm.__version__}
-    write(search.args.folder, library, network.named_inputs, {**made, **about})
+    made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "threads": threads}
+    about |= {**made, "tvm": tvm.__version__}
+    write(search.args.folder, library, network.named_inputs, about)
     return about
 
 
@@ -234,6 +235,7 @@ def arguments() -> argparse.Namespace:
     devices = (*compiler.MCPU, NATIVE)
     parser.add_argument("--device", default=NATIVE, choices=devices)
     parser.add_argument("--core", type=int, help="to time on")
+    parser.add_argument("--threads", type=int, default=1, help="that run a program")
     parser.add_argument("--seed", type=int, default=0)
     limit = "seconds to compile a program, and for a reading of it"
     parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help=limit)

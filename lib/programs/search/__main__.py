@@ -61,7 +61,10 @@ from lib.programs.search.scorer import Scorer
 from lib.programs.tensorir.records import read_programs
 from lib.runs.sources import ROOT
 
-PASSED = ("batch", "task", "budget", "device", "core", "seed", "cost_model", "limit", "database")
+PASSED = (
+    *("batch", "task", "budget", "device", "core", "threads", "seed", "cost_model", "limit"),
+    "database",
+)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -74,7 +77,8 @@ def main(arguments: list[str] | None = None) -> None:
     predict = predictor(args, chosen) if args.cost_model == PREDICTOR else None
     kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
     name = file_name(args.task or network)
-    folder = args.outputs / chosen.results / "search" / f"{name}.{args.device}{kind}"
+    threads = "" if args.threads == 1 else f".{args.threads}t"
+    folder = args.outputs / chosen.results / "search" / f"{name}.{args.device}{threads}{kind}"
     folder.mkdir(parents=True, exist_ok=True)
     record = SearchRecord(network, args.device, args.cost_model, args.budget)
     with only_writer(args.outputs, folder), started(args, network, folder) as (child, talk):
@@ -177,7 +181,7 @@ def predictor(
     ensemble, cache = load_predictor(args.outputs, chosen)
     results = args.outputs / chosen.results
     devices = known_devices(cache, results)
-    device = devices[device_named(args.device, devices, processor())]
+    device = devices[device_named(args.device, devices, processor())] | {"threads": args.threads}
     tell(device)
     ensemble = on_device(ensemble, device, results)
     return lambda programs: np.log(predicted_seconds(ensemble, programs, device))
@@ -210,7 +214,8 @@ def started(
     for name in PASSED:
         if getattr(args, name) is not None:
             command += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
-    environment = {**os.environ, "TVM_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    threads = str(args.threads)
+    environment = {**os.environ, "TVM_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
         with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as child:
@@ -244,6 +249,7 @@ def parser() -> argparse.ArgumentParser:
     )
     line.add_argument("--seed", type=int, default=0)
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
+    line.add_argument("--threads", type=int, default=1, help="to run it on, not on one core")
     line.add_argument("--limit", type=float, help="seconds to compile a program, or run it once")
     database = "folder of another tuning database, to begin with"
     line.add_argument("--database", type=lambda path: Path(path).resolve(), help=database)
@@ -253,7 +259,7 @@ def parser() -> argparse.ArgumentParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raise a :class:`UserError` for a value out of range."""
-    for name, least in (("batch", 1), ("budget", 1), ("seed", 0)):
+    for name, least in (("batch", 1), ("budget", 1), ("threads", 1), ("seed", 0)):
         value = getattr(args, name)
         if value is not None and value < least:
             raise UserError(f"--{name} {value}: must be at least {least}")

@@ -161,12 +161,13 @@ def test_a_library_runs_without_this_project(network, drawn, tmp_path):
         database.add(task, programs[0], 1e-6)
     tuned = best_of(network.module, database)
     library = compiled(tuned, network.values, "sse2")
-    write(tmp_path, library, network.named_inputs, {"network": network.name})
+    write(tmp_path, library, network.named_inputs, {"threads": 2})
     again = runner(tvm.runtime.load_module(str(tmp_path / LIBRARY)), network.inputs)
     assert difference(arrays_of(again())[0], network.expected[0]) < 1e-5
     ran = subprocess.run(
         [sys.executable, "-I", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True
     )
+    assert 'os.environ["TVM_NUM_THREADS"] = "2"' in (tmp_path / SCRIPT).read_text()
     told = json.loads((tmp_path / "network.json").read_text())["inputs"]
     assert told == [{"name": "input", "shape": [1, 8, 8, 8], "dtype": "float32"}]
     torch.manual_seed(0)
