@@ -4,14 +4,14 @@
     .venv/bin/python -m tests.bench.search --print [--plot docs/results/searches.svg]
 
 Wants the predictor of `make all COLLECTION=programs-cpu`, TVM's environment with XGBoost (`make
-search`; docs/tutorials/faster-network.md), and a core that nothing else uses: a minute and a half a
-search of 128.
+search`; docs/tutorials/faster-network.md), and a core that nothing else uses: five minutes a search
+of a network with 32 measurements a task.
 
 Every search is `python -m lib.programs.search`, from nothing, with one space of schedules,
 population and round for all: chance, TVM's XGBoost, the predictor as it is, and the predictor
 corrected by what is measured. (TVM's perceptron fails on a single task: it holds out a fifth of the
-tasks.) Tasks are those of the split `search`, from which nothing has learned. Whole networks:
-:mod:`tests.bench.deployed`.
+tasks.) The tasks are those of networks of the test, from which nothing has learned. How long the
+networks take then: :mod:`tests.bench.deployed`.
 
 What was measured is kept in ``search.parquet`` beside this file, a line a measurement, and is not
 measured again. Tables: the fastest so far over the fastest that anybody found for that task on that
@@ -38,7 +38,6 @@ import polars as pl
 from lib.files.artifacts import atomic_file
 from lib.files.progress import Lines
 from lib.files.terminal import table
-from lib.programs.tensorir.records import read_programs
 from lib.runs.sources import ROOT
 from lib.settings.resolved import BUNDLED_PROGRAMS
 
@@ -48,9 +47,9 @@ RIVALS = {  # name -> flags of lib.programs.search
     "predictor": ("--no-update",),
     "predictor, corrected": (),
 }
-BUDGETS = (8, 16, 32, 64, 128)
-AGAINST, AT = "XGBoost", 64  # what is to be reached with fewer measurements
-TASKS = 12
+BUDGETS = (1, 8, 16, 32, 64, 128)
+AGAINST, AT = "XGBoost", 32  # what is to be reached with fewer measurements
+NETWORKS = ("vit.w128_s96.b1", "resnet50.w32_s64.b1")
 SCHEMA = {
     **dict.fromkeys(("target", "task", "device", "by"), pl.String),
     "seed": pl.Int64,
@@ -61,26 +60,12 @@ SCHEMA = {
 KEY = ("target", "device", "by", "seed")
 
 
-def searched_tasks(root: Path, count: int) -> list[str]:
-    """The first tasks of the split ``search`` by their hash."""
-    tasks = read_programs(root).tasks
-    return sorted(tasks.filter(split="search")["task"].to_list())[:count]
-
-
 def search(target: str, device: str, by: str, seed: int, args: argparse.Namespace) -> pl.DataFrame:
     """One search from nothing, a row a measurement."""
     with predictor_alone(args.outputs / args.predictor) as outputs:
-        command = [sys.executable, "-m", "lib.programs.search", "--task", target]
-        command += [
-            "--device",
-            device,
-            "--budget",
-            str(args.budget),
-            "--seed",
-            str(seed),
-            "--core",
-            str(args.core),
-        ]
+        command = [sys.executable, "-m", "lib.programs.search", "--network", target]
+        command += ["--device", device, "--budget", str(args.budget), "--seed", str(seed)]
+        command += ["--core", str(args.core)]
         command += ["--outputs", str(outputs), "--data", str(args.data), *RIVALS[by]]
         started = time.monotonic()
         done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
@@ -114,9 +99,8 @@ def predictor_alone(predictor: Path) -> Iterator[Path]:
 def run_missing(args: argparse.Namespace) -> None:
     """Do the searches that have no rows yet, one seed of everything after the other."""
     done = set(results(args.results).select(KEY).unique().iter_rows())
-    tasks = searched_tasks(args.data, args.tasks)
     devices = args.devices.split(",")
-    wanted = [(t, d, by, s) for s, t, d, by in product(args.seeds, tasks, devices, args.by)]
+    wanted = [(n, d, by, s) for s, n, d, by in product(args.seeds, args.networks, devices, args.by)]
     missing = [one for one in wanted if one not in done]
     for one in Lines("searches", len(missing), "search").over(missing):
         rows = search(*one, args)
@@ -130,11 +114,10 @@ def results(path: Path) -> pl.DataFrame:
 
 
 def budgets_of(found: pl.DataFrame) -> dict[int, pl.DataFrame]:
-    """The searches of single tasks that had at least a budget, by the budgets that there are."""
-    single = found.filter(pl.col("target") == pl.col("task"))
+    """The searches that had at least a budget, by the budgets that there are."""
     budget = pl.col("trial").max().over("seed").alias("budget")  # one for all searches of a seed
-    single = single.with_columns(budget)
-    return {b: single.filter(pl.col("budget") >= b) for b in sorted(single["budget"].unique())}
+    found = found.with_columns(budget)
+    return {b: found.filter(pl.col("budget") >= b) for b in sorted(found["budget"].unique())}
 
 
 def curves(found: pl.DataFrame, budget: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
@@ -180,7 +163,7 @@ def report(found: pl.DataFrame) -> str:
 
 
 def task_table(found: pl.DataFrame, budget: int) -> str:
-    """Single tasks, up to a budget; nothing if none was searched by all ways."""
+    """Tasks, up to a budget; nothing if none was searched by all ways."""
     ways = {by: (gaps, times) for by, gaps, times in curves(found, budget)}
     if not ways:
         return ""
@@ -233,11 +216,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=BUNDLED_PROGRAMS)
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--predictor", default="programs-cpu", help="its folder in the outputs")
-    parser.add_argument("--tasks", type=int, default=TASKS)
-    parser.add_argument("--devices", default="avx2")
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
+    parser.add_argument("--devices", default="native")
     parser.add_argument("--by", nargs="+", default=list(RIVALS), choices=list(RIVALS))
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--budget", type=int, default=max(BUDGETS))
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
+    parser.add_argument("--budget", type=int, default=AT)
     parser.add_argument("--core", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
