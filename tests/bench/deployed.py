@@ -48,7 +48,7 @@ def as_table(rows: list[dict[str, Any]]) -> str:
     )
     times = np.array([[row["least"].get(name, np.nan) for name in names] for row in rows])
     texts = [
-        [row["network"], *("" if np.isnan(ms) else f"{ms:.2f}" for ms in mine), seconds_of(row)]
+        [row["network"], *("" if np.isnan(ms) else f"{ms:#.3g}" for ms in mine), seconds_of(row)]
         for row, mine in zip(rows, times, strict=True)
     ]
     for rival in ("PyTorch", "ONNX Runtime", "OpenVINO"):

@@ -27,7 +27,7 @@ from lib.programs.latency.error import calls_of, error_of, held_out, ratios_of
 from lib.programs.latency.predictor import BUDGET
 from lib.runs.sources import ROOT
 from lib.settings.resolved import BUNDLED_PROGRAMS
-from tests.bench.deployed import MEASURED
+from tests.bench.deployed import MEASURED, NETWORKS
 
 FOUND = f"search {BUDGET}"
 
@@ -45,7 +45,8 @@ def deployed(args: argparse.Namespace) -> str:
     rows, errors = [], []
     for kept in json.loads(MEASURED.read_text()):
         if kept["processor"] == processor() and FOUND in kept["least"]:
-            said = predicted(kept["network"], kept["device"], args)
+            (network,) = [name for name in NETWORKS if name.endswith(kept["network"])]
+            said = predicted(network, kept["device"], args)
             took = kept["least"][FOUND] / 1e3
             low, high = said["low"], said["high"]
             errors.append([said[name] / took - 1 for name in ("seconds", "replayed_seconds")])
