@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lib.cache.reader import Cache
 from lib.files.artifacts import fingerprint_files, read_json
 from lib.files.schema import expect
-from lib.programs.inputs import devices_of
 from lib.programs.tensorir.records import DEVICE
 
 KEPT = "calibration"  # folder of the results, with one for each processor
@@ -39,17 +37,18 @@ def weights_of(results: Path) -> str:
     return fingerprint_files(results.glob("fold_*/*.safetensors"), results)
 
 
-def known_devices(cache: Cache, results: Path) -> list[dict[str, Any]]:
-    """The devices of a cache, and those that were calibrated, in place of one of the same name.
+def known_devices(learned: Sequence[dict[str, Any]], results: Path) -> list[dict[str, Any]]:
+    """The devices that a predictor has learned from, and those that were calibrated, in place of
+    one of the same name.
 
     A calibrated one has what :data:`CALIBRATED` names: what predictions are multiplied by there;
-    the device of the cache whose errors of whole networks are taken for its own; and how many
+    the learned device whose errors of whole networks are taken for its own; and how many
     programs it was calibrated by; and of which tuned networks, if of any, predictions are.
 
     Raises:
         DataError: a calibration is damaged.
     """
-    devices = {device["name"]: device for device in devices_of(cache)}
+    devices = {device["name"]: device for device in learned}
     for path in sorted(results.glob(f"{KEPT}/*/{FILE}")):
         record = expect(read_json(path), RECORD, path, advice="make calibrate once more")
         if record["weights"] == weights_of(results):

@@ -30,7 +30,7 @@ calibrate: | $(READY) $(READY)-native $(READY)-adapt $(PROGRAMS_VENV)/.ready  ##
 ifneq (,$(filter search,$(MAKECMDGOALS)))
 $(if $(value NETWORK)$(value TASK),,$(error usage: make search NETWORK=resnet18 BUDGET=64, or TASK=hash))
 endif
-search: | $(READY) $(READY)-native $(READY)-adapt $(PROGRAMS_VENV)/.ready  ## a fast library of NETWORK=resnet18, or fast schedules of TASK=hash: [BUDGET=64] [DEVICE=native] [THREADS=1] [DATABASE=folder], after make all COLLECTION=programs-cpu
+search: | $(READY) $(READY)-native $(READY)-adapt $(PROGRAMS_VENV)/.ready  ## a fast library of NETWORK=resnet18, or fast schedules of TASK=hash: [BUDGET=64] [DEVICE=native] [THREADS=1] [DATABASE=folder]
 	$(RUN) -m lib.programs.search $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		--tvm $(PROGRAMS_VENV)/bin/python $(call text,NETWORK,network) $(call flag,TASK,task) \
 		$(call flag,BUDGET,budget) $(call flag,BATCH,batch) $(call flag,DEVICE,device) $(call flag,THREADS,threads) $(call flag,SEED,seed) $(call flag,DATABASE,database) $(ARGS)

@@ -1,8 +1,9 @@
-"""Weights that come with the repository: a program is ranked before anything was trained.
+"""Weights that come with the repository: programs are ranked, and schedules searched, before
+anything was trained.
 
     python -m lib.scoring.weights --collection layout-xla-default
 
-copies those of the folds that stage 4 would blend into ``data/weights/``. Each file says what it
+keeps those of the folds that stage 4 would blend in ``data/weights/``. Each file says what it
 was made from: every setting, fingerprints of data and code, versions of packages, and how well the
 fold ranks. Code may have changed since: weights that do not fit a network's shapes or settings any
 more are refused, and a test compares how they rank bundled programs with how they did.
@@ -10,14 +11,16 @@ more are refused, and a test compares how they rank bundled programs with how th
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from lib import settings
+from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.artifacts import atomic_folder
 from lib.files.errors import UserError, one_line_errors
-from lib.scoring.trained import load_ensemble
+from lib.scoring.trained import load_networks
 from lib.settings import Settings
 from lib.settings.resolved import ROOT
 
@@ -48,20 +51,30 @@ def weights_in(results: Path, chosen: Settings) -> Path:
     return there.get(results.name, results)
 
 
-def keep(results: Path, chosen: Settings, target: Path) -> list[int]:
-    """Copy the weights of the folds that stage 4 would blend, in place of those there; returns
-    their numbers.
+def keep(results: Path, chosen: Settings, target: Path, also: Mapping[str, Any]) -> list[int]:
+    """Keep the weights of the folds that stage 4 would blend, in place of those there.
+
+    Args:
+        results: of a collection and model.
+        chosen: its settings; ``best_folds`` says how many.
+        target: in it, a folder of the results' name.
+        also: what the files say beside what they were made from.
+
+    Returns:
+        the folds' numbers.
 
     Raises:
         UserError, DataError: as :func:`lib.scoring.trained.load_networks`.
     """
-    ensemble = load_ensemble(results, chosen.collection, {"model": chosen.model})
+    overrides = {"model": chosen.model, "best_folds": chosen.best_folds}
+    ensemble = load_networks(results, type(chosen), overrides)
     name = settings.WEIGHTS_FILES[ensemble.settings.weights]
     with atomic_folder(target / results.name) as folder:
         for fold in ensemble.networks:
             part = f"fold_{fold}"
             (folder / part).mkdir()
-            shutil.copyfile(results / part / name, folder / part / name)
+            tensors, about = tensor_file.load(results / part / name)
+            tensor_file.save(folder / part / name, tensors, {**about, **also})
     return list(ensemble.networks)
 
 
@@ -71,7 +84,9 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=BUNDLED, help="where they are kept")
     args = parser.parse_args()
     chosen = settings.resolve(args).settings
-    folds = keep(args.outputs / chosen.results, chosen, args.to)
+    manifest = Cache(args.outputs / chosen.cache).manifest
+    devices = {"devices": manifest["devices"]} if "devices" in manifest else {}  # of predictions
+    folds = keep(args.outputs / chosen.results, chosen, args.to, devices)
     numbers = ", ".join(map(str, folds))
     print(f"weights: {args.collection}: folds {numbers}; wrote {args.to / chosen.results}/")
 

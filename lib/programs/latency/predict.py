@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +14,13 @@ import numpy as np
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
+from lib.files.schema import expect
 from lib.programs.devices import tuned_weights
-from lib.programs.inputs import Programs, device_features, predict
+from lib.programs.inputs import Programs, device_features, devices_of, predict
 from lib.programs.settings import ProgramCollection
+from lib.programs.tensorir.records import DEVICE
 from lib.scoring.trained import Ensemble, load_networks
+from lib.scoring.weights import weights_in
 from lib.settings import Settings, root_of, settings_for
 from lib.tpugraphs.roots import DataRoot
 
@@ -49,7 +53,7 @@ def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:
             f"latency: of tensor programs, and {settings.collection} is of kind {settings.kind}"
         )
     folder = outputs / settings.results
-    if not folder.is_dir():
+    if not any(folder.glob("fold_*")):
         make = f"make all COLLECTION={settings.collection} MODEL={settings.model}"
         raise UserError(f"{folder}: no predictor there; {make} trains it")
     ensemble = load_networks(folder, type(settings), {"model": settings.model})
@@ -57,6 +61,26 @@ def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:
     if ensemble.data != cache.fingerprint:
         raise DataError(folder, "data", "another cache's fingerprint", "this one's: train again")
     return ensemble, cache
+
+
+def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict[str, Any]]]:
+    """The networks of a collection of programs, and the devices that they have learned from: one's
+    own, or the bundled ones, which need no cache.
+
+    Raises:
+        UserError, DataError: see :func:`load_predictor`.
+    """
+    results = outputs / settings.results
+    folder = weights_in(results, settings)
+    if folder == results:
+        ensemble, cache = load_predictor(outputs, settings)
+        return ensemble, devices_of(cache)
+    ensemble = load_networks(folder, type(settings), {"model": settings.model})
+    path = next(folder.glob("fold_*/*"))
+    about = expect(tensor_file.read_about(path), {"devices": [DEVICE]}, path, advice="make weights")
+    make = f"make all COLLECTION={settings.collection}"
+    print(f"{folder}: bundled networks predict; {make} trains your own", file=sys.stderr)
+    return ensemble, about["devices"]
 
 
 def predicted_seconds(

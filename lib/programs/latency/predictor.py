@@ -19,7 +19,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.files.processor import processor
 from lib.programs.devices import known_devices
-from lib.programs.inputs import device_named, is_general
+from lib.programs.inputs import device_named, devices_of, is_general
 from lib.programs.latency.error import calls_of, error_of, held_out
 from lib.programs.latency.estimate import Estimate, estimate
 from lib.programs.latency.network import Network, read_network
@@ -90,7 +90,7 @@ class Predictor:
     @cached_property
     def known(self) -> list[dict[str, Any]]:
         """The devices of the data, and those that were calibrated."""
-        return known_devices(self.cache, self.folder)
+        return known_devices(devices_of(self.cache), self.folder)
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Find fast schedules of a network's programs for a device, with few measurements.
 
-Reads   <outputs>/<collection>[@<model>]/fold_<k>/, and the collection's data
+Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and its cache, else data/weights/<collection>/
 Writes  <outputs>/<collection>[@<model>]/search/<network>.<device>/
             database_workload.json, database_tuning_record.json   TVM's own tuning database
             search.json                                           what was found, and when
@@ -40,9 +40,9 @@ from lib.programs.described import described_programs
 from lib.programs.devices import known_devices, tell
 from lib.programs.inputs import Programs, device_named
 from lib.programs.latency.predict import (
-    load_predictor,
     on_device,
     predicted_seconds,
+    predictor_in,
     predictor_settings,
 )
 from lib.programs.latency.predictor import predictor_flags
@@ -178,9 +178,9 @@ def predictor(
     args: argparse.Namespace, chosen: settings.Settings
 ) -> Callable[[Programs], np.ndarray]:
     """What predicts logarithms of seconds on the device."""
-    ensemble, cache = load_predictor(args.outputs, chosen)
     results = args.outputs / chosen.results
-    devices = known_devices(cache, results)
+    ensemble, learned = predictor_in(args.outputs, chosen)
+    devices = known_devices(learned, results)
     device = devices[device_named(args.device, devices, processor())] | {"threads": args.threads}
     tell(device)
     ensemble = on_device(ensemble, device, results)

@@ -98,7 +98,7 @@ def test_a_slower_processor_is_predicted_as_slow(trained, collected):
     assert [line[2] for line in collected] == ["lib.collect.tvm", "lib.collect.tvm.export"]
     networks = collected[0][collected[0].index("--networks") + 1].split(",")
     ensemble, cache, results = loaded(trained)
-    devices = {one["name"]: one for one in known_devices(cache, results)}
+    devices = {one["name"]: one for one in known_devices(devices_of(cache), results)}
     assert list(devices) == ["cpu.sse2.1t", "cpu.avx512.1t", "mine.sse2.1t", "mine.avx512.1t"]
     assert networks == telling(cache, 2)
     mine = devices["mine.sse2.1t"]
@@ -147,7 +147,7 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
     said = calibrate(trained)
     assert said.returncode == 0, said.stderr
     ensemble, cache, results = loaded(trained)
-    device = known_devices(cache, results)[-1]
+    device = known_devices(devices_of(cache), results)[-1]
     assert device["tuned"] and device["factor"] == 1.0 and device["after"] < device["before"]
     path = tuned_weights(results, device)
     programs = load_programs(cache, all_pairs(cache, cache.names("test")))
@@ -167,14 +167,14 @@ def test_a_calibration_of_other_weights_is_told_and_not_used(trained, collected,
     path = calibration_of(results, processor())
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "weights": "others"}))
-    assert known_devices(cache, results) == devices_of(cache)
+    assert known_devices(devices_of(cache), results) == devices_of(cache)
     assert capsys.readouterr().err == (
         f"{path}: for other weights, is not used; make calibrate once more\n"
     )
     del record["devices"][0]["factor"]
     path.write_text(json.dumps(record))
     with pytest.raises(DataError, match=r"calibration\.json: devices\[0\]\.factor: "):
-        known_devices(cache, results)
+        known_devices(devices_of(cache), results)
 
 
 def test_a_collector_that_fails_leaves_no_calibration(trained, tmp_path):
