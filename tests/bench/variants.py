@@ -136,8 +136,12 @@ VARIANTS: dict[str, Variant] = {
     "ridge on summed features": Variant(rank=ridge),
     "boosting on summed features": Variant(rank=boosting),
     "tgraph": Variant("tgraph"),
-    "tgraph, 60 epochs": Variant("tgraph", {"epochs": 60}),
-    "tgraph, 110 epochs": Variant("tgraph", {"epochs": 110}),
+    **{
+        f"tgraph, {epochs} epochs, dropout {dropout}": Variant(
+            "tgraph", {"epochs": epochs, "dropout": dropout}
+        )
+        for epochs, dropout in ((10, 0.2), (30, 0.0), (30, 0.2))
+    },
     "tgraph without channel attention": Variant("tgraph", {"channel_attention": False}),
     "tgraph without cross attention": Variant("tgraph", {"cross_attention": False}),
     "tgraph without edges": Variant("tgraph", {"edges": False}),
