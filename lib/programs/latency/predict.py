@@ -72,7 +72,7 @@ def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict
     """
     results = outputs / settings.results
     folder = weights_in(results, settings)
-    if folder == results:
+    if folder == results or not isinstance(settings, ProgramCollection):
         ensemble, cache = load_predictor(outputs, settings)
         return ensemble, devices_of(cache)
     ensemble = load_networks(folder, type(settings), {"model": settings.model})
