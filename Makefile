@@ -143,8 +143,8 @@ rank: | $(LOOPS) $(if $(value MEASURE),$(VENV)-collect/.ready)  ## rank the conf
 	@$(RUN) -m lib.scoring.rank $(TO) $(FLAGS) $(call text,CANDIDATES,candidates) $(call flag,TOP,top) \
 		$(if $(MEASURE),--measure $(MEASURE) --jax $(VENV)-collect/bin/python) -- $(call quoted,$(value PROGRAM))
 
-weights: $(MODELS)  ## keep the weights of COLLECTION in data/weights, for make rank and make search where nothing is trained
-	$(RUN) -m lib.scoring.weights $(TO) $(FLAGS)
+weights: $(RESULTS)  ## keep the weights of COLLECTION in data/weights, for make rank, search and latency where nothing is trained
+	$(RUN) -m $(if $(filter programs-%,$(COLLECTION)),lib.programs.latency.bundle,lib.scoring.weights) $(TO) $(FLAGS)
 
 submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE=sample_submission.csv]
 	$(RUN) -m lib.scoring.merge $(TO) $(call flag,DATA,data) \

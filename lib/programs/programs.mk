@@ -8,7 +8,7 @@ ifneq (,$(filter latency,$(MAKECMDGOALS)))
 $(if $(value NETWORK),,$(error usage: make latency NETWORK=resnet18 BATCH=1 BUDGET=16))
 endif
 LATENCY_OF := $(if $(filter programs-%,$(COLLECTION)),$(COLLECTION),programs-cpu)
-latency: | $(READY) $(READY)-native $(PROGRAMS_VENV)/.ready  ## how long NETWORK=resnet18 takes: [BATCH=1] [DEVICE=native] [BUDGET=16] [DATABASE=folder] [ARGS=--json], after make all COLLECTION=programs-cpu
+latency: | $(READY) $(READY)-native $(PROGRAMS_VENV)/.ready  ## how long NETWORK=resnet18 takes: [BATCH=1] [DEVICE=native] [BUDGET=16] [DATABASE=folder] [ARGS=--json]
 	@$(RUN) -m lib.programs.latency $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		--tvm $(PROGRAMS_VENV)/bin/python $(call flag,BUDGET,budget) $(call flag,DATABASE,database) $(ARGS) -- $(call quoted,$(value NETWORK)) $(or $(BATCH),1) $(or $(DEVICE),native)
 

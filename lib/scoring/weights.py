@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from lib import settings
-from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.artifacts import atomic_folder
 from lib.files.errors import UserError, one_line_errors
@@ -51,7 +50,7 @@ def weights_in(results: Path, chosen: Settings) -> Path:
     return there.get(results.name, results)
 
 
-def keep(results: Path, chosen: Settings, target: Path, also: Mapping[str, Any]) -> list[int]:
+def keep(results: Path, chosen: Settings, target: Path, also: Mapping[str, Any] = {}) -> list[int]:
     """Keep the weights of the folds that stage 4 would blend, in place of those there.
 
     Args:
@@ -84,9 +83,7 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=BUNDLED, help="where they are kept")
     args = parser.parse_args()
     chosen = settings.resolve(args).settings
-    manifest = Cache(args.outputs / chosen.cache).manifest
-    devices = {"devices": manifest["devices"]} if "devices" in manifest else {}  # of predictions
-    folds = keep(args.outputs / chosen.results, chosen, args.to, devices)
+    folds = keep(args.outputs / chosen.results, chosen, args.to)
     numbers = ", ".join(map(str, folds))
     print(f"weights: {args.collection}: folds {numbers}; wrote {args.to / chosen.results}/")
 

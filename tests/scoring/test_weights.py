@@ -22,7 +22,7 @@ TESTS = BUNDLED / "npz/layout/xla/default/test"
 def test_the_folds_that_are_blended_are_kept(folds, program, tmp_path):  # noqa: F811
     own, _ = folds
     (tmp_path / "kept" / own.name / "fold_7").mkdir(parents=True)
-    assert weights.keep(own, SETTINGS, tmp_path / "kept", {}) == [2, 0]
+    assert weights.keep(own, SETTINGS, tmp_path / "kept") == [2, 0]
     kept = tmp_path / "kept" / own.name
     assert sorted(path.name for path in kept.iterdir()) == ["fold_0", "fold_2"]
     (one,), (other,) = (
@@ -34,7 +34,7 @@ def test_the_folds_that_are_blended_are_kept(folds, program, tmp_path):  # noqa:
 def test_ones_own_come_first_and_those_of_other_hardware_never(folds, tmp_path, monkeypatch):  # noqa: F811
     own, _ = folds
     monkeypatch.setattr(weights, "BUNDLED", tmp_path / "kept")
-    weights.keep(own, SETTINGS, tmp_path / "kept", {})
+    weights.keep(own, SETTINGS, tmp_path / "kept")
     bare = tmp_path / "outputs" / own.name
     assert weights.weights_in(own, SETTINGS) == own
     assert weights.weights_in(bare, SETTINGS) == tmp_path / "kept" / own.name

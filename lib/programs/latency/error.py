@@ -8,15 +8,18 @@ choice by predictions does to their errors is in the ratio.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
+from lib.files import tensor_file
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
+from lib.files.schema import expect
 from lib.programs.predictions import SCHEMA
 from lib.programs.tensorir.records import ADVICE, TABLES, table_path
 
@@ -26,6 +29,8 @@ LEAST_SHARE = 0.25
 DRAWS = 20  # of programs, for each network
 QUANTILES = (0.16, 0.5, 0.84)
 FEWEST = 5  # networks
+COUNTS = (1, 4, 8, 16, 32, 64)  # of schedules of a task, for which bundled weights have errors
+ERRORS = {"errors": {str: {int: [float]}}}
 Task = tuple[np.ndarray, np.ndarray]  # predicted and measured seconds of its programs
 Calls = Mapping[str, Mapping[str, int]]  # of each network: how often it calls each task
 
@@ -137,3 +142,28 @@ def calls_of(root: Path) -> dict[str, dict[str, int]]:
             raise DataError(table_path(root, "networks"), "task", row["task"], "a row of the tasks")
         calls.setdefault(row["network"], {})[names[row["task"]]] = row["calls"]
     return calls
+
+
+def errors_of(path: Path, device: str, calls: Calls) -> dict[str, list[float]]:
+    """What :func:`bundled_error` reads of a device: an error for each of :data:`COUNTS`.
+
+    Args:
+        path: ``predictions.csv``.
+        device: its name.
+        calls: of networks.
+    """
+    tasks = held_out(path, device)
+    return {str(count): [*astuple(error_of(tasks, calls, count))] for count in COUNTS}
+
+
+def bundled_error(weights: Path, device: str, schedules: int) -> Error:
+    """What bundled weights say of networks on a device, for nearly so many schedules of a task.
+
+    Raises:
+        DataError: they say nothing of it.
+    """
+    path = next(weights.glob("fold_*/*"))
+    said = expect(tensor_file.read_about(path), ERRORS, path, advice="make weights")["errors"]
+    count = min(COUNTS, key=lambda count: abs(math.log(count / schedules)))
+    low, middle, high, networks = said[device][str(count)]
+    return Error(low, middle, high, int(networks))

@@ -63,9 +63,9 @@ def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:
     return ensemble, cache
 
 
-def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict[str, Any]]]:
-    """The networks of a collection of programs, and the devices that they have learned from: one's
-    own, or the bundled ones, which need no cache.
+def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict[str, Any]], Path]:
+    """The networks of a collection of programs, one's own or the bundled ones, which need no cache;
+    the devices that they have learned from, and their folder.
 
     Raises:
         UserError, DataError: see :func:`load_predictor`.
@@ -74,13 +74,13 @@ def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict
     folder = weights_in(results, settings)
     if folder == results or not isinstance(settings, ProgramCollection):
         ensemble, cache = load_predictor(outputs, settings)
-        return ensemble, devices_of(cache)
+        return ensemble, devices_of(cache), folder
     ensemble = load_networks(folder, type(settings), {"model": settings.model})
     path = next(folder.glob("fold_*/*"))
     about = expect(tensor_file.read_about(path), {"devices": [DEVICE]}, path, advice="make weights")
     make = f"make all COLLECTION={settings.collection}"
     print(f"{folder}: bundled networks predict; {make} trains your own", file=sys.stderr)
-    return ensemble, about["devices"]
+    return ensemble, about["devices"], folder
 
 
 def predicted_seconds(

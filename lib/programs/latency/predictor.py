@@ -13,23 +13,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import torch
 
-from lib.cache.reader import Cache
 from lib.files.errors import UserError
+from lib.files.parquet import read_parquet
 from lib.files.processor import processor
 from lib.programs.devices import known_devices
-from lib.programs.inputs import device_named, devices_of, is_general
-from lib.programs.latency.error import calls_of, error_of, held_out
+from lib.programs.inputs import device_named, is_general
+from lib.programs.latency.error import Error, bundled_error, calls_of, error_of, held_out
 from lib.programs.latency.estimate import Estimate, estimate
 from lib.programs.latency.network import Network, read_network
 from lib.programs.latency.predict import (
-    load_predictor,
     on_device,
     predicted_seconds,
+    predictor_in,
     predictor_settings,
 )
 from lib.programs.messages import last_words
+from lib.programs.tensorir.records import ADVICE, TABLES, table_path
 from lib.runs.sources import ROOT
 from lib.scoring.trained import Ensemble
 
@@ -44,15 +46,17 @@ class Predictor:
 
     Attributes:
         ensemble: its networks.
-        cache: of the programs that they have learned from.
-        folder: of its results.
+        learned_from: the devices that they have learned from.
+        weights: where they are.
+        folder: of the collection's results, which are the same if they were trained here.
         data: root of the dataset.
         tvm: Python of the environment that has TVM, which makes programs of a network.
         names: what of :meth:`load` names it.
     """
 
     ensemble: Ensemble
-    cache: Cache
+    learned_from: list[dict[str, Any]]
+    weights: Path
     folder: Path
     data: Path
     tvm: Path
@@ -68,7 +72,7 @@ class Predictor:
         model: str | None = None,
         experiment: str = "",
     ) -> Predictor:
-        """What ``make all COLLECTION=programs-cpu`` has trained.
+        """What ``make all COLLECTION=programs-cpu`` has trained, else what is bundled.
 
         Args:
             outputs: where it lies.
@@ -82,15 +86,16 @@ class Predictor:
         if not tvm.exists():
             raise UserError(f"--tvm {tvm}: no such file; make latency installs TVM")
         root, chosen = predictor_settings(collection, data, model, experiment)
-        ensemble, cache = load_predictor(outputs, chosen)
+        folder = outputs / chosen.results
+        ensemble, devices, weights = predictor_in(outputs, chosen)
         names = {"outputs": outputs.resolve(), "collection": collection, "data": data}
         names |= {"model": model, "experiment": experiment or None}
-        return cls(ensemble, cache, outputs / chosen.results, root.path, tvm, names)
+        return cls(ensemble, devices, weights, folder, root.path, tvm, names)
 
     @cached_property
     def known(self) -> list[dict[str, Any]]:
         """The devices of the data, and those that were calibrated."""
-        return known_devices(devices_of(self.cache), self.folder)
+        return known_devices(self.learned_from, self.folder)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -99,9 +104,9 @@ class Predictor:
 
     @cached_property
     def learned(self) -> frozenset[str]:
-        """Hashes of the tasks that some fold has learned from: the last part of a task's name."""
-        names = self.cache.names("train", "valid")
-        return frozenset(name.rpartition(".")[2] for name in names)
+        """Hashes of the tasks that some fold has learned from."""
+        tasks = read_parquet(table_path(self.data, "tasks"), TABLES["tasks"], ADVICE)
+        return frozenset(tasks.filter(pl.col("split").is_in(["train", "valid"]))["task"])
 
     def device(self, name: str) -> int:
         """The number of a device, see :func:`device_named`."""
@@ -124,10 +129,16 @@ class Predictor:
         name = about["name"]
         ensemble = on_device(self.ensemble, about, self.folder)
         predicted = predicted_seconds(ensemble, network.programs, about)
-        known = held_out(self.folder / "predictions.csv", about.get("like", name))
-        error = error_of(known, calls_of(self.data), schedules)
+        error = self._error(about.get("like", name), schedules)
         warm = is_general(about)
         return estimate(network, name, predicted, error, self.learned, gap * 1e-6, warm)
+
+    def _error(self, device: str, schedules: int) -> Error:
+        """How far networks on a device are off, by what was held out when it was trained."""
+        if self.weights != self.folder:
+            return bundled_error(self.weights, device, schedules)
+        known = held_out(self.folder / "predictions.csv", device)
+        return error_of(known, calls_of(self.data), schedules)
 
     def predict(self, module: torch.nn.Module, inputs: tuple, device: str) -> float:
         """Seconds that one call of a network takes on a device.

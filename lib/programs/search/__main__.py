@@ -179,7 +179,7 @@ def predictor(
 ) -> Callable[[Programs], np.ndarray]:
     """What predicts logarithms of seconds on the device."""
     results = args.outputs / chosen.results
-    ensemble, learned = predictor_in(args.outputs, chosen)
+    ensemble, learned, _ = predictor_in(args.outputs, chosen)
     devices = known_devices(learned, results)
     device = devices[device_named(args.device, devices, processor())] | {"threads": args.threads}
     tell(device)

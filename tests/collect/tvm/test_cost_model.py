@@ -47,6 +47,6 @@ def test_scores_are_over_the_best_of_each_task():
     assert talk.asked == asked
 
 
-def test_without_a_predictor_nothing_is_started(tmp_path):
-    with pytest.raises(UserError, match="no predictor there; make all COLLECTION=programs-cpu"):
-        trained("avx2", tmp_path)
+def test_a_device_that_is_not_known_is_told(tmp_path):
+    with pytest.raises(UserError, match="device 'avx3': neither an instruction set"):
+        trained("avx3", tmp_path)

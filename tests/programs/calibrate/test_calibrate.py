@@ -118,7 +118,8 @@ def test_a_slower_processor_is_predicted_as_slow(trained, collected):
 def test_latency_and_search_take_the_processors_own_device(trained, collected, capsys):
     calibrate(trained)
     ensemble, cache, results = loaded(trained)
-    predictor = Predictor(ensemble, cache, results, trained / "data", Path(sys.executable), {})
+    where = results, results, trained / "data", Path(sys.executable)
+    predictor = Predictor(ensemble, devices_of(cache), *where, {})
     device = predictor.device("avx512")
     assert predictor.devices[device] == "mine.avx512.1t"
     tell(predictor.known[device])

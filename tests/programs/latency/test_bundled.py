@@ -1,19 +1,26 @@
-"""The predictor that comes with the repository, which `make search` asks where none is trained."""
+"""The predictor that comes with the repository, for `make search` and `make latency`."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 
+from lib.files import tensor_file
 from lib.files.errors import UserError
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import load_programs
+from lib.programs.latency.error import COUNTS, Error, bundled_error
 from lib.programs.latency.predict import (
     load_predictor,
     predicted_seconds,
     predictor_in,
     predictor_settings,
 )
+from lib.programs.latency.predictor import Predictor
 from lib.scoring.weights import BUNDLED
 from tests.programs.builders import COLLECTION, cached, write_root
 
@@ -26,7 +33,7 @@ MICROSECONDS = {  # of made-up programs, when the weights were made
 def test_it_predicts_as_it_did(tmp_path, capsys):
     """Code may change what a network reads, and leave its shapes as they are: `make weights`."""
     _, chosen = predictor_settings(COLLECTION, None, None)
-    ensemble, learned = predictor_in(tmp_path, chosen)
+    ensemble, learned, _ = predictor_in(tmp_path, chosen)
     assert "bundled networks predict; make all" in capsys.readouterr().err
     assert len(ensemble.networks) == 3
     write_root(tmp_path / "data", tasks=3, programs=2)
@@ -43,8 +50,26 @@ def test_it_is_small():
     assert sum(path.stat().st_size for path in files) < 6 << 20
 
 
-def test_a_latency_wants_ones_own(tmp_path):
-    """How far a prediction is off is known of one's own alone."""
+def test_its_latencies_are_as_far_off_as_its_own_were(tmp_path):
+    """Errors of the nearest number of schedules, of networks that were held out."""
+    predictor = Predictor.load(tmp_path, tvm=Path(sys.executable))
+    device = predictor.known[predictor.device("avx2")]["name"]
+    error = predictor._error(device, 20)
+    assert error == bundled_error(predictor.weights, device, 16) and error.networks > 100
+    assert 0.9 < error.low < error.middle < error.high < 2
+    assert len(predictor.learned) > 1000
+
+
+@pytest.mark.parametrize(("schedules", "middle"), [(1, 1.0), (3, 4.0), (11, 8.0), (12, 16.0)])
+def test_errors_are_of_the_nearest_number_of_schedules(schedules, middle, tmp_path):
+    errors = {"cpu": {str(count): [0.5, float(count), 99.0, 7.0] for count in COUNTS}}
+    (tmp_path / "fold_0").mkdir()
+    path = tmp_path / "fold_0" / "last.safetensors"
+    tensor_file.save(path, {"x": torch.zeros(1)}, {"errors": errors})
+    assert bundled_error(tmp_path, "cpu", schedules) == Error(0.5, middle, 99.0, 7)
+
+
+def test_a_calibration_wants_ones_own(tmp_path):
     _, chosen = predictor_settings(COLLECTION, None, None)
     (tmp_path / chosen.results / "search").mkdir(parents=True)
     with pytest.raises(UserError, match="no predictor there; make all COLLECTION=programs-cpu"):
