@@ -4,17 +4,19 @@
 
 Each processor of the dataset is left out in turn: `cdmpp-plus` learns from what the others have
 measured, with the tasks of the test and of a fold held out, and predicts the test networks on the
-one that was left out. A processor on which only search tasks were measured is predicted on those,
-which the others then do not learn from; for another they are learned from where others measured
+one that was left out: for sets of instructions, and *as deployed*, which are other programs, where
+it has measured such. Of a processor on which only search tasks were measured, half of those are the
+test, and the others do not learn from any; for another they are learned from where others measured
 them. As `make calibrate` does it, predictions are then multiplied by what fits a number of programs
-of other tasks, drawn at random, on each of its devices; means over draws. What a network knows of
-the processor are the sizes of its caches and how fast its fastest programs are, of all that it
-measured. ``--number`` puts a number for each processor in place of that, as it was before.
+of other tasks, drawn at random, on each of its devices, means over draws; or the networks are tuned
+on the last number of them, one draw. What a network knows of the processor are the sizes of its
+caches and how fast its fastest programs are, of all that it measured. ``--number`` puts a number
+for each processor in place of that, as it was before.
 
 *Best of 8* is the fastest of the eight that are predicted to be fastest, of each search task's
 schedules, over the fastest of all; the geometric mean. What was measured is kept in
-``left_out.json`` beside this file; what is there is not run again. A fold of a processor takes two
-to three minutes.
+``left_out.json`` beside this file; what is there is not run again. A fold of a processor takes
+minutes.
 """
 
 from __future__ import annotations
@@ -36,8 +38,17 @@ from lib.files.terminal import table
 from lib.inputs.input import network_for
 from lib.programs.adapt.judge import judged
 from lib.programs.calibrate.__main__ import shift_of
+from lib.programs.calibrate.tuning import tuned
 from lib.programs.folds import all_pairs, held_out_by
-from lib.programs.inputs import PEAK, Programs, device_features, devices_of, load_programs, predict
+from lib.programs.inputs import (
+    PEAK,
+    Programs,
+    device_features,
+    devices_of,
+    is_general,
+    load_programs,
+    predict,
+)
 from lib.programs.preprocess import about, tasks_of
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.task import networks_of
@@ -47,6 +58,7 @@ from lib.settings.resolved import BUNDLED_PROGRAMS
 from lib.train.loop import FoldTraining, new_network
 
 COUNTS, DRAWS, PICKED = (100, 300, 1000), 3, 8
+KINDS = {"": True, ", as deployed": False}  # whether programs are compiled for a set alone
 FEWEST_SCHEDULES = 128  # of a task that is searched
 SHOWN = ("mape", "median_error", "tau")
 
@@ -57,7 +69,12 @@ class LeftOut:
     def __init__(self, cache: Cache, processor: str, number: bool):
         self.cache, self.devices = cache, devices_of(cache)
         self.out = [k for k, one in enumerate(self.devices) if one["processor"] == processor]
-        self.single = [k for k in self.out if self.devices[k]["threads"] == 1]
+        single = [k for k in self.out if self.devices[k]["threads"] == 1]
+        parts = {
+            kind: [k for k in single if is_general(self.devices[k]) == general]
+            for kind, general in KINDS.items()
+        }
+        self.kinds = {kind: places for kind, places in parts.items() if places}
         self.features = device_features(self.devices)
         if number:
             others = {d["processor"] for d in self.devices} - {processor}
@@ -66,15 +83,13 @@ class LeftOut:
             self.features[:, PEAK:] = 0
             places = [place.get(one["processor"], middle) for one in self.devices]
             self.features[:, PEAK] = torch.tensor(places)
-        self.search = self._measured(cache.names("search"))
-        test = self._measured(cache.names("test"))
-        self.searched_only = not len(test)
-        self.test = self.search if self.searched_only else test
+        tests = [len(self._measured("test", places)) for places in self.kinds.values()]
+        self.searched_only = not any(tests)
 
-    def _measured(self, names: list[str]) -> Programs:
-        """The programs of some tasks that were measured there, on its devices of one thread."""
-        programs = load_programs(self.cache, all_pairs(self.cache, names))
-        seconds = programs.seconds[:, self.single]
+    def _measured(self, split: str, places: list[int]) -> Programs:
+        """The programs of a split that were measured there, on all of some devices."""
+        programs = load_programs(self.cache, all_pairs(self.cache, self.cache.names(split)))
+        seconds = programs.seconds[:, places]
         return replace(programs, seconds=seconds).some(np.isfinite(seconds).all(1))
 
     def trained(self, fold: int, settings: ProgramPlusSettings) -> nn.Module:
@@ -96,35 +111,52 @@ class LeftOut:
             list(FoldTraining(made, data, fold).run(Path(folder) / "state", "left out"))
         return made.eval()
 
-    def predicted(self, networks: list[nn.Module], programs: Programs) -> np.ndarray:
+    def predicted(
+        self, networks: list[nn.Module], programs: Programs, places: list[int]
+    ) -> np.ndarray:
         """(n, devices) logarithms, blended."""
-        where = self.features[self.single]
+        where = self.features[places]
         return np.mean([predict(one, programs, where, 1024) for one in networks], axis=0)
 
-    def scored(self, logs: np.ndarray) -> list[float]:
-        """``SHOWN`` of the test."""
-        every = np.ones(len(self.test), bool)
-        found = judged(logs, self.test.seconds, self.test.first, every)
-        return [found[key] for key in SHOWN]
-
-    def results(self, networks: list[nn.Module]) -> dict[str, list[float]]:
-        """``SHOWN`` before and after calibration, and the best of eight."""
-        logs = self.predicted(networks, self.test)
-        found = {"before": self.scored(logs)}
-        pool, own = self.test, logs
-        if not self.searched_only:
-            pool = self._measured(self.cache.names("train"))
-            own = self.predicted(networks, pool)
+    def results(self, networks: list[nn.Module], places: list[int]) -> dict[str, list[float]]:
+        """``SHOWN`` on some of its devices, before and after, and the best of eight."""
+        search = self._measured("search", places)
+        test, pool = (self._measured(split, places) for split in ("test", "train"))
+        if self.searched_only:
+            half = search.task % 2 == 0
+            test, pool = search.some(half), search.some(~half)
+        logs, own = (self.predicted(networks, part, places) for part in (test, pool))
+        found = {"before": scored(logs, test)}
         for count in COUNTS:
             runs = []
             for draw in range(DRAWS):
                 some = np.random.default_rng(draw).permutation(len(pool))[:count]
                 gaps = own[some] - np.log(pool.seconds[some])
-                runs.append(self.scored(logs + [shift_of(gap) for gap in gaps.T]))
+                runs.append(scored(logs + [shift_of(gap) for gap in gaps.T], test))
             found[str(count)] = np.mean(runs, axis=0).tolist()
-        if len(self.search):
-            found["picked"] = [best_of(self.predicted(networks, self.search), self.search)]
+        chosen = np.zeros(len(pool), bool)
+        chosen[np.random.default_rng(0).permutation(len(pool))[:count]] = True
+        found["tuned"] = scored(self.tuned(networks, pool.some(chosen), test, places), test)
+        if np.any(np.diff(search.first) >= FEWEST_SCHEDULES):
+            found["picked"] = [best_of(self.predicted(networks, search, places), search)]
         return found
+
+    def tuned(
+        self, networks: list[nn.Module], known: Programs, test: Programs, places: list[int]
+    ) -> np.ndarray:
+        """(n, devices) logarithms of a test, by networks that are tuned on some programs."""
+        columns = []
+        for column, place in enumerate(places):
+            one = replace(known, seconds=known.seconds[:, [column]])
+            made = [tuned(network, one, self.devices[place]) for network in networks]
+            columns.append(self.predicted(made, test, [place]))
+        return np.concatenate(columns, axis=1)
+
+
+def scored(logs: np.ndarray, test: Programs) -> list[float]:
+    """``SHOWN`` of a test's predictions."""
+    found = judged(logs, test.seconds, test.first, np.ones(len(test), bool))
+    return [found[key] for key in SHOWN]
 
 
 def best_of(logs: np.ndarray, programs: Programs) -> float:
@@ -154,13 +186,19 @@ def text(found: dict[str, dict[str, list[float]]]) -> str:
     """A row a processor: MAPE, median and tau before and after, and the best of eight."""
     rows = []
     for name, numbers in found.items():
-        parts = [numbers[key] for key in ("before", *map(str, COUNTS))]
+        parts = [numbers[key] for key in ("before", *map(str, COUNTS), "tuned")]
         cells = [
             f"{100 * mape:.1f} / {100 * middle:.1f} %, {tau:.3f}" for mape, middle, tau in parts
         ]
         picked = f"{numbers['picked'][0]:.3f}" if "picked" in numbers else "-"
         rows.append([name, *cells, picked])
-    heads = ["MAPE / median, tau", "before", *(f"{n} programs" for n in COUNTS), "best of 8"]
+    heads = [
+        "MAPE / median, tau",
+        "before",
+        *(f"{n} programs" for n in COUNTS),
+        "tuned",
+        "best of 8",
+    ]
     return table(rows, heads)
 
 
@@ -183,12 +221,13 @@ def main() -> None:
             cache = cache_of(args.data, Path(name))
             for processor in sorted({one["processor"] for one in devices_of(cache)}):
                 key = f"{processor}{', by number' * args.number}"
-                if key not in found:
+                if not any(name.startswith(key) for name in found):
                     one = LeftOut(cache, processor, args.number)
                     networks = [one.trained(k, settings) for k in range(args.folds)]
-                    found[key] = one.results(networks)
+                    for kind, places in one.kinds.items():
+                        found[key + kind] = one.results(networks, places)
+                        print(f"{key}{kind}: {found[key + kind]}", flush=True)
                     write_json(args.results, found)
-                    print(f"{key}: {found[key]}", flush=True)
     print(text(found))
 
 
