@@ -10,7 +10,9 @@ the predictor of ``outputs/programs-cpu``, ``XGBoost``: TVM's own, from nothing)
 programs of a task; then all libraries and rivals run in one process, in turns, on the same inputs,
 one thread each. Libraries are kept in ``--work``, and times in ``deployed.json`` beside this file,
 a row a network and device, which is measured anew if a search is asked for that it has not; move
-both away when the search has changed. ``--print`` runs nothing, and needs no TVM.
+both away when the search has changed. ``--print`` runs nothing, and needs no TVM. ``search 8 lanes`` goes
+without a thing that makes networks fast, see :mod:`tests.bench.deployed_without`, and ``search 8
+nothing`` without none: a second table compares these.
 """
 
 from __future__ import annotations
@@ -66,10 +68,10 @@ def as_changes(rows: list[dict[str, Any]]) -> str:
     """How many times as long networks take without what makes them fast, one at a time."""
     least = {row["network"]: row["least"] for row in rows if WHOLE in row["least"]}
     names = {name for ms in least.values() for name in ms if name.startswith(WITHOUT)} - {WHOLE}
-    texts = [
-        [name.removeprefix(WITHOUT), *(f"{ms[name] / ms[WHOLE]:.2f}" for ms in least.values())]
-        for name in sorted(names)
-    ]
+    texts = []
+    for name in sorted(names):
+        times = (f"{ms[name] / ms[WHOLE]:.2f}" if name in ms else "" for ms in least.values())
+        texts.append([name.removeprefix(WITHOUT), *times])
     return table(texts, ["times as long without", *least])
 
 
@@ -95,8 +97,10 @@ def main() -> None:
             row = measured(network, [*there, *new], args)
             rows = [row for row in rows if row not in mine] + [row]
             write_json(MEASURED, rows)
+    names = [name.rpartition("/")[2] for name in NETWORKS]
+    rows.sort(key=lambda row: names.index(row["network"]))
     print(as_table(rows))
-    print(as_changes(rows))
+    print(f"\n{as_changes(rows)}")
 
 
 if __name__ == "__main__":
