@@ -10,9 +10,9 @@ the predictor of ``outputs/programs-cpu``, ``XGBoost``: TVM's own, from nothing)
 programs of a task; then all libraries and rivals run in one process, in turns, on the same inputs,
 one thread each. Libraries are kept in ``--work``, and times in ``deployed.json`` beside this file,
 a row a network and device, which is measured anew if a search is asked for that it has not; move
-both away when the search has changed. ``--print`` runs nothing, and needs no TVM. ``search 8 lanes`` goes
-without a thing that makes networks fast, see :mod:`tests.bench.deployed_without`, and ``search 8
-nothing`` without none: a second table compares these.
+both away when the search has changed. ``--print`` runs nothing, and needs no TVM. ``search 8
+lanes`` goes without a thing that makes networks fast, see :mod:`tests.bench.deployed_without`, and
+``search 8 nothing`` without none: a second table compares these.
 """
 
 from __future__ import annotations
