@@ -54,7 +54,7 @@ class LayoutCollection(Settings):
     metric: ClassVar[str] = "tau"
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection", "hops")
     # A few dozen programs of a few dozen configurations each, and minutes, not hours: a higher rate
-    # fits them in ten passes. (Thirty rank better, in three times as long: what-helped.md.)
+    # fits them in ten passes. After thirty, `tgraph` ranks worse without dropout, better with it.
     fits: ClassVar[ByData] = {
         "small": {
             **{"folds_total": 5, "keep_together": "family", "score_training": True},
