@@ -56,14 +56,16 @@ def main(arguments: list[str] | None = None) -> None:
     name, kind = f"{file_name(args.network)}.b{args.batch}", kind_of(args)
     path = predictor.folder / "latency" / f"{name}{kind or f'.{args.device}'}.npz"
     flags = {flag: getattr(args, flag) for flag in PASSED}
-    if not (args.schedules or args.database):
+    searched = not (args.schedules or args.database)
+    if searched:
         flags |= predictor.searching(devices[0]) | {"budget": args.budget}
     write_programs(args.tvm, args.network, path, **flags)
     network = read_network(path)
     drawn = 1 if args.database else args.schedules or args.budget
     for device in devices:
         tell(predictor.known[device])
-    estimates = [predictor.estimate(network, device, drawn, args.gap) for device in devices]
+    how = drawn, searched, args.gap
+    estimates = [predictor.estimate(network, device, *how) for device in devices]
     content = [as_json(estimate) for estimate in estimates] if every else as_json(estimates[0])
     file = path.with_name(f"{name}{kind}.{args.device}.json")
     write_json(file, content)

@@ -3,7 +3,8 @@
 Each network of the dataset is added up twice, from what its programs were predicted to take by a
 fold that had not seen it, and from what they were measured to take. Of each task it runs the
 program with the least prediction of a few drawn at random, as a new network does: so that what a
-choice by predictions does to their errors is in the ratio.
+choice by predictions does to their errors is in the ratio. After a search it runs the fastest of
+them as measured, for a search measures them all.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ DRAWS = 20  # of programs, for each network
 QUANTILES = (0.16, 0.5, 0.84)
 FEWEST = 5  # networks
 COUNTS = (1, 4, 8, 16, 32, 64)  # of schedules of a task, for which bundled weights have errors
-ERRORS = {"errors": {str: {int: [float]}}}
+HOW = {"drawn": False, "searched": True}
+ERRORS = {"errors": {str: {str: {int: [float]}}}}
 Task = tuple[np.ndarray, np.ndarray]  # predicted and measured seconds of its programs
 Calls = Mapping[str, Mapping[str, int]]  # of each network: how often it calls each task
 
@@ -50,13 +52,15 @@ class Error:
     networks: int
 
 
-def error_of(tasks: Mapping[str, Task], calls: Calls, schedules: int, seed: int = 0) -> Error:
+def error_of(
+    tasks: Mapping[str, Task], calls: Calls, schedules: int, searched: bool = False, seed: int = 0
+) -> Error:
     """Quantiles of measured over predicted, over networks and draws; see :func:`ratios_of`.
 
     Returns:
         Ones and no networks if there are too few to tell.
     """
-    ratios = ratios_of(tasks, calls, schedules, seed)
+    ratios = ratios_of(tasks, calls, schedules, searched, seed)
     if len(ratios) < FEWEST:
         return Error(1.0, 1.0, 1.0, 0)
     every = np.concatenate([*ratios.values()])
@@ -64,7 +68,7 @@ def error_of(tasks: Mapping[str, Task], calls: Calls, schedules: int, seed: int 
 
 
 def ratios_of(
-    tasks: Mapping[str, Task], calls: Calls, schedules: int, seed: int = 0
+    tasks: Mapping[str, Task], calls: Calls, schedules: int, searched: bool = False, seed: int = 0
 ) -> dict[str, np.ndarray]:
     """(draws,) measured over predicted seconds of each network of which enough was measured.
 
@@ -72,6 +76,7 @@ def ratios_of(
         tasks: programs that were measured, predicted by who has not seen them, by task.
         calls: of networks.
         schedules: how many programs of a task are drawn, at most.
+        searched: whether all of these are measured, and the fastest runs.
         seed: of the draws.
     """
     generator = np.random.default_rng(seed)
@@ -79,8 +84,8 @@ def ratios_of(
     for name, called in sorted(calls.items()):
         measured = {task: times for task, times in called.items() if task in tasks}
         if measured and sum(measured.values()) >= LEAST_SHARE * sum(called.values()):
-            drawn = [_ratio(tasks, measured, schedules, generator) for _ in range(DRAWS)]
-            ratios[name] = np.array(drawn)
+            drawn = (_ratio(tasks, measured, schedules, searched, generator) for _ in range(DRAWS))
+            ratios[name] = np.array([*drawn])
     return ratios
 
 
@@ -88,6 +93,7 @@ def _ratio(
     tasks: Mapping[str, Task],
     calls: Mapping[str, int],
     schedules: int,
+    searched: bool,
     generator: np.random.Generator,
 ) -> float:
     """Measured over predicted seconds of one network under programs drawn anew."""
@@ -96,7 +102,8 @@ def _ratio(
         predicted, measured = tasks[task]
         drawn = generator.permutation(len(predicted))[:schedules]
         best = drawn[np.argmin(predicted[drawn])]
-        sums += times * np.array([measured[best], predicted[best]])
+        took = measured[drawn].min() if searched else measured[best]
+        sums += times * np.array([took, predicted[best]])
     return float(sums[0] / sums[1])
 
 
@@ -144,8 +151,9 @@ def calls_of(root: Path) -> dict[str, dict[str, int]]:
     return calls
 
 
-def errors_of(path: Path, device: str, calls: Calls) -> dict[str, list[float]]:
-    """What :func:`bundled_error` reads of a device: an error for each of :data:`COUNTS`.
+def errors_of(path: Path, device: str, calls: Calls) -> dict[str, dict[str, list[float]]]:
+    """What :func:`bundled_error` reads of a device: an error for each of :data:`COUNTS`, of
+    programs drawn at random and after a search.
 
     Args:
         path: ``predictions.csv``.
@@ -153,10 +161,13 @@ def errors_of(path: Path, device: str, calls: Calls) -> dict[str, list[float]]:
         calls: of networks.
     """
     tasks = held_out(path, device)
-    return {str(count): [*astuple(error_of(tasks, calls, count))] for count in COUNTS}
+    return {
+        name: {str(n): [*astuple(error_of(tasks, calls, n, searched))] for n in COUNTS}
+        for name, searched in HOW.items()
+    }
 
 
-def bundled_error(weights: Path, device: str, schedules: int) -> Error:
+def bundled_error(weights: Path, device: str, schedules: int, searched: bool) -> Error:
     """What bundled weights say of networks on a device, for nearly so many schedules of a task.
 
     Raises:
@@ -165,5 +176,6 @@ def bundled_error(weights: Path, device: str, schedules: int) -> Error:
     path = next(weights.glob("fold_*/*"))
     said = expect(tensor_file.read_about(path), ERRORS, path, advice="make weights")["errors"]
     count = min(COUNTS, key=lambda count: abs(math.log(count / schedules)))
-    low, middle, high, networks = said[device][str(count)]
+    (how,) = [name for name, value in HOW.items() if value == searched]
+    low, middle, high, networks = said[device][how][str(count)]
     return Error(low, middle, high, int(networks))

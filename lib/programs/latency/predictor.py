@@ -116,29 +116,32 @@ class Predictor:
         """Flags of :mod:`lib.collect.tvm.whole`, so that it asks this predictor."""
         return {**self.names, "device": self.devices[device]}
 
-    def estimate(self, network: Network, device: int, schedules: int, gap: float) -> Estimate:
+    def estimate(
+        self, network: Network, device: int, schedules: int, searched: bool, gap: float
+    ) -> Estimate:
         """The latency of a network, its bounds, and what it is made of.
 
         Args:
             network: its graph and programs.
             device: its number.
             schedules: how many there are of each task, at most.
+            searched: whether all of these will be measured, and the fastest runs.
             gap: microseconds between two calls.
         """
         about = self.known[device]
         name = about["name"]
         ensemble = on_device(self.ensemble, about, self.folder)
         predicted = predicted_seconds(ensemble, network.programs, about)
-        error = self._error(about.get("like", name), schedules)
+        error = self._error(about.get("like", name), schedules, searched)
         warm = is_general(about)
         return estimate(network, name, predicted, error, self.learned, gap * 1e-6, warm)
 
-    def _error(self, device: str, schedules: int) -> Error:
+    def _error(self, device: str, schedules: int, searched: bool) -> Error:
         """How far networks on a device are off, by what was held out when it was trained."""
         if self.weights != self.folder:
-            return bundled_error(self.weights, device, schedules)
+            return bundled_error(self.weights, device, schedules, searched)
         known = held_out(self.folder / "predictions.csv", device)
-        return error_of(known, calls_of(self.data), schedules)
+        return error_of(known, calls_of(self.data), schedules, searched)
 
     def predict(self, module: torch.nn.Module, inputs: tuple, device: str) -> float:
         """Seconds that one call of a network takes on a device.
@@ -158,7 +161,7 @@ class Predictor:
             torch.export.save(torch.export.export(copy.deepcopy(module).eval(), inputs), exported)
             write_programs(self.tvm, str(exported), programs, **self.searching(number))
             network = read_network(programs)
-        return self.estimate(network, number, BUDGET, GAP).latency[1]
+        return self.estimate(network, number, BUDGET, True, GAP).latency[1]
 
 
 def predictor_flags(line: argparse.ArgumentParser) -> None:

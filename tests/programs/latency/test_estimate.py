@@ -117,6 +117,8 @@ def test_choosing_by_predictions_is_part_of_the_error():
     one, many = (error_of(tasks, networks(8), count).middle for count in (1, 30))
     assert one == pytest.approx(1, abs=0.25)
     assert many > 1.5
+    # A search measures them all, and the fastest of them runs.
+    assert error_of(tasks, networks(8), 30, searched=True).middle < many
 
 
 def test_networks_that_are_hardly_measured_do_not_count():
