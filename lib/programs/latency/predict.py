@@ -48,10 +48,7 @@ def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:
         UserError: it is no such collection, or nothing is trained.
         DataError: the networks are of another cache.
     """
-    if not isinstance(settings, ProgramCollection):
-        raise UserError(
-            f"latency: of tensor programs, and {settings.collection} is of kind {settings.kind}"
-        )
+    _check_kind(settings)
     folder = outputs / settings.results
     if not any(folder.glob("fold_*")):
         make = f"make all COLLECTION={settings.collection} MODEL={settings.model}"
@@ -70,9 +67,10 @@ def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict
     Raises:
         UserError, DataError: see :func:`load_predictor`.
     """
+    _check_kind(settings)
     results = outputs / settings.results
     folder = weights_in(results, settings)
-    if folder == results or not isinstance(settings, ProgramCollection):
+    if folder == results:
         ensemble, cache = load_predictor(outputs, settings)
         return ensemble, devices_of(cache), folder
     ensemble = load_networks(folder, type(settings), {"model": settings.model})
@@ -81,6 +79,13 @@ def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict
     make = f"make all COLLECTION={settings.collection}"
     print(f"{folder}: bundled networks predict; {make} trains your own", file=sys.stderr)
     return ensemble, about["devices"], folder
+
+
+def _check_kind(settings: Settings) -> None:
+    if not isinstance(settings, ProgramCollection):
+        raise UserError(
+            f"latency: of tensor programs, and {settings.collection} is of kind {settings.kind}"
+        )
 
 
 def predicted_seconds(

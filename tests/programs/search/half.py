@@ -75,8 +75,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("network")
-    for name, kind in (("batch", int), ("budget", int), ("core", int), ("seed", int)):
-        parser.add_argument(f"--{name}", type=kind)
+    for name in ("batch", "budget", "core", "seed", "threads"):
+        parser.add_argument(f"--{name}", type=int)
     for name in ("task", "device", "cost-model"):
         parser.add_argument(f"--{name}")
     args = parser.parse_args(sys.argv[3:])
