@@ -31,7 +31,7 @@ DRAWS = 20  # of programs, for each network
 QUANTILES = (0.16, 0.5, 0.84)
 FEWEST = 5  # networks
 COUNTS = (1, 4, 8, 16, 32, 64)  # of schedules of a task, for which bundled weights have errors
-HOW = {"drawn": False, "searched": True}
+HOW = ("drawn", "searched")  # programs at random, or after a search
 ERRORS = {"errors": {str: {str: {int: [float]}}}}
 Task = tuple[np.ndarray, np.ndarray]  # predicted and measured seconds of its programs
 Calls = Mapping[str, Mapping[str, int]]  # of each network: how often it calls each task
@@ -162,8 +162,8 @@ def errors_of(path: Path, device: str, calls: Calls) -> dict[str, dict[str, list
     """
     tasks = held_out(path, device)
     return {
-        name: {str(n): [*astuple(error_of(tasks, calls, n, searched))] for n in COUNTS}
-        for name, searched in HOW.items()
+        how: {str(n): [*astuple(error_of(tasks, calls, n, bool(searched)))] for n in COUNTS}
+        for searched, how in enumerate(HOW)
     }
 
 
@@ -176,6 +176,5 @@ def bundled_error(weights: Path, device: str, schedules: int, searched: bool) ->
     path = next(weights.glob("fold_*/*"))
     said = expect(tensor_file.read_about(path), ERRORS, path, advice="make weights")["errors"]
     count = min(COUNTS, key=lambda count: abs(math.log(count / schedules)))
-    (how,) = [name for name, value in HOW.items() if value == searched]
-    low, middle, high, networks = said[device][how][str(count)]
+    low, middle, high, networks = said[device][HOW[searched]][str(count)]
     return Error(low, middle, high, int(networks))
