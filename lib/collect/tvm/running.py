@@ -216,6 +216,7 @@ def readings(
         time.sleep(PAUSE_SECONDS)
         with clock.core.calm():
             for name, run in runs.items():
+                time.sleep(PROGRAM_PAUSE_SECONDS)  # until threads of others wait for work no more
                 run()  # what ran before it has left its own data in the caches
                 found[name].append(mean_seconds(run, [()] * numbers[name]))
     return found

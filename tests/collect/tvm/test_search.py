@@ -236,7 +236,7 @@ def test_schedules_of_programs_that_give_nan_are_kept(tmp_path, clock):
 def test_a_network_that_its_schedules_change_is_refused(mine, tmp_path, clock):
     found = imported(named(mine, None))
     search = SimpleNamespace(
-        args=SimpleNamespace(device="sse2", folder=tmp_path),
+        args=SimpleNamespace(device="sse2", folder=tmp_path, threads=2),
         clock=clock,
         database=TuningDatabase(tmp_path, "sse2"),
     )
