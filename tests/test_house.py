@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.runs.sources import ROOT, imports_of
+from lib.runs.sources import ROOT, imports_of, source_of
 from lib.settings.models import HARDWARE
 from lib.systems import SYSTEMS
 
@@ -59,7 +59,7 @@ Imports = dict[str, set[str]]  # of modules, as paths
 def imports_of_tree() -> Imports:
     """What each module of ``lib/`` imports."""
     files = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "lib").rglob("*.py"))]
-    return {file: set(imports_of(file)) - {file} for file in files}
+    return {file: set(imports_of(source_of(file))) - {file} for file in files}
 
 
 def room(path: str) -> str:

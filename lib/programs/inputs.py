@@ -24,7 +24,7 @@ from lib.programs.messages import NATIVE
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.task import CachedTask
-from lib.programs.tensorir.features import FEATURES, OPERATIONS
+from lib.programs.tensorir.features import COUNTED, FEATURES
 from lib.programs.tensorir.records import DEVICE
 
 LANES = dict(zip(INSTRUCTIONS, (4, 8, 16), strict=True))  # of single-precision numbers in a vector
@@ -175,8 +175,7 @@ def widths(settings: ProgramCollection) -> dict[str, Any]:
     """Arguments by which ``cdmpp-plus`` knows features; none for other models."""
     if not isinstance(settings, ProgramPlusSettings):
         return {}
-    operations = tuple(OPERATIONS.get(name, 0.0) for name in FEATURES)
-    return {"operations": operations, "loops": FEATURES.index("loops_product")}
+    return {"operations": COUNTED, "loops": FEATURES.index("loops_product")}
 
 
 def devices_of(cache: Cache) -> list[dict[str, Any]]:

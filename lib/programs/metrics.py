@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lib.programs.task import CachedTask
-from lib.programs.tensorir.features import FEATURES, OPERATIONS
+from lib.programs.tensorir.features import COUNTED
 from lib.ranking.kinds import Kind
 from lib.ranking.metrics import SLOWDOWNS, TAU, Metric
 
 LEAST_PROGRAMS = 8  # of a task on a device, for their order to count
 # Classes of work of tasks, each ten times the last: their names sort.
 WORK = ("0 to 0.1 MFLOP", "0.1 to 1 MFLOP", "1 to 10 MFLOP", "10 to 100 MFLOP", "over 100 MFLOP")
-COUNTED = np.array([OPERATIONS.get(name, 0.0) for name in FEATURES])
 OPERATOR = re.compile(r"[a-z]+(?:_norm|_pool)?(?:[123]d)?")  # the first of a fused task's
 
 

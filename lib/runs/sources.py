@@ -56,8 +56,9 @@ def code_of(*programs: str, aside: tuple[str, ...] = ()) -> dict[str, str]:
         path = waiting.pop()
         if path in digests or path.startswith(aside):
             continue
-        digests[path] = source_of(path).digest
-        waiting += imports_of(path)
+        source = source_of(path)
+        digests[path] = source.digest
+        waiting += imports_of(source)
     for folder in {path.rpartition("/")[0] for path in digests} - {""}:
         for name in _files(folder):
             if name.endswith(BESIDE):
@@ -65,11 +66,9 @@ def code_of(*programs: str, aside: tuple[str, ...] = ()) -> dict[str, str]:
     return dict(sorted(digests.items()))
 
 
-def imports_of(path: str) -> frozenset[str]:
+def imports_of(source: Source) -> frozenset[str]:
     """The files of ``lib/`` that a file imports, those within functions too."""
-    return frozenset(
-        file for name in source_of(path).imports for file in _files_of(name.split("."))
-    )
+    return frozenset(file for name in source.imports for file in _files_of(name.split(".")))
 
 
 def source_of(path: str) -> Source:

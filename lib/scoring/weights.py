@@ -11,7 +11,7 @@ more are refused, and a test compares how they rank bundled programs with how th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from lib.files.artifacts import atomic_folder
 from lib.files.errors import UserError, one_line_errors
 from lib.scoring.trained import load_networks
 from lib.settings import Settings
-from lib.settings.resolved import ROOT
+from lib.settings.resolved import ROOT, Resolved
 
 BUNDLED = ROOT / "data" / "weights"
 
@@ -77,15 +77,26 @@ def keep(results: Path, chosen: Settings, target: Path, also: Mapping[str, Any] 
     return list(ensemble.networks)
 
 
-def main() -> None:
-    """Keep the weights that the command line names."""
-    parser = settings.parser(__doc__)
+def command(about: str, also: Callable[[Resolved, Path], Mapping[str, Any]]) -> None:
+    """Keep the weights that the command line names.
+
+    Args:
+        about: what the command is for, for its help.
+        also: given what is resolved and the outputs, what the files say beside; see :func:`keep`.
+    """
+    parser = settings.parser(about)
     parser.add_argument("--to", type=Path, default=BUNDLED, help="where they are kept")
     args = parser.parse_args()
-    chosen = settings.resolve(args).settings
-    folds = keep(args.outputs / chosen.results, chosen, args.to)
+    resolved = settings.resolve(args)
+    results, chosen = resolved.settings.results, resolved.settings
+    folds = keep(args.outputs / results, chosen, args.to, also(resolved, args.outputs))
     numbers = ", ".join(map(str, folds))
-    print(f"weights: {args.collection}: folds {numbers}; wrote {args.to / chosen.results}/")
+    print(f"weights: {args.collection}: folds {numbers}; wrote {args.to / results}/")
+
+
+def main() -> None:
+    """Keep weights of layouts or tiles."""
+    command(__doc__, lambda resolved, outputs: {})
 
 
 if __name__ == "__main__":

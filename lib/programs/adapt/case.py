@@ -27,7 +27,7 @@ from lib.programs.inputs import (
 )
 from lib.programs.models.cdmpp import DEVICE_FEATURES, LEAF_FEATURES, LOOP_FEATURES, ProgramBatch
 from lib.programs.models.cdmpp_plus import log_work
-from lib.programs.tensorir.features import FEATURES, OPERATIONS
+from lib.programs.tensorir.features import COUNTED, FEATURES
 
 # The last and the dominant leaf, and the loops of either; size of the tree, leaves, work.
 POOLED = 2 * (LEAF_FEATURES + LOOP_FEATURES) + 3
@@ -133,7 +133,7 @@ def alike(seconds: np.ndarray, target: int) -> list[int]:
 def pooled_rows(programs: Programs) -> np.ndarray:
     """(n, ``POOLED``) float32: each program as one row, the work last."""
     rows = np.empty((len(programs), POOLED), np.float32)
-    operations = torch.tensor([OPERATIONS.get(name, 0.0) for name in FEATURES])
+    operations = torch.tensor(COUNTED)
     loops, nowhere = FEATURES.index("loops_product"), torch.zeros((1, DEVICE_FEATURES))
     for numbers in batches_of(programs.counts, READ):
         batch = programs.batch(numbers, nowhere)

@@ -44,7 +44,7 @@ from lib.programs.devices import calibration_of, tuned_weights, weights_of
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import Programs, device_named, devices_of, load_programs
 from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
-from lib.programs.latency.predictor import predictor_flags
+from lib.programs.latency.predictor import check_flags, predictor_flags
 from lib.programs.losses import STEEPEST
 from lib.programs.messages import NATIVE, last_words
 from lib.runs.sources import ROOT
@@ -54,7 +54,7 @@ from lib.scoring.trained import Ensemble
 def main(arguments: list[str] | None = None) -> None:
     """Measure what is missing, fit, and write the calibration."""
     args = parser().parse_args(arguments)
-    check(args)
+    check_flags(args, "calibrate", networks=1, programs=1)
     torch.set_num_threads(1)
     _, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
     ensemble, cache = load_predictor(args.outputs, chosen)
@@ -210,17 +210,6 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
     predictor_flags(line)
     return line
-
-
-def check(args: argparse.Namespace) -> None:
-    """Raise a :class:`UserError` for a value out of range."""
-    for name in ("networks", "programs"):
-        if getattr(args, name) < 1:
-            raise UserError(f"--{name} {getattr(args, name)}: must be at least 1")
-    if args.core not in range(os.cpu_count() or 1):
-        raise UserError(f"--core {args.core}: not a core of this machine")
-    if not args.tvm.exists():
-        raise UserError(f"--tvm {args.tvm}: no such file; make calibrate installs TVM")
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ from lib.programs.latency.predictor import (
     BUDGET,
     GAP,
     Predictor,
+    check_least,
     predictor_flags,
     write_programs,
 )
@@ -101,10 +102,7 @@ def parser() -> argparse.ArgumentParser:
 
 def check(args: argparse.Namespace) -> None:
     """Raise a :class:`UserError` for a value out of range."""
-    for name, least in (("batch", 1), ("budget", 1), ("schedules", 1), ("seed", 0)):
-        value = getattr(args, name)
-        if value is not None and value < least:
-            raise UserError(f"--{name} {value}: must be at least {least}")
+    check_least(args, batch=1, budget=1, schedules=1, seed=0)
     if args.device == EVERY and not (args.schedules or args.database):
         how = "--schedules 8 or --database"
         raise UserError(f"{EVERY}: a search is for one device; give {how}")

@@ -9,30 +9,24 @@ it has learned from, and of the errors of networks that were held out.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from lib import settings
 from lib.cache.reader import Cache
 from lib.files.errors import one_line_errors
 from lib.programs.inputs import devices_of
 from lib.programs.latency.error import calls_of, errors_of
-from lib.scoring.weights import BUNDLED, keep
+from lib.scoring.weights import command
+from lib.settings.resolved import Resolved
 
 
-def main() -> None:
-    """Keep the predictor that the command line names."""
-    parser = settings.parser(__doc__)
-    parser.add_argument("--to", type=Path, default=BUNDLED, help="where it is kept")
-    args = parser.parse_args()
-    resolved = settings.resolve(args)
-    chosen, results = resolved.settings, args.outputs / resolved.settings.results
-    devices, calls = devices_of(Cache(args.outputs / chosen.cache)), calls_of(resolved.root().path)
-    names = (device["name"] for device in devices)
-    errors = {name: errors_of(results / "predictions.csv", name, calls) for name in names}
-    folds = keep(results, chosen, args.to, {"devices": devices, "errors": errors})
-    numbers = ", ".join(map(str, folds))
-    print(f"weights: {args.collection}: folds {numbers}; wrote {args.to / chosen.results}/")
+def about(resolved: Resolved, outputs: Path) -> dict[str, Any]:
+    """What the files say of devices and errors."""
+    chosen = resolved.settings
+    devices, calls = devices_of(Cache(outputs / chosen.cache)), calls_of(resolved.root().path)
+    path, names = outputs / chosen.results / "predictions.csv", [d["name"] for d in devices]
+    return {"devices": devices, "errors": {name: errors_of(path, name, calls) for name in names}}
 
 
 if __name__ == "__main__":
     with one_line_errors():
-        main()
+        command(__doc__, about)

@@ -174,6 +174,32 @@ def predictor_flags(line: argparse.ArgumentParser) -> None:
     line.add_argument("--tvm", type=Path, default=ROOT / TVM, help="Python that has TVM")
 
 
+def check_flags(args: argparse.Namespace, make: str, **least: int) -> None:
+    """Check the flags of a command that measures on a core.
+
+    Args:
+        args: its command line.
+        make: the target that installs TVM.
+        least: what numbers must be at least, by flag; those that are ``None`` are not looked at.
+
+    Raises:
+        UserError: one is out of range, or there is no TVM.
+    """
+    check_least(args, **least)
+    if args.core not in range(os.cpu_count() or 1):
+        raise UserError(f"--core {args.core}: not a core of this machine")
+    if not args.tvm.exists():
+        raise UserError(f"--tvm {args.tvm}: no such file; make {make} installs TVM")
+
+
+def check_least(args: argparse.Namespace, **least: int) -> None:
+    """Raise a :class:`UserError` for a number below its least."""
+    for name, bound in least.items():
+        value = getattr(args, name)
+        if value is not None and value < bound:
+            raise UserError(f"--{name} {value}: must be at least {bound}")
+
+
 def write_programs(tvm: Path, network: str, path: Path, **flags: Any) -> None:
     """Have TVM write a network's graph and programs, in its own environment.
 

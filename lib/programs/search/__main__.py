@@ -45,7 +45,7 @@ from lib.programs.latency.predict import (
     predictor_in,
     predictor_settings,
 )
-from lib.programs.latency.predictor import predictor_flags
+from lib.programs.latency.predictor import check_flags, predictor_flags
 from lib.programs.messages import (
     COST_MODELS,
     NATIVE,
@@ -70,7 +70,7 @@ PASSED = (
 def main(arguments: list[str] | None = None) -> None:
     """Search what the command line asks for."""
     args = parser().parse_args(arguments)
-    check(args)
+    check_flags(args, "search", batch=1, budget=1, threads=1, seed=0)
     root, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
     torch.set_num_threads(1)
     network = args.network or network_of(root.path, args.task)
@@ -255,18 +255,6 @@ def parser() -> argparse.ArgumentParser:
     line.add_argument("--database", type=lambda path: Path(path).resolve(), help=database)
     predictor_flags(line)
     return line
-
-
-def check(args: argparse.Namespace) -> None:
-    """Raise a :class:`UserError` for a value out of range."""
-    for name, least in (("batch", 1), ("budget", 1), ("threads", 1), ("seed", 0)):
-        value = getattr(args, name)
-        if value is not None and value < least:
-            raise UserError(f"--{name} {value}: must be at least {least}")
-    if args.core not in range(os.cpu_count() or 1):
-        raise UserError(f"--core {args.core}: not a core of this machine")
-    if not args.tvm.exists():
-        raise UserError(f"--tvm {args.tvm}: no such file; make search installs TVM")
 
 
 if __name__ == "__main__":

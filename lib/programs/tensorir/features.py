@@ -74,3 +74,4 @@ OPERATIONS = {  # what an operation counts in a leaf's work
     **dict.fromkeys(("float_add_sub", "float_mul", "float_div_mod", "float_cmp"), 1.0),
     "float_other": 1.0,
 }
+COUNTED = tuple(OPERATIONS.get(name, 0.0) for name in FEATURES)  # the same, by feature
