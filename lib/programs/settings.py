@@ -74,10 +74,11 @@ class ProgramSettings(ProgramCollection):
     )
 
     network: ClassVar[str] = "lib.programs.models.cdmpp:Cdmpp"
+    # Table 6, and what its code adds: no warm-up, and gradients of a norm of at most 2.
     implied: ClassVar[ByData] = {
         "paper": {
             **{"batch": 600, "learning_rate": 1.68e-5, "weight_decay": 1.3e-3},
-            **{"optimizer": "adam", "schedule": "cyclic"},
+            **{"optimizer": "adam", "schedule": "cyclic", "warmup": 0.0, "gradient_clip": 2.0},
         }
     }
 

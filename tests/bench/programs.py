@@ -8,7 +8,9 @@ Every variant learns from the same programs, is given the same ones for validati
 same test: with ``networks``, six whole networks with all their tasks; with ``random``, a tenth of
 the other programs. One training, no blend of folds. Another seed deals other folds, and draws other
 weights. A variant with the factor multiplies by what is best on validation programs. With
-``--curves`` CDMPP+ learns from shares of the training programs, and of their networks.
+``--curves`` CDMPP+ learns from shares of the training programs, and of their networks. CDMPP's own
+ablations (``ABLATIONS`` in ``rivals.py``) run where ``--variants`` names them; ``--against cdmpp``
+then compares with it.
 
 What was measured is kept in ``programs.parquet`` beside this file, a line a (variant, split, seed,
 task) and one for all pairs of a run (task ``all``); what is there is not run again. Move it away
@@ -60,7 +62,7 @@ from lib.settings import MODELS
 from lib.settings.resolved import BUNDLED_PROGRAMS
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import Trees
-from tests.bench.rivals import CURVES, VARIANTS, Case, lstm_of, lstm_step
+from tests.bench.rivals import CURVES, MEASURABLE, VARIANTS, Case, lstm_of, lstm_step
 
 SPLITS = ("networks", "random")
 KEYS = [one.key for one in LATENCY_METRICS]
@@ -123,7 +125,7 @@ def measured(cache: Cache, test: Chosen, predicted: np.ndarray) -> list[dict[str
 def run(cache: Cache, case: Case, test: Chosen, variant: str) -> pl.DataFrame:
     """Train and measure one."""
     started = time.perf_counter()
-    predicted = {**VARIANTS, **CURVES}[variant](case)
+    predicted = MEASURABLE[variant](case)
     about = {"variant": variant, "split": case.split, "seed": case.seed}
     about["seconds"] = time.perf_counter() - started
     rows = [{**about, **row} for row in measured(cache, test, predicted)]
@@ -134,7 +136,7 @@ def accuracy_table(found: pl.DataFrame, split: str) -> str:
     """A row a variant: numbers over all pairs, means over seeds with their errors."""
     rows = []
     own = found.filter(split=split, task=ALL)
-    for variant in (*VARIANTS, *CURVES):
+    for variant in MEASURABLE:
         runs = own.filter(variant=variant)
         if len(runs):
             cells = [_cell(runs[one.key].drop_nulls(), one.plain) for one in LATENCY_METRICS]
@@ -155,12 +157,12 @@ def _cell(values: pl.Series, text: Callable[[float | None], str]) -> str:
     return f"{text(values.mean())} ± {text(values.std() / len(values) ** 0.5)}"
 
 
-def differences(found: pl.DataFrame, split: str, against: str = "cdmpp-plus") -> str:
+def differences(found: pl.DataFrame, split: str, against: str) -> str:
     """Each variant's MAPE of a task less that of one, paired by task."""
     means = found.filter(split=split).filter(pl.col("task") != ALL)
     means = means.group_by("variant", "task").agg(pl.col("mape").mean()).sort("task")
     base, rows = means.filter(variant=against), []
-    for variant in [one for one in VARIANTS if one != against]:
+    for variant in [one for one in MEASURABLE if one != against and one not in CURVES]:
         both = base.join(means.filter(variant=variant), on="task")
         if len(both):
             test = paired(both["mape"].to_list(), both["mape_right"].to_list(), False)
@@ -239,7 +241,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=BUNDLED_PROGRAMS)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--splits", nargs="+", default=list(SPLITS), choices=SPLITS)
-    parser.add_argument("--variants", nargs="+", default=list(VARIANTS), choices=list(VARIANTS))
+    named_one = {"choices": [*MEASURABLE], "metavar": "NAME"}
+    parser.add_argument("--variants", nargs="+", default=[*VARIANTS], **named_one)
+    parser.add_argument("--against", default="cdmpp-plus", **named_one)
     parser.add_argument("--curves", action="store_true", help="learn from less, and nothing else")
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")
@@ -257,7 +261,7 @@ def main() -> None:
             run_missing(cache, trees, wanted, args.results)
     for split in args.splits:
         found = results(args.results)
-        print(f"\n{accuracy_table(found, split)}\n\n{differences(found, split)}")
+        print(f"\n{accuracy_table(found, split)}\n\n{differences(found, split, args.against)}")
 
 
 def results(path: Path) -> pl.DataFrame:

@@ -19,7 +19,7 @@ from lib.inputs.input import network_for
 from lib.programs.adapt.case import POOLED, pooled_rows
 from lib.programs.adapt.transfer import BOOSTING, best_factor
 from lib.programs.inputs import Programs, predict
-from lib.programs.settings import ProgramCollection
+from lib.programs.settings import LOSS_NAMES, TRANSFORMS, ProgramCollection
 from lib.settings import MODELS
 from lib.train.loop import FoldTraining, new_network
 from tests.bench.recursive import RecursiveLstm, Trees
@@ -214,9 +214,17 @@ VARIANTS: dict[str, Callable[[Case], np.ndarray]] = {
     "xgboost, with the factor": xgboost(True),
     "recursive LSTM, with the factor": recursive_lstm,
 }
+# What CDMPP takes out or exchanges one at a time (its tables 3 to 5 and figure 14a); "cdmpp" among
+# VARIANTS has Box and Cox's labels, the error of both kinds and the encoding of places.
+ABLATIONS: dict[str, Callable[[Case], np.ndarray]] = {
+    **{f"cdmpp, {one}": network("cdmpp", label_transform=one) for one in TRANSFORMS[1:]},
+    **{f"cdmpp, {one}": network("cdmpp", loss=one) for one in LOSS_NAMES[1:]},
+    "cdmpp, no places": network("cdmpp", positional=False),
+}
 SHARES = (1 / 8, 1 / 4, 1 / 2)
 CURVES: dict[str, Callable[[Case], np.ndarray]] = {
     f"cdmpp-plus, {share:.3g} of the {of}": with_less(share, of)
     for of in ("programs", "networks")
     for share in SHARES
 }
+MEASURABLE = {**VARIANTS, **ABLATIONS, **CURVES}

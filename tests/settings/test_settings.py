@@ -457,6 +457,7 @@ def test_a_switch_implies_settings_that_a_flag_beats():
     found, origins = resolved.settings, resolved.origins
     assert (found.learning_rate, found.weight_decay, found.batch) == (1.68e-5, 1.3e-3, 32)
     assert (found.optimizer, found.schedule) == ("adam", "cyclic")
+    assert (found.warmup, found.gradient_clip) == (0, 2)
     assert origins["learning_rate"] == "--paper" and origins["batch"] == "command line"
     plain = settings.resolve(arguments("--model", "cdmpp", collection="programs-cpu")).settings
     assert (plain.learning_rate, plain.optimizer) == (1e-3, "adamw")

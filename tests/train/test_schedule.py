@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from lib.settings.base import SCHEDULES
-from lib.train.schedule import AFTER_RISE, CYCLES, LOWEST, learning_rate
+from lib.train.schedule import AFTER_RISE, CYCLES, HIGHEST, LOWEST, learning_rate
 
 
 @pytest.fixture
@@ -30,13 +30,12 @@ def test_then_half_a_cosine_down_to_zero(rates):
     assert 0 < rates[-1] < 1e-8
 
 
-def test_or_cycles_that_end_low():
+def test_or_cycles_about_the_rate():
     rates = [learning_rate(k, 1050, 2.0, 50 / 1050, "cyclic") for k in range(50, 1050)]
     turns = [k for k in range(1, 999) if (rates[k] - rates[k - 1]) * (rates[k + 1] - rates[k]) < 0]
-    assert len(turns) == 2 * (CYCLES - 1)
-    assert max(rates) == 2
-    assert min(rates) == pytest.approx(2 * LOWEST, rel=0.1)
-    assert rates[-1] == pytest.approx(2 * LOWEST, rel=0.1)
+    assert len(turns) == 2 * CYCLES - 1
+    assert (rates[0], max(rates)) == pytest.approx((2 * LOWEST, 2 * HIGHEST))
+    assert rates[-1] == pytest.approx(2 * (LOWEST + (HIGHEST - LOWEST) * 2 * CYCLES / 1000))
 
 
 def test_every_schedule_that_a_setting_names_is_there():
@@ -48,5 +47,6 @@ def test_every_schedule_that_a_setting_names_is_there():
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_short_runs(steps, warmup, schedule):
     rates = [learning_rate(step, steps, 2.0, warmup, schedule) for step in range(steps)]
-    assert all(0 < rate <= 2 for rate in rates)
-    assert max(rates) == 2
+    highest = HIGHEST if schedule == "cyclic" else 1
+    assert all(0 < rate <= 2 * highest for rate in rates)
+    assert highest > 1 or max(rates) == 2

@@ -10,10 +10,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from optuna.distributions import CategoricalDistribution, FloatDistribution
 
+from lib.programs.settings import ProgramSettings
 from lib.settings import COLLECTIONS, MODELS, settings_for
 from lib.settings.base import wanted_range
 from lib.settings.file import read_settings, write_settings
-from lib.settings.search import Search, among, between, space_of
+from lib.settings.search import Search, among, between, declared, space_of
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tune.space import distributions, name_of, with_values
 from tests.builders import CPU_LAYOUTS, tiny_settings
@@ -77,6 +78,13 @@ def test_settings_as_they_are_are_in_the_space(chosen):
 def test_nothing_is_searched_that_paths_go_by():
     for chosen in EVERY:
         assert not {*chosen.cache_depends_on, "collection", "model"} & set(space_of(chosen))
+
+
+def test_the_paper_of_a_predictor_is_within_what_is_searched():
+    paper = {**ProgramSettings.implied["paper"], "layers": 11, "alpha": 1.0}
+    for name, value in paper.items():
+        search = declared(ProgramSettings, name)
+        assert search.including(value) == search
 
 
 def test_what_is_given_stays():
