@@ -177,8 +177,8 @@ def test_paths_of_any_letters_work_from_start_to_end(repository, outputs):
     ],
 )
 def test_quotes_reach_a_command_as_from_a_shell(repository, target, variables, words):
-    (repository / "outputs" / COLLECTION / "cache-all").mkdir()
-    (repository / "outputs" / COLLECTION / "cache-all" / "manifest.json").touch()
+    (repository / "outputs" / COLLECTION / "cache").mkdir()
+    (repository / "outputs" / COLLECTION / "cache" / "manifest.json").touch()
     done = told(repository, "-o01_preprocess.py", target, venv="words", **variables)
     assert "".join(f"<{word}>" for word in words) in done.stdout, done.stdout + done.stderr
     assert "Syntax error" not in done.stderr

@@ -53,7 +53,7 @@ class Stage:
 
     @property
     def cache(self) -> Path:
-        return self.folder / "outputs" / COLLECTION / "cache-all"
+        return self.folder / "outputs" / COLLECTION / "cache"
 
     def __call__(self, *flags: str) -> tuple[int, str, str]:
         """Run ``main`` as the script does; returns its exit code, stdout and stderr."""

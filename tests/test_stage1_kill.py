@@ -47,13 +47,13 @@ def whole(roots, tmp_path_factory) -> dict[int, tuple[dict[str, bytes], int]]:
     for train, root in roots.items():
         outputs = tmp_path_factory.mktemp(f"whole{train}")
         changes = run(root, outputs, jobs=1)
-        found[train] = content(outputs / COLLECTION / "cache-all"), changes
+        found[train] = content(outputs / COLLECTION / "cache"), changes
     return found
 
 
 def test_killed_at_random_moments(roots, whole, tmp_path):
     random.seed(0)
-    cache = tmp_path / COLLECTION / "cache-all"
+    cache = tmp_path / COLLECTION / "cache"
     killed, changes = 0, min(changes for _, changes in whole.values())
     trains = itertools.cycle((11, 12))  # what is there already is not made again
     while killed < KILLS:
@@ -63,12 +63,12 @@ def test_killed_at_random_moments(roots, whole, tmp_path):
             Cache(cache)
             assert content(cache) in (whole[11][0], whole[12][0]), "a part of a cache"
     assert {path.name for path in cache.parent.iterdir() if path.name[0] != "."} <= {
-        "cache-all",
+        "cache",
         "stages",
     }
     assert run(roots[11], tmp_path, 1) is not None
     assert content(cache) == whole[11][0]
-    assert sorted(path.name for path in cache.parent.iterdir()) == ["cache-all", "stages"]
+    assert sorted(path.name for path in cache.parent.iterdir()) == ["cache", "stages"]
 
 
 def die(*_: object) -> None:

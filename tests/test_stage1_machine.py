@@ -51,7 +51,7 @@ def stage(
 
 def check_told(done: subprocess.CompletedProcess, outputs: Path, reason: str) -> None:
     """One line that names the cache and not a raw file, and nothing written."""
-    path = outputs / COLLECTION / "cache-all"
+    path = outputs / COLLECTION / "cache"
     assert done.stderr == f"error: {path}: {reason}\n"
     assert (done.returncode, done.stdout) == (2, "")
     assert not [file for file in outputs.rglob("*") if file.is_file()]
@@ -69,7 +69,7 @@ def test_a_disk_that_is_full_drops_no_graph(root, tmp_path, size, flags):
     done = stage(root, tmp_path, *flags, limit=limit, anew=size == 1)  # when joblib is imported
     check_told(done, tmp_path, "File too large")
     assert stage(root, tmp_path, *flags).returncode == 0  # there is space again
-    assert len(Cache(tmp_path / COLLECTION / "cache-all").table) == GRAPHS
+    assert len(Cache(tmp_path / COLLECTION / "cache").table) == GRAPHS
 
 
 def test_too_few_open_files_drop_no_graph(root, tmp_path):
@@ -106,7 +106,7 @@ def test_what_is_no_file_is_a_bad_file(tmp_path, kind, suffix):
     assert (done.returncode, done.stderr) == (2, f"error: {said}")
     done = stage(data, tmp_path / "outputs", "--jobs", 1, "--keep-going")
     assert (done.returncode, done.stderr) == (0, f"skipped: {said}")
-    assert len(Cache(tmp_path / "outputs" / COLLECTION / "cache-all").table) == 4
+    assert len(Cache(tmp_path / "outputs" / COLLECTION / "cache").table) == 4
 
 
 def failing(error: BaseException):

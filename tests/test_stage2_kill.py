@@ -52,7 +52,7 @@ def outputs(tmp_path_factory) -> Path:
     kernels.write_kernels(folder / "data/npz/tile/xla/train", tiles)
     write_dataset(folder / "data", OWN)
     given = ("--data", folder / "data", "--outputs", folder / "outputs", "--jobs", 1)
-    for flags in ((), ("--model", "tgraph"), TILES[:2]):
+    for flags in ((), ("--model", "gst"), TILES[:2]):
         assert killing.run("01_preprocess.py", *given, *flags)
     return folder / "outputs"
 

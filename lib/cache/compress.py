@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lib.cache.codec import deduplicate
 from lib.cache.encoder import build_dictionary
 from lib.cache.graph import CachedGraph
-from lib.cache.prune import induced_edges, kept_nodes
+from lib.cache.prune import pruned
 from lib.files.errors import DataError
 from lib.tpugraphs.npz import LayoutGraph
 from lib.tpugraphs.padding import detect_padding, pad_with_minus_one
 
+Resolve = Callable[[CachedGraph], dict[str, Any]]
 ROWS = 1 << 12  # configurations compared at a time
 
 
@@ -24,6 +27,7 @@ def compress(
     hops: int | str,
     chunks: Iterable[np.ndarray] | None = None,
     path: Path | str | None = None,
+    resolve: Resolve | None = None,
 ) -> CachedGraph:
     """Prune, pad, de-duplicate and compress one graph (sections 2.2.1 to 2.2.4).
 
@@ -32,31 +36,33 @@ def compress(
         hops: see :func:`lib.cache.prune.kept_nodes`.
         chunks: its configurations (r, k, 18), if they are not in ``raw``.
         path: its file, to name in an error instead of the graph.
+        resolve: from the whole graph to what its configurations make a compiler do, which is
+            worked out before nodes are left out.
 
     Raises:
         DataError: if the graph has no configurations, or one of them cannot be believed.
         AssertionError: if the configurations could not be recovered exactly (a defect).
     """
-    check_measured(path or raw.name, raw)
-    dictionary, cells = build_dictionary(
-        path or raw.name,
-        [raw.node_config_feat] if chunks is None else chunks,
-        len(raw.config_runtime),
-        len(raw.node_config_ids),
-    )
+    where = path or raw.name
+    check_measured(where, raw)
+    chunks = [raw.node_config_feat] if chunks is None else chunks
+    configurations = _configurations_of(raw, chunks, where)
+    graph = CachedGraph(raw.name, split, **_nodes_of(raw), **configurations)
+    return pruned(replace(graph, **resolve(graph)) if resolve else graph, hops)
+
+
+def _configurations_of(
+    raw: LayoutGraph, chunks: Iterable[np.ndarray], path: Path | str
+) -> dict[str, np.ndarray]:
+    """The distinct configurations and their runtimes, by field of a :class:`CachedGraph`."""
+    sizes = len(raw.config_runtime), len(raw.node_config_ids)
+    dictionary, cells = build_dictionary(path, chunks, *sizes)
     first, runtime, original = deduplicate(cells, raw.config_runtime)
-    kept_cells = cells[first]
-    _check_recovered(raw.name, cells, kept_cells, original)
-    return CachedGraph(
-        name=raw.name,
-        split=split,
-        **_pruned(raw, hops),  # type: ignore[arg-type]
-        dictionary=dictionary,
-        cells=kept_cells,
-        runtime=runtime,
-        original=original,
-        repeats=_repeats(first, original, raw.config_runtime),
-    )
+    kept = cells[first]
+    _check_recovered(raw.name, cells, kept, original)
+    repeats = _repeats(first, original, raw.config_runtime)
+    found = {"dictionary": dictionary, "cells": kept, "runtime": runtime}
+    return found | {"original": original, "repeats": repeats}
 
 
 def _repeats(first: np.ndarray, original: np.ndarray, runtimes: np.ndarray) -> np.ndarray:
@@ -76,24 +82,22 @@ def check_measured(path: Path | str, graph: LayoutGraph) -> LayoutGraph:
     return graph
 
 
-def _pruned(raw: LayoutGraph, hops: int | str) -> dict[str, np.ndarray]:
-    """The nodes that are kept and what is said of them, by field of a :class:`CachedGraph`."""
-    count = len(raw.node_opcode)
-    nodes = kept_nodes(count, raw.edge_index, raw.node_config_ids, hops)
+def _nodes_of(raw: LayoutGraph) -> dict[str, np.ndarray]:
+    """The nodes and what is said of them, by field of a :class:`CachedGraph`."""
     return {
-        "node_feat": _padded(raw, nodes),
-        "node_opcode": raw.node_opcode[nodes],
-        "edges": induced_edges(count, raw.edge_index, nodes),
-        "node_splits": np.unique(np.searchsorted(nodes, raw.node_splits)).astype(np.int32),
-        "config_nodes": np.searchsorted(nodes, raw.node_config_ids).astype(np.int32),
+        "node_feat": _padded(raw),
+        "node_opcode": raw.node_opcode,
+        "edges": raw.edge_index.astype(np.int32),
+        "node_splits": np.unique(raw.node_splits).astype(np.int32),
+        "config_nodes": raw.node_config_ids.astype(np.int32),
     }
 
 
-def _padded(raw: LayoutGraph, nodes: np.ndarray) -> np.ndarray:
-    """-1 padded features of the kept nodes, (n', 140); the whole graph tells what is there."""
+def _padded(raw: LayoutGraph) -> np.ndarray:
+    """-1 padded features, (n, 140)."""
     if detect_padding(raw.node_feat) == -1:
-        return raw.node_feat[nodes]
-    return pad_with_minus_one(raw.node_feat[nodes], raw.node_opcode[nodes])
+        return raw.node_feat
+    return pad_with_minus_one(raw.node_feat, raw.node_opcode)
 
 
 def _check_recovered(name: str, cells: np.ndarray, kept: np.ndarray, original: np.ndarray) -> None:

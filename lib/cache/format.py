@@ -19,7 +19,7 @@ from lib.files.named import named
 from lib.systems import SYSTEMS
 
 TABLE, MANIFEST = "graphs.parquet", "manifest.json"
-FORMAT = 3  # of the cache: 1 had no checksums, 2 no repeats
+FORMAT = 4  # of the cache: 1 had no checksums, 2 no repeats, 3 no effects
 
 # array: (dtype, shape of one entry, column that counts a graph's entries)
 Arrays = dict[str, tuple[type, tuple[int, ...], str]]
@@ -38,6 +38,10 @@ LAYOUT_ARRAYS: Arrays = {
     "runtime": (np.int64, (), "configurations"),
     "original": (np.int32, (), "original_configurations"),
     "repeats": (np.int64, (2,), "repeats"),
+    "effects": (np.int32, (3,), "effects"),
+    "effect_sizes": (np.float32, (), "effects"),
+    "effect_feat": (np.float16, (), "effect_features"),
+    "happens": (np.int32, (2,), "happenings"),
 }
 TILE_ARRAYS: Arrays = {
     **NODES_AND_EDGES,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lib.tpugraphs.rankable import EVEN, SAME, UNLABELLED
 
+EFFECTS = ("effects", "effect_sizes", "effect_feat", "happens")  # fields that tell of them
 ALIGNMENT = 8  # of each graph's cells, so that a view as a wider type is aligned
 
 
@@ -33,7 +33,11 @@ class CachedGraph:
         original: (o,) int32: which of the c configurations each of the source file's o is.
         repeats: (r, 2) int64 nanoseconds: two measurements of each configuration that the source
             file has twice or more often.
-        folder: of the cache that it is read from, if it is.
+        effects: (m, 3) int32: what its configurations make a compiler do, if that was worked out
+            (:mod:`lib.compiler.cpu.resolved`): kind, and the two nodes that it happens at.
+        effect_sizes: (m,) float32, of each.
+        effect_feat: (f,) float16, the features of one effect after the other.
+        happens: (p, 2) int32 pairs [configuration, effect], ascending.
     """
 
     name: str
@@ -48,7 +52,10 @@ class CachedGraph:
     runtime: np.ndarray
     original: np.ndarray
     repeats: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    folder: Path | None = None
+    effects: np.ndarray = field(default_factory=lambda: np.zeros((0, 3), np.int32))
+    effect_sizes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
+    effect_feat: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float16))
+    happens: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int32))
 
     @property
     def labelled(self) -> bool:
@@ -97,8 +104,7 @@ class CachedGraph:
         shape = (row["configurations"], row["config_nodes"])
         dtype = np.dtype(row["cell_type"])
         data = arrays.pop("cells")[: shape[0] * shape[1] * dtype.itemsize]
-        cells, folder = data.view(dtype).reshape(shape), row.get("folder")
-        return cls(row["graph"], row["split"], cells=cells, folder=folder, **arrays)
+        return cls(row["graph"], row["split"], cells=data.view(dtype).reshape(shape), **arrays)
 
 
 def neighbours(count: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -9,9 +9,41 @@ both known costs next to nothing and says which operand feeds which user, so it 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from lib.cache.graph import EFFECTS, CachedGraph
+
 ALL = "all"  # hops that keep every node
+
+
+def pruned(graph: CachedGraph, hops: int | str) -> CachedGraph:
+    """A graph without the nodes that are further than ``hops`` from a configurable one, but for
+    those where something happens that a configuration changes."""
+    if hops == ALL:
+        return graph
+    count = len(graph.node_opcode)
+    near = kept_nodes(count, graph.edges, graph.config_nodes, hops)
+    nodes = np.union1d(near, graph.effects[:, 1:])
+    position = np.zeros(count, np.int32)
+    position[nodes] = np.arange(len(nodes), dtype=np.int32)
+    kinds, *ends = graph.effects.T
+    return replace(
+        graph,
+        node_feat=graph.node_feat[nodes],
+        node_opcode=graph.node_opcode[nodes],
+        edges=induced_edges(count, graph.edges, nodes),
+        node_splits=np.unique(np.searchsorted(nodes, graph.node_splits)).astype(np.int32),
+        config_nodes=position[graph.config_nodes],
+        effects=np.stack([kinds, *(position[end] for end in ends)], axis=1),
+    )
+
+
+def without_effects(graph: CachedGraph, hops: int | str) -> CachedGraph:
+    """A cached graph as the paper prunes it, of which nobody asks what configurations do."""
+    none = {name: getattr(graph, name)[:0] for name in EFFECTS}
+    return pruned(replace(graph, **none), hops)
 
 
 def kept_nodes(

@@ -74,7 +74,7 @@ class Cache:
         """One graph, its arrays read-only views of the mapped files."""
         row = self.rows[name]
         arrays = {name: self._part(row, name) for name in self.form.arrays}
-        return self.form.graph.unpacked(row | {"folder": self.folder}, arrays)
+        return self.form.graph.unpacked(row, arrays)
 
     def _part(self, row: dict[str, Any], name: str) -> np.ndarray:
         start = row[f"{name}_offset"]

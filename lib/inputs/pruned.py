@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import nn
 
-from lib.cache.codec import decode_layouts
+from lib.cache.codec import TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph, neighbours
+from lib.cache.prune import without_effects
 from lib.inputs.chunks import chunk_scores, device_of, even, scores_of_rows
 from lib.inputs.input import Input
 from lib.models.rows import LARGEST_DIGIT, NUMERIC, GraphBatch
@@ -54,13 +55,29 @@ class GraphTensors:
         )
 
 
+def _order(graph: CachedGraph) -> np.ndarray:
+    """The nodes as they are renumbered."""
+    is_other = np.ones(len(graph.node_opcode), bool)
+    is_other[graph.config_nodes] = False
+    return np.concatenate([graph.config_nodes, np.flatnonzero(is_other)])
+
+
+def places_of(graph: CachedGraph) -> np.ndarray:
+    """Each node's number in a batch, (n,)."""
+    return np.argsort(_order(graph))
+
+
+def program_alone(graph: CachedGraph) -> GraphBatch:
+    """A cached graph under the one configuration that sets no layout."""
+    unset = np.zeros((1, len(graph.config_nodes)), np.uint8)
+    dictionary = np.zeros((1, TENSORS), np.int32)  # code 0: six times -1
+    return graph_tensors(replace(graph, cells=unset, dictionary=dictionary)).batch(np.arange(1))
+
+
 def graph_tensors(graph: CachedGraph) -> GraphTensors:
     """Prepare a cached graph for batching."""
-    count = len(graph.node_opcode)
-    is_other = np.ones(count, bool)
-    is_other[graph.config_nodes] = False
-    order = np.concatenate([graph.config_nodes, np.flatnonzero(is_other)])
-    sources, pointers = neighbours(count, np.argsort(order)[graph.edges])
+    order = _order(graph)
+    sources, pointers = neighbours(len(order), places_of(graph)[graph.edges])
     features = np.asarray(graph.node_feat)[order]
     return GraphTensors(
         cells=graph.cells,
@@ -144,7 +161,7 @@ def _pool_scores(
 
 
 INPUT = Input(
-    prepare=lambda graph, settings: graph_tensors(graph),
+    prepare=lambda graph, settings: graph_tensors(without_effects(graph, settings.hops)),
     scores=score_in_order,
     groupings=score_groupings,
     takes_less="lower --configurations, --inference-configurations or --channels",

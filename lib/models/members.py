@@ -23,12 +23,11 @@ class Linears(nn.Module):
         width: of x.
         channels: of y.
         bias: whether there is b.
-        parts: vectors that x is put together of, each with a matrix that is drawn by itself.
     """
 
-    def __init__(self, members: int, width: int, channels: int, bias: bool = True, parts: int = 1):
+    def __init__(self, members: int, width: int, channels: int, bias: bool = True):
         super().__init__()
-        bound = 1 / math.sqrt(width / parts)
+        bound = 1 / math.sqrt(width)
         self.weight = nn.Parameter(torch.empty(members, channels, width).uniform_(-bound, bound))
         self.bias = None
         if bias:
@@ -66,16 +65,3 @@ class Perceptrons(nn.Module):
         hidden = gelu_dropout(first, self.dropout, self.training)
         hidden = gelu_dropout(self.second(hidden), self.dropout, self.training)
         return self.last(hidden).squeeze(-1)
-
-
-class Norms(nn.Module):
-    """A layer norm of each member, over its own channels of a row."""
-
-    def __init__(self, members: int, channels: int):
-        super().__init__()
-        self.scale = nn.Parameter(torch.ones(members, channels))
-        self.bias = nn.Parameter(torch.zeros(members, channels))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(n, members, channels) to the same."""
-        return torch.addcmul(self.bias, nn.functional.layer_norm(x, x.shape[-1:]), self.scale)

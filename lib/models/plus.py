@@ -1,77 +1,65 @@
 """TGraph+: costs of what a configuration makes a compiler do, learned and summed.
 
 TGraph has to learn from digits what a layout is, and from normalized vectors what a tensor weighs.
-Here that is worked out beforehand: which tensors are copied from one layout to another, which
-operations work in another layout than the program's own, and which a library computes more than
-once. The network learns what each costs for its size and where it stands in the program, and a
-configuration's score is the sum, as a program's runtime is that of its parts.
+Here that is worked out beforehand (:mod:`lib.compiler.cpu.resolved`): which tensors are copied from
+one layout to another, which operations work in another layout than the program's own, and which a
+library computes more than once. The network learns what each costs for its size and where it stands
+in the program, and a configuration's score is the sum, as a program's runtime is that of its parts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
 
 from lib import native
+from lib.models.activation import gelu_dropout
 from lib.models.batch import OnDevice
-from lib.models.context import Context, ContextBatch, rows_of
-from lib.models.members import Perceptrons, linears
+from lib.models.members import Linears, Perceptrons, linears
 from lib.models.prices import Prices
-from lib.models.rows import Standardize
+from lib.models.rows import GraphBatch, Standardize
+from lib.models.tgraph import GraphStates
 from lib.settings import PlusSettings
 
 LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in training
 
 
 @dataclass(frozen=True)
-class CostBatch(OnDevice):
-    """What b configurations of one graph do: m layout copies and s off-layout operations.
+class EffectBatch(OnDevice):
+    """Effects of one kind under some configurations.
 
     Attributes:
-        copies: (m, features) float32, each distinct layout copy once.
-        copy_bytes: (m,) float32, bytes of the copied tensor over those of the program.
-        off_layout: (s, features) float32, each distinct off-layout operation once.
-        off_layout_bytes: (s,) float32, likewise of the operation's output.
-        off_layout_places: (q, 2) int64, pairs [configuration, operation].
-        repeated: (j, features) float32, each distinct operation that a library call computes more
-            than once.
-        repeated_work: (j,) float32, what is computed too often, over the bytes of the program.
-        repeated_places: (r, 2) int64, pairs [configuration, repeated operation].
-        configurations: b.
-        context: what surrounds them, and which configuration has which layout copy.
+        features: (m, features) float32, of each distinct effect.
+        sizes: (m,) float32, bytes or work, over the bytes of the program.
+        places: (p, 2) int64 pairs [configuration, effect].
+        ends: (p, 2) int64, where each pair happens: two of the batch's cells.
     """
 
-    copies: Tensor
-    copy_bytes: Tensor
-    off_layout: Tensor
-    off_layout_bytes: Tensor
-    off_layout_places: Tensor
-    repeated: Tensor
-    repeated_work: Tensor
-    repeated_places: Tensor
+    features: Tensor
+    sizes: Tensor
+    places: Tensor
+    ends: Tensor
+
+
+@dataclass(frozen=True)
+class CostBatch(OnDevice):
+    """What b configurations of one program make a compiler do.
+
+    Attributes:
+        effects: layout copies, off-layout operations and repeated operations.
+        nodes: (r,) int64, the node of each cell: a node under a configuration that changes
+            something there.
+        program: all nodes, under the configuration that sets nothing.
+        configurations: b.
+    """
+
+    effects: list[EffectBatch]
+    nodes: Tensor
+    program: GraphBatch
     configurations: int
-    context: ContextBatch
-
-
-class CostInputs(nn.Module):
-    """Standardization of all sets of features, fitted on the training graphs."""
-
-    def __init__(self, copy_width: int, off_layout_width: int, repeated_width: int):
-        super().__init__()
-        self.copies = Standardize(copy_width)
-        self.off_layout = Standardize(off_layout_width)
-        self.repeated = Standardize(repeated_width)
-
-    def forward(self, batch: CostBatch) -> CostBatch:
-        """A batch with its features standardized."""
-        return replace(
-            batch,
-            copies=self.copies(batch.copies),
-            off_layout=self.off_layout(batch.off_layout),
-            repeated=self.repeated(batch.repeated),
-        )
 
 
 class TGraphPlus(nn.Module):
@@ -83,44 +71,41 @@ class TGraphPlus(nn.Module):
     What a library call computes again costs in proportion to the work, and is never a gain.
     Scores are comparable within one graph and do not depend on which configurations share a batch.
 
-    What a copy costs depends on what surrounds it, of which blocks of GraphSAGE over the program
-    tell. A few networks that differ in their initial weights and their dropout are trained side by
-    side, each on its own scores; their mean is taken to rank.
+    What an effect costs depends on what surrounds it. TGraph's blocks over the program tell of
+    that, and so do the other effects at the two nodes that it happens at. A few networks that
+    differ in their initial weights and their dropout are trained side by side, each on its own
+    scores; their mean is taken to rank. They read the same blocks.
 
     Args:
-        copy_width, off_layout_width: features of a layout copy, and of an off-layout operation.
-        repeated_width: features of an operation that a library call computes more than once.
-        node_width: features of a node.
+        widths: features of a layout copy, of an off-layout operation, and of an operation that a
+            library call computes more than once.
         channels: width of the perceptrons.
         dropout: share of their channels left out in training.
         members: networks side by side.
-        context_blocks, context_channels, context_dropout: see
-            :class:`lib.models.context.Context`.
+        context_blocks, context_channels: of the blocks.
+        context_dropout: share of a node's channels left out in training.
     """
+
+    kinds: Sequence[EffectCosts]
 
     def __init__(
         self,
-        copy_width: int,
-        off_layout_width: int,
-        repeated_width: int,
-        node_width: int,
+        widths: Sequence[int],
         channels: int = 32,
         dropout: float = 0.0,
         members: int = 1,
         context_blocks: int = 2,
-        context_channels: int = 16,
+        context_channels: int = 32,
         context_dropout: float = 0.3,
     ):
         super().__init__()
-        self.inputs = CostInputs(copy_width, off_layout_width, repeated_width)
-        sizes = channels, dropout
-        self.copy_cost = Perceptrons(members, copy_width, *sizes)
-        self.off_layout_cost = Perceptrons(members, off_layout_width, *sizes)
-        self.repeated_cost = Perceptrons(members, repeated_width, *sizes)
-        widths = node_width, copy_width, off_layout_width
-        around = context_channels, context_blocks, context_dropout
-        self.context = Context(members, *widths, *around)
-        self.addend = Addends(members, copy_width, context_channels, *sizes)
+        self.states = GraphStates(context_channels, context_blocks, dropout=context_dropout)
+        sizes = context_channels, channels, dropout
+        self.kinds = nn.ModuleList(  # type: ignore[assignment]
+            EffectCosts(members, width, *sizes, positive=positive)
+            for width, positive in zip(widths, (True, False, True), strict=True)
+        )
+        self.dropout = context_dropout
 
     @classmethod
     def from_settings(cls, settings: PlusSettings, **widths: Any) -> TGraphPlus | Prices:
@@ -143,78 +128,78 @@ class TGraphPlus(nn.Module):
 
     def forward(self, batch: CostBatch) -> Tensor:
         """Scores of the batch's configurations: (b,) float32, (members, b) while training."""
-        batch = self.inputs(batch)
-        scores = self.of_copies(batch) + self.of_others(batch)
+        read = [
+            (kind, effects, kind.standardize(effects.features))
+            for kind, effects in zip(self.kinds, batch.effects, strict=True)
+        ]
+        cells = self.states(batch.program)[batch.nodes, 0]  # (r, channels)
+        told = sum(kind.told(features, effects, len(cells)) for kind, effects, features in read)
+        heard = nn.functional.layer_norm(cells + told, cells.shape[1:])  # (members, r, channels)
+        heard = gelu_dropout(heard, self.dropout, self.training)
+        scores = sum(
+            kind(features, effects, heard, batch.configurations) for kind, effects, features in read
+        )
         return scores if self.training else scores.mean(dim=0)
 
-    def of_copies(self, batch: CostBatch) -> Tensor:
-        """What the copies of a standardized batch cost, (members, b)."""
-        costs, _ = self.costs_around(batch)
-        return self.summed(costs, batch.context.copy_places, batch)
 
-    def costs_around(self, batch: CostBatch) -> tuple[Tensor, Tensor]:
-        """Costs of the copies of a standardized batch in their surroundings, and states of rows.
-
-        Returns:
-            (members, copies in distinct surroundings) and (r, members, channels).
-        """
-        learned = self.copy_cost(batch.copies)
-        states = self.context(batch.copies, batch.off_layout, batch.context)
-        which = batch.context.copies[:, 0]
-        heard = self.addend(batch.copies, states, batch.context.copies)
-        costs = _exponential(learned.index_select(1, which) + heard)
-        return costs * batch.copy_bytes[which], states
-
-    def of_others(self, batch: CostBatch) -> Tensor:
-        """What all else of a standardized batch costs, (members, b)."""
-        costs = self.off_layout_cost(batch.off_layout) * batch.off_layout_bytes
-        total = self.summed(costs, batch.off_layout_places, batch)
-        costs = _exponential(self.repeated_cost(batch.repeated)) * batch.repeated_work
-        return total + self.summed(costs, batch.repeated_places, batch)
-
-    @staticmethod
-    def summed(costs: Tensor, places: Tensor, batch: CostBatch) -> Tensor:
-        """(members, b): sums of (members, m) costs at (p, 2) places [configuration, which]."""
-        total = costs.new_zeros(len(costs), batch.configurations)
-        return total.index_add(1, places[:, 0], costs.index_select(1, places[:, 1]))
-
-
-class Addends(nn.Module):
-    """What surrounds a copy adds to what is learned of it: a factor, where costs are positive.
-
-    A perceptron of each member on the copy, and on the states of its tensor and of the node that
-    it happens for. It starts at zero.
+class EffectCosts(nn.Module):
+    """What effects of one kind cost, alone and where they happen.
 
     Args:
         members: networks side by side.
-        copy_width: features of a copy.
-        states: channels of a state.
+        width: features of an effect.
+        around: channels of what is heard where it happens.
         channels, dropout: of the perceptrons.
+        positive: whether logarithms of costs are learned.
     """
 
-    def __init__(self, members: int, copy_width: int, states: int, channels: int, dropout: float):
+    def __init__(
+        self,
+        members: int,
+        width: int,
+        around: int,
+        channels: int,
+        dropout: float,
+        positive: bool,
+    ):
         super().__init__()
-        self.widths = copy_width, states, states
-        self.perceptrons = Perceptrons(members, sum(self.widths), channels, dropout)
-        nn.init.zeros_(self.perceptrons.last.weight)
-        nn.init.zeros_(self.perceptrons.last.bias)
+        self.positive = positive
+        self.standardize = Standardize(width)
+        self.alone = Perceptrons(members, width, channels, dropout)
+        self.tells = nn.ModuleList(Linears(members, width, around, bias=False) for _ in range(2))
+        self.widths = width, around, around
+        self.there = Perceptrons(members, sum(self.widths), channels, dropout)
+        nn.init.zeros_(self.there.last.weight)
+        nn.init.zeros_(self.there.last.bias)
 
-    def forward(self, copies: Tensor, states: Tensor, places: Tensor) -> Tensor:
-        """(members, p): of copies (m, features) and states (r, members, channels) at (p, 3) places
-        [copy, state of its tensor, state of its reader].
+    def told(self, features: Tensor, effects: EffectBatch, cells: int) -> Tensor:
+        """What effects tell the cells at both of their ends, (members, cells, around)."""
+        which = effects.places[:, 1]
+        parts = [tell(features).index_select(1, which) for tell in self.tells]
+        total = parts[0].new_zeros(len(parts[0]), cells, parts[0].shape[2])
+        for part, end in zip(parts, effects.ends.unbind(dim=1), strict=True):
+            total = total.index_add(1, end, part)
+        return total
 
-        The first layer is linear: of each copy and each state it is computed once, then gathered.
+    def forward(
+        self, features: Tensor, effects: EffectBatch, heard: Tensor, configurations: int
+    ) -> Tensor:
+        """Sums of costs, (members, configurations).
+
+        Args:
+            features: (m, width), standardized.
+            effects: whose they are.
+            heard: (members, cells, around).
+            configurations: b.
         """
-        first = self.perceptrons.first
+        column, which = effects.places.unbind(dim=1)
+        first = self.there.first
         parts = first.weight.split(self.widths, dim=2)
-        read = copies, *2 * [states.transpose(0, 1)]
-        heard = sum(
-            rows_of(linears(x, part)).index_select(0, place)
-            for x, part, place in zip(read, parts, places.unbind(dim=1), strict=True)
-        )
-        heard = heard.unflatten(1, first.bias.shape) + first.bias
-        return self.perceptrons.rest(heard.transpose(0, 1))
-
-
-def _exponential(logarithms: Tensor) -> Tensor:
-    return logarithms.clamp(max=LARGEST_LOGARITHM).exp()
+        # The first layer is linear: of each effect and each cell it is computed once.
+        read = linears(features, parts[0], first.bias).index_select(1, which)
+        for part, end in zip(parts[1:], effects.ends.unbind(dim=1), strict=True):
+            read = read + linears(heard, part).index_select(1, end)
+        costs = self.alone(features).index_select(1, which) + self.there.rest(read)
+        costs = costs.clamp(max=LARGEST_LOGARITHM).exp() if self.positive else costs
+        total = costs.new_zeros(len(costs), configurations)
+        return total.index_add(1, column, costs * effects.sizes[which])

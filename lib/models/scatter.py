@@ -33,11 +33,6 @@ def neighbour_sum(messages: Tensor, sources: Tensor, pointers: Tensor) -> Tensor
     return segment(messages.index_select(0, sources), pointers, "sum")
 
 
-def added_at(total: Tensor, values: Tensor, places: Tensor) -> Tensor:
-    """Rows with values added: at (p, 2) int64 places [row of ``total``, row of ``values``]."""
-    return total.index_add(0, places[:, 0], values.index_select(0, places[:, 1]))
-
-
 def segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
     """(n, ...): the ``sum``, ``mean`` or ``max`` of each run of (e, ...) rows; 0 for an empty run.
 

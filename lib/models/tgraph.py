@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -15,32 +17,23 @@ from lib.settings import LayoutSettings
 EPSILON = 1e-5  # under the root of instance normalization, torch's own default
 
 
-class TGraph(nn.Module):
-    """Scores of a graph's configurations: R(X) = f_out(Pool(B2(B1(f_in(X))))), equation 7.
+class GraphStates(nn.Module):
+    """States of a graph's nodes: B2(B1(f_in(X))) of equation 7.
 
-    f_in has a GELU after each of its two layers. The scores are comparable within one batch of
-    one graph only; lower means faster.
-
-    On the CPU the blocks run in the compiled loops of ``lib.native`` (see ``lib.models.fused``);
-    elsewhere, in other types than float32, with other widths, or without attention across
-    configurations, on torch alone.
+    f_in has a GELU after each of its two layers.
 
     Args:
         channels, blocks, opcode_channels, layout_channels, squeeze: sizes (2.2.5, 2.3).
-        temperature: initial, of the attention across configurations.
-        score_gain: factor on the last layer's initial weights.
-        channel_attention, cross_attention, edges: parts of the blocks that table 3 takes out.
+        temperature: initial, of the attention across configurations; without it there is none.
+        channel_attention, edges: parts of the blocks that table 3 takes out.
         dropout: share of the channels of f_in's rows left out in training. Configurations lack
             the same ones where they are alike, so that what is left out tells none from another.
 
     Attributes:
         precision: of matrix products: float32, or bfloat16 (with torch alone by autocast).
-        uses_native: whether the compiled loops may be used.
-        compares_configurations: whether scores depend on which of them share a batch.
     """
 
     precision = torch.float32
-    uses_native = True
 
     def __init__(
         self,
@@ -49,10 +42,8 @@ class TGraph(nn.Module):
         opcode_channels: int = 16,
         layout_channels: int = 4,
         squeeze: int = 8,
-        temperature: float = 0.5,
-        score_gain: float = 1.0,
+        temperature: float | None = None,
         channel_attention: bool = True,
-        cross_attention: bool = True,
         edges: bool = True,
         dropout: float = 0.0,
     ):
@@ -61,16 +52,70 @@ class TGraph(nn.Module):
         self.inputs = RowVectors(opcode_channels, layout_channels)
         self.first = nn.Linear(self.inputs.width, channels)
         self.second = nn.Linear(channels, channels)
-        self.compares_configurations = cross_attention and blocks > 0
+        reduction = squeeze if channel_attention else None
         self.blocks = nn.ModuleList(
-            GraphBlock(
-                channels,
-                squeeze if channel_attention else None,
-                temperature if cross_attention else None,
-                edges,
-            )
-            for _ in range(blocks)
+            GraphBlock(channels, reduction, temperature, edges) for _ in range(blocks)
         )
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """States of the batch's nodes under its configurations, (n, b, channels)."""
+        return self.states(self.table(batch), batch)
+
+    def states(self, table: Tensor, batch: GraphBatch) -> Tensor:
+        """:meth:`forward` from :meth:`table`."""
+        with self._autocast(table):
+            x = expand_rows(table, batch)
+            for block in self.blocks:
+                x = block(x, batch.sources, batch.pointers)
+        return x
+
+    def table(self, batch: GraphBatch) -> Tensor:
+        """f_in of the batch's rows, (r, channels), of the parameters' type."""
+        inputs = self.inputs(batch)
+        with self._autocast(inputs):
+            rows = nn.functional.gelu(self.first(inputs))
+            rows = nn.functional.gelu(self.second(rows))
+        rows = nn.functional.dropout(rows, self.dropout, self.training)
+        return rows.to(inputs.dtype)
+
+    def _autocast(self, like: Tensor) -> torch.autocast:
+        enabled = self.precision != torch.float32
+        return torch.autocast(like.device.type, self.precision, enabled=enabled)
+
+
+class TGraph(GraphStates):
+    """Scores of a graph's configurations: R(X) = f_out(Pool(B2(B1(f_in(X))))), equation 7.
+
+    The scores are comparable within one batch of one graph only; lower means faster.
+
+    On the CPU the blocks run in the compiled loops of ``lib.native`` (see ``lib.models.fused``);
+    elsewhere, in other types than float32, with other widths, or without attention across
+    configurations, on torch alone.
+
+    Args:
+        channels: width of the stream (2.3.3).
+        temperature: initial, of the attention across configurations.
+        score_gain: factor on the last layer's initial weights.
+        cross_attention: whether there is that attention, which table 3 takes out.
+        parts: see :class:`GraphStates`.
+
+    Attributes:
+        uses_native: whether the compiled loops may be used.
+        compares_configurations: whether scores depend on which of them share a batch.
+    """
+
+    uses_native = True
+
+    def __init__(
+        self,
+        channels: int = 256,
+        temperature: float = 0.5,
+        score_gain: float = 1.0,
+        cross_attention: bool = True,
+        **parts: Any,
+    ):
+        super().__init__(channels, temperature=temperature if cross_attention else None, **parts)
+        self.compares_configurations = cross_attention and len(self.blocks) > 0
         self.out = nn.Linear(channels, 1)
         # Pooling over all nodes dilutes what a configuration changes in a few; the gain lets the
         # first scores already differ by a noticeable part of the loss's margin.
@@ -81,16 +126,16 @@ class TGraph(nn.Module):
         """The network with the widths that the settings name."""
         return cls(
             settings.channels,
-            settings.blocks,
-            settings.opcode_channels,
-            settings.layout_channels,
-            settings.squeeze,
             settings.temperature,
             settings.score_gain,
-            settings.channel_attention,
             settings.cross_attention,
-            settings.edges,
-            settings.dropout,
+            blocks=settings.blocks,
+            opcode_channels=settings.opcode_channels,
+            layout_channels=settings.layout_channels,
+            squeeze=settings.squeeze,
+            channel_attention=settings.channel_attention,
+            edges=settings.edges,
+            dropout=settings.dropout,
         )
 
     def forward(self, batch: GraphBatch) -> Tensor:
@@ -99,21 +144,8 @@ class TGraph(nn.Module):
         if self.runs_native(table):
             x = fused.pooled(self.blocks, table, fused.cells_of(batch), self.precision)
         else:
-            with self._autocast(table):
-                x = expand_rows(table, batch)  # (n, b, c)
-                for block in self.blocks:
-                    x = block(x, batch.sources, batch.pointers)
-                x = x.mean(dim=0)  # pooled over nodes: (b, c)
+            x = self.states(table, batch).mean(dim=0)  # pooled over nodes: (b, c)
         return self.out(x).squeeze(-1)
-
-    def table(self, batch: GraphBatch) -> Tensor:
-        """f_in of the batch's rows, (r, channels), of the parameters' type."""
-        inputs = self.inputs(batch)
-        with self._autocast(inputs):
-            rows = nn.functional.gelu(self.first(inputs))
-            rows = nn.functional.gelu(self.second(rows))
-        rows = nn.functional.dropout(rows, self.dropout, self.training)
-        return rows.to(inputs.dtype)
 
     def shares(self) -> bool:
         """Whether :meth:`share` has anything to offer: two blocks by the compiled loops."""
@@ -140,10 +172,6 @@ class TGraph(nn.Module):
             and fused.supported(self.out.in_features, self.blocks[0])
             and native.takes(like)
         )
-
-    def _autocast(self, like: Tensor) -> torch.autocast:
-        enabled = self.precision != torch.float32
-        return torch.autocast(like.device.type, self.precision, enabled=enabled)
 
 
 class GraphBlock(nn.Module):

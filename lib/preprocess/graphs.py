@@ -13,6 +13,7 @@ import numpy as np
 from lib.cache.compress import check_measured, compress
 from lib.cache.graph import CachedGraph
 from lib.files.errors import DataError
+from lib.inputs.resolving import resolver
 from lib.preprocess.reading import Reading, source_sizes
 from lib.tpugraphs.messages import detect_kind
 from lib.tpugraphs.npz import LayoutGraph, open_layout, stem
@@ -27,7 +28,8 @@ def read_graphs(
     """The one graph of a raw file, compressed, and its :func:`source_sizes`; raises DataError on
     anything about the file that cannot be believed."""
     with open_raw(path) as (raw, chunks):
-        graph = compress(raw, split, settings["hops"], chunks, path)
+        resolve = resolver(settings.get("hardware", ""))
+        graph = compress(raw, split, settings["hops"], chunks, path, resolve)
     yield graph, source_sizes(raw, len(raw.node_config_ids) * CELL_BYTES)
 
 

@@ -20,6 +20,7 @@ from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
 from lib.inputs.input import network_for
+from lib.inputs.resolving import resolver
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.scoring.scores import scores_of, stand_for_themselves
@@ -122,7 +123,8 @@ def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> n
     if isinstance(program.graph, TileKernel):
         graph = CachedKernel.of(program.graph, "test")
     else:
-        graph = compress(program.graph, "test", chosen.hops, path=program.path)
+        resolve = resolver(chosen.hardware)
+        graph = compress(program.graph, "test", chosen.hops, None, program.path, resolve)
 
     def of_fold(network: nn.Module) -> np.ndarray:
         return scores_of(network, graph, chosen).mean(axis=0)[graph.original]

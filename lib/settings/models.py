@@ -52,7 +52,7 @@ class LayoutCollection(Settings):
 
     kind: ClassVar[str] = "layout"
     metric: ClassVar[str] = "tau"
-    cache_depends_on: ClassVar[tuple[str, ...]] = ("collection", "hops")
+    cache_depends_on: ClassVar[tuple[str, ...]] = ("collection", "hops", "hardware")
     # A few dozen programs of a few dozen configurations each, and minutes, not hours: a higher rate
     # fits them in ten passes. After thirty, `tgraph` ranks worse without dropout, better with it.
     fits: ClassVar[ByData] = {
@@ -174,15 +174,11 @@ class PlusSettings(LearnedBeside):
     fits: ClassVar[ByData] = {
         "official": {"epochs": AUTO},
         "small": {"epochs": AUTO, "learning_rate": 2e-3, "channels": 64, "also": EVERY},
-        # Prices are solved for before the first step (lib/train/products.py), from configurable
-        # nodes and what they read; steps change nothing.
-        "tpu": {"hops": 1, "epochs": 1, "learning_rate": 0.0},
+        # Prices are solved for before the first step (lib/train/products.py); steps change nothing.
+        "tpu": {"epochs": 1, "learning_rate": 0.0},
     }
 
     model: str = setting("tgraph-plus", "network: learned costs of layout copies")
-    hops: int | str = setting(
-        WHOLE, "keep nodes this far from a configurable one, or `all`", words=(WHOLE,), first=1
-    )
     inference_configurations: int = setting(512, "configurations a batch of inference", first=3)
     epochs: int | str = setting(  # type: ignore[assignment]
         AUTO,
@@ -194,7 +190,7 @@ class PlusSettings(LearnedBeside):
     channels: int = setting(32, "width of the perceptrons", search=among(16, 32, 64, 128))
     members: int = setting(2, "networks in the ensemble, whose scores are averaged")
     context_blocks: int = setting(2, "rounds of neighbours' messages", search=between(1, 4))
-    context_channels: int = setting(16, "width of a node's state", search=among(8, 16, 32, 64))
+    context_channels: int = setting(32, "width of a node's state", search=among(16, 32, 64))
     context_dropout: float = setting(
         0.3, "share of neighbours' messages left out in training", 0, 0.99, search=between(0, 0.5)
     )

@@ -7,7 +7,6 @@ caches is the same in every program, and there are many more copies than program
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from torch import nn
 
 from lib.cache.reader import Cache
 from lib.inputs.measured import MeasuredCopies, measured_copies
-from lib.models.plus import CostBatch, TGraphPlus
+from lib.models.plus import TGraphPlus
 from lib.settings import PlusSettings
 from lib.train.fold import GraphsFold
 from lib.train.products import ProductsFold
@@ -44,32 +43,28 @@ class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
         return fold_of(*prepared_sides(cache, fold, settings), settings)
 
     def standardize(self, network: TGraphPlus) -> None:
-        """Fit the transforms on a graph's first configurations, as many as a step has.
-
-        Each process takes the graphs in an order of its own, so that folds that begin together
-        find on disk what the other fold has resolved (:mod:`lib.inputs.kept`), half of them each.
-        """
-        batch_of: dict[int, CostBatch] = {}
-        for place in np.random.default_rng(os.getpid()).permutation(len(self.train)).tolist():
-            graph, most = self.train[place], self.settings.configurations
-            batch_of[place] = graph.prepared.batch(np.arange(min(most, len(graph.runtime))))
-        batches = [batch_of[place] for place in range(len(batch_of))]
-        network.inputs.copies.fit(torch.cat([batch.copies for batch in batches]))
-        network.inputs.off_layout.fit(torch.cat([batch.off_layout for batch in batches]))
-        network.inputs.repeated.fit(torch.cat([batch.repeated for batch in batches]))
+        """Fit the transforms on a graph's first configurations, as many as a step has."""
+        most = self.settings.configurations
+        chosen = [np.arange(min(most, len(graph.runtime))) for graph in self.train]
+        batches = [g.prepared.batch(rows) for g, rows in zip(self.train, chosen, strict=True)]
+        for number, kind in enumerate(network.kinds):
+            kind.standardize.fit(torch.cat([batch.effects[number].features for batch in batches]))
+        features = torch.cat([batch.program.features for batch in batches])
+        network.states.inputs.standardize.fit(features)
 
     def teach(self, network: TGraphPlus) -> None:
         """Fit the costs of single layout copies to those that were measured by themselves."""
         if self.measured is None:
             return
-        inputs = network.inputs.copies(self.measured.features) * self.measured.known
+        copies = network.kinds[0]
+        inputs = copies.standardize(self.measured.features) * self.measured.known
         optimizer = torch.optim.AdamW(network.parameters(), weight_decay=DECAY, fused=True)
         network.train()
         lessons = self.settings.lessons
         for step in range(lessons):
             optimizer.param_groups[0]["lr"] = learning_rate(step, lessons, PEAK, WARMUP)
             rows = torch.randint(len(inputs), (ROWS,))
-            learned = network.copy_cost(inputs[rows])
+            learned = copies.alone(inputs[rows])
             targets = self.measured.costs[rows].expand_as(learned)
             optimizer.zero_grad()
             loss = nn.functional.huber_loss(learned, targets, delta=OUTLIER)

@@ -265,7 +265,7 @@ def _submissions() -> list[Command]:
 def _looks() -> list[Command]:
     """Commands that only look."""
     first, second = f"{OUTPUTS}/{LAYOUT}", f"{OUTPUTS}/{LAYOUT}@gst"
-    cache = f"{OUTPUTS}/{LAYOUT}/cache-all"
+    cache = f"{OUTPUTS}/{LAYOUT}/cache"
     records = {"record": (f"{first}/*.json", f"{second}/*.json")}
     folds = {"fold": (f"{first}/fold_*/*", f"{second}/fold_*/*")}
     files = {**records, **folds, "scores": (f"{first}/scores/*",)}

@@ -7,19 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from lib.cache.reader import Cache
 from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
-from lib.models.attention import ConfigurationCrossAttention
-from lib.models.members import Linears, Norms
-from lib.models.plus import CostBatch, TGraphPlus
-from lib.models.scatter import added_at
+from lib.compiler.cpu.repeated import REPEATED_FEATURES
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.metrics import kendall_tau
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from tests.bench.summed import boosting, ridge
 
+FEATURES = COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEATED_FEATURES  # of effects, by kind
 Taus = dict[str, float]  # of each graph
 
 
@@ -69,8 +67,10 @@ def without(*groups: str) -> Callable[[nn.Module], nn.Module]:
 
     def change(network: nn.Module) -> nn.Module:
         for group in groups:
-            network.inputs.copies.factor[_in_group(group, COPY_FEATURES)] = 0
-            network.inputs.off_layout.factor[_in_group(group, OFF_LAYOUT_FEATURES)] = 0
+            for kind, names in zip(
+                network.kinds, (COPY_FEATURES, OFF_LAYOUT_FEATURES), strict=False
+            ):
+                kind.standardize.factor[_in_group(group, names)] = 0
         return network
 
     return change
@@ -79,48 +79,6 @@ def without(*groups: str) -> Callable[[nn.Module], nn.Module]:
 def _in_group(group: str, names: tuple[str, ...]) -> torch.Tensor:
     """Which features belong to a group, booleans."""
     return torch.tensor([name.startswith(f"{group}.") for name in names])
-
-
-class CrossAttended(nn.Module):
-    """A network whose scores are weighed by those of other configurations.
-
-    Of each configuration, what its copies cost times the states where they happen is summed; the
-    sums are weighed against those of the batch's other configurations (TGraph paper, equation 6);
-    and what is read of both is the logarithm of a factor on the score. It starts at one.
-
-    Args:
-        network: without it.
-    """
-
-    def __init__(self, network: TGraphPlus):
-        super().__init__()
-        self.network = network
-        members, channels, _ = network.context.node.weight.shape
-        self.norm = Norms(members, channels)
-        self.attention = ConfigurationCrossAttention(1.0)
-        self.factor = Linears(members, 2 * channels, 1)
-        nn.init.zeros_(self.factor.weight)
-        nn.init.zeros_(self.factor.bias)
-
-    @property
-    def inputs(self) -> nn.Module:
-        """Standardization of what it reads."""
-        return self.network.inputs
-
-    def forward(self, batch: CostBatch) -> Tensor:
-        """See :meth:`lib.models.plus.TGraphPlus.forward`."""
-        batch = self.network.inputs(batch)
-        around = batch.context
-        costs, states = self.network.costs_around(batch)
-        scores = self.network.summed(costs, around.copy_places, batch)
-        scores = scores + self.network.of_others(batch)
-        where = costs.T[..., None] * states[around.copies[:, 1]]  # (p, members, channels)
-        summed = where.new_zeros(batch.configurations, *where.shape[1:])
-        normed = self.norm(added_at(summed, where, around.copy_places)).transpose(0, 1)
-        weighed = batch.configurations * self.attention(normed)
-        factor = self.factor(torch.cat([normed, weighed], dim=2)).squeeze(2)
-        scores = scores * factor.clamp(max=2.0).exp()
-        return scores if self.training else scores.mean(dim=0)
 
 
 SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curves, and all
@@ -151,7 +109,6 @@ VARIANTS: dict[str, Variant] = {
         f"{PLUS}{UNION_NAMES[also]}, four members": Variant(PLUS, {"members": 4}, also=also)
         for also in ("own", "all")
     },
-    f"{PLUS}, attention across configurations": Variant(PLUS, change=CrossAttended, also="all"),
     **{
         f"{PLUS}{UNION_NAMES['own']}, {name}": Variant(PLUS, given, change)
         for name, given, change in (
@@ -160,7 +117,7 @@ VARIANTS: dict[str, Variant] = {
             ("without chains", {}, without("chain")),
             ("logistic", {"loss": "logistic"}, without()),
             ("no dropout", {"dropout": 0.0}, without()),
-            ("pruned graph", {"hops": 1}, without()),
+            ("whole graph", {"hops": "all"}, without()),
         )
     },
     **{

@@ -43,13 +43,27 @@ def mixed_graphs() -> list[CachedGraph]:
     """Cells of one, two and four bytes, of counts that are no multiple of the alignment."""
     wide = cached_graph(3, name="wide", split="test", labelled=False)
     wide = CachedGraph(**{**vars(wide), "cells": wide.cells.astype(np.uint32)})
-    return [
+    graphs = [
         cached_graph(1, name="bytes.v1.0", configurations=7, configurable=3),
         cached_graph(2, name="words", split="valid", configurations=5, triples=300),
         wide,
         cached_graph(4, name="bytes", configurations=3, configurable=1),
         cached_graph(5, name="no_edges", edges=0, configurations=1),
     ]
+    return [with_effects(graph, count) for count, graph in enumerate(graphs)]
+
+
+def with_effects(graph: CachedGraph, count: int) -> CachedGraph:
+    """A graph with so many effects, each under its first configuration."""
+    rng = np.random.default_rng(count)
+    numbers = np.arange(count)
+    return replace(
+        graph,
+        effects=rng.integers(-1, len(graph.node_opcode), (count, 3)).astype(np.int32),
+        effect_sizes=rng.random(count).astype(np.float32),
+        effect_feat=rng.random(3 * count).astype(np.float16),
+        happens=np.column_stack([np.zeros_like(numbers), numbers]).astype(np.int32),
+    )
 
 
 def test_round_trip_of_mixed_graphs(tmp_path):
@@ -213,9 +227,9 @@ def changed(manifest, **values):
         (lambda m: [m], "document: found"),
         (lambda m: 3, "document: found 3, expected an object"),
         (lambda m: None, "document: found None, expected an object"),
-        (lambda m: {}, "format: found none, of an older version, expected 3"),
+        (lambda m: {}, "format: found none, of an older version, expected 4"),
         (lambda m: {k: v for k, v in m.items() if k != "format"}, "format: found none"),
-        (lambda m: changed(m, format=[2]), r"format: found \[2\], expected 3"),
+        (lambda m: changed(m, format=[2]), r"format: found \[2\], expected 4"),
         (lambda m: changed(m, checksum=None), "checksum: found"),
         (lambda m: changed(m, fingerprint="0" * 64), "checksum: found"),
         (lambda m: changed(m, entries={}), "checksum: found"),

@@ -117,8 +117,8 @@ def test_a_lost_node_changes_no_byte(alone, environment, tmp_path):
     lines = [line.split() for line in said.splitlines() if "/fold_0/metrics.json" in line]
     assert [line[0] for line in lines] == ["running", "lost", "running", "done"], said
     assert "validation tau" in " ".join(lines[-1])
-    for path in (alone / COLLECTION / "cache-all").iterdir():
-        other = outputs / COLLECTION / "cache-all" / path.name
+    for path in (alone / COLLECTION / "cache").iterdir():
+        other = outputs / COLLECTION / "cache" / path.name
         assert path.read_bytes() == other.read_bytes(), path.name
     own, other = (folder / COLLECTION / "fold_0" for folder in (alone, outputs))
     assert_same_training(own, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import numpy as np
@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from lib.cache.codec import encode_layouts
 from lib.cache.graph import CachedGraph
 from lib.compiler.cpu.effects import NO_ROLE
+from lib.compiler.cpu.resolved import ResolvedProgram, effects_of
 from lib.compiler.cpu.returning import Returning
-from lib.inputs.copies import CopiesGraph
+from lib.compiler.graph import TensorGraph
 from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
@@ -104,14 +105,15 @@ def network() -> tuple[Builder, dict[str, int]]:
     return made, {"image": image, "first": first, "between": between, "second": second}
 
 
-def effects_of(
+def told_effects(
     made: Builder,
     configurable: Sequence[int],
     configurations: Sequence,
 ) -> list[dict[str, set]]:
     """Copies and off-layout operations of each configuration, with orders written out."""
-    graph = CopiesGraph(made.graph(configurable, configurations), 1)
-    tables, layouts = graph.tables, graph.layouts[graph.graph.cells]
+    graph = made.graph(configurable, configurations)
+    resolved = ResolvedProgram(TensorGraph.of(graph))
+    tables, layouts = resolved.tables, resolved.layouts(graph)[graph.cells]
     effects, orders = Returning(tables, layouts).effects(), tables.orders.items
     result = [{"copies": set(), "off_layout": set()} for _ in configurations]
     for configuration, number in effects.copies.tolist():
@@ -122,6 +124,11 @@ def effects_of(
         item = (node, orders[order]) if role == NO_ROLE else (node, orders[order], role)
         result[configuration]["off_layout"].add(item)
     return result
+
+
+def resolved(graph: CachedGraph) -> CachedGraph:
+    """A graph with what its configurations make a compiler do, as stage 1 leaves it."""
+    return replace(graph, **effects_of(graph))
 
 
 @st.composite

@@ -38,9 +38,8 @@ def test_learned_costs_are_as_wide_as_the_features_of_copies():
     network = network_for(
         settings_for(COLLECTIONS["layout"], CPU_LAYOUTS, {"model": "tgraph-plus"})
     )
-    assert len(network.inputs.copies.mean) == len(COPY_FEATURES)
-    assert len(network.inputs.off_layout.mean) == len(OFF_LAYOUT_FEATURES)
-    assert len(network.inputs.repeated.mean) == len(REPEATED_FEATURES)
+    named = COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEATED_FEATURES
+    assert [len(kind.standardize.mean) for kind in network.kinds] == [len(n) for n in named]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from lib.models.members import Linears, Norms, Perceptrons
+from lib.models.members import Linears, Perceptrons
 
 MEMBERS, ROWS, WIDTH, CHANNELS = 3, 11, 7, 5
 
@@ -38,7 +38,7 @@ def test_linears_are_linear_layers(bias):
 
 
 def test_weights_are_drawn_as_torch_draws_them():
-    made, bound = Linears(50, 64, 32, parts=4), 1 / math.sqrt(16)
+    made, bound = Linears(50, 16, 32), 1 / math.sqrt(16)
     for drawn in (made.weight, made.bias):
         assert drawn.abs().max() <= bound
         assert drawn.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.05)
@@ -54,14 +54,3 @@ def test_perceptrons_are_perceptrons():
         torch.testing.assert_close(found, alone(x).squeeze(-1), atol=1e-6, rtol=1e-5)
     assert not torch.equal(made.train()(x), made.eval()(x))
     assert made(x[:0]).shape == (MEMBERS, 0)
-
-
-def test_norms_are_layer_norms():
-    made = Norms(MEMBERS, CHANNELS)
-    nn.init.normal_(made.scale)
-    nn.init.normal_(made.bias)
-    x = torch.randn(ROWS, MEMBERS, CHANNELS)
-    for member in range(MEMBERS):
-        weights = made.scale[member], made.bias[member]
-        wanted = nn.functional.layer_norm(x[:, member], [CHANNELS], *weights)
-        torch.testing.assert_close(made(x)[:, member], wanted)

@@ -9,66 +9,59 @@ import pytest
 import torch
 from torch import nn
 
-from lib.models.context import ContextBatch
-from lib.models.plus import CostBatch, TGraphPlus
+from lib.inputs.pruned import program_alone
+from lib.models.plus import CostBatch, EffectBatch, TGraphPlus
 from lib.train.fold import Sample
 from lib.train.loss import LOSSES, NOISE, SHARPNESS, pairwise_logistic
+from tests.compiler.builders import network as program_of
 
-COPY_WIDTH, OFF_LAYOUT_WIDTH, REPEATED_WIDTH, NODE_WIDTH = 12, 7, 5, 6
-NODES = 3
+WIDTHS = 12, 7, 5
+COPIES, OFF_LAYOUT, REPEATED = range(3)
+CELLS = 11
+MADE, NAMED = program_of()
+PROGRAM = program_alone(MADE.graph([NAMED["first"]], [[((), (), ())]]))
 
 
 def batch_of(
-    seed: int = 0, copies: int = 7, operations: int = 5, repeated: int = 4, configurations: int = 6
+    seed: int = 0, counts: tuple[int, int, int] = (7, 5, 4), configurations: int = 6
 ) -> CostBatch:
     rng = np.random.default_rng(seed)
-
-    def places(items: int, rows: int = configurations) -> torch.Tensor:
-        count = 4 * rows if items else 0
-        pairs = np.stack([rng.integers(0, rows, count), rng.integers(0, max(1, items), count)])
-        return torch.from_numpy(pairs.T.copy())
-
-    def features(items: int, width: int) -> torch.Tensor:
-        return torch.from_numpy(rng.normal(size=(items, width)).astype(np.float32))
-
-    return CostBatch(
-        copies=features(copies, COPY_WIDTH),
-        copy_bytes=torch.from_numpy(rng.random(copies).astype(np.float32)),
-        off_layout=features(operations, OFF_LAYOUT_WIDTH),
-        off_layout_bytes=torch.from_numpy(rng.random(operations).astype(np.float32)),
-        off_layout_places=places(operations),
-        repeated=features(repeated, REPEATED_WIDTH),
-        repeated_work=torch.from_numpy(rng.random(repeated).astype(np.float32)),
-        repeated_places=places(repeated),
-        configurations=configurations,
-        context=ContextBatch(
-            nodes=features(NODES, NODE_WIDTH),
-            node=torch.arange(NODES),
-            copied=places(copies, NODES),
-            read=places(copies, NODES),
-            off_layout=places(operations, NODES),
-            layers=[],
-            copies=torch.column_stack(
-                [torch.arange(copies), torch.from_numpy(rng.integers(0, NODES, (copies, 2)))]
-            ),
-            copy_places=places(copies),
-        ),
-    )
+    effects = []
+    for count, width in zip(counts, WIDTHS, strict=True):
+        pairs = 4 * configurations if count else 0
+        columns, which = rng.integers(0, configurations, pairs), rng.integers(0, count or 1, pairs)
+        effects.append(
+            EffectBatch(
+                features=torch.from_numpy(rng.normal(size=(count, width)).astype(np.float32)),
+                sizes=torch.from_numpy(rng.random(count).astype(np.float32)),
+                places=torch.from_numpy(np.column_stack([columns, which])),
+                ends=torch.from_numpy(rng.integers(0, CELLS, (pairs, 2))),
+            )
+        )
+    nodes = torch.from_numpy(rng.integers(0, PROGRAM.node_count, CELLS))
+    return CostBatch(effects, nodes, PROGRAM, configurations)
 
 
-def with_context(batch: CostBatch, **changed: torch.Tensor) -> CostBatch:
-    return replace(batch, context=replace(batch.context, **changed))
+def changed(batch: CostBatch, kind: int, **fields: torch.Tensor) -> CostBatch:
+    effects = list(batch.effects)
+    effects[kind] = replace(effects[kind], **fields)
+    return replace(batch, effects=effects)
 
 
 @pytest.fixture
 def network() -> TGraphPlus:
     torch.manual_seed(0)
-    widths = COPY_WIDTH, OFF_LAYOUT_WIDTH, REPEATED_WIDTH, NODE_WIDTH
-    made = TGraphPlus(*widths, channels=16, members=2, context_blocks=0).eval()
-    made.inputs.copies.fit(batch_of(1, copies=50).copies)
-    made.inputs.off_layout.fit(batch_of(1, operations=50).off_layout)
-    made.inputs.repeated.fit(batch_of(1, repeated=50).repeated)
+    made = TGraphPlus(WIDTHS, channels=16, members=2, context_channels=32).eval()
+    for kind, effects in zip(made.kinds, batch_of(1, (50, 50, 50)).effects, strict=True):
+        kind.standardize.fit(effects.features)
     return made
+
+
+def hearing(network: TGraphPlus) -> TGraphPlus:
+    """The network once it has learned something of surroundings."""
+    for kind in network.kinds:
+        nn.init.normal_(kind.there.last.weight)
+    return network
 
 
 def test_a_score_is_the_sum_of_its_costs(network):
@@ -76,72 +69,59 @@ def test_a_score_is_the_sum_of_its_costs(network):
     batch = batch_of()
     scores = network(batch).detach().numpy()
     sums = np.zeros((2, batch.configurations))
-    of_copies = network.copy_cost(network.inputs.copies(batch.copies)).exp()
-    of_operations = network.off_layout_cost(network.inputs.off_layout(batch.off_layout))
-    of_repeated = network.repeated_cost(network.inputs.repeated(batch.repeated)).exp()
-    each = zip(sums, of_copies, of_operations, of_repeated, strict=True)
-    for expected, copies, operations, repeated in each:
-        for configuration, place in batch.context.copy_places.tolist():
-            expected[configuration] += copies[place].item() * batch.copy_bytes[place].item()
-        for configuration, place in batch.off_layout_places.tolist():
-            cost = operations[place].item() * batch.off_layout_bytes[place].item()
-            expected[configuration] += cost
-        for configuration, place in batch.repeated_places.tolist():
-            expected[configuration] += repeated[place].item() * batch.repeated_work[place].item()
+    for kind, effects in zip(network.kinds, batch.effects, strict=True):
+        costs = kind.alone(kind.standardize(effects.features))
+        costs = (costs.exp() if kind.positive else costs) * effects.sizes
+        for expected, own in zip(sums, costs, strict=True):
+            for configuration, place in effects.places.tolist():
+                expected[configuration] += own[place].item()
     np.testing.assert_allclose(scores, sums.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(network.train()(batch).detach().numpy(), sums, rtol=1e-5)
     assert scores.std() > 0 and not np.allclose(*sums)
 
 
-def test_neither_the_order_of_configurations_nor_of_copies_matters(network):
+def test_neither_the_order_of_configurations_nor_of_effects_matters(network):
     batch = batch_of()
-    order, shuffled = torch.randperm(batch.configurations), torch.randperm(len(batch.copies))
-    nn.init.normal_(network.addend.perceptrons.last.weight)
-    context, copies = batch.context, torch.argsort(shuffled)
-    of_copies, operations, repeated = (
-        torch.stack([torch.argsort(order)[places[:, 0]], places[:, 1]], 1)
-        for places in (context.copy_places, batch.off_layout_places, batch.repeated_places)
-    )
-    copied, read = (
-        torch.stack([pairs[:, 0], copies[pairs[:, 1]]], 1)
-        for pairs in (context.copied, context.read)
-    )
-    other = replace(
-        batch,
-        copies=batch.copies[shuffled],
-        copy_bytes=batch.copy_bytes[shuffled],
-        off_layout_places=operations,
-        repeated_places=repeated,
-    )
-    other = with_context(
-        other,
-        copied=copied,
-        read=read,
-        copies=torch.column_stack([copies[context.copies[:, 0]], context.copies[:, 1:]]),
-        copy_places=of_copies[torch.randperm(len(of_copies))],
-    )
+    order = torch.randperm(batch.configurations)
+    effects = []
+    for own in batch.effects:
+        shuffled, pairs = torch.randperm(len(own.features)), torch.randperm(len(own.places))
+        columns, which = own.places[pairs].unbind(dim=1)
+        places = torch.column_stack([torch.argsort(order)[columns], torch.argsort(shuffled)[which]])
+        ends = own.ends[pairs]
+        effects.append(EffectBatch(own.features[shuffled], own.sizes[shuffled], places, ends))
+    other = replace(batch, effects=effects)
+    hearing(network)
     torch.testing.assert_close(network(other), network(batch)[order])
 
 
-def test_more_copies_never_make_it_faster(network):
-    batch = batch_of(operations=0)
-    half = with_context(batch, copy_places=batch.context.copy_places[::2])
-    assert (network(batch) >= network(half)).all()
-
-
-def test_more_repeated_work_never_makes_it_faster(network):
-    batch = batch_of(operations=0)
-    half = replace(batch, repeated_places=batch.repeated_places[::2])
+@pytest.mark.parametrize("kind", [COPIES, REPEATED])
+def test_more_of_it_never_makes_a_program_faster(network, kind):
+    batch = batch_of()
+    own = batch.effects[kind]
+    half = changed(batch, kind, places=own.places[::2], ends=own.ends[::2])
     assert (network(batch) > network(half)).any() and (network(batch) >= network(half)).all()
 
 
-def test_no_copies_and_no_operations(network):
-    assert network(batch_of(copies=0, operations=0, repeated=0)).tolist() == [0.0] * 6
+def test_an_effect_hears_what_else_happens_where_it_does(network):
+    batch = batch_of()
+    other = changed(batch, OFF_LAYOUT, features=batch.effects[OFF_LAYOUT].features + 1)
+
+    def costs(of: CostBatch) -> torch.Tensor:
+        silent = changed(of, OFF_LAYOUT, sizes=torch.zeros_like(of.effects[OFF_LAYOUT].sizes))
+        return network(silent)
+
+    torch.testing.assert_close(costs(batch), costs(other))
+    hearing(network)
+    assert not torch.allclose(costs(batch), costs(other))
+
+
+def test_nothing_happens(network):
+    assert network(batch_of(counts=(0, 0, 0))).tolist() == [0.0] * 6
 
 
 def test_every_parameter_learns(network):
-    network.train()
-    nn.init.normal_(network.addend.perceptrons.last.weight)
+    hearing(network.train())
     Sample(batch_of(), [torch.arange(1, 7)], pairwise_logistic).loss(network(batch_of())).backward()
     for name, parameter in network.named_parameters():
         assert parameter.grad.abs().sum() > 0, name

@@ -90,7 +90,7 @@ def test_others_that_are_learned_from_lie_beside_it():
     told = dict(w.split("=") for w in planned("layout-xla-default", *[""] * 6).split())
     names = told["also"].split(":")
     assert names == ["layout-xla-random", "layout-nlp-random", "layout-nlp-default"]
-    assert told["others"].split(":") == [f"{name}/cache-all" for name in names]
+    assert told["others"].split(":") == [f"{name}/cache" for name in names]
     for model, hops in (("tgraph-plus", "1"), ("tgraph", "")):
         line = planned("layout-xla-default", model, hops, "", "layout-nlp-default", "", "")
         assert " others=layout-nlp-default/cache\n" in line

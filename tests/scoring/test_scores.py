@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import torch
 
+from lib.cache.prune import pruned as pruned_graph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.inputs import pruned
@@ -110,7 +111,7 @@ def test_permutations_group_differently_and_repeat_themselves(cache, network):
 
 @pytest.mark.parametrize(("count", "rounds"), [(3, 1), (4, 1), (5, 4)])
 def test_one_permutation_where_one_batch_holds_all(network, count, rounds):
-    graph = cached_graph(configurations=count)
+    graph = pruned_graph(cached_graph(configurations=count), SETTINGS.hops)
     found = scores_of(network, graph, SETTINGS)
     assert found.shape == (rounds, count)
     if rounds == 1:

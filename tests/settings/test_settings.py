@@ -242,7 +242,7 @@ def test_an_unknown_model_is_refused():
 @pytest.mark.parametrize(
     ("model", "hops", "results", "cache"),
     [
-        ("tgraph-plus", None, "", "cache-all"),
+        ("tgraph-plus", None, "", "cache"),
         ("tgraph-plus", "2", "", "cache-2"),
         ("tgraph", None, "@tgraph", "cache"),
         ("tgraph", "all", "@tgraph", "cache-all"),

@@ -25,7 +25,7 @@ K = 3
 
 
 def plus(also: str, together: str = "family", kind: type = PlusSettings):
-    return kind(OWN, also=also, hops="all", folds_total=K, keep_together=together)
+    return kind(OWN, also=also, folds_total=K, keep_together=together)
 
 
 def write_cache(outputs: Path, collection: str, names: dict[str, str]) -> Cache:

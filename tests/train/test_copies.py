@@ -35,12 +35,13 @@ def test_lessons_teach_what_copies_cost(cache):
     measured = fold.measured
     torch.manual_seed(0)
     network = network_for(SETTINGS)
-    network.inputs.copies.fit(measured.features)
+    copies = network.kinds[0]
+    copies.standardize.fit(measured.features)
     errors = []
     for _ in range(2):
-        inputs = network.eval().inputs.copies(measured.features)
+        network.eval()
         with torch.no_grad():
-            costs = network.copy_cost(inputs)
+            costs = copies.alone(copies.standardize(measured.features))
         errors.append([(each - measured.costs).std().item() for each in costs])
         fold.teach(network)
     assert len(errors[0]) == SETTINGS.members

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lib.compiler.cpu.effects import Reason
 from lib.compiler.cpu.tables import UNSET, ProgramTables
 from lib.compiler.graph import TensorGraph
-from lib.inputs.copies import CopiesGraph
 from tests.compiler.builders import (
     OTHER,
     PLAIN,
     SHAPE,
     THIRD,
     Builder,
-    effects_of,
     network,
     random_programs,
+    resolved,
+    told_effects,
 )
 
 
 def test_nothing_configured_and_nothing_changed_copies_nothing():
     made, nodes = network()
     configurable = [nodes["first"], nodes["second"]]
-    both = effects_of(made, configurable, [[((), (), ())] * 2, [(PLAIN,) * 3] * 2])
+    both = told_effects(made, configurable, [[((), (), ())] * 2, [(PLAIN,) * 3] * 2])
     assert both == [{"copies": set(), "off_layout": set()}] * 2
 
 
 def test_an_output_alone_is_turned_back_by_who_reads_it():
     made, nodes = network()
     configurable = [nodes["first"], nodes["second"]]
-    _, result = effects_of(
+    _, result = told_effects(
         made, configurable, [[((), (), ())] * 2, [(OTHER, (), ()), ((), (), ())]]
     )
     assert result["copies"] == {
@@ -48,7 +44,7 @@ def test_an_output_alone_is_turned_back_by_who_reads_it():
 
 def test_a_parameter_is_copied_there_and_back():
     made, nodes = network()
-    _, result = effects_of(made, [nodes["first"]], [[((), (), ())], [((), THIRD, ())]])
+    _, result = told_effects(made, [nodes["first"]], [[((), (), ())], [((), THIRD, ())]])
     assert result["copies"] == {
         (nodes["image"], PLAIN, THIRD, Reason.CONFIGURED),
         (nodes["image"], THIRD, PLAIN, Reason.CONVOLUTION_OPERAND),
@@ -57,14 +53,14 @@ def test_a_parameter_is_copied_there_and_back():
 
 def test_a_layout_of_another_rank_is_left_out():
     made, nodes = network()
-    plain, odd = effects_of(made, [nodes["first"]], [[((), (), ())], [((), (1, 0), ())]])
+    plain, odd = told_effects(made, [nodes["first"]], [[((), (), ())], [((), (1, 0), ())]])
     assert plain == odd
 
 
 def test_a_layout_that_is_no_permutation_is_told():
     made, nodes = network()
     configured = [[((), (), ())], [((), (3, 3, 1, 0), ())]]
-    none, odd = effects_of(made, [nodes["first"]], configured)
+    none, odd = told_effects(made, [nodes["first"]], configured)
     assert (odd["copies"], odd["off_layout"]) == (none["copies"], {(nodes["first"], (), 1)})
 
 
@@ -72,7 +68,7 @@ def test_dimensions_of_one_element_do_not_count():
     made = Builder()
     x = made.add("parameter", (1, 64, 1, 16))
     node = made.convolution((1, 64, 1, 16), x, made.add("parameter", (1, 1, 16, 16)))
-    result = effects_of(made, [node], [[((), (), ())], [((), (3, 1, 2, 0), ())]])
+    result = told_effects(made, [node], [[((), (), ())], [((), (3, 1, 2, 0), ())]])
     assert result[1] == {"copies": set(), "off_layout": set()}
 
 
@@ -83,7 +79,7 @@ def test_a_transpose_whose_operand_was_pruned_or_that_makes_no_sense():
         named = {f"dimensions_{d}": v for d, v in enumerate(odd.get("permutation", (1, 0)))}
         turned = made.add("transpose", (64, 32), *([x] if odd else []), **named)
         node = made.add("dot", (64, 16), turned, made.add("parameter", (32, 16)))
-        _, result = effects_of(made, [node], [[((), (), ())], [((), (0, 1), ())]])
+        _, result = told_effects(made, [node], [[((), (), ())], [((), (0, 1), ())]])
         assert {copy[0] for copy in result["copies"]} <= {x, turned}
         assert result["copies"]
 
@@ -93,39 +89,10 @@ def test_a_transpose_whose_operand_was_pruned_or_that_makes_no_sense():
 def test_a_configuration_does_not_depend_on_its_company(program):
     made, configurable, configured = program
     nothing = [((), (), ())] * len(configurable)
-    together = effects_of(made, configurable, [nothing, *configured])
+    together = told_effects(made, configurable, [nothing, *configured])
     assert together[0] == {"copies": set(), "off_layout": set()}
     for own, configuration in zip(together[1:], configured, strict=True):
-        assert effects_of(made, configurable, [configuration]) == [own]
-
-
-@pytest.mark.parametrize("room", [0, 10, 1 << 20])
-@given(program=random_programs(), data=st.data())
-@settings(deadline=None, max_examples=20)
-def test_batches_of_one_graph_share_what_they_learned(room, program, data):
-    made, configurable, configured = program
-    graph = made.graph(configurable, [[((), (), ())] * len(configurable), *configured])
-    count = len(graph.cells)
-    once = CopiesGraph(graph, 2).batch(np.arange(count))
-    often = CopiesGraph(graph, 2)
-    often._room = room
-    for _ in range(3):
-        order = data.draw(st.permutations(range(count)))
-        often.batch(np.array(order[: data.draw(st.integers(1, count))]))
-    again = often.batch(np.arange(count))
-    assert_same(once, again)  # to the bit, and in the same order: training resumes alike
-
-
-def assert_same(one: object, other: object) -> None:
-    """Of dataclasses of tensors."""
-    if is_dataclass(one):
-        for each in fields(one):
-            assert_same(getattr(one, each.name), getattr(other, each.name))
-    elif isinstance(one, list):
-        for pair in zip(one, other, strict=True):
-            assert_same(*pair)
-    else:
-        assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+        assert told_effects(made, configurable, [configuration]) == [own]
 
 
 def test_numbers_of_layouts():
@@ -145,7 +112,7 @@ def test_a_cycle_of_a_broken_file_is_left_out(edges):
     made, nodes = network()
     made.edges += edges
     configurations = [[((), (), ())], [(OTHER, OTHER, ())]]
-    nothing, configured = effects_of(made, [nodes["first"]], configurations)
+    nothing, configured = told_effects(made, [nodes["first"]], configurations)
     assert nothing == {"copies": set(), "off_layout": set()}
     touched = {effect[0] for effects in configured.values() for effect in effects}
     assert touched.isdisjoint({node for edge in edges for node in edge})
@@ -160,7 +127,7 @@ def test_a_configurable_node_of_any_operation(opcode):
     node = made.add(opcode, SHAPE, before)
     made.add("tanh", SHAPE, node, is_root=1)
     configurations = [[((), (), ())], [(OTHER, OTHER, ())]]
-    nothing, configured = effects_of(made, [node], configurations)
+    nothing, configured = told_effects(made, [node], configurations)
     assert nothing == {"copies": set(), "off_layout": set()}
     assert {copy[0] for copy in configured["copies"]} & {before, node, image}
 
@@ -173,5 +140,4 @@ def test_a_transpose_with_a_second_operand_is_none():
     made.edges.append((turned, other))
     node = made.add("reshape", (2, 16), turned)
     graph = made.graph([node], [[((), (1, 0), ())], [((), (0, 1), ())]])
-    copies = CopiesGraph(graph, 1).batch(np.arange(2)).copies
-    assert np.isfinite(copies.numpy()).all()
+    assert np.isfinite(resolved(graph).effect_feat).all()

@@ -8,7 +8,7 @@ import pytest
 from lib.compiler.cpu.effects import RepeatedOperation
 from lib.compiler.cpu.repeated import REPEATED_FEATURES, WORK, repeated_features, repeated_work
 from lib.inputs.copies import CopiesGraph
-from tests.compiler.builders import PLAIN
+from tests.compiler.builders import PLAIN, resolved
 from tests.compiler.cpu.test_calls import calls_of, chain
 
 
@@ -28,7 +28,7 @@ def test_only_where_the_call_is_whole():
     made, nodes = chain()
     configurations = [[((), (), ()), ((), (), ())], [(PLAIN, (), ()), ((), (), ())]]
     graph = made.graph([nodes["first"], nodes["second"]], configurations)
-    batch = CopiesGraph(graph, 1).batch(np.arange(2))
-    assert batch.repeated_places.tolist() == [[0, 0]]
-    assert batch.repeated.shape == (1, len(REPEATED_FEATURES))
-    assert (batch.repeated_work > 0).all()
+    *_, repeated = CopiesGraph(resolved(graph)).batch(np.arange(2)).effects
+    assert repeated.places.tolist() == [[0, 0]]
+    assert repeated.features.shape == (1, len(REPEATED_FEATURES))
+    assert (repeated.sizes > 0).all()

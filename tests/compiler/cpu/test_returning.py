@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from lib.compiler.cpu.effects import Reason
+from lib.compiler.cpu.resolved import ResolvedProgram
 from lib.compiler.cpu.returning import Returning
-from lib.inputs.copies import CopiesGraph
-from tests.compiler.builders import OTHER, PLAIN, SHAPE, THIRD, Builder, effects_of, network
+from lib.compiler.graph import TensorGraph
+from tests.compiler.builders import OTHER, PLAIN, SHAPE, THIRD, Builder, network, told_effects
 
 UNSET = ((), (), ())
 
 
 def effect_of(made, configurable, configuration):
     """What one configuration makes a compiler do, beside one that sets no layout."""
-    return effects_of(made, configurable, [[UNSET] * len(configurable), configuration])[1]
+    return told_effects(made, configurable, [[UNSET] * len(configurable), configuration])[1]
 
 
 def test_an_input_is_brought_there_and_back_and_nothing_else_moves():
@@ -96,9 +97,9 @@ def test_an_output_returns_for_each_of_its_readers():
 
 def copies_of(graph):
     """(configuration, order before, order after, reason, reader) of each copy."""
-    resolved = CopiesGraph(graph, 1)
+    resolved = ResolvedProgram(TensorGraph.of(graph))
     tables = resolved.tables
-    copies = Returning(tables, resolved.layouts[graph.cells]).effects().copies.tolist()
+    copies = Returning(tables, resolved.layouts(graph)[graph.cells]).effects().copies.tolist()
     every = [(configuration, tables.copies.items[number]) for configuration, number in copies]
     orders = tables.orders.items
     return [(c, orders[one.before], orders[one.after], one.reason, one.reader) for c, one in every]
@@ -127,13 +128,13 @@ def test_a_transpose_that_only_a_configured_operand_reads_is_free():
     turned = made.transpose((64, 32), made.add("parameter", (32, 64)), (1, 0))
     node = made.add("dot", (64, 16), turned, made.add("parameter", (32, 16)))
     own = (turned, (0, 1), (1, 0), Reason.TRANSPOSE)
-    without, configured = effects_of(made, [node], [[UNSET], [((), (1, 0), ())]])
+    without, configured = told_effects(made, [node], [[UNSET], [((), (1, 0), ())]])
     assert without["copies"] == {own}, "as in the program as it stands"
     assert configured["copies"] == {(turned, (0, 1), (1, 0), Reason.CONFIGURED)}, (
         "instead of the transpose's"
     )
     made.add("tanh", (64, 32), turned)
-    _, configured = effects_of(made, [node], [[UNSET], [((), (0, 1), ())]])
+    _, configured = told_effects(made, [node], [[UNSET], [((), (0, 1), ())]])
     assert configured["copies"] == {(turned, (0, 1), (1, 0), Reason.DOT_OPERAND)}
 
 

@@ -1,0 +1,121 @@
+"""What a network of learned costs reads: the same scores however configurations are batched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from lib.cache.prune import pruned
+from lib.compiler.cpu.resolved import WIDTHS
+from lib.inputs.copies import CopiesGraph
+from lib.models.plus import LARGEST_LOGARITHM, TGraphPlus
+from tests.compiler.builders import random_programs, resolved
+
+CHANNELS = 16
+
+
+def network_of(members: int = 2) -> TGraphPlus:
+    """One without dropout, that hears what surrounds an effect."""
+    torch.manual_seed(0)
+    sizes = {"channels": 8, "context_channels": CHANNELS, "context_dropout": 0.0}
+    made = TGraphPlus(WIDTHS, members=members, **sizes).eval()
+    for kind in made.kinds:
+        nn.init.normal_(kind.there.last.weight)
+    return made
+
+
+@given(program=random_programs(), hops=st.sampled_from([1, "all"]), data=st.data())
+@settings(deadline=None, max_examples=25)
+def test_scores_do_not_depend_on_the_batch(program, hops, data):
+    made, configurable, configured = program
+    graph = pruned(resolved(made.graph(configurable, configured)), hops)
+    network, count = network_of(), len(graph.cells)
+    rows = np.array(data.draw(st.permutations(range(count))))[: data.draw(st.integers(1, count))]
+    with torch.no_grad():
+        together = network(CopiesGraph(graph).batch(np.arange(count)))
+        some = network(CopiesGraph(graph).batch(rows))
+    torch.testing.assert_close(some, together[torch.from_numpy(rows)], rtol=1e-4, atol=1e-6)
+
+
+@given(program=random_programs(), hops=st.sampled_from([1, "all"]))
+@settings(deadline=None, max_examples=15)
+def test_scores_are_as_the_docstrings_have_them(program, hops):
+    made, configurable, configured = program
+    graph = pruned(resolved(made.graph(configurable, configured)), hops)
+    prepared, network = CopiesGraph(graph), network_of(members=1)
+    with torch.no_grad():
+        scores = network(prepared.batch(np.arange(len(graph.cells)))).tolist()
+        for configuration, score in enumerate(scores):
+            wanted = one_by_one(network, prepared, configuration)
+            assert score == pytest.approx(wanted, rel=1e-3, abs=1e-5)
+
+
+def one_by_one(network: TGraphPlus, prepared: CopiesGraph, configuration: int) -> float:
+    """The score of a configuration, one effect after the other."""
+    graph = prepared.graph
+    around = network.states(prepared.program)[:, 0]
+    kinds = graph.effects[:, 0]
+    starts = np.cumsum([0, *np.array(WIDTHS)[kinds]])
+    own = graph.happens[graph.happens[:, 0] == configuration, 1].tolist()
+    features, ends = {}, {}
+    for number in own:
+        raw = torch.from_numpy(
+            graph.effect_feat[starts[number] : starts[number + 1]].copy()
+        ).float()
+        kind = network.kinds[kinds[number]]
+        features[number] = kind.standardize(raw[None])[0]
+        ends[number] = prepared._nodes[number].tolist()
+    told = around.clone()
+    for number in own:
+        kind = network.kinds[kinds[number]]
+        for end, tell in zip(ends[number], kind.tells, strict=True):
+            told[end] = told[end] + tell.weight[0] @ features[number]
+    heard = nn.functional.gelu(nn.functional.layer_norm(told, told.shape[1:]))
+    score = 0.0
+    for number in own:
+        kind = network.kinds[kinds[number]]
+        read = torch.cat([features[number], *(heard[end] for end in ends[number])])
+        cost = kind.alone(features[number][None]) + kind.there(read[None])
+        if kind.positive:
+            cost = cost.clamp(max=LARGEST_LOGARITHM).exp()
+        score += cost.item() * float(graph.effect_sizes[number])
+    return score
+
+
+@given(program=random_programs())
+@settings(deadline=None, max_examples=10)
+def test_a_whole_batch_is_made_once(program):
+    made, configurable, configured = program
+    prepared = CopiesGraph(resolved(made.graph(configurable, configured)))
+    every = np.arange(len(prepared.graph.cells))
+    assert prepared.batch(every) is prepared.batch(every)
+    assert prepared.batch(every[:1]) is not prepared.batch(every[:1])
+
+
+def test_a_graph_without_effects_has_equal_scores():
+    """As of a program in which no configuration changes anything."""
+    made, configurable, configured = random_programs_example()
+    graph = resolved(made.graph(configurable, configured))
+    empty = replace(
+        graph,
+        happens=np.zeros((0, 2), np.int32),
+        effects=np.zeros((0, 3), np.int32),
+        effect_sizes=np.zeros(0, np.float32),
+        effect_feat=np.zeros(0, np.float16),
+    )
+    batch = CopiesGraph(empty).batch(np.arange(len(graph.cells)))
+    assert network_of()(batch).tolist() == [0.0] * len(graph.cells)
+
+
+def random_programs_example():
+    """A program of one convolution under two configurations."""
+    from tests.compiler.builders import OTHER, network
+
+    made, nodes = network()
+    return made, [nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]]
