@@ -41,7 +41,12 @@ def pruned(graph: CachedGraph, hops: int | str) -> CachedGraph:
 
 
 def without_effects(graph: CachedGraph, hops: int | str) -> CachedGraph:
-    """A cached graph as the paper prunes it, of which nobody asks what configurations do."""
+    """A cached graph as the paper prunes it, of which nobody asks what configurations do.
+
+    Without any effects it is pruned so already.
+    """
+    if not len(graph.effects):
+        return graph
     none = {name: getattr(graph, name)[:0] for name in EFFECTS}
     return pruned(replace(graph, **none), hops)
 

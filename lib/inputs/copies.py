@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,6 @@ class CopiesGraph:
         self._nodes = places_of(graph)[graph.effects[:, 1:]].astype(np.int64)
         self._starts = np.searchsorted(graph.happens[:, 0], np.arange(len(graph.cells) + 1))
         self._whole: CostBatch | None = None
-        self._lock = Lock()
 
     def batch(self, configurations: np.ndarray) -> CostBatch:
         """What some configurations do, (b,) integers: their positions in the cache's cells.
@@ -59,9 +57,8 @@ class CopiesGraph:
         count = len(self.graph.cells)
         if count > KEPT_WHOLE or not np.array_equal(configurations, np.arange(count)):
             return self._made(configurations)
-        with self._lock:
-            self._whole = self._whole or self._made(configurations)
-            return self._whole
+        self._whole = self._whole or self._made(configurations)
+        return self._whole
 
     def _made(self, configurations: np.ndarray) -> CostBatch:
         columns, effects = self._happening(configurations)

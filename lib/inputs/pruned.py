@@ -77,7 +77,7 @@ def program_alone(graph: CachedGraph) -> GraphBatch:
 def graph_tensors(graph: CachedGraph) -> GraphTensors:
     """Prepare a cached graph for batching."""
     order = _order(graph)
-    sources, pointers = neighbours(len(order), places_of(graph)[graph.edges])
+    sources, pointers = neighbours(len(order), np.argsort(order)[graph.edges])
     features = np.asarray(graph.node_feat)[order]
     return GraphTensors(
         cells=graph.cells,

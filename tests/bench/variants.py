@@ -67,9 +67,7 @@ def without(*groups: str) -> Callable[[nn.Module], nn.Module]:
 
     def change(network: nn.Module) -> nn.Module:
         for group in groups:
-            for kind, names in zip(
-                network.kinds, (COPY_FEATURES, OFF_LAYOUT_FEATURES), strict=False
-            ):
+            for kind, names in zip(network.kinds, FEATURES, strict=True):
                 kind.standardize.factor[_in_group(group, names)] = 0
         return network
 

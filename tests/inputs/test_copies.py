@@ -15,7 +15,8 @@ from lib.cache.prune import pruned
 from lib.compiler.cpu.resolved import WIDTHS
 from lib.inputs.copies import CopiesGraph
 from lib.models.plus import LARGEST_LOGARITHM, TGraphPlus
-from tests.compiler.builders import random_programs, resolved
+from tests.compiler.builders import OTHER, random_programs, resolved
+from tests.compiler.builders import network as program_of
 
 CHANNELS = 16
 
@@ -100,8 +101,9 @@ def test_a_whole_batch_is_made_once(program):
 
 def test_a_graph_without_effects_has_equal_scores():
     """As of a program in which no configuration changes anything."""
-    made, configurable, configured = random_programs_example()
-    graph = resolved(made.graph(configurable, configured))
+    made, nodes = program_of()
+    graph = resolved(made.graph([nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]]))
+    assert len(graph.effects)
     empty = replace(
         graph,
         happens=np.zeros((0, 2), np.int32),
@@ -111,11 +113,3 @@ def test_a_graph_without_effects_has_equal_scores():
     )
     batch = CopiesGraph(empty).batch(np.arange(len(graph.cells)))
     assert network_of()(batch).tolist() == [0.0] * len(graph.cells)
-
-
-def random_programs_example():
-    """A program of one convolution under two configurations."""
-    from tests.compiler.builders import OTHER, network
-
-    made, nodes = network()
-    return made, [nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]]
