@@ -91,9 +91,10 @@ def _free_place(path: Path) -> Path:
     if path.is_dir() and not path.is_symlink():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     for parent in path.parents:
-        if parent.is_dir():
-            return parent
+        # In this order: another process may make the folder between the two looks.
         if os.path.lexists(parent):
+            if parent.is_dir():
+                return parent
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent))
     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent))
 

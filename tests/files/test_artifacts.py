@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -150,6 +153,24 @@ def test_a_place_for_a_file(tmp_path):
     with pytest.raises(NotADirectoryError, match="loop"):
         check_place(tmp_path / "loop" / "a")
     assert listing(tmp_path) == ["file", "link", "loop"]
+
+
+@pytest.mark.parametrize(("owner", "look"), [(os.path, "lexists"), (Path, "is_dir")])
+def test_a_folder_that_another_process_makes_while_we_look(tmp_path, monkeypatch, owner, look):
+    folder = tmp_path / "stages"
+    plain = getattr(owner, look)
+
+    def then_made(path):
+        found = plain(path)
+        if Path(path) == folder:
+            with suppress(FileExistsError):
+                folder.mkdir()
+        return found
+
+    monkeypatch.setattr(owner, look, then_made)
+    with atomic_file(folder / "train_1.json") as path:
+        path.write_text("mine")
+    assert listing(folder) == ["train_1.json"]
 
 
 def test_a_place_where_nothing_can_be_made_is_told_beforehand(tmp_path):
