@@ -15,7 +15,7 @@ from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.input import Input
 from lib.inputs.products import ProductsGraph
 from lib.inputs.pruned import places_of, program_alone
-from lib.models.plus import CostBatch, EffectBatch
+from lib.models.plus import CostBatch
 from lib.settings import PlusSettings
 
 KEPT_WHOLE = 64  # configurations at most of a graph whose batch is kept
@@ -66,12 +66,27 @@ class CopiesGraph:
         count = self.program.node_count
         cells, ends = np.unique(columns[:, None] * count + nodes, return_inverse=True)
         ends = ends.reshape(nodes.shape)
-        kind_of = self.graph.effects[effects, 0]
-        kinds = [
-            self._of_kind(kind, columns[own], effects[own], ends[own])
-            for kind, own in ((kind, kind_of == kind) for kind in range(len(WIDTHS)))
-        ]
-        return CostBatch(kinds, torch.from_numpy(cells % count), self.program, len(configurations))
+        distinct, which = np.unique(effects, return_inverse=True)
+        kinds = self.graph.effects[distinct, 0]
+        return CostBatch(
+            kinds=torch.from_numpy(kinds.astype(np.int64)),
+            features=torch.from_numpy(self._features_of(kinds, distinct)),
+            sizes=torch.from_numpy(self.graph.effect_sizes[distinct]),
+            places=torch.from_numpy(np.stack([columns, which], axis=1)),
+            ends=torch.from_numpy(ends),
+            nodes=torch.from_numpy(cells % count),
+            program=self.program,
+            configurations=len(configurations),
+        )
+
+    def _features_of(self, kinds: np.ndarray, effects: np.ndarray) -> np.ndarray:
+        """Features of some effects, in the columns of their kinds."""
+        features = np.zeros((len(effects), sum(WIDTHS)), np.float32)
+        starts = np.cumsum([0, *WIDTHS])
+        for kind, known in enumerate(self._features):
+            own = kinds == kind
+            features[own, starts[kind] : starts[kind + 1]] = known[effects[own] - self._first[kind]]
+        return features
 
     def _happening(self, configurations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Pairs of a configuration's position among these and an effect, (p,) int64 each."""
@@ -80,17 +95,6 @@ class CopiesGraph:
         columns = np.repeat(np.arange(len(configurations)), counts)
         rows = np.arange(counts.sum()) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
         return columns, self.graph.happens[rows, 1].astype(np.int64)
-
-    def _of_kind(
-        self, kind: int, columns: np.ndarray, effects: np.ndarray, ends: np.ndarray
-    ) -> EffectBatch:
-        distinct, which = np.unique(effects, return_inverse=True)
-        return EffectBatch(
-            features=torch.from_numpy(self._features[kind][distinct - self._first[kind]]).float(),
-            sizes=torch.from_numpy(self.graph.effect_sizes[distinct]),
-            places=torch.from_numpy(np.stack([columns, which], axis=1)),
-            ends=torch.from_numpy(ends),
-        )
 
 
 def copies_graph(graph: CachedGraph, settings: PlusSettings) -> CopiesGraph | ProductsGraph:

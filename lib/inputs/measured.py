@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lib.compiler.cpu.features import COPY_FEATURES
 from lib.compiler.cpu.moves import MovedTensor, memory_features
+from lib.compiler.cpu.resolved import WIDTHS
 from lib.compiler.orders import row_major
 from lib.files.believing import believing
 from lib.files.errors import DataError
@@ -25,8 +25,9 @@ class MeasuredCopies:
     """m copies of no program in particular.
 
     Attributes:
-        features: (m, width) float32, ``COPY_FEATURES``; zero where they are of a program.
-        known: (width,) booleans: which features are not.
+        features: (m, width) float32, of effects of all kinds; those of copies in no program are
+            known, the others zero.
+        known: (width,) booleans.
         costs: (m,) float32, logarithms of microseconds a byte, less their mean.
     """
 
@@ -48,7 +49,7 @@ def measured_copies(path: Path) -> MeasuredCopies:
         moved = MovedTensor(shape, row_major(len(shape)), size)
         rows.append(memory_features(moved, source, target))
         costs.append(np.log(time / size))
-    features = np.zeros((len(rows), len(COPY_FEATURES)), np.float32)
+    features = np.zeros((len(rows), sum(WIDTHS)), np.float32)
     known = np.arange(features.shape[1]) < len(rows[0])
     features[:, known] = rows
     logarithms = np.array(costs, np.float32)

@@ -35,32 +35,23 @@ class Linears(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(members, n, channels) from (members, n, width), or from (n, width) that all read."""
-        return linears(x, self.weight, self.bias)
-
-
-def linears(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """What :class:`Linears` does, of weights (members, channels, width) and (members, channels)."""
-    x = x.expand(len(weight), -1, -1)
-    if bias is None:
-        return torch.bmm(x, weight.transpose(1, 2))
-    return torch.baddbmm(bias[:, None], x, weight.transpose(1, 2))
+        x, weight = x.expand(len(self.weight), -1, -1), self.weight.transpose(1, 2)
+        if self.bias is None:
+            return torch.bmm(x, weight)
+        return torch.baddbmm(self.bias[:, None], x, weight)
 
 
 class Perceptrons(nn.Module):
-    """A perceptron of each member: two hidden layers with GELU and dropout, and one number."""
+    """The rest of a perceptron of each member, whose first layer reads what several share: GELU
+    and dropout, a second hidden layer, and one number."""
 
-    def __init__(self, members: int, width: int, channels: int, dropout: float):
+    def __init__(self, members: int, channels: int, dropout: float):
         super().__init__()
-        self.first = Linears(members, width, channels)
         self.second = Linears(members, channels, channels)
         self.last = Linears(members, channels, 1)
         self.dropout = dropout
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(members, n) from (members, n, width), or from (n, width) that all read."""
-        return self.rest(self.first(x))
-
-    def rest(self, first: Tensor) -> Tensor:
+    def forward(self, first: Tensor) -> Tensor:
         """(members, n) from the first hidden layer before its GELU, (members, n, channels)."""
         hidden = gelu_dropout(first, self.dropout, self.training)
         hidden = gelu_dropout(self.second(hidden), self.dropout, self.training)

@@ -13,35 +13,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from lib import native
 from lib.models.activation import gelu_dropout
 from lib.models.batch import OnDevice
-from lib.models.members import Linears, Perceptrons, linears
+from lib.models.members import Linears, Perceptrons
 from lib.models.prices import Prices
 from lib.models.rows import GraphBatch, Standardize
 from lib.models.tgraph import GraphStates
 from lib.settings import PlusSettings
 
 LARGEST_LOGARITHM = 8.0  # of a cost a byte, so that nothing overflows early in training
-
-
-@dataclass(frozen=True)
-class EffectBatch(OnDevice):
-    """Effects of one kind under some configurations.
-
-    Attributes:
-        features: (m, features) float32, of each distinct effect.
-        sizes: (m,) float32, bytes or work, over the bytes of the program.
-        places: (p, 2) int64 pairs [configuration, effect].
-        ends: (p, 2) int64, where each pair happens: two of the batch's cells.
-    """
-
-    features: Tensor
-    sizes: Tensor
-    places: Tensor
-    ends: Tensor
+POSITIVE = True, False, True  # kinds whose costs' logarithms are learned
 
 
 @dataclass(frozen=True)
@@ -49,14 +34,23 @@ class CostBatch(OnDevice):
     """What b configurations of one program make a compiler do.
 
     Attributes:
-        effects: layout copies, off-layout operations and repeated operations.
+        kinds: (m,) int64, of each distinct effect: 0 for layout copies, 1 for off-layout
+            operations, 2 for repeated ones.
+        features: (m, width) float32, in the columns of its kind; the others are not read.
+        sizes: (m,) float32, bytes or work, over the bytes of the program.
+        places: (p, 2) int64 pairs [configuration, effect].
+        ends: (p, 2) int64, where each pair happens: two of the batch's cells.
         nodes: (r,) int64, the node of each cell: a node under a configuration that changes
             something there.
         program: all nodes, under the configuration that sets nothing.
         configurations: b.
     """
 
-    effects: list[EffectBatch]
+    kinds: Tensor
+    features: Tensor
+    sizes: Tensor
+    places: Tensor
+    ends: Tensor
     nodes: Tensor
     program: GraphBatch
     configurations: int
@@ -86,7 +80,7 @@ class TGraphPlus(nn.Module):
         context_dropout: share of a node's channels left out in training.
     """
 
-    kinds: Sequence[EffectCosts]
+    positive: Tensor
 
     def __init__(
         self,
@@ -100,11 +94,15 @@ class TGraphPlus(nn.Module):
     ):
         super().__init__()
         self.states = GraphStates(context_channels, context_blocks, dropout=context_dropout)
-        sizes = context_channels, channels, dropout
-        self.kinds = nn.ModuleList(  # type: ignore[assignment]
-            EffectCosts(members, width, *sizes, positive=positive)
-            for width, positive in zip(widths, (True, False, True), strict=True)
-        )
+        self.effects = EffectVectors(widths)
+        # Of an effect: its part of the perceptron's first layer, and what it tells its two ends.
+        self.parts = channels, 2 * context_channels
+        self.reads = Linears(members, self.effects.width, sum(self.parts), bias=False)
+        # The other part of that layer, of a cell that is a first end and one that is a second.
+        self.hears = Linears(members, context_channels, 2 * channels, bias=False)
+        nn.init.zeros_(self.hears.weight)  # a new network's costs are those of effects alone
+        self.perceptron = Perceptrons(members, channels, dropout)
+        self.register_buffer("positive", torch.tensor(POSITIVE), persistent=False)
         self.dropout = context_dropout
 
     @classmethod
@@ -128,78 +126,71 @@ class TGraphPlus(nn.Module):
 
     def forward(self, batch: CostBatch) -> Tensor:
         """Scores of the batch's configurations: (b,) float32, (members, b) while training."""
-        read = [
-            (kind, effects, kind.standardize(effects.features))
-            for kind, effects in zip(self.kinds, batch.effects, strict=True)
-        ]
-        cells = self.states(batch.program)[batch.nodes, 0]  # (r, channels)
-        told = sum(kind.told(features, effects, len(cells)) for kind, effects, features in read)
-        heard = nn.functional.layer_norm(cells + told, cells.shape[1:])  # (members, r, channels)
-        heard = gelu_dropout(heard, self.dropout, self.training)
-        scores = sum(
-            kind(features, effects, heard, batch.configurations) for kind, effects, features in read
-        )
+        costs = self.costs(batch)
+        total = costs.new_zeros(len(costs), batch.configurations)
+        scores = total.index_add(1, batch.places[:, 0], costs)
         return scores if self.training else scores.mean(dim=0)
 
+    def costs(self, batch: CostBatch) -> Tensor:
+        """What each pair of a configuration and an effect costs, (members, p)."""
+        which = batch.places[:, 1]
+        read = self.reads(self.effects(batch.features, batch.kinds))
+        own, tells = (part.index_select(1, which) for part in read.split(self.parts, dim=2))
+        costs = self.perceptron(own + self._heard(batch, tells))
+        positive = self.positive.index_select(0, batch.kinds).index_select(0, which)
+        costs = torch.where(positive, costs.clamp(max=LARGEST_LOGARITHM).exp(), costs)
+        return costs * batch.sizes.index_select(0, which)
 
-class EffectCosts(nn.Module):
-    """What effects of one kind cost, alone and where they happen.
+    def alone(self, vectors: Tensor) -> Tensor:
+        """Costs of effects that stand in no program, (members, m), from their vectors."""
+        return self.perceptron(self.reads(vectors)[..., : self.parts[0]])
+
+    def _heard(self, batch: CostBatch, told: Tensor) -> Tensor:
+        """What pairs hear at their two ends, (members, p, channels), from what they tell there,
+        (members, p, 2 * context channels)."""
+        members, pairs, channels = len(told), len(batch.ends), self.parts[0]
+        cells = self.states(batch.program).squeeze(1).index_select(0, batch.nodes)  # (r, channels)
+        told = told.reshape(members, 2 * pairs, cells.shape[1])
+        total = told.new_zeros(members, *cells.shape).index_add(1, batch.ends.flatten(), told)
+        heard = nn.functional.layer_norm(cells + total, cells.shape[1:])
+        heard = self.hears(gelu_dropout(heard, self.dropout, self.training))
+        heard = heard.view(members, 2 * len(cells), channels)
+        sides = 2 * batch.ends + torch.arange(2, device=batch.ends.device)
+        return heard.index_select(1, sides.flatten()).view(members, pairs, 2, channels).sum(2)
+
+
+class EffectVectors(nn.Module):
+    """Effects of all kinds as vectors: standardized features in the columns of their kind, zeros
+    in those of others, and a one for the kind, so that one layer reads all kinds.
 
     Args:
-        members: networks side by side.
-        width: features of an effect.
-        around: channels of what is heard where it happens.
-        channels, dropout: of the perceptrons.
-        positive: whether logarithms of costs are learned.
+        widths: features of an effect of each kind.
     """
 
-    def __init__(
-        self,
-        members: int,
-        width: int,
-        around: int,
-        channels: int,
-        dropout: float,
-        positive: bool,
-    ):
+    own: Tensor
+    one: Tensor
+
+    def __init__(self, widths: Sequence[int]):
         super().__init__()
-        self.positive = positive
-        self.standardize = Standardize(width)
-        self.alone = Perceptrons(members, width, channels, dropout)
-        self.tells = nn.ModuleList(Linears(members, width, around, bias=False) for _ in range(2))
-        self.widths = width, around, around
-        self.there = Perceptrons(members, sum(self.widths), channels, dropout)
-        nn.init.zeros_(self.there.last.weight)
-        nn.init.zeros_(self.there.last.bias)
+        self.width = sum(widths) + len(widths)
+        self.standardize = Standardize(sum(widths))
+        one = torch.eye(len(widths))
+        own = one.repeat_interleave(torch.tensor(widths), dim=1)  # (kinds, all features)
+        self.register_buffer("one", one, persistent=False)
+        self.register_buffer("own", own, persistent=False)
 
-    def told(self, features: Tensor, effects: EffectBatch, cells: int) -> Tensor:
-        """What effects tell the cells at both of their ends, (members, cells, around)."""
-        which = effects.places[:, 1]
-        parts = [tell(features).index_select(1, which) for tell in self.tells]
-        total = parts[0].new_zeros(len(parts[0]), cells, parts[0].shape[2])
-        for part, end in zip(parts, effects.ends.unbind(dim=1), strict=True):
-            total = total.index_add(1, end, part)
-        return total
-
-    def forward(
-        self, features: Tensor, effects: EffectBatch, heard: Tensor, configurations: int
-    ) -> Tensor:
-        """Sums of costs, (members, configurations).
+    def fit(self, features: Tensor, kinds: Tensor) -> None:
+        """Standardize the features of a kind by the effects of that kind alone.
 
         Args:
-            features: (m, width), standardized.
-            effects: whose they are.
-            heard: (members, cells, around).
-            configurations: b.
+            features, kinds: as :class:`CostBatch` has them.
         """
-        column, which = effects.places.unbind(dim=1)
-        first = self.there.first
-        parts = first.weight.split(self.widths, dim=2)
-        # The first layer is linear: of each effect and each cell it is computed once.
-        read = linears(features, parts[0], first.bias).index_select(1, which)
-        for part, end in zip(parts[1:], effects.ends.unbind(dim=1), strict=True):
-            read = read + linears(heard, part).index_select(1, end)
-        costs = self.alone(features).index_select(1, which) + self.there.rest(read)
-        costs = costs.clamp(max=LARGEST_LOGARITHM).exp() if self.positive else costs
-        total = costs.new_zeros(len(costs), configurations)
-        return total.index_add(1, column, costs * effects.sizes[which])
+        for kind, own in enumerate(self.own.bool()):
+            fitted = Standardize(int(own.sum()))
+            fitted.fit(features[kinds == kind][:, own])
+            self.standardize.mean[own], self.standardize.factor[own] = fitted.mean, fitted.factor
+
+    def forward(self, features: Tensor, kinds: Tensor) -> Tensor:
+        """(m, width) from features and kinds as :class:`CostBatch` has them."""
+        standardized = self.standardize(features) * self.own.index_select(0, kinds)
+        return torch.cat([standardized, self.one.index_select(0, kinds)], dim=1)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from lib import native
 from lib.models import fused
+from lib.models.activation import gelu_dropout
 from lib.models.attention import ChannelSelfAttention, ConfigurationCrossAttention
 from lib.models.rows import GraphBatch, RowVectors, expand_rows
 from lib.models.sage import SageConvolution
@@ -73,9 +74,8 @@ class GraphStates(nn.Module):
         """f_in of the batch's rows, (r, channels), of the parameters' type."""
         inputs = self.inputs(batch)
         with self._autocast(inputs):
-            rows = nn.functional.gelu(self.first(inputs))
-            rows = nn.functional.gelu(self.second(rows))
-        rows = nn.functional.dropout(rows, self.dropout, self.training)
+            rows = gelu_dropout(self.first(inputs), 0.0, self.training)
+            rows = gelu_dropout(self.second(rows), self.dropout, self.training)
         return rows.to(inputs.dtype)
 
     def _autocast(self, like: Tensor) -> torch.autocast:
@@ -201,7 +201,7 @@ class GraphBlock(nn.Module):
             eta = self.channel_attention(eta)
         if self.cross_attention is not None:
             eta = torch.cat([eta, self.cross_attention(eta)], dim=-1)
-        return x + nn.functional.gelu(eta)
+        return x + gelu_dropout(eta, 0.0, self.training)
 
 
 def instance_norm(x: Tensor) -> Tensor:

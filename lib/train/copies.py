@@ -47,24 +47,25 @@ class CopiesFold(GraphsFold[TGraphPlus, PlusSettings]):
         most = self.settings.configurations
         chosen = [np.arange(min(most, len(graph.runtime))) for graph in self.train]
         batches = [g.prepared.batch(rows) for g, rows in zip(self.train, chosen, strict=True)]
-        for number, kind in enumerate(network.kinds):
-            kind.standardize.fit(torch.cat([batch.effects[number].features for batch in batches]))
-        features = torch.cat([batch.program.features for batch in batches])
-        network.states.inputs.standardize.fit(features)
+        parts = ((batch.features, batch.kinds, batch.program.features) for batch in batches)
+        features, kinds, nodes = (torch.cat(part) for part in zip(*parts, strict=True))
+        network.effects.fit(features, kinds)
+        network.states.inputs.standardize.fit(nodes)
 
     def teach(self, network: TGraphPlus) -> None:
         """Fit the costs of single layout copies to those that were measured by themselves."""
         if self.measured is None:
             return
-        copies = network.kinds[0]
-        inputs = copies.standardize(self.measured.features) * self.measured.known
+        known, mean = self.measured.known, network.effects.standardize.mean
+        features = torch.where(known, self.measured.features, mean)
+        inputs = network.effects(features, torch.zeros(len(features), dtype=torch.int64))
         optimizer = torch.optim.AdamW(network.parameters(), weight_decay=DECAY, fused=True)
         network.train()
         lessons = self.settings.lessons
         for step in range(lessons):
             optimizer.param_groups[0]["lr"] = learning_rate(step, lessons, PEAK, WARMUP)
             rows = torch.randint(len(inputs), (ROWS,))
-            learned = copies.alone(inputs[rows])
+            learned = network.alone(inputs[rows])
             targets = self.measured.costs[rows].expand_as(learned)
             optimizer.zero_grad()
             loss = nn.functional.huber_loss(learned, targets, delta=OUTLIER)

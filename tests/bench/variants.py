@@ -17,7 +17,7 @@ from lib.ranking.metrics import kendall_tau
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from tests.bench.summed import boosting, ridge
 
-FEATURES = COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEATED_FEATURES  # of effects, by kind
+FEATURES = (*COPY_FEATURES, *OFF_LAYOUT_FEATURES, *REPEATED_FEATURES)  # of effects
 Taus = dict[str, float]  # of each graph
 
 
@@ -67,16 +67,15 @@ def without(*groups: str) -> Callable[[nn.Module], nn.Module]:
 
     def change(network: nn.Module) -> nn.Module:
         for group in groups:
-            for kind, names in zip(network.kinds, FEATURES, strict=True):
-                kind.standardize.factor[_in_group(group, names)] = 0
+            network.effects.standardize.factor[_in_group(group)] = 0
         return network
 
     return change
 
 
-def _in_group(group: str, names: tuple[str, ...]) -> torch.Tensor:
-    """Which features belong to a group, booleans."""
-    return torch.tensor([name.startswith(f"{group}.") for name in names])
+def _in_group(group: str) -> torch.Tensor:
+    """Which features of effects belong to a group, booleans."""
+    return torch.tensor([name.startswith(f"{group}.") for name in FEATURES])
 
 
 SHARES = (0.125, 0.25, 0.5, 0.75)  # of the learning curves, and all

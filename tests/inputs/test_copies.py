@@ -19,6 +19,7 @@ from tests.compiler.builders import OTHER, random_programs, resolved
 from tests.compiler.builders import network as program_of
 
 CHANNELS = 16
+OFF_LAYOUT = 1  # the kind of effects that may be gains
 
 
 def network_of(members: int = 2) -> TGraphPlus:
@@ -26,8 +27,7 @@ def network_of(members: int = 2) -> TGraphPlus:
     torch.manual_seed(0)
     sizes = {"channels": 8, "context_channels": CHANNELS, "context_dropout": 0.0}
     made = TGraphPlus(WIDTHS, members=members, **sizes).eval()
-    for kind in made.kinds:
-        nn.init.normal_(kind.there.last.weight)
+    nn.init.normal_(made.hears.weight)
     return made
 
 
@@ -62,28 +62,30 @@ def one_by_one(network: TGraphPlus, prepared: CopiesGraph, configuration: int) -
     graph = prepared.graph
     around = network.states(prepared.program)[:, 0]
     kinds = graph.effects[:, 0]
-    starts = np.cumsum([0, *np.array(WIDTHS)[kinds]])
-    own = graph.happens[graph.happens[:, 0] == configuration, 1].tolist()
-    features, ends = {}, {}
-    for number in own:
-        raw = torch.from_numpy(
-            graph.effect_feat[starts[number] : starts[number + 1]].copy()
-        ).float()
-        kind = network.kinds[kinds[number]]
-        features[number] = kind.standardize(raw[None])[0]
+    starts, columns = np.cumsum([0, *np.array(WIDTHS)[kinds]]), np.cumsum([0, *WIDTHS])
+    happening = graph.happens[graph.happens[:, 0] == configuration, 1].tolist()
+    first = network.reads.weight[0]
+    read, ends = {}, {}
+    for number in happening:
+        kind = kinds[number]
+        vector = torch.zeros(first.shape[1])
+        raw = torch.from_numpy(graph.effect_feat[starts[number] : starts[number + 1]].copy())
+        vector[columns[kind] : columns[kind + 1]] = raw.float()
+        vector[columns[-1] + kind] = 1
+        read[number] = (first @ vector).split([*network.parts[:1], CHANNELS, CHANNELS])
         ends[number] = prepared._nodes[number].tolist()
     told = around.clone()
-    for number in own:
-        kind = network.kinds[kinds[number]]
-        for end, tell in zip(ends[number], kind.tells, strict=True):
-            told[end] = told[end] + tell.weight[0] @ features[number]
+    for number in happening:
+        for end, tells in zip(ends[number], read[number][1:], strict=True):
+            told[end] = told[end] + tells
     heard = nn.functional.gelu(nn.functional.layer_norm(told, told.shape[1:]))
     score = 0.0
-    for number in own:
-        kind = network.kinds[kinds[number]]
-        read = torch.cat([features[number], *(heard[end] for end in ends[number])])
-        cost = kind.alone(features[number][None]) + kind.there(read[None])
-        if kind.positive:
+    for number in happening:
+        layer = read[number][0]
+        for end, weight in zip(ends[number], network.hears.weight[0].chunk(2), strict=True):
+            layer = layer + weight @ heard[end]
+        cost = network.perceptron(layer[None, None])
+        if kinds[number] != OFF_LAYOUT:
             cost = cost.clamp(max=LARGEST_LOGARITHM).exp()
         score += cost.item() * float(graph.effect_sizes[number])
     return score

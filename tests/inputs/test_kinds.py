@@ -39,7 +39,7 @@ def test_learned_costs_are_as_wide_as_the_features_of_copies():
         settings_for(COLLECTIONS["layout"], CPU_LAYOUTS, {"model": "tgraph-plus"})
     )
     named = COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEATED_FEATURES
-    assert [len(kind.standardize.mean) for kind in network.kinds] == [len(n) for n in named]
+    assert network.effects.own.sum(dim=1).tolist() == [len(names) for names in named]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lib.collect.xla.copies import Copy, write_copies
 from lib.compiler.cpu.features import COPY_FEATURES
 from lib.compiler.cpu.moves import MovedTensor, memory_features
+from lib.compiler.cpu.resolved import WIDTHS
 from lib.files.errors import DataError
 from lib.inputs.measured import measured_copies
 from lib.settings import models
@@ -29,13 +30,14 @@ def test_features_are_those_of_memory_and_costs_are_logarithms_a_byte(tmp_path):
     found = measured_copies(tmp_path / "copies.npz")
     moved = MovedTensor((8, 16, 4), (2, 1, 0), 2048.0)
     expected = memory_features(moved, (2, 1, 0), (0, 1, 2))
-    assert found.features.shape == (2, len(COPY_FEATURES))
+    assert found.features.shape == (2, sum(WIDTHS))
     assert torch.equal(found.features[0, found.known], torch.tensor(expected))
     assert not found.features[:, ~found.known].any()
-    names = np.array(COPY_FEATURES)
-    assert {name.split(".")[0] for name in names[~found.known.numpy()]} == {
+    known = found.known[: len(COPY_FEATURES)].numpy()
+    assert {name.split(".")[0] for name in np.array(COPY_FEATURES)[~known]} == {
         *("chain", "reason", "writer", "reader")
     }
+    assert found.known.sum() == known.sum()
     assert abs(found.costs.mean()) < 1e-6
     assert torch.isclose(
         found.costs[1] - found.costs[0], torch.tensor(log((4 / 16384) / (2 / 2048)))

@@ -46,11 +46,12 @@ def test_weights_are_drawn_as_torch_draws_them():
 
 
 def test_perceptrons_are_perceptrons():
-    made = Perceptrons(MEMBERS, WIDTH, CHANNELS, dropout=0.5).eval()
-    x = torch.randn(ROWS, WIDTH)
-    for member, found in enumerate(made(x)):
-        first, second, last = (layer(one, member) for one in (made.first, made.second, made.last))
-        alone = nn.Sequential(first, nn.GELU(), second, nn.GELU(), last)
-        torch.testing.assert_close(found, alone(x).squeeze(-1), atol=1e-6, rtol=1e-5)
-    assert not torch.equal(made.train()(x), made.eval()(x))
-    assert made(x[:0]).shape == (MEMBERS, 0)
+    made = Perceptrons(MEMBERS, CHANNELS, dropout=0.5).eval()
+    read = torch.randn(MEMBERS, ROWS, CHANNELS)
+    for member, found in enumerate(made(read)):
+        second, last = (layer(one, member) for one in (made.second, made.last))
+        alone = nn.Sequential(nn.GELU(), second, nn.GELU(), last)
+        wanted = alone(read[member]).squeeze(-1)
+        torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-5)
+    assert not torch.equal(made.train()(read), made.eval()(read))
+    assert made(read[:, :0]).shape == (MEMBERS, 0)

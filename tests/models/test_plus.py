@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 from lib.inputs.pruned import program_alone
-from lib.models.plus import CostBatch, EffectBatch, TGraphPlus
+from lib.models.plus import CostBatch, TGraphPlus
 from lib.train.fold import Sample
 from lib.train.loss import LOSSES, NOISE, SHARPNESS, pairwise_logistic
 from tests.compiler.builders import network as program_of
 
 WIDTHS = 12, 7, 5
 COPIES, OFF_LAYOUT, REPEATED = range(3)
+OWN = torch.eye(3).repeat_interleave(torch.tensor(WIDTHS), dim=1)  # which features a kind has
 CELLS = 11
 MADE, NAMED = program_of()
 PROGRAM = program_alone(MADE.graph([NAMED["first"]], [[((), (), ())]]))
@@ -26,41 +27,35 @@ def batch_of(
     seed: int = 0, counts: tuple[int, int, int] = (7, 5, 4), configurations: int = 6
 ) -> CostBatch:
     rng = np.random.default_rng(seed)
-    effects = []
-    for count, width in zip(counts, WIDTHS, strict=True):
-        pairs = 4 * configurations if count else 0
-        columns, which = rng.integers(0, configurations, pairs), rng.integers(0, count or 1, pairs)
-        effects.append(
-            EffectBatch(
-                features=torch.from_numpy(rng.normal(size=(count, width)).astype(np.float32)),
-                sizes=torch.from_numpy(rng.random(count).astype(np.float32)),
-                places=torch.from_numpy(np.column_stack([columns, which])),
-                ends=torch.from_numpy(rng.integers(0, CELLS, (pairs, 2))),
-            )
-        )
-    nodes = torch.from_numpy(rng.integers(0, PROGRAM.node_count, CELLS))
-    return CostBatch(effects, nodes, PROGRAM, configurations)
-
-
-def changed(batch: CostBatch, kind: int, **fields: torch.Tensor) -> CostBatch:
-    effects = list(batch.effects)
-    effects[kind] = replace(effects[kind], **fields)
-    return replace(batch, effects=effects)
+    count = sum(counts)
+    pairs = 12 * configurations if count else 0
+    columns, which = rng.integers(0, configurations, pairs), rng.integers(0, count or 1, pairs)
+    kinds = np.repeat(range(3), counts)
+    features = rng.normal(size=(count, sum(WIDTHS))) * OWN[kinds].numpy()
+    return CostBatch(
+        kinds=torch.from_numpy(kinds),
+        features=torch.from_numpy(features.astype(np.float32)),
+        sizes=torch.from_numpy(rng.random(count).astype(np.float32)),
+        places=torch.from_numpy(np.column_stack([columns, which])),
+        ends=torch.from_numpy(rng.integers(0, CELLS, (pairs, 2))),
+        nodes=torch.from_numpy(rng.integers(0, PROGRAM.node_count, CELLS)),
+        program=PROGRAM,
+        configurations=configurations,
+    )
 
 
 @pytest.fixture
 def network() -> TGraphPlus:
     torch.manual_seed(0)
     made = TGraphPlus(WIDTHS, channels=16, members=2, context_channels=32).eval()
-    for kind, effects in zip(made.kinds, batch_of(1, (50, 50, 50)).effects, strict=True):
-        kind.standardize.fit(effects.features)
+    many = batch_of(1, (50, 50, 50))
+    made.effects.fit(many.features, many.kinds)
     return made
 
 
 def hearing(network: TGraphPlus) -> TGraphPlus:
     """The network once it has learned something of surroundings."""
-    for kind in network.kinds:
-        nn.init.normal_(kind.there.last.weight)
+    nn.init.normal_(network.hears.weight)
     return network
 
 
@@ -69,28 +64,42 @@ def test_a_score_is_the_sum_of_its_costs(network):
     batch = batch_of()
     scores = network(batch).detach().numpy()
     sums = np.zeros((2, batch.configurations))
-    for kind, effects in zip(network.kinds, batch.effects, strict=True):
-        costs = kind.alone(kind.standardize(effects.features))
-        costs = (costs.exp() if kind.positive else costs) * effects.sizes
-        for expected, own in zip(sums, costs, strict=True):
-            for configuration, place in effects.places.tolist():
-                expected[configuration] += own[place].item()
+    learned = network.alone(network.effects(batch.features, batch.kinds))
+    costs = torch.where(batch.kinds == OFF_LAYOUT, learned, learned.exp()) * batch.sizes
+    for expected, own in zip(sums, costs, strict=True):
+        for configuration, effect in batch.places.tolist():
+            expected[configuration] += own[effect].item()
     np.testing.assert_allclose(scores, sums.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(network.train()(batch).detach().numpy(), sums, rtol=1e-5)
     assert scores.std() > 0 and not np.allclose(*sums)
 
 
+def test_a_kind_is_standardized_by_its_own_effects_and_read_in_its_own_columns(network):
+    many = batch_of(1, (50, 50, 50))
+    vectors = network.effects(many.features + 9 * (1 - OWN[many.kinds]), many.kinds)
+    assert vectors.shape[1] == network.effects.width
+    for kind, own in enumerate(OWN.bool().numpy()):
+        rows = vectors[many.kinds == kind].numpy()
+        features = many.features[many.kinds == kind].numpy()[:, own]
+        wanted = (features - features.mean(axis=0)) / features.std(axis=0)
+        np.testing.assert_allclose(rows[:, :-3][:, own], wanted, atol=1e-4)
+        assert not rows[:, :-3][:, ~own].any()
+        assert (rows[:, -3:] == np.eye(3)[kind]).all()
+
+
 def test_neither_the_order_of_configurations_nor_of_effects_matters(network):
     batch = batch_of()
     order = torch.randperm(batch.configurations)
-    effects = []
-    for own in batch.effects:
-        shuffled, pairs = torch.randperm(len(own.features)), torch.randperm(len(own.places))
-        columns, which = own.places[pairs].unbind(dim=1)
-        places = torch.column_stack([torch.argsort(order)[columns], torch.argsort(shuffled)[which]])
-        ends = own.ends[pairs]
-        effects.append(EffectBatch(own.features[shuffled], own.sizes[shuffled], places, ends))
-    other = replace(batch, effects=effects)
+    shuffled, pairs = torch.randperm(len(batch.kinds)), torch.randperm(len(batch.places))
+    columns, which = batch.places[pairs].unbind(dim=1)
+    other = replace(
+        batch,
+        kinds=batch.kinds[shuffled],
+        features=batch.features[shuffled],
+        sizes=batch.sizes[shuffled],
+        places=torch.column_stack([torch.argsort(order)[columns], torch.argsort(shuffled)[which]]),
+        ends=batch.ends[pairs],
+    )
     hearing(network)
     torch.testing.assert_close(network(other), network(batch)[order])
 
@@ -98,22 +107,19 @@ def test_neither_the_order_of_configurations_nor_of_effects_matters(network):
 @pytest.mark.parametrize("kind", [COPIES, REPEATED])
 def test_more_of_it_never_makes_a_program_faster(network, kind):
     batch = batch_of()
-    own = batch.effects[kind]
-    half = changed(batch, kind, places=own.places[::2], ends=own.ends[::2])
+    fewer = (batch.kinds[batch.places[:, 1]] != kind) | (torch.arange(len(batch.places)) % 2 == 0)
+    half = replace(batch, places=batch.places[fewer], ends=batch.ends[fewer])
     assert (network(batch) > network(half)).any() and (network(batch) >= network(half)).all()
 
 
 def test_an_effect_hears_what_else_happens_where_it_does(network):
     batch = batch_of()
-    other = changed(batch, OFF_LAYOUT, features=batch.effects[OFF_LAYOUT].features + 1)
-
-    def costs(of: CostBatch) -> torch.Tensor:
-        silent = changed(of, OFF_LAYOUT, sizes=torch.zeros_like(of.effects[OFF_LAYOUT].sizes))
-        return network(silent)
-
-    torch.testing.assert_close(costs(batch), costs(other))
+    silent = replace(batch, sizes=batch.sizes * (batch.kinds != OFF_LAYOUT))
+    off_layout = (batch.kinds == OFF_LAYOUT)[:, None]
+    other = replace(silent, features=torch.where(off_layout, 1.0, silent.features))
+    torch.testing.assert_close(network(silent), network(other))
     hearing(network)
-    assert not torch.allclose(costs(batch), costs(other))
+    assert not torch.allclose(network(silent), network(other))
 
 
 def test_nothing_happens(network):

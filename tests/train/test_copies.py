@@ -35,13 +35,13 @@ def test_lessons_teach_what_copies_cost(cache):
     measured = fold.measured
     torch.manual_seed(0)
     network = network_for(SETTINGS)
-    copies = network.kinds[0]
-    copies.standardize.fit(measured.features)
+    copies = torch.zeros(len(measured.features), dtype=torch.int64)
+    network.effects.fit(measured.features, copies)
     errors = []
     for _ in range(2):
         network.eval()
         with torch.no_grad():
-            costs = copies.alone(copies.standardize(measured.features))
+            costs = network.alone(network.effects(measured.features, copies))
         errors.append([(each - measured.costs).std().item() for each in costs])
         fold.teach(network)
     assert len(errors[0]) == SETTINGS.members
