@@ -22,6 +22,7 @@ import argparse
 from lib import settings
 from lib.cache.reader import Cache
 from lib.files.artifacts import write_json
+from lib.files.named import named
 from lib.files.results import SPLIT_OF
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
@@ -51,6 +52,7 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
     write_table, told = ending.table(blended, cache, chosen)
     measurements = resolved.root().measurements(chosen.collection)
     sections = ending.evaluate(blended, cache, measurements, chosen)
+    picks = named(chosen.picks)(folder, cache, chosen, blended["test"]) if chosen.picks else {}
     stage.begin("ensemble", making, cache.fingerprint)
     stage.note(**resolved.record())
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
@@ -58,7 +60,7 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
     used = {f"validation_{chosen.metric}": folds.validation, "blended": folds.best}
     with stage.results(*results) as (table, metrics, report):
         write_table(table)
-        write_json(metrics, {**sections, "folds": used, "settings": about})
+        write_json(metrics, {**sections, "picks": picks, "folds": used, "settings": about})
         experiment = read_experiment(folder, metrics)
         write_page(report, experiment, measurements, stage.record())
     publish(experiment, stage, results)

@@ -65,7 +65,17 @@ def test_models_lie_side_by_side_and_share_the_cache(outputs):
             "metrics.json",
         }
         assert (folder / "submission.csv").read_text().count("\n") == 3
-        assert len(read_json(folder / "metrics.json")["validation"]["graphs"]) == 4
+        metrics = read_json(folder / "metrics.json")
+        assert len(metrics["validation"]["graphs"]) == 4
+        assert bool(metrics["picks"]) == (model == "tgraph-plus")
+
+
+def test_parts_of_picks_are_those_of_the_test_graphs(outputs):
+    folder = outputs.folder / results("tgraph-plus")
+    picks = read_json(folder / "metrics.json")["picks"]
+    assert sorted(picks) == Cache(folder / "cache").names("test")
+    assert all(abs(part["share"]) <= 1 for parts in picks.values() for part in parts)
+    assert "What the picks’ layouts cost" in (folder / "report.html").read_text()
 
 
 @pytest.mark.parametrize("model", FLAGS)

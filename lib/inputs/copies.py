@@ -12,12 +12,13 @@ from lib.cache.graph import CachedGraph
 from lib.compiler.cpu.resolved import WIDTHS
 from lib.compiler.tpu import PRODUCT_FEATURES, ROLE_OF_FEATURE
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
-from lib.inputs.input import Input
+from lib.inputs.input import Input, Part
 from lib.inputs.products import ProductsGraph
 from lib.inputs.pruned import places_of, program_alone
-from lib.models.plus import CostBatch
+from lib.models.plus import CostBatch, TGraphPlus
 from lib.settings import PlusSettings
 
+DONE = "copied to another layout", "computed in another layout", "computed again"  # by kind
 KEPT_WHOLE = 64  # configurations at most of a graph whose batch is kept
 
 
@@ -59,6 +60,19 @@ class CopiesGraph:
             return self._made(configurations)
         self._whole = self._whole or self._made(configurations)
         return self._whole
+
+    @torch.no_grad()
+    def parts(self, network: TGraphPlus, configuration: int) -> list[Part]:
+        """What each effect of a configuration costs, see :class:`lib.inputs.input.Input`."""
+        batch = self.batch(np.array([configuration]))
+        costs = network.costs(batch.to(device_of(network))).mean(dim=0).tolist()
+        _, effects = self._happening(np.array([configuration]))
+        return [
+            Part(tuple(dict.fromkeys(nodes)), DONE[kind], cost)
+            for (kind, *nodes), cost in zip(
+                self.graph.effects[effects].tolist(), costs, strict=True
+            )
+        ]
 
     def _made(self, configurations: np.ndarray) -> CostBatch:
         columns, effects = self._happening(configurations)
@@ -119,4 +133,9 @@ def copies_scores(
     )
 
 
-INPUT = Input(prepare=copies_graph, scores=copies_scores, widths=widths)
+INPUT = Input(
+    prepare=copies_graph,
+    scores=copies_scores,
+    parts=lambda network, graph, configuration: graph.parts(network, configuration),
+    widths=widths,
+)

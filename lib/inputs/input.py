@@ -16,6 +16,22 @@ from lib.settings.base import Settings
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a score that is a sum.
+
+    Attributes:
+        nodes: of the prepared graph: where it comes about, and for which other node, if there is
+            one.
+        what: in words, after the first node's name.
+        cost: in the unit of the network's scores; less than 0 if it is gained.
+    """
+
+    nodes: tuple[int, ...]
+    what: str
+    cost: float
+
+
+@dataclass(frozen=True)
 class Input:
     """How networks come to read a graph or kernel of the cache, and to score all of it.
 
@@ -27,6 +43,8 @@ class Input:
             graphs are scored together (:mod:`lib.programs.inputs`).
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
+        parts: (network, prepared graph, position in the cache) -> of what a configuration's score
+            is the sum, beside the compiler's own layouts; ``None`` where it is no sum.
         takes_less: memory, in words, where a graph may take more than there is: the process is
             then held to what is free.
         widths: settings -> what networks must know of what they read, such as its width.
@@ -35,6 +53,7 @@ class Input:
     prepare: Callable[[Any, Any], Any]
     scores: Callable[[Any, Any, int, np.ndarray | None], np.ndarray] | None
     groupings: Callable[[Any, Any, np.ndarray, int], np.ndarray] | None = None
+    parts: Callable[[Any, Any, int], list[Part]] | None = None
     takes_less: str = ""
     widths: Callable[[Any], Mapping[str, Any]] = lambda settings: {}
 

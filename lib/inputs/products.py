@@ -9,7 +9,9 @@ from lib.cache.codec import DIGITS, TENSORS, decode_layouts
 from lib.cache.graph import CachedGraph
 from lib.compiler.graph import TensorGraph
 from lib.compiler.tpu import ConfiguredNodes, output_padding, product_features
-from lib.models.prices import PricedBatch
+from lib.inputs.chunks import device_of
+from lib.inputs.input import Part
+from lib.models.prices import PricedBatch, Prices
 
 
 class ProductsGraph:
@@ -21,7 +23,9 @@ class ProductsGraph:
 
     def __init__(self, graph: CachedGraph):
         self.graph, self.nodes = graph, ConfiguredNodes.of(TensorGraph.of(graph))
-        self.layouts = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
+        layouts = decode_layouts(graph.dictionary).reshape(-1, TENSORS, DIGITS)
+        none = np.full((1, TENSORS, DIGITS), -1, layouts.dtype)
+        self.layouts = np.concatenate([layouts, none])
         work = self.nodes.work
         self.share = work / max(1.0, work.sum())
         place = np.arange(len(work))
@@ -38,7 +42,26 @@ class ProductsGraph:
 
     def batch(self, configurations: np.ndarray) -> PricedBatch:
         """Some configurations, (b,) integers: their positions in the cache's cells."""
-        cells = np.asarray(self.graph.cells[configurations]).astype(np.int64)
+        return self._of_cells(np.asarray(self.graph.cells[configurations]).astype(np.int64))
+
+    @torch.no_grad()
+    def parts(self, network: Prices, configuration: int) -> list[Part]:
+        """What each node costs beside itself without layouts, see
+        :class:`lib.inputs.input.Input`."""
+        cells = np.asarray(self.graph.cells[configuration]).astype(np.int64)
+        unset = np.full_like(cells, len(self.layouts) - 1)
+        batch = self._of_cells(np.stack([cells, unset])).to(device_of(network))
+        chosen, plain = network.prices(batch).tolist()
+        return [
+            Part((node,), "computed in another layout", cost - without)
+            for node, cost, without in zip(
+                self.graph.config_nodes.tolist(), chosen, plain, strict=True
+            )
+            if cost != without
+        ]
+
+    def _of_cells(self, cells: np.ndarray) -> PricedBatch:
+        """Nodes under layouts, (b, k) places in :attr:`layouts`."""
         keys, places = np.unique(cells * len(self._like) + self._like, return_inverse=True)
         layout, place = np.divmod(keys, max(1, len(self._like)))
         layouts = self.layouts[layout]

@@ -90,10 +90,13 @@ class Prices(nn.Module):
         alike, same = self.likeness(self.standardize(batch.features))
         return torch.cat([share * batch.padding.double()[:, None], share * alike, same], dim=1)
 
+    def prices(self, batch: PricedBatch) -> Tensor:
+        """Of each node under each of the batch's configurations, (b, k) float64."""
+        return (self.parts(batch) @ self.weights)[batch.places]
+
     def forward(self, batch: PricedBatch) -> Tensor:
         """Scores of the batch's configurations, (b,): float64, float32 while training."""
-        prices = self.parts(batch) @ self.weights
-        scores = prices[batch.places].sum(dim=1)
+        scores = self.prices(batch).sum(dim=1)
         if self.training:
             return scores.float()  # losses are of one type in all processes
         return (scores / RESOLUTION).round() * RESOLUTION

@@ -133,6 +133,7 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "graphs": tables.graphs(experiment),
         **_of_system(experiment),
         "examples": _examples(experiment, section, measurements),
+        "picks": tables.picks(experiment, MOST_GRAPHS),
         "savings": tables.savings(experiment),
         "times": tables.times(experiment),
         "settings": tables.settings(experiment),

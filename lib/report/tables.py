@@ -110,6 +110,20 @@ def _is_noisy(experiment: Experiment, row: Mapping[str, float]) -> bool:
     return kind.ordered and row.get(kind.ceiling.key, 1.0) < NOISY
 
 
+def picks(experiment: Experiment, most: int) -> Table | None:
+    """What the layouts of each test graph's pick cost and gain, of ``most`` graphs; ``None`` if
+    that is not known."""
+    rows = []
+    for graph, parts in list(experiment.metrics.get("picks", {}).items())[:most]:
+        for part in parts:
+            share = f"{part['share']:+.0%}".replace("-", "−")
+            rows.append([graph, part["where"], part["what"], share])
+        if not parts:
+            rows.append([graph, "", "what the compiler does by itself", ""])
+    head = [experiment.kind.item, "operation", "by the pick", "of all"]
+    return Table(head, rows) if rows else None
+
+
 def savings(experiment: Experiment) -> Table | None:
     """What stage 1 left out: sizes before and after; ``None`` without a cache."""
     frame = experiment.graphs

@@ -116,6 +116,8 @@ class Settings:
     network: ClassVar[str]
     input: ClassVar[str]
     fold: ClassVar[str]
+    # What tells which layouts a pick's score is the sum of; empty where it is no sum.
+    picks: ClassVar[str] = ""
     metric: ClassVar[str]  # of a graph in validation: what epochs and folds are compared by
     # A cache is of use only with the settings that it was made with ...
     cache_depends_on: ClassVar[tuple[str, ...]] = ("collection",)

@@ -166,6 +166,7 @@ class PlusSettings(LearnedBeside):
     input: ClassVar[str] = "lib.inputs.copies:INPUT"
     fold: ClassVar[str] = "lib.train.copies:CopiesFold"
     network: ClassVar[str] = "lib.models.plus:TGraphPlus"
+    picks: ClassVar[str] = "lib.scoring.picks:picks"
     scatter: ClassVar[str] = "gpu"
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *LayoutCollection.weights_depend_on,

@@ -91,6 +91,23 @@ def one_by_one(network: TGraphPlus, prepared: CopiesGraph, configuration: int) -
     return score
 
 
+@given(program=random_programs(), hops=st.sampled_from([1, "all"]))
+@settings(deadline=None, max_examples=15)
+def test_a_score_is_the_sum_of_its_parts(program, hops):
+    made, configurable, configured = program
+    graph = pruned(resolved(made.graph(configurable, configured)), hops)
+    prepared, network = CopiesGraph(graph), network_of()
+    count = len(prepared.graph.cells)
+    with torch.no_grad():
+        scores = network(prepared.batch(np.arange(count))).tolist()
+    for configuration, score in enumerate(scores):
+        parts = prepared.parts(network, configuration)
+        assert sum(part.cost for part in parts) == pytest.approx(score, rel=1e-3, abs=1e-5)
+        for part in parts:
+            assert part.cost >= 0 or part.what == "computed in another layout"
+            assert len(part.nodes) == 1 or part.what == "copied to another layout"
+
+
 @given(program=random_programs())
 @settings(deadline=None, max_examples=10)
 def test_a_whole_batch_is_made_once(program):

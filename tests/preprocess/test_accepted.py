@@ -99,9 +99,9 @@ def read_by_all(graph: LayoutGraph, hops: int | str) -> None:
     batch = ProductsGraph(cached).batch(rows)
     for name in ("features", "padding", "share"):
         assert np.isfinite(getattr(batch, name).numpy()).all(), name
-    for effects in CopiesGraph(cached).batch(rows).effects:
-        assert np.isfinite(effects.features.numpy()).all()
-        assert np.isfinite(effects.sizes.numpy()).all()
+    effects = CopiesGraph(cached).batch(rows)
+    for name in ("features", "sizes"):
+        assert np.isfinite(getattr(effects, name).numpy()).all(), name
     for cut, size in (("length", 0), ("length", 5), ("splits", 5)):
         list(segments_batch(SegmentedGraph(cached, size, cut), rows).segments)
 

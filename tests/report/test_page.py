@@ -12,6 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from lib.files.artifacts import read_json, write_json
 from lib.ranking.folds import family
 from lib.report.experiment import read_experiment
 from lib.report.page import render, write_report
@@ -22,7 +23,7 @@ from tests.report.builders import graph_row, write_outputs
 
 SECTIONS = {  # of a real report, of one without a cache, and of an empty folder
     "real": ("result", "learning", "graphs", "ranking", "cache", "time", "origin"),
-    "full": ("result", "learning", "graphs", "ranking", "origin"),
+    "full": ("result", "learning", "graphs", "ranking", "picks", "origin"),
     "empty": ("result", "origin"),
 }
 # Figures in view that have no marks, or no size; 0 of them is what we want.
@@ -76,6 +77,9 @@ def full(tmp_path_factory) -> Path:
     validation = {name: graph_row(0.9 - 0.02 * i) for i, name in enumerate(names)}
     test = {f"test_{i}": graph_row(0.5 + 0.1 * i, ceiling=0.9) for i in range(3)}
     write_outputs(folder, validation, test, folds=9)
+    part = {"where": "convolution [8, 256, 256, 64]", "what": "copied for dot", "share": -0.5}
+    path = folder / "metrics.json"
+    write_json(path, read_json(path) | {"picks": {"test_0": [part], "test_1": []}})
     runtimes = [
         {"graph": f"test_{i}", "config": c, "runtime": 1000 + 10 * c}
         for i in range(3)
@@ -90,6 +94,14 @@ def test_sections_and_links_are_of_what_there_is(finished, full, tmp_path, which
     text = (write_report(folder) if which == "empty" else folder / "report.html").read_text()
     assert tuple(re.findall(r'<section id="(\w+)"', text)) == SECTIONS[which]
     assert tuple(re.findall(r'<a href="#(\w+)"', text)) == SECTIONS[which]
+
+
+def test_parts_of_picks_are_shown(full):
+    text = full.read_text()
+    row = ("test_0", "convolution [8, 256, 256, 64]", "copied for dot", "−50%")
+    cells = "".join(f"<td>{cell}</td>" for cell in row[1:])
+    assert f'<th scope="row">{row[0]}</th>{cells}' in text
+    assert "<td>what the compiler does by itself</td>" in text
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

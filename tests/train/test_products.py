@@ -94,6 +94,18 @@ def test_scores_do_not_depend_on_the_batch():
     np.testing.assert_allclose(few, scores(network, graph), atol=RESOLUTION * 1.01)
 
 
+def test_a_score_is_the_sum_of_what_nodes_cost_beside_themselves():
+    graph = program()
+    network, prepared = learned(graph), copies_graph(graph, SETTINGS)
+    found = scores(network, graph)
+    for configuration in range(8):
+        parts = prepared.parts(network, configuration)
+        gained = sum(part.cost for part in parts)
+        assert gained == pytest.approx(found[configuration] - found[0], abs=2 * RESOLUTION)
+        assert {part.nodes[0] for part in parts} <= {*graph.config_nodes.tolist()}
+    assert prepared.parts(network, 0) == []  # which sets nothing
+
+
 def test_a_step_at_rate_zero_changes_nothing():
     graph = program()
     network = learned(graph).train()
