@@ -52,7 +52,8 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
     write_table, told = ending.table(blended, cache, chosen)
     measurements = resolved.root().measurements(chosen.collection)
     sections = ending.evaluate(blended, cache, measurements, chosen)
-    picks = named(chosen.picks)(folder, cache, chosen, blended["test"]) if chosen.picks else {}
+    explain = named(chosen.picks) if chosen.picks else lambda *_: {}
+    picks = explain(folder, cache, chosen, folds.best, blended["test"])
     stage.begin("ensemble", making, cache.fingerprint)
     stage.note(**resolved.record())
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}

@@ -10,6 +10,8 @@ import pytest
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import read_json
+from lib.scoring.picks import picks
+from lib.settings import PlusSettings
 from tests.builders import COLLECTION
 from tests.stages import SCRIPTS, make, run_stage, stages_in
 from tests.synthetic import write_collection
@@ -70,12 +72,14 @@ def test_models_lie_side_by_side_and_share_the_cache(outputs):
         assert bool(metrics["picks"]) == (model == "tgraph-plus")
 
 
-def test_parts_of_picks_are_those_of_the_test_graphs(outputs):
+def test_parts_of_picks_are_those_of_the_test_graphs(outputs, tmp_path):
     folder = outputs.folder / results("tgraph-plus")
-    picks = read_json(folder / "metrics.json")["picks"]
-    assert sorted(picks) == Cache(folder / "cache").names("test")
-    assert all(abs(part["share"]) <= 1 for parts in picks.values() for part in parts)
+    found, cache = read_json(folder / "metrics.json")["picks"], Cache(folder / "cache")
+    assert sorted(found) == cache.names("test")
+    assert all(abs(part["share"]) <= 1 for parts in found.values() for part in parts)
     assert "What the picks’ layouts cost" in (folder / "report.html").read_text()
+    settings = PlusSettings(COLLECTION)
+    assert picks(tmp_path, cache, settings, [0], pl.DataFrame()) == {}, "weights were deleted"
 
 
 @pytest.mark.parametrize("model", FLAGS)

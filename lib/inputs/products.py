@@ -52,12 +52,12 @@ class ProductsGraph:
         unset = np.full_like(cells, len(self.layouts) - 1)
         batch = self._of_cells(np.stack([cells, unset])).to(device_of(network))
         chosen, plain = network.prices(batch).tolist()
+        is_set = (self.layouts[cells] >= 0).reshape(len(cells), -1).any(axis=1)
+        nodes = zip(self.graph.config_nodes.tolist(), is_set, chosen, plain, strict=True)
         return [
             Part((node,), "computed in another layout", cost - without)
-            for node, cost, without in zip(
-                self.graph.config_nodes.tolist(), chosen, plain, strict=True
-            )
-            if cost != without
+            for node, changes, cost, without in nodes
+            if changes
         ]
 
     def _of_cells(self, cells: np.ndarray) -> PricedBatch:

@@ -2,53 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from torch import nn
 
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.compiler.graph import TensorGraph
-from lib.inputs.input import Part, input_of
+from lib.files import tensor_file
+from lib.inputs.input import Part, input_of, network_for
 from lib.ranking.truth import column_by_graph
-from lib.scoring.trained import Ensemble, load_networks
-from lib.settings import Settings
+from lib.settings import WEIGHTS_FILES, Settings
 from lib.tpugraphs.opcodes import NAME_OF_ID
 
 MOST_PARTS = 4  # of a pick, those that weigh most
 
 
 def picks(
-    folder: Path, cache: Cache, settings: Settings, blended: pl.DataFrame
+    folder: Path, cache: Cache, settings: Settings, folds: Sequence[int], blended: pl.DataFrame
 ) -> dict[str, list[dict[str, Any]]]:
     """Of each graph the largest parts of the score of what was predicted fastest.
 
     Args:
-        folder: of the results, with the folds' networks.
+        folder: of the results.
         cache, settings: of the collection.
+        folds: whose networks are blended.
         blended: ``graph, config, score``, of the test split.
 
     Returns:
         By graph ``where``, an operation and its output's shape, ``what`` is done there, and
         ``share``: of the sizes of all parts, negative if it is gained over the compiler's own
         layouts; the mean over networks. The first one is of all parts together. There are none
-        where the compiler does what it would do by itself.
+        where the compiler does what it would do by itself. Nothing at all is known where weights
+        have been deleted.
     """
-    chosen = {"weights": settings.weights, "best_folds": settings.best_folds}
-    ensemble = load_networks(folder, type(settings), chosen)
+    paths = [folder / f"fold_{fold}" / WEIGHTS_FILES[settings.weights] for fold in folds]
+    if not all(path.exists() for path in paths):
+        return {}
+    networks = [network_for(settings).eval() for _ in paths]
+    for network, path in zip(networks, paths, strict=True):
+        tensor_file.load_into(network, path, tensor_file.load(path)[0])
     scores = column_by_graph(blended, "score")
     return {
-        name: _parts_of(ensemble, cache.graph(name), int(np.argmin(scores[name].to_numpy())))
-        for name in sorted(scores)
+        name: parts_of(networks, cache.graph(name), int(np.argmin(of.to_numpy())), settings)
+        for name, of in sorted(scores.items())
     }
 
 
-def _parts_of(ensemble: Ensemble, graph: CachedGraph, pick: int) -> list[dict[str, Any]]:
-    seen, place = input_of(ensemble.settings), int(graph.original[pick])
-    prepared = seen.prepare(graph, ensemble.settings)
-    by_network = [seen.parts(network, prepared, place) for network in ensemble.networks.values()]
+def parts_of(
+    networks: Sequence[nn.Module], graph: CachedGraph, pick: int, settings: Settings
+) -> list[dict[str, Any]]:
+    """The same of one graph, whose pick is the configuration of this number in the source."""
+    seen, place = input_of(settings), int(graph.original[pick])
+    prepared = seen.prepare(graph, settings)
+    by_network = [seen.parts(network, prepared, place) for network in networks]
     if not by_network[0]:
         return []
     costs = np.array([[part.cost for part in parts] for parts in by_network])
