@@ -52,7 +52,7 @@ class ProductsGraph:
         unset = np.full_like(cells, len(self.layouts) - 1)
         batch = self._of_cells(np.stack([cells, unset])).to(device_of(network))
         chosen, plain = network.prices(batch).tolist()
-        is_set = (self.layouts[cells] >= 0).reshape(len(cells), -1).any(axis=1)
+        is_set = [(self.layouts[cell] >= 0).any() for cell in cells]
         nodes = zip(self.graph.config_nodes.tolist(), is_set, chosen, plain, strict=True)
         return [
             Part((node,), "computed in another layout", cost - without)
