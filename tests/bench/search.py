@@ -197,7 +197,7 @@ def plot(found: pl.DataFrame, path: Path) -> None:
         trials = np.arange(1, len(middle) + 1)
         axes.plot(trials, np.exp(middle), label=by)
         axes.fill_between(trials, np.exp(middle - error), np.exp(middle + error), alpha=0.15)
-    axes.set(xscale="log", yscale="log", xlabel="measured programs")
+    axes.set(xscale="log", yscale="log", xlabel="measured programs; bands: ± a standard error")
     axes.set_ylabel("fastest so far / fastest of all searches")
     shown = [one for one in BUDGETS if one <= budget]
     axes.set_xticks(shown, map(str, shown))
