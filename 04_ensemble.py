@@ -52,8 +52,9 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
     write_table, told = ending.table(blended, cache, chosen)
     measurements = resolved.root().measurements(chosen.collection)
     sections = ending.evaluate(blended, cache, measurements, chosen)
-    explain = named(chosen.picks) if chosen.picks else lambda *_: {}
-    picks = explain(folder, cache, chosen, folds.best, blended["test"])
+    explained = {}
+    if chosen.picks:
+        explained["picks"] = named(chosen.picks)(folder, cache, chosen, folds.best, blended["test"])
     stage.begin("ensemble", making, cache.fingerprint)
     stage.note(**resolved.record())
     about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
@@ -61,7 +62,7 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
     used = {f"validation_{chosen.metric}": folds.validation, "blended": folds.best}
     with stage.results(*results) as (table, metrics, report):
         write_table(table)
-        write_json(metrics, {**sections, "picks": picks, "folds": used, "settings": about})
+        write_json(metrics, {**sections, **explained, "folds": used, "settings": about})
         experiment = read_experiment(folder, metrics)
         write_page(report, experiment, measurements, stage.record())
     publish(experiment, stage, results)

@@ -173,7 +173,7 @@ def test_the_picture_shows_what_the_first_command_runs():
 def test_a_program_is_ranked_from_python(monkeypatch, capsys):
     monkeypatch.chdir(REPOSITORY)
     exec(python_of(PYTHON)[0], {})
-    assert capsys.readouterr().out.startswith("[(0, -1.212")
+    assert capsys.readouterr().out.startswith("[(0, -1.227")
 
 
 def test_make_has_every_target_and_variable_that_a_page_names():
