@@ -63,14 +63,20 @@ class CopiesGraph:
 
     @torch.no_grad()
     def parts(self, network: TGraphPlus, configuration: int) -> list[Part]:
-        """What each effect of a configuration costs, see :class:`lib.inputs.input.Input`."""
-        batch = self.batch(np.array([configuration]))
-        costs = network.costs(batch.to(device_of(network))).mean(dim=0).tolist()
-        _, effects = self._happening(np.array([configuration]))
+        """What each effect costs more than under the compiler's own choice, see
+        :class:`lib.inputs.input.Input`; without that among the configurations, nothing is known."""
+        own = self.graph.compilers_own
+        if own is None or self.graph.original[own] == configuration:
+            return []
+        chosen = np.array([configuration, self.graph.original[own]])
+        costs = network.costs(self.batch(chosen).to(device_of(network))).mean(dim=0).numpy()
+        columns, effects = self._happening(chosen)
+        distinct, which = np.unique(effects, return_inverse=True)
+        gaps = np.bincount(which, np.where(columns == 0, costs, -costs), len(distinct))
         return [
-            Part(tuple(dict.fromkeys(nodes)), DONE[kind], cost)
-            for (kind, *nodes), cost in zip(
-                self.graph.effects[effects].tolist(), costs, strict=True
+            Part(tuple(dict.fromkeys(nodes)), DONE[kind], gap)
+            for (kind, *nodes), gap in zip(
+                self.graph.effects[distinct].tolist(), gaps.tolist(), strict=True
             )
         ]
 

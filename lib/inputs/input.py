@@ -17,12 +17,11 @@ from lib.settings.base import Settings
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a score that is a sum.
+    """A part of what a configuration's score is above that of the compiler's own choice.
 
     Attributes:
-        nodes: of the prepared graph: where it comes about, and for which other node, if there is
-            one.
-        what: in words, after the first node's name.
+        nodes: of the cached graph: where it comes about, and for which other node, if there is one.
+        what: happens there, in words, under either of the two.
         cost: in the unit of the network's scores; less than 0 if it is gained.
     """
 
@@ -43,8 +42,9 @@ class Input:
             graphs are scored together (:mod:`lib.programs.inputs`).
         groupings: (network, prepared graph, (p, c) permutations, configurations a batch) -> (p, c)
             float64, where scores depend on which configurations share a batch; else ``None``.
-        parts: (network, prepared graph, position in the cache) -> of what a configuration's score
-            is the sum, beside the compiler's own layouts; ``None`` where it is no sum.
+        parts: (network, prepared graph, position in the cache) -> of what the difference between a
+            configuration's score and that of the compiler's own choice is the sum; ``None`` where
+            scores are no sums.
         takes_less: memory, in words, where a graph may take more than there is: the process is
             then held to what is free.
         widths: settings -> what networks must know of what they read, such as its width.

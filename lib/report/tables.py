@@ -111,17 +111,14 @@ def _is_noisy(experiment: Experiment, row: Mapping[str, float]) -> bool:
 
 
 def picks(experiment: Experiment, most: int) -> Table | None:
-    """What the layouts of each test graph's pick cost and gain, of ``most`` graphs; ``None`` if
-    that is not known."""
+    """What the layouts of each test graph's pick cost and gain, of ``most`` graphs whose pick is
+    not the compiler's own; ``None`` if there is none."""
     rows = []
     for graph, parts in list(experiment.metrics.get("picks", {}).items())[:most]:
         for part in parts:
             share = f"{part['share']:+.0%}".replace("-", "−")
             rows.append([graph, part["where"], part["what"], share])
-        if not parts:
-            rows.append([graph, "", "what the compiler does by itself", ""])
-    head = [experiment.kind.item, "operation", "by the pick", "of all"]
-    return Table(head, rows) if rows else None
+    return Table([experiment.kind.item, "operation", "is", "share"], rows) if rows else None
 
 
 def savings(experiment: Experiment) -> Table | None:

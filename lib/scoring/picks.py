@@ -1,4 +1,5 @@
-"""What the layouts of a pick cost and gain, where the networks' scores are sums of that."""
+"""What the layouts of a pick cost and gain beside the compiler's own choice, where the networks'
+scores are sums of that."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ MOST_PARTS = 4  # of a pick, those that weigh most
 def picks(
     folder: Path, cache: Cache, settings: Settings, folds: Sequence[int], blended: pl.DataFrame
 ) -> dict[str, list[dict[str, Any]]]:
-    """Of each graph the largest parts of the score of what was predicted fastest.
+    """Of each graph the largest parts of what its pick scores above the compiler's own choice.
 
     Args:
         folder: of the results.
@@ -34,10 +35,10 @@ def picks(
         blended: ``graph, config, score``, of the test split.
 
     Returns:
-        By graph ``where``, an operation and its output's shape, ``what`` is done there, and
-        ``share``: of the sizes of all parts, negative if it is gained over the compiler's own
-        layouts; the mean over networks. The first one is of all parts together. There are none
-        where the compiler does what it would do by itself. Nothing at all is known where weights
+        By graph ``where``, an operation and its output's shape, ``what`` is done there under
+        either of the two, and ``share``: of the sizes of all parts, negative if it is gained; the
+        mean over networks. The first one is of all parts together. There are none where the pick
+        is the compiler's own choice, or that is not known. Nothing at all is known where weights
         have been deleted.
     """
     paths = [folder / f"fold_{fold}" / WEIGHTS_FILES[settings.weights] for fold in folds]

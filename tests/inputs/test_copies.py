@@ -93,19 +93,27 @@ def one_by_one(network: TGraphPlus, prepared: CopiesGraph, configuration: int) -
 
 @given(program=random_programs(), hops=st.sampled_from([1, "all"]))
 @settings(deadline=None, max_examples=15)
-def test_a_score_is_the_sum_of_its_parts(program, hops):
+def test_parts_add_up_to_what_a_score_is_above_the_compilers_own(program, hops):
     made, configurable, configured = program
-    graph = pruned(resolved(made.graph(configurable, configured)), hops)
-    prepared, network = CopiesGraph(graph), network_of()
-    count = len(prepared.graph.cells)
+    unset = [((), (), ())] * len(configurable)
+    whole = resolved(made.graph(configurable, [*configured, unset]))
+    graph, network = pruned(whole, hops), network_of()
+    prepared, own = CopiesGraph(graph), int(graph.original[graph.compilers_own])
     with torch.no_grad():
-        scores = network(prepared.batch(np.arange(count))).tolist()
+        scores = network(prepared.batch(np.arange(len(graph.cells)))).tolist()
+    assert prepared.parts(network, own) == []
     for configuration, score in enumerate(scores):
         parts = prepared.parts(network, configuration)
-        assert sum(part.cost for part in parts) == pytest.approx(score, rel=1e-3, abs=1e-5)
+        gap = sum(part.cost for part in parts)
+        assert gap == pytest.approx(score - scores[own], rel=1e-3, abs=1e-5)
         for part in parts:
-            assert part.cost >= 0 or part.what == "computed in another layout"
             assert len(part.nodes) == 1 or part.what == "copied to another layout"
+
+
+def test_without_the_compilers_own_nothing_is_known_of_parts():
+    made, nodes = program_of()
+    graph = resolved(made.graph([nodes["first"]], [[(OTHER, OTHER, ())], [(OTHER, (), ())]]))
+    assert CopiesGraph(graph).parts(network_of(), 0) == []
 
 
 @given(program=random_programs())

@@ -38,14 +38,14 @@ def test_the_largest_parts_of_a_real_programs_scores(ensemble, graph):
         config = int(np.flatnonzero(graph.original == configuration)[0])
         costs = [part.cost for part in seen.parts(network, prepared, configuration)]
         together, *largest = parts_of([network], graph, config, chosen)
-        assert together["share"] == pytest.approx(scores[configuration] / np.abs(costs).sum())
+        gap = scores[configuration] - scores[graph.original[graph.compilers_own]]
+        assert together["share"] == pytest.approx(gap / np.abs(costs).sum())
         sizes = [abs(part["share"]) for part in largest]
         assert sizes == sorted(sizes, reverse=True) and len(sizes) <= MOST_PARTS
         assert sizes[0] == pytest.approx(np.abs(costs).max() / np.abs(costs).sum())
         assert all(part["where"].endswith("]") and part["what"] for part in largest)
 
 
-def test_where_the_compiler_does_what_it_would_do_there_are_none(ensemble, graph):
-    layouts = read_program(PATH).graph.node_config_feat
-    unset = int(np.flatnonzero((layouts == -1).all(axis=(1, 2)))[0])
-    assert parts_of([*ensemble.networks.values()], graph, unset, ensemble.settings) == []
+def test_of_the_compilers_own_choice_there_are_none(ensemble, graph):
+    networks = [*ensemble.networks.values()]
+    assert parts_of(networks, graph, graph.compilers_own, ensemble.settings) == []
