@@ -20,7 +20,7 @@ from lib.ranking.truth import column_by_graph
 from lib.settings import WEIGHTS_FILES, Settings
 from lib.tpugraphs.opcodes import NAME_OF_ID
 
-MOST_PARTS = 4  # of a pick, those that weigh most
+MOST_PARTS, LEAST = 4, 0.005  # of a pick, those that weigh most; of all, a share that shows
 
 
 def picks(
@@ -66,7 +66,8 @@ def parts_of(
     costs = np.array([[part.cost for part in parts] for parts in by_network])
     sizes = np.abs(costs).sum(axis=1, keepdims=True)
     shares = (costs / np.where(sizes > 0, sizes, 1)).mean(axis=0)
-    largest = np.argsort(-np.abs(shares), kind="stable")[:MOST_PARTS]
+    order = np.argsort(-np.abs(shares), kind="stable")[:MOST_PARTS]
+    largest = order[np.abs(shares[order]) >= LEAST]
     tensors = TensorGraph.of(graph)
     together = {"where": "all", "what": f"{len(shares)} parts", "share": float(shares.sum())}
     return [together] + [
