@@ -25,8 +25,8 @@ from lib.scoring.weights import BUNDLED
 from tests.programs.builders import COLLECTION, cached, write_root
 
 MICROSECONDS = {  # of made-up programs, when the weights were made
-    "amd-epyc-25-17.sse2.1t": [3.186, 22.41, 45.48],
-    "amd-epyc-25-17.znver4.1t": [2.519, 18.13, 36.51],
+    "amd-epyc-25-17.sse2.1t": [3.486, 24.59, 50.22],
+    "amd-epyc-25-17.znver4.1t": [2.759, 19.32, 39.87],
 }
 
 
