@@ -31,6 +31,7 @@ CORES = 2  # that schedules are made for: at most 16 pieces of work for each
 MOST_VECTOR_LANES = 64
 UNROLL_STEPS = (0, 16, 64, 512)
 POPULATION, GENERATIONS = 128, 3  # of a round of the evolutionary search
+TRIES = 6  # for programs that are not known yet
 PARENTS = 4  # of programs that are bred: the fastest of a task
 
 codegen = tvm.get_global_func("target.build.llvm")
@@ -159,10 +160,10 @@ class Sampler:
         """``count`` random schedules; some may be equal."""
         return _drawn(self.context, count, self.designs)
 
-    def distinct(self, count: int, seen: set[str], tries: int = 6) -> list[Scheduled]:
+    def distinct(self, count: int, seen: set[str]) -> list[Scheduled]:
         """Up to ``count`` random programs whose hashes are not in ``seen``; adds theirs to it."""
         programs: list[Scheduled] = []
-        for _ in range(tries):
+        for _ in range(TRIES):
             programs += _new(self.draw(count - len(programs)), seen)
             if len(programs) == count:
                 break
@@ -181,15 +182,21 @@ class Sampler:
                     schedule.trace, workload, [seconds], SCHEDULE_TARGET, arguments
                 )
             )
-        strategy = meta_schedule.search_strategy.EvolutionarySearch(
-            population_size=PARENTS,
-            init_measured_ratio=1.0,
-            init_min_unmeasured=0,
-            genetic_num_iters=GENERATIONS,
-            eps_greedy=0.0,
-        )
         chance = meta_schedule.cost_model.CostModel.create("random")
-        return self._evolved(strategy, database, chance, count, seen)
+        programs: list[Scheduled] = []
+        for attempt in range(TRIES):  # one brings as many as there are parents at most
+            strategy = meta_schedule.search_strategy.EvolutionarySearch(
+                population_size=PARENTS,
+                init_measured_ratio=1.0,
+                init_min_unmeasured=0,
+                genetic_num_iters=GENERATIONS,
+                eps_greedy=0.0,
+            )
+            missing = count - len(programs)
+            programs += self._evolved(strategy, database, chance, missing, seen, attempt)
+            if len(programs) == count:
+                break
+        return programs
 
     def searched(self, model: Any, count: int) -> list[Scheduled]:
         """The ``count`` programs that a search with a cost model would measure first."""
@@ -198,9 +205,9 @@ class Sampler:
         return self._evolved(evolution(), database, model, count, set())
 
     def _evolved(
-        self, strategy: Any, database: Any, model: Any, count: int, seen: set[str]
+        self, strategy: Any, database: Any, model: Any, count: int, seen: set[str], attempt: int = 0
     ) -> list[Scheduled]:
-        context = context_of(self.task, self.seed, self.packs, strategy)
+        context = context_of(self.task, self.seed + attempt, self.packs, strategy)
         designs = context.generate_design_space()
         return _new(_drawn(context, count, designs, database, model), seen)
 
