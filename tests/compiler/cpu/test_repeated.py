@@ -28,7 +28,9 @@ def test_only_where_the_call_is_whole():
     made, nodes = chain()
     configurations = [[((), (), ()), ((), (), ())], [(PLAIN, (), ()), ((), (), ())]]
     graph = made.graph([nodes["first"], nodes["second"]], configurations)
-    *_, repeated = CopiesGraph(resolved(graph)).batch(np.arange(2)).effects
-    assert repeated.places.tolist() == [[0, 0]]
-    assert repeated.features.shape == (1, len(REPEATED_FEATURES))
-    assert (repeated.sizes > 0).all()
+    batch = CopiesGraph(resolved(graph)).batch(np.arange(2))
+    repeated = batch.kinds == 2
+    assert repeated.sum() == 1 and (batch.sizes[repeated] > 0).all()
+    assert batch.places[repeated[batch.places[:, 1]], 0].tolist() == [0]
+    assert batch.features[repeated][:, -len(REPEATED_FEATURES) :].any()
+    assert not batch.features[repeated][:, : -len(REPEATED_FEATURES)].any()
