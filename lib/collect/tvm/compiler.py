@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -162,12 +162,7 @@ class Sampler:
 
     def distinct(self, count: int, seen: set[str]) -> list[Scheduled]:
         """Up to ``count`` random programs whose hashes are not in ``seen``; adds theirs to it."""
-        programs: list[Scheduled] = []
-        for _ in range(TRIES):
-            programs += _new(self.draw(count - len(programs)), seen)
-            if len(programs) == count:
-                break
-        return programs
+        return _until(count, lambda missing, _: _new(self.draw(missing), seen))
 
     def bred(
         self, measured: Sequence[tuple[tvm.s_tir.Schedule, float]], count: int, seen: set[str]
@@ -183,8 +178,8 @@ class Sampler:
                 )
             )
         chance = meta_schedule.cost_model.CostModel.create("random")
-        programs: list[Scheduled] = []
-        for attempt in range(TRIES):  # one brings as many as there are parents at most
+
+        def children(missing: int, attempt: int) -> list[Scheduled]:  # as many as parents at most
             strategy = meta_schedule.search_strategy.EvolutionarySearch(
                 population_size=PARENTS,
                 init_measured_ratio=1.0,
@@ -192,11 +187,9 @@ class Sampler:
                 genetic_num_iters=GENERATIONS,
                 eps_greedy=0.0,
             )
-            missing = count - len(programs)
-            programs += self._evolved(strategy, database, chance, missing, seen, attempt)
-            if len(programs) == count:
-                break
-        return programs
+            return self._evolved(strategy, database, chance, missing, seen, attempt)
+
+        return _until(count, children)
 
     def searched(self, model: Any, count: int) -> list[Scheduled]:
         """The ``count`` programs that a search with a cost model would measure first."""
@@ -210,6 +203,16 @@ class Sampler:
         context = context_of(self.task, self.seed + attempt, self.packs, strategy)
         designs = context.generate_design_space()
         return _new(_drawn(context, count, designs, database, model), seen)
+
+
+def _until(count: int, more: Callable[[int, int], list[Scheduled]]) -> list[Scheduled]:
+    """Programs of a few attempts, ``more(missing, attempt)``, until there are ``count``."""
+    programs: list[Scheduled] = []
+    for attempt in range(TRIES):
+        programs += more(count - len(programs), attempt)
+        if len(programs) == count:
+            break
+    return programs
 
 
 def _drawn(context: meta_schedule.TuneContext, count: int, *how: Any) -> list[tvm.s_tir.Schedule]:
