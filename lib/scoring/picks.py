@@ -18,7 +18,7 @@ from lib.files import tensor_file
 from lib.inputs.input import Part, input_of, network_for
 from lib.ranking.truth import column_by_graph
 from lib.settings import WEIGHTS_FILES, Settings
-from lib.tpugraphs.opcodes import NAME_OF_ID
+from lib.tpugraphs.opcodes import opcode_name
 
 MOST_PARTS, LEAST = 4, 0.005  # of a pick, those that weigh most; of all, a share that shows
 
@@ -77,6 +77,6 @@ def parts_of(
 
 
 def _words(part: Part, tensors: TensorGraph) -> dict[str, str]:
-    first, *others = (NAME_OF_ID.get(int(tensors.opcode[n]), "unknown") for n in part.nodes)
+    first, *others = (opcode_name(tensors.opcode[n]) for n in part.nodes)
     shape = ", ".join(map(str, tensors.shapes[part.nodes[0]]))
     return {"where": f"{first} [{shape}]", "what": " for ".join([part.what, *others])}

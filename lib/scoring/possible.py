@@ -12,7 +12,7 @@ import numpy as np
 from lib.compiler.graph import TensorGraph
 from lib.compiler.operands import KERNEL, OPERAND_ROLES, OUTPUT, ROLES
 from lib.files.errors import DataError
-from lib.tpugraphs.opcodes import CONVOLUTION, DOT, NAME_OF_ID
+from lib.tpugraphs.opcodes import CONVOLUTION, DOT, opcode_name
 from lib.tpugraphs.program import TENSOR_DIMS, Program, layouts, written
 
 CELLS = 1 << 16  # sites of configurations that are looked at at a time
@@ -94,7 +94,7 @@ def _error(
     name = program.names[node] if program.names else f"node {node}"
     layout = layouts(graph.node_config_feat[config, site])[ROLES[role]]
     actual = written(layout or ())
-    opcode = NAME_OF_ID.get(int(graph.node_opcode[node]), "unknown")
+    opcode = opcode_name(graph.node_opcode[node])
     some = "some of the" if hardware == "tpu" else "all of the"
     allowed = " or ".join(f"0..{rank - 1}" for rank in ranks if rank)
     expected = f"{some} dimensions {allowed}, each once (hardware: {hardware})"

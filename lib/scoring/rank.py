@@ -30,7 +30,7 @@ from lib.scoring.trained import Ensemble, load_ensemble, score_program, shares_o
 from lib.scoring.weights import BUNDLED, weights_in
 from lib.settings.tables import check_collection
 from lib.tpugraphs.npz import TileKernel
-from lib.tpugraphs.opcodes import NAME_OF_ID
+from lib.tpugraphs.opcodes import opcode_name
 from lib.tpugraphs.program import (
     TENSORS,
     Program,
@@ -155,7 +155,7 @@ def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
     program, graph, rows = ranking.program, ranking.program.graph, []
     for node, features in zip(graph.node_config_ids, graph.node_config_feat[config], strict=True):
         about = {"node": int(node), "name": program.names[node] if program.names else None}
-        about["opcode"] = NAME_OF_ID.get(int(graph.node_opcode[node]), "unknown")
+        about["opcode"] = opcode_name(graph.node_opcode[node])
         rows.append(about | layouts(features))
     if [config] == ranking.best(1):
         shares = shares_of_gain(ranking.ensemble, program, config)

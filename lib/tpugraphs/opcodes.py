@@ -38,3 +38,8 @@ RESHAPE = ID_OF_NAME["reshape"]
 def opcode_id(name: str) -> int:
     """The id, 1..120, of an XLA opcode name; 0 for a name that is not in the table."""
     return ID_OF_NAME.get(name, UNKNOWN)
+
+
+def opcode_name(number: int) -> str:
+    """The name of an opcode's id; ``unknown`` for one that is not in the table."""
+    return NAME_OF_ID.get(int(number), "unknown")

@@ -34,6 +34,14 @@ def test_permutations_are_for_networks_whose_scores_depend_on_the_batch(kind, mo
     assert (input_of(chosen).groupings is not None) == (chosen.permutations > 1)
 
 
+@pytest.mark.parametrize(
+    ("kind", "model"), [(k, m) for k, models in MODELS.items() for m in models]
+)
+def test_picks_are_explained_where_scores_are_sums(kind, model):
+    chosen = MODELS[kind][model]
+    assert bool(chosen.picks) == (input_of(chosen).parts is not None)
+
+
 def test_learned_costs_are_as_wide_as_the_features_of_copies():
     network = network_for(
         settings_for(COLLECTIONS["layout"], CPU_LAYOUTS, {"model": "tgraph-plus"})

@@ -163,6 +163,11 @@ def test_a_dangling_reference_is_an_error(field):
         encode_module(one(**{field: [77]}), source="a.pb")
 
 
+def test_ids_of_opcodes_have_names():
+    assert [opcodes.opcode_name(opcodes.opcode_id(n)) for n in opcodes.NAMES] == [*opcodes.NAMES]
+    assert opcodes.opcode_name(opcodes.UNKNOWN) == opcodes.opcode_name(200) == "unknown"
+
+
 def test_opcode_table_is_that_of_the_format(shared):
     text = (shared / "FORMAT.md").read_text()
     table = text.split("<!-- opcodes -->")[1].split("<!-- /opcodes -->")[0]
