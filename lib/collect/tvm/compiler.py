@@ -209,9 +209,8 @@ def _until(count: int, more: Callable[[int, int], list[Scheduled]]) -> list[Sche
     """Programs of a few attempts, ``more(missing, attempt)``, until there are ``count``."""
     programs: list[Scheduled] = []
     for attempt in range(TRIES):
-        programs += more(count - len(programs), attempt)
-        if len(programs) == count:
-            break
+        if len(programs) < count:
+            programs += more(count - len(programs), attempt)
     return programs
 
 

@@ -29,7 +29,6 @@ from lib.files.processor import instruction_sets, processor
 from lib.programs.messages import NATIVE
 
 PAUSE_SECONDS = 0.5  # between readings when there is nothing left to compile
-BRED = 0.75  # of the programs of a round after the first
 
 
 @dataclass
@@ -123,23 +122,23 @@ class Bench:
     def drawn(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
         """The programs of one round, none of them in an earlier one that is in this folder.
 
-        Those of a search are drawn at random. Others are so in part, and in part descend from the
-        fastest of the rounds before: what is deployed is of that kind.
+        Those of a search are drawn at random, and so are those of the first round. Later ones
+        descend from the fastest of the rounds before, as what is deployed does, as far as there
+        are enough such.
         """
         paths = [raw.path(self.work, phase, before, task) for before in range(turn)]
         earlier = [raw.read(path) for path in paths if path.exists()]
         seen = {name for measured in earlier for name in measured.hash.tolist()}
         sampler = compiler.Sampler(module, zlib.crc32(f"{phase}:{task}:{turn}".encode()))
-        bred = int(BRED * self.settings.programs) if earlier and phase == "main" else 0
         programs: list[compiler.Scheduled] = []
-        if bred:
+        if earlier and phase == "main":
             fastest = sorted(
                 timed
                 for measured in earlier
                 for timed in zip(measured.fastest[-1].tolist(), measured.traces, strict=True)
             )[: compiler.PARENTS]
             parents = [(compiler.rebuilt(module, trace), taken) for taken, trace in fastest]
-            programs += sampler.bred(parents, bred, seen)
+            programs = sampler.bred(parents, self.settings.programs, seen)
         return programs + sampler.distinct(self.settings.programs - len(programs), seen)
 
     def visit(self, pending: list[Pending]) -> list[Pending]:
