@@ -120,14 +120,14 @@ class Bench:
         ]
 
     def drawn(self, phase: str, turn: int, task: str, module) -> list[compiler.Scheduled]:
-        """The programs of one round, none of them in an earlier one that is in this folder.
+        """The programs of one round, none of them in another one that is in this folder.
 
         Those of a search are drawn at random, and so are those of the first round. Later ones
-        descend from the fastest of the rounds before, as what is deployed does, as far as there
-        are enough such.
+        descend from the fastest that are there, as what is deployed does, as far as there are
+        enough such.
         """
-        paths = [raw.path(self.work, phase, before, task) for before in range(turn)]
-        earlier = [raw.read(path) for path in paths if path.exists()]
+        first = raw.path(self.work, phase, 0, task)
+        earlier = [raw.read(path) for path in sorted(first.parents[1].glob(f"*/{first.name}"))]
         seen = {name for measured in earlier for name in measured.hash.tolist()}
         sampler = compiler.Sampler(module, zlib.crc32(f"{phase}:{task}:{turn}".encode()))
         programs: list[compiler.Scheduled] = []
