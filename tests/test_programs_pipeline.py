@@ -21,8 +21,8 @@ from tests.programs.latency.networks import write_network
 from tests.stages import REPOSITORY, SCRIPTS, environment, make, stages_in
 from tests.test_pages import PYTHON, python_of
 
-PLUS = "--folds-total 2 --channels 16 --layers 1 --heads 2"
-PAPER = "--folds-total 2 --channels 16 --layers 1 --heads 2"
+PLUS = "--folds-total 2 --channels 16"
+PAPER = f"{PLUS} --layers 1 --heads 2"
 
 
 @pytest.fixture(scope="module")

@@ -31,8 +31,7 @@ class ProgramCollection(Settings):
     how_to_get: ClassVar[str] = "`make collect KIND=programs` measures some"
     weights_depend_on: ClassVar[tuple[str, ...]] = (*Settings.weights_depend_on, "split")
 
-    folds_total: int = setting(5, "K: parts that the networks are split into", 2)
-    best_folds: int = setting(5, "trained folds that are blended, best validation first", first=4)
+    folds_total: int = setting(4, "K: parts that the networks are split into", 2)
     # Shares of training between which the relative error's weight rises; by default it never does.
     rising: ClassVar[tuple[float, float]] = (-1.0, 0.0)
 
@@ -132,7 +131,7 @@ class ProgramPlusSettings(ProgramCollection):
 
     weights_depend_on: ClassVar[tuple[str, ...]] = (
         *ProgramCollection.weights_depend_on,
-        *("channels", "layers", "heads"),
+        *("channels", "layers"),
     )
     network: ClassVar[str] = "lib.programs.models.cdmpp_plus:CdmppPlus"
 
@@ -142,18 +141,13 @@ class ProgramPlusSettings(ProgramCollection):
     least_label: ClassVar[float] = 0.0
 
     model: str = setting("cdmpp-plus", "network: latency over work, leaf by leaf")
-    epochs: int = setting(24, "passes over the training programs")
+    epochs: int = setting(22, "passes over the training programs")
     batch: int = setting(128, "programs a step, all of them with equally many leaves")
     learning_rate: float = setting(1.5e-3, "peak of the learning rate", 0, 1)
     weight_decay: float = setting(1e-2, "weight decay of all parameters but biases", 0, 1)
     validate_every: int = setting(4, "epochs between validations")
     channels: int = setting(128, "width of a leaf's vector", search=WIDTHS)
-    layers: int = setting(1, "layers of the Transformer", search=between(1, 4))
-    heads: int = setting(4, "heads of its attention", search=HEADS)
+    layers: int = setting(1, "layers; after each, leaves hear their mean", search=between(1, 4))
     dropout: float = setting(
         0.1, "share of the channels left out in training", 0, 0.99, search=between(0, 0.5)
     )
-
-    def check(self) -> None:
-        super().check()
-        check_heads(self.channels, self.heads)

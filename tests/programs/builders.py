@@ -27,14 +27,14 @@ SLOW = FEATURES.index("buffer0_stride")  # a program is slower by this feature
 NOISE = 3  # features that say nothing
 OPERATORS = ("conv2d_add_relu", "matmul3_add", "softmax")
 TINY = {
-    **{"channels": 16, "layers": 1, "heads": 2, "batch": 64, "epochs": 3},
+    **{"channels": 16, "layers": 1, "batch": 64, "epochs": 3},
     **{"folds_total": 2, "best_folds": 2, "learning_rate": 5e-3},
 }
 
 
 def tiny_settings(**overrides: Any) -> ProgramSettings:
     """Settings of a network and a run of milliseconds."""
-    return ProgramSettings(COLLECTION, **{**TINY, **overrides})
+    return ProgramSettings(COLLECTION, **{**TINY, "heads": 2, **overrides})
 
 
 def tiny_plus(**overrides: Any) -> ProgramPlusSettings:

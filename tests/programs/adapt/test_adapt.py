@@ -30,7 +30,7 @@ from tests.programs.builders import COLLECTION, device, write_root
 from tests.stages import REPOSITORY
 
 TINY = (
-    *("--folds-total", 2, "--channels", 16, "--layers", 1, "--heads", 2, "--epochs", 2),
+    *("--folds-total", 2, "--channels", 16, "--epochs", 2),
     *("--batch", 64, "--tune-epochs", 2),
 )
 CHOSEN = 4

@@ -33,7 +33,7 @@ from tests.programs.builders import COLLECTION, cached, write_root
 from tests.stages import REPOSITORY
 
 SLOWER = 3.0  # than what the predictor has learned from
-TINY = ("--folds-total", 2, "--channels", 16, "--layers", 1, "--heads", 2, "--epochs", 12)
+TINY = ("--folds-total", 2, "--channels", 16, "--epochs", 12)
 
 
 @pytest.fixture(scope="module")

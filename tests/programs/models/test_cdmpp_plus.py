@@ -19,7 +19,7 @@ from lib.programs.settings import ProgramPlusSettings
 from lib.programs.tensorir.features import FEATURES
 from tests.programs.models.test_cdmpp import batch, rows_of
 
-TINY = ProgramPlusSettings("programs-cpu", channels=16, layers=1, heads=2)
+TINY = ProgramPlusSettings("programs-cpu", channels=16)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def test_each_threshold_parts_what_it_was_fitted_to(seed, rows):
 
 
 def test_a_leaf_that_does_nothing_adds_nothing():
-    """Without a Transformer leaves do not read each other."""
+    """Without a layer leaves do not read each other."""
     torch.manual_seed(0)
     made = network_for(replace(TINY, layers=0)).eval()
     one = batch(2, leaves=2)
