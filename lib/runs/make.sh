@@ -23,7 +23,7 @@ help() { # OUT MAKEFILE ...
   printf "\n${bold}variables$plain\n"
   cat <<'END'
   COLLECTION=layout-xla-default    layout-{xla,nlp}-{random,default}, tile-xla, programs-cpu
-  FOLDS=5  JOBS=2                  how many folds to train (of 5; of official data, 20), and how many at a time
+  FOLDS=5  JOBS=2                  how many folds to train (of 5, programs 4, official data 20), and how many at a time
   MODEL=tgraph-plus                tgraph-plus, tgraph (the paper's), gst, pooling, partitioning, gat (layout); tile (docs/explanation/networks.md);
                                    cdmpp-plus, cdmpp (the paper's) of programs-cpu (docs/explanation/latencies.md)
   ALSO=all                         other layout collections that tgraph and tgraph-plus learn from, between commas; none
