@@ -179,7 +179,8 @@ class Sampler:
             )
         chance = meta_schedule.cost_model.CostModel.create("random")
 
-        def children(missing: int, attempt: int) -> list[Scheduled]:  # as many as parents at most
+        def children(missing: int, attempt: int) -> list[Scheduled]:
+            """As many as there are parents at most."""
             strategy = meta_schedule.search_strategy.EvolutionarySearch(
                 population_size=PARENTS,
                 init_measured_ratio=1.0,

@@ -65,9 +65,9 @@ class Thresholds(nn.Module):
         self.edge.fill_(NEVER)
         rows = rows[:: max(1, -(-len(rows) // SAMPLED))].float()
         found: dict[tuple[int, float], None] = {}  # in order; a number's largest parts nothing
-        most = rows.amax(0).tolist() if len(rows) else []
-        shares = torch.cat([torch.arange(1, 2**k, 2) / 2**k for k in range(1, LEVELS + 1)])
         if len(rows):
+            most = rows.amax(0).tolist()
+            shares = torch.cat([torch.arange(1, 2**k, 2) / 2**k for k in range(1, LEVELS + 1)])
             edges = torch.quantile(rows, shares, dim=0, interpolation="lower")
             for values in edges.tolist():
                 found |= {(k, v): None for k, v in enumerate(values) if v < most[k]}
