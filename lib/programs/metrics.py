@@ -20,7 +20,8 @@ from lib.ranking.metrics import SLOWDOWNS, TAU, Metric
 LEAST_PROGRAMS = 8  # of a task on a device, for their order to count
 # Classes of work of tasks, each ten times the last: their names sort.
 WORK = ("0 to 0.1 MFLOP", "0.1 to 1 MFLOP", "1 to 10 MFLOP", "10 to 100 MFLOP", "over 100 MFLOP")
-OPERATOR = re.compile(r"[a-z]+(?:_norm|_pool)?(?:[123]d)?")  # the first of a fused task's
+# The first of a fused task's: conv2d, layer_norm, fast_softmax.
+OPERATOR = re.compile(r"(?:fast_|log_|tir_)?[a-z]+(?:_norm|_pool)?(?:[123]d)?")
 
 
 def mape(predicted: np.ndarray, seconds: np.ndarray) -> float:

@@ -23,6 +23,7 @@ SIZES = (  # of a graph before stage 1 and after it: what, columns of the cache'
 )
 NOISY = 0.6  # a ceiling below this: labels hardly say which configuration is fast
 WORST_FAMILIES = 5
+MOST_FAMILIES = 20  # that are named of a fold
 
 
 @dataclass(frozen=True)
@@ -166,11 +167,14 @@ def folds(experiment: Experiment) -> Table | None:
     for fold, metrics in experiment.folds.items():
         used, best = metrics["validation"], metrics.get("best", {})
         held = used.get("graphs", {})
-        families = ", ".join(sorted({family(name) for name in held}))
+        families = sorted({family(name) for name in held})
+        named = ", ".join(families)
+        if len(families) > MOST_FAMILIES:
+            named = f"{len(families)} families"
         texts = [str(fold), main.text(used.get(main.key)), main.text(best.get(main.key))]
         texts.append(f"{best['epoch']:g}" if best else "–")
         texts.append("yes" if fold in blended else "no")
-        rows.append([*texts, f"{len(held)} of {families}" if held else "–"])
+        rows.append([*texts, f"{len(held)} of {named}" if held else "–"])
     head = ["fold", main.name, f"best {main.name}", "best epoch", "blended"]
     return Table([*head, f"held out: {experiment.kind.item}s, families"], rows) if rows else None
 

@@ -6,32 +6,40 @@ A predictor of `make all COLLECTION=programs-cpu` is fine-tuned towards a networ
 seen, as `make adapt NETWORK=` does it. Drawn, and printed, is on one device: latents of programs
 that it learned from and of that network's, before and after, in two dimensions by t-SNE (figure 8
 of the paper); and for every network that the predictor's fold has not seen, the Central Moment
-Discrepancy of its latents from those learned from, and how far it is off (figure 18).
+Discrepancy of its latents from those learned from, and how far it is off (figure 18). Below: a
+network of the bench of adaptation has learned from two devices, and is fine-tuned towards a third
+with some of its tasks; latents of programs on a device that it learned from and on the third,
+before and after (figure 11).
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.stats import spearmanr
 from sklearn.manifold import TSNE
+from torch import nn
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
-from lib.programs.adapt.device import FineTuning
+from lib.programs.adapt.case import load_case
+from lib.programs.adapt.device import FineTuning, by_fine_tuning
 from lib.programs.adapt.network import NetworkCase, load_network_case
-from lib.programs.adapt.tuning import AdaptFold, fine_tune
+from lib.programs.adapt.source import source_network
+from lib.programs.adapt.tasks import choose
+from lib.programs.adapt.tuning import AdaptFold, Part, fine_tune
 from lib.programs.folds import sides_of_fold
-from lib.programs.inputs import Programs, batches_of, device_named, devices_of, load_programs
+from lib.programs.inputs import batches_of, device_named, devices_of, load_programs
 from lib.programs.inputs import predict as predicted
 from lib.programs.latency.predict import load_predictor, predictor_settings
 from lib.programs.metrics import mape
 from lib.programs.models.discrepancy import central_moment_discrepancy
-from lib.programs.settings import ProgramCollection
+from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.task import networks_of
 from lib.report.figures import PANEL
 from lib.report.svg import Figure, scale_over
@@ -39,35 +47,93 @@ from tests.stages import REPOSITORY
 
 SHOWN, COMPARED = 400, 4000  # programs of a cloud, and of those learned from for a discrepancy
 FEWEST = 64  # programs of a network, for its moments to say anything
+TARGET, SOURCES = "avx512", ("sse2", "avx2")
+CHOICE = {"method": "kmeans", "count": 30, "seed": 0}  # of tasks that are known on the target
 WIDE, HIGH = PANEL
-KEYS = (("mark fold-0", "learned from"), ("mark fold-1", "the network"))
+LOOKS = ("mark fold-0", "mark fold-1")
 STYLE = (REPOSITORY / "lib/report/page.css").read_text()
 
 
 @torch.inference_mode()
-def latents(case: NetworkCase, programs: Programs, device: int, most: int = 0) -> torch.Tensor:
-    """(n, e) latents on one device of all programs, or of ``most`` drawn at random."""
+def latents(network: nn.Module, part: Part, most: int = 0) -> torch.Tensor:
+    """(n, e) latents on a part's one device of all programs, or of ``most`` drawn at random."""
+    programs = part.programs
     if most:
         order = np.random.default_rng(0).permutation(len(programs))
         programs = programs.some(order < most)
-    where, rows = case.source.devices[[device]], [*batches_of(programs.counts, 1024)]
-    parts = [case.network.with_latents(programs.batch(own, where))[1][:, 0] for own in rows]
+    rows = [*batches_of(programs.counts, 1024)]
+    parts = [network.with_latents(programs.batch(own, part.devices))[1][:, 0] for own in rows]
     return torch.cat(parts)[np.argsort(np.concatenate(rows))]
 
 
-def cloud(figure: Figure, left: float, name: str, case: NetworkCase, device: int) -> None:
-    """A panel of programs that were learned from and of the network's."""
-    parts = [latents(case, part.programs, device, SHOWN) for part in (case.source, case.target)]
-    title = f"{name}: discrepancy {central_moment_discrepancy(*parts):.3f}"
-    logs = predicted(case.network, case.target.programs, case.source.devices[[device]], 1024)[:, 0]
-    known = np.isfinite(case.truth[:, device])
-    print(f"{title}, MAPE {mape(np.exp(logs[known]), case.truth[known, device]):.1%}")
-    flat = TSNE(random_state=0).fit_transform(torch.cat(parts).numpy())
-    x = scale_over(flat[:, 0].tolist(), left + 8, left + WIDE - 8)
-    y = scale_over(flat[:, 1].tolist(), HIGH - 8, 30)
-    figure.text("name", left + 8, 18, title)
-    for number, (a, b) in enumerate(flat):
-        figure.dot(KEYS[number >= len(parts[0])][0], x(a), y(b), 2)
+def on_device(part: Part, seconds: np.ndarray, device: int) -> Part:
+    """The programs of a part that one of its devices has measured, by latencies of (n, d)."""
+    programs = replace(part.programs, seconds=seconds[:, [device]])
+    return Part(programs, part.devices[[device]]).with_latencies()
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Where clouds are drawn.
+
+    Attributes:
+        figure: all of it.
+        top: of the panels of this row.
+        keys: what the programs of the two colours are.
+    """
+
+    figure: Figure
+    top: float
+    keys: tuple[str, str]
+
+    def cloud(self, column: int, name: str, network: nn.Module, parts: tuple[Part, Part]) -> None:
+        """Programs that were learned from and others; how far the network is off on the others."""
+        figure, left, high = self.figure, column * WIDE, self.top + HIGH
+        found = [latents(network, part, SHOWN) for part in parts]
+        title = f"{name}: discrepancy {central_moment_discrepancy(*found):.3f}"
+        said = np.exp(predicted(network, parts[1].programs, parts[1].devices, 1024))
+        off = mape(said[:, 0], parts[1].programs.seconds[:, 0])
+        print(f"{self.keys[1]}, {title}, MAPE {off:.1%}")
+        flat = TSNE(random_state=0).fit_transform(torch.cat(found).numpy())
+        x = scale_over(flat[:, 0].tolist(), left + 8, left + WIDE - 8)
+        y = scale_over(flat[:, 1].tolist(), high - 8, self.top + 46)
+        figure.text("name", left + 8, self.top + 18, title)
+        for number, (a, b) in enumerate(flat):
+            figure.dot(LOOKS[number >= len(found[0])], x(a), y(b), 2)
+        if not column:
+            for number, (look, key) in enumerate(zip(LOOKS, self.keys, strict=True)):
+                figure.dot(look, 14 + 150 * number, self.top + 32)
+                figure.text("name", 22 + 150 * number, self.top + 36, key)
+
+
+def towards_network(
+    panels: Panels, case: NetworkCase, settings: ProgramCollection, device: int
+) -> None:
+    """Two clouds of a network that a predictor has not seen, on one device."""
+    known = on_device(case.source, case.source.programs.seconds, device)
+    parts = known, on_device(case.target, case.truth, device)
+    panels.cloud(0, "before", case.network, parts)
+    tuning = FineTuning()
+    fold = AdaptFold(case.source, None, case.target, tuning.alpha, tuning.of(settings))
+    with tempfile.TemporaryDirectory() as folder:
+        fine_tune(case.network, fold, 0, Path(folder) / "state", "latents")
+    panels.cloud(1, "after", case.network, parts)
+
+
+def towards_device(panels: Panels, cache: Cache, epochs: int, work: Path) -> None:
+    """Two clouds of a device that a network has not seen."""
+    case = load_case(cache, TARGET, SOURCES)
+    settings = ProgramPlusSettings("programs-cpu", epochs=epochs)
+    network, _ = source_network(case, cache, settings, 0, work)
+    whole = Part(case.programs, case.devices)
+    source, target = (on_device(whole, case.programs.seconds, device) for device in (-2, -1))
+    panels.cloud(0, "before", network, (source, target))
+    tasks = np.ones(len(case.programs.tasks), bool)
+    visible = case.visible(choose(case.programs, tasks, CHOICE))
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder) / "state"
+        by_fine_tuning(visible, network, settings, FineTuning(), 0, state, "latents")
+    panels.cloud(1, "after", network, (source, target))
 
 
 def errors(
@@ -77,9 +143,12 @@ def errors(
     sides = sides_of_fold(cache, case.fold, settings)
     held = load_programs(cache, {**sides["valid"], **sides["test"]})
     held = held.some(np.isfinite(held.seconds[:, device]))
-    known = latents(case, case.source.programs, device, COMPARED)
-    own = latents(case, held, device)
-    off = np.exp(predicted(case.network, held, case.source.devices[[device]], 1024)[:, 0])
+    known = latents(
+        case.network, on_device(case.source, case.source.programs.seconds, device), COMPARED
+    )
+    part = Part(held, case.source.devices[[device]])
+    own = latents(case.network, part)
+    off = np.exp(predicted(case.network, held, part.devices, 1024)[:, 0])
     called, points = [networks_of(cache.rows[name]) for name in held.tasks], {}
     for name in sorted({network for networks in called for network in networks}):
         mask = np.array([name in networks for networks in called])[held.task]
@@ -104,29 +173,26 @@ def scattered(figure: Figure, left: float, points: dict[str, tuple[float, float]
 
 
 def main() -> None:
-    """Draw all three panels."""
+    """Draw all five panels."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--into", type=Path, default=Path("docs/results/latents.svg"))
     parser.add_argument("--network", default="bert.w128_t64.b1", help="that is not learned from")
+    parser.add_argument("--epochs", type=int, default=12, help="of the network of two devices")
+    parser.add_argument("--work", type=Path, default=Path("outputs/bench-adapt"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     settings = predictor_settings("programs-cpu", None, None)[1]
     ensemble, cache = load_predictor(args.outputs, settings)
     case = load_network_case(ensemble, cache, args.network)
-    device = device_named("avx512", devices_of(cache))
-    figure = Figure(3 * WIDE, HIGH, "Latents before and after fine-tuning; error over discrepancy")
+    device = device_named(TARGET, devices_of(cache))
+    figure = Figure(3 * WIDE, 2 * HIGH, "Latents before and after fine-tuning; error, discrepancy")
     figure.add("rect", "", width="100%", height="100%", style="fill: var(--page)")
     scattered(figure, 2 * WIDE, errors(case, cache, ensemble.settings, device))
-    cloud(figure, 0, "before", case, device)
-    tuning = FineTuning()
-    fold = AdaptFold(case.source, None, case.target, tuning.alpha, tuning.of(ensemble.settings))
-    with tempfile.TemporaryDirectory() as folder:
-        fine_tune(case.network, fold, 0, Path(folder) / "state", "latents")
-    cloud(figure, WIDE, "after", case, device)
-    for number, (look, name) in enumerate(KEYS):
-        figure.dot(look, 190 + 95 * number, 14)
-        figure.text("name", 198 + 95 * number, 18, name)
+    keys = "learned from", "a network not seen"
+    towards_network(Panels(figure, 0, keys), case, ensemble.settings, device)
+    keys = f"learned from: {SOURCES[-1]}", f"not seen: {TARGET}"
+    towards_device(Panels(figure, HIGH, keys), cache, args.epochs, args.work)
     inside = str(figure.render()).removeprefix("<svg").replace(">", f"><style>{STYLE}</style>", 1)
     with atomic_file(args.into) as temporary:
         temporary.write_text(f'<svg xmlns="http://www.w3.org/2000/svg"{inside}\n')

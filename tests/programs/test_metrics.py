@@ -106,6 +106,8 @@ def test_groups_are_over_pairs():
         ("matmul_add_gelu", "matmul"),
         ("layer_norm3", "layer_norm"),
         ("avg_pool2d_x", "avg_pool2d"),
+        ("fast_softmax2", "fast_softmax"),
+        ("tir_sigmoid_multiply", "tir_sigmoid"),
         ("0", "0"),
     ],
 )

@@ -16,7 +16,7 @@ from lib.files.artifacts import read_json, write_json
 from lib.ranking.folds import family
 from lib.report.experiment import read_experiment
 from lib.report.page import render, write_report
-from lib.report.tables import groups
+from lib.report.tables import folds, groups
 from lib.runs.provenance import commit
 from tests.report.browsing import DESK, PHONE, look
 from tests.report.builders import graph_row, write_outputs
@@ -217,6 +217,15 @@ def test_what_badly_ranked_graphs_have_in_common_is_told(tmp_path):
     text = render(experiment)
     assert text.count("0.550 (noisy labels)") == 1
     assert '<th scope="row">family b</th><td>2</td>' in text
+
+
+@pytest.mark.parametrize(("count", "told"), [(3, "3 of a0, a1, a2"), (30, "30 of 30 families")])
+def test_a_fold_tells_which_families_it_held_out_or_how_many(tmp_path, count, told):
+    experiment = read_experiment(write_outputs(tmp_path / "c", {}, folds=1))
+    held = {f"a{i}.train": {"tau": 0.5} for i in range(count)}
+    experiment.folds[0]["validation"]["graphs"] = held
+    table = folds(experiment)
+    assert [row[-1] for row in table.rows] == [told]
 
 
 def test_names_are_escaped(tmp_path):
