@@ -1,6 +1,6 @@
 """The predictor that comes with the repository: networks, devices, and how far it is off.
 
-    python -m lib.programs.latency.bundle --collection programs-cpu --epochs 36
+    python -m lib.programs.latency.bundle --collection programs-cpu --epochs 72
 
 keeps what is trained as :mod:`lib.scoring.weights` does, and tells each file of the devices that
 it has learned from, and of the errors of networks that were held out.
