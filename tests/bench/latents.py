@@ -6,10 +6,10 @@ A predictor of `make all COLLECTION=programs-cpu` is fine-tuned towards a networ
 seen, as `make adapt NETWORK=` does it. Drawn, and printed, is on one device: latents of programs
 that it learned from and of that network's, before and after, in two dimensions by t-SNE (figure 8
 of the paper); and for every network that the predictor's fold has not seen, the Central Moment
-Discrepancy of its latents from those learned from, and how far it is off (figure 18). Below: a
-network of the bench of adaptation has learned from two devices, and is fine-tuned towards a third
-with some of its tasks; latents of programs on a device that it learned from and on the third,
-before and after (figure 11).
+Discrepancy of its latents from those learned from, and how far it is off (figure 18). Below:
+another network has learned from three processors, and is fine-tuned towards a fourth with some of
+its tasks; latents of programs on one that it learned from and on the fourth, before and after
+(figure 11).
 """
 
 from __future__ import annotations
@@ -47,7 +47,13 @@ from tests.stages import REPOSITORY
 
 SHOWN, COMPARED = 400, 4000  # programs of a cloud, and of those learned from for a discrepancy
 FEWEST = 64  # programs of a network, for its moments to say anything
-TARGET, SOURCES = "avx512", ("sse2", "avx2")
+DEVICE = "avx512"  # of the first row
+TARGET = "intel-r-xeon-r-6-167.rocketlake.1t"  # of the second
+SOURCES = (
+    "intel-r-xeon-r-6-207.emeraldrapids.1t",
+    "amd-epyc-25-17.znver4.1t",
+    "amd-epyc-26-2.znver5.1t",
+)
 CHOICE = {"method": "kmeans", "count": 30, "seed": 0}  # of tasks that are known on the target
 WIDE, HIGH = PANEL
 LOOKS = ("mark fold-0", "mark fold-1")
@@ -178,20 +184,21 @@ def main() -> None:
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--into", type=Path, default=Path("docs/results/latents.svg"))
     parser.add_argument("--network", default="bert.w128_t64.b1", help="that is not learned from")
-    parser.add_argument("--epochs", type=int, default=12, help="of the network of two devices")
-    parser.add_argument("--work", type=Path, default=Path("outputs/bench-adapt"))
+    parser.add_argument("--epochs", type=int, default=12, help="of the network of three processors")
+    parser.add_argument("--work", type=Path, default=Path("outputs/bench-latents"))
     args = parser.parse_args()
     torch.set_num_threads(1)
     settings = predictor_settings("programs-cpu", None, None)[1]
     ensemble, cache = load_predictor(args.outputs, settings)
     case = load_network_case(ensemble, cache, args.network)
-    device = device_named(TARGET, devices_of(cache))
+    device = device_named(DEVICE, devices_of(cache))
     figure = Figure(3 * WIDE, 2 * HIGH, "Latents before and after fine-tuning; error, discrepancy")
     figure.add("rect", "", width="100%", height="100%", style="fill: var(--page)")
     scattered(figure, 2 * WIDE, errors(case, cache, ensemble.settings, device))
     keys = "learned from", "a network not seen"
     towards_network(Panels(figure, 0, keys), case, ensemble.settings, device)
-    keys = f"learned from: {SOURCES[-1]}", f"not seen: {TARGET}"
+    names = [name.split(".")[1] for name in (SOURCES[-1], TARGET)]
+    keys = f"learned from: {names[0]}", f"not seen: {names[1]}"
     towards_device(Panels(figure, HIGH, keys), cache, args.epochs, args.work)
     inside = str(figure.render()).removeprefix("<svg").replace(">", f"><style>{STYLE}</style>", 1)
     with atomic_file(args.into) as temporary:
