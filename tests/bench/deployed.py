@@ -9,10 +9,11 @@ float32. Each network is searched as ``--searches`` says: who chooses what is me
 the predictor of ``outputs/programs-cpu``, ``XGBoost``: TVM's own, from nothing) and how many
 programs of a task; then all libraries and rivals run in one process, in turns, on the same inputs,
 one thread each. Libraries are kept in ``--work``, and times in ``deployed.json`` beside this file,
-a row a network and device, which is measured anew if a search is asked for that it has not; move
-both away when the search has changed. ``--print`` runs nothing, and needs no TVM. ``search 8
-lanes`` goes without a thing that makes networks fast, see :mod:`tests.bench.deployed_without`, and
-``search 8 nothing`` without none: a second table compares these.
+a row a network, device and processor, which is measured anew if a search is asked for that it has
+not; move both away when the search has changed. ``--print`` runs nothing, and needs no TVM.
+``search 8 lanes`` goes without a thing that makes networks fast, see
+:mod:`tests.bench.deployed_without`, and ``search 8 nothing`` without none: another table compares
+these.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from lib.files.artifacts import write_json
+from lib.files.processor import processor
 from lib.files.terminal import table
 
 MEASURED = Path(__file__).with_suffix(".json")
@@ -37,6 +39,21 @@ NETWORKS = (
 SEARCHES = ("search 16", "search 64", "XGBoost 16")
 WITHOUT = "search 8 "  # and what it goes without, of tests.bench.deployed_without
 WHOLE = f"{WITHOUT}nothing"
+KEY = ("processor", "device", "network")  # of a row
+
+
+def as_text(rows: list[dict[str, Any]]) -> str:
+    """The tables, by processor and device."""
+    names = [name.rpartition("/")[2] for name in NETWORKS]
+    rows = sorted(rows, key=lambda row: names.index(row["network"]))
+    tables = []
+    for place in sorted({tuple(row[name] for name in KEY[:2]) for row in rows}):
+        own = [row for row in rows if tuple(row[name] for name in KEY[:2]) == place]
+        parts = [", ".join(place), as_table(own)]
+        if any(WHOLE in row["least"] for row in own):
+            parts += ["", as_changes(own)]
+        tables.append("\n".join(parts))
+    return "\n\n".join(tables)
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:
@@ -49,19 +66,17 @@ def as_table(rows: list[dict[str, Any]]) -> str:
         key=lambda name: (not name.startswith("search"), name),
     )
     times = np.array([[row["least"].get(name, np.nan) for name in names] for row in rows])
-    texts = [
-        [row["network"], *("" if np.isnan(ms) else f"{ms:#.3g}" for ms in mine), seconds_of(row)]
-        for row, mine in zip(rows, times, strict=True)
-    ]
+    searches = [name for name in SEARCHES if name in names]
+    texts = []
+    for row, mine in zip(rows, times, strict=True):
+        least = ["" if np.isnan(ms) else f"{ms:#.3g}" for ms in mine]
+        took = [row["searching"].get(name) for name in searches]
+        texts.append([row["network"], *least, *(f"{s:.0f}" if s else "" for s in took)])
     for rival in ("PyTorch", "ONNX Runtime", "OpenVINO"):
         ratios = np.exp(np.nanmean(np.log(times / times[:, [names.index(rival)]]), 0))
-        texts.append([f"over {rival}", *(f"{ratio:.2f}" for ratio in ratios), ""])
-    return table(texts, ["least ms", *names, "s to search 16"])
-
-
-def seconds_of(row: dict[str, Any]) -> str:
-    """How long the search that users start took."""
-    return f"{row['searching']['search 16']:.0f}"
+        blank = [""] * len(searches)
+        texts.append([f"over {rival}", *(f"{ratio:.2f}" for ratio in ratios), *blank])
+    return table(texts, ["least ms", *names, *(f"s to {name}" for name in searches)])
 
 
 def as_changes(rows: list[dict[str, Any]]) -> str:
@@ -88,8 +103,8 @@ def main() -> None:
     args = parser.parse_args()
     rows = json.loads(MEASURED.read_text()) if MEASURED.exists() else []
     for network in () if args.only_print else args.networks:
-        mine = [row for row in rows if row["network"] == network.rpartition("/")[2]]
-        mine = [row for row in mine if row["device"] == args.device]
+        key = (processor(), args.device, network.rpartition("/")[2])
+        mine = [row for row in rows if tuple(row[name] for name in KEY) == key]
         there = [search for row in mine for search in row["searching"]]
         if new := [search for search in args.searches if search not in there]:
             from tests.bench.deployed_tvm import measured
@@ -97,10 +112,7 @@ def main() -> None:
             row = measured(network, [*there, *new], args)
             rows = [row for row in rows if row not in mine] + [row]
             write_json(MEASURED, rows)
-    names = [name.rpartition("/")[2] for name in NETWORKS]
-    rows.sort(key=lambda row: names.index(row["network"]))
-    print(as_table(rows))
-    print(f"\n{as_changes(rows)}")
+    print(as_text(rows))
 
 
 if __name__ == "__main__":
