@@ -131,11 +131,11 @@ def towards_device(panels: Panels, cache: Cache, epochs: int, work: Path) -> Non
     case = load_case(cache, TARGET, SOURCES)
     settings = ProgramPlusSettings("programs-cpu", epochs=epochs)
     network, _ = source_network(case, cache, settings, 0, work)
-    whole = Part(case.programs, case.devices)
-    source, target = (on_device(whole, case.programs.seconds, device) for device in (-2, -1))
+    chosen = choose(case.programs, np.ones(len(case.programs.tasks), bool), CHOICE)
+    others = Part(case.programs.some(~np.isin(case.programs.task, chosen)), case.devices)
+    source, target = (on_device(others, others.programs.seconds, device) for device in (-2, -1))
     panels.cloud(0, "before", network, (source, target))
-    tasks = np.ones(len(case.programs.tasks), bool)
-    visible = case.visible(choose(case.programs, tasks, CHOICE))
+    visible = case.visible(chosen)
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "state"
         by_fine_tuning(visible, network, settings, FineTuning(), 0, state, "latents")
