@@ -168,9 +168,8 @@ def folds(experiment: Experiment) -> Table | None:
         used, best = metrics["validation"], metrics.get("best", {})
         held = used.get("graphs", {})
         families = sorted({family(name) for name in held})
-        named = ", ".join(families)
-        if len(families) > MOST_FAMILIES:
-            named = f"{len(families)} families"
+        many = len(families) > MOST_FAMILIES
+        named = f"{len(families)} families" if many else ", ".join(families)
         texts = [str(fold), main.text(used.get(main.key)), main.text(best.get(main.key))]
         texts.append(f"{best['epoch']:g}" if best else "–")
         texts.append("yes" if fold in blended else "no")

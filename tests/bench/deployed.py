@@ -20,6 +20,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -39,16 +41,16 @@ NETWORKS = (
 SEARCHES = ("search 16", "search 64", "XGBoost 16")
 WITHOUT = "search 8 "  # and what it goes without, of tests.bench.deployed_without
 WHOLE = f"{WITHOUT}nothing"
-KEY = ("processor", "device", "network")  # of a row
+PLACE = itemgetter("processor", "device")  # of a row
 
 
 def as_text(rows: list[dict[str, Any]]) -> str:
     """The tables, by processor and device."""
     names = [name.rpartition("/")[2] for name in NETWORKS]
-    rows = sorted(rows, key=lambda row: names.index(row["network"]))
+    rows = sorted(rows, key=lambda row: (PLACE(row), names.index(row["network"])))
     tables = []
-    for place in sorted({tuple(row[name] for name in KEY[:2]) for row in rows}):
-        own = [row for row in rows if tuple(row[name] for name in KEY[:2]) == place]
+    for place, group in groupby(rows, PLACE):
+        own = list(group)
         parts = [", ".join(place), as_table(own)]
         if any(WHOLE in row["least"] for row in own):
             parts += ["", as_changes(own)]
@@ -103,8 +105,8 @@ def main() -> None:
     args = parser.parse_args()
     rows = json.loads(MEASURED.read_text()) if MEASURED.exists() else []
     for network in () if args.only_print else args.networks:
-        key = (processor(), args.device, network.rpartition("/")[2])
-        mine = [row for row in rows if tuple(row[name] for name in KEY) == key]
+        mine = [row for row in rows if row["network"] == network.rpartition("/")[2]]
+        mine = [row for row in mine if PLACE(row) == (processor(), args.device)]
         there = [search for row in mine for search in row["searching"]]
         if new := [search for search in args.searches if search not in there]:
             from tests.bench.deployed_tvm import measured

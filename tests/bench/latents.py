@@ -48,6 +48,7 @@ from tests.stages import REPOSITORY
 SHOWN, COMPARED = 400, 4000  # programs of a cloud, and of those learned from for a discrepancy
 FEWEST = 64  # programs of a network, for its moments to say anything
 DEVICE = "avx512"  # of the first row
+EPOCHS = 12  # of the network of the second
 TARGET = "intel-r-xeon-r-6-167.rocketlake.1t"  # of the second
 SOURCES = (
     "intel-r-xeon-r-6-207.emeraldrapids.1t",
@@ -72,9 +73,9 @@ def latents(network: nn.Module, part: Part, most: int = 0) -> torch.Tensor:
     return torch.cat(parts)[np.argsort(np.concatenate(rows))]
 
 
-def on_device(part: Part, seconds: np.ndarray, device: int) -> Part:
-    """The programs of a part that one of its devices has measured, by latencies of (n, d)."""
-    programs = replace(part.programs, seconds=seconds[:, [device]])
+def on_device(part: Part, device: int) -> Part:
+    """The programs of a part that one of its devices has measured, on that device alone."""
+    programs = replace(part.programs, seconds=part.programs.seconds[:, [device]])
     return Part(programs, part.devices[[device]]).with_latencies()
 
 
@@ -116,8 +117,8 @@ def towards_network(
     panels: Panels, case: NetworkCase, settings: ProgramCollection, device: int
 ) -> None:
     """Two clouds of a network that a predictor has not seen, on one device."""
-    known = on_device(case.source, case.source.programs.seconds, device)
-    parts = known, on_device(case.target, case.truth, device)
+    target = replace(case.target, programs=replace(case.target.programs, seconds=case.truth))
+    parts = on_device(case.source, device), on_device(target, device)
     panels.cloud(0, "before", case.network, parts)
     tuning = FineTuning()
     fold = AdaptFold(case.source, None, case.target, tuning.alpha, tuning.of(settings))
@@ -126,14 +127,14 @@ def towards_network(
     panels.cloud(1, "after", case.network, parts)
 
 
-def towards_device(panels: Panels, cache: Cache, epochs: int, work: Path) -> None:
+def towards_device(panels: Panels, cache: Cache, work: Path) -> None:
     """Two clouds of a device that a network has not seen."""
     case = load_case(cache, TARGET, SOURCES)
-    settings = ProgramPlusSettings("programs-cpu", epochs=epochs)
+    settings = ProgramPlusSettings("programs-cpu", epochs=EPOCHS)
     network, _ = source_network(case, cache, settings, 0, work)
     chosen = choose(case.programs, np.ones(len(case.programs.tasks), bool), CHOICE)
     others = Part(case.programs.some(~np.isin(case.programs.task, chosen)), case.devices)
-    source, target = (on_device(others, others.programs.seconds, device) for device in (-2, -1))
+    source, target = (on_device(others, device) for device in (-2, -1))
     panels.cloud(0, "before", network, (source, target))
     visible = case.visible(chosen)
     with tempfile.TemporaryDirectory() as folder:
@@ -147,12 +148,10 @@ def errors(
 ) -> dict[str, tuple[float, float]]:
     """Of each network that the fold has not seen: discrepancy, and MAPE."""
     sides = sides_of_fold(cache, case.fold, settings)
-    held = load_programs(cache, {**sides["valid"], **sides["test"]})
-    held = held.some(np.isfinite(held.seconds[:, device]))
-    known = latents(
-        case.network, on_device(case.source, case.source.programs.seconds, device), COMPARED
-    )
-    part = Part(held, case.source.devices[[device]])
+    every = load_programs(cache, {**sides["valid"], **sides["test"]})
+    part = on_device(Part(every, case.source.devices), device)
+    held = part.programs
+    known = latents(case.network, on_device(case.source, device), COMPARED)
     own = latents(case.network, part)
     off = np.exp(predicted(case.network, held, part.devices, 1024)[:, 0])
     called, points = [networks_of(cache.rows[name]) for name in held.tasks], {}
@@ -160,7 +159,7 @@ def errors(
         mask = np.array([name in networks for networks in called])[held.task]
         if mask.sum() >= FEWEST:
             gap = float(central_moment_discrepancy(known, own[mask]))
-            points[name] = gap, mape(off[mask], held.seconds[mask, device])
+            points[name] = gap, mape(off[mask], held.seconds[mask, 0])
     return points
 
 
@@ -184,7 +183,6 @@ def main() -> None:
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--into", type=Path, default=Path("docs/results/latents.svg"))
     parser.add_argument("--network", default="bert.w128_t64.b1", help="that is not learned from")
-    parser.add_argument("--epochs", type=int, default=12, help="of the network of three processors")
     parser.add_argument("--work", type=Path, default=Path("outputs/bench-latents"))
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -199,7 +197,7 @@ def main() -> None:
     towards_network(Panels(figure, 0, keys), case, ensemble.settings, device)
     names = [name.split(".")[1] for name in (SOURCES[-1], TARGET)]
     keys = f"learned from: {names[0]}", f"not seen: {names[1]}"
-    towards_device(Panels(figure, HIGH, keys), cache, args.epochs, args.work)
+    towards_device(Panels(figure, HIGH, keys), cache, args.work)
     inside = str(figure.render()).removeprefix("<svg").replace(">", f"><style>{STYLE}</style>", 1)
     with atomic_file(args.into) as temporary:
         temporary.write_text(f'<svg xmlns="http://www.w3.org/2000/svg"{inside}\n')
