@@ -6,7 +6,6 @@ of a task's programs on one device, and counts where there are at least ``LEAST_
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,14 +13,13 @@ import numpy as np
 
 from lib.programs.task import CachedTask
 from lib.programs.tensorir.features import COUNTED
+from lib.programs.tensorir.records import first_operator
 from lib.ranking.kinds import Kind
 from lib.ranking.metrics import SLOWDOWNS, TAU, Metric
 
 LEAST_PROGRAMS = 8  # of a task on a device, for their order to count
 # Classes of work of tasks, each ten times the last: their names sort.
 WORK = ("0 to 0.1 MFLOP", "0.1 to 1 MFLOP", "1 to 10 MFLOP", "10 to 100 MFLOP", "over 100 MFLOP")
-# The first of a fused task's: conv2d, layer_norm, fast_softmax.
-OPERATOR = re.compile(r"(?:fast_|log_|tir_)?[a-z]+(?:_norm|_pool)?(?:[123]d)?")
 
 
 def mape(predicted: np.ndarray, seconds: np.ndarray) -> float:
@@ -148,10 +146,10 @@ def measure_groups(
     ``all`` has one group, ``device``, ``work`` and ``operator`` one for each; each has ``pairs``.
     """
     by: dict[str, Callable[[Predicted], Iterable[tuple[str, np.ndarray]]]] = {
-        "all": lambda result: [("all", np.ones(len(result.seconds), bool))],
+        "all": lambda result: [("all", _every(result))],
         "device": lambda result: [(n, result.task.device == k) for k, n in enumerate(devices)],
-        "work": lambda result: [(work_of(result.task), np.ones(len(result.seconds), bool))],
-        "operator": lambda result: [(operator_of(result.task), np.ones(len(result.seconds), bool))],
+        "work": lambda result: [(work_of(result.task), _every(result))],
+        "operator": lambda result: [(first_operator(result.task.operators), _every(result))],
     }
     tables = {}
     for name, parts in by.items():
@@ -164,10 +162,8 @@ def measure_groups(
     return tables
 
 
-def operator_of(task: CachedTask) -> str:
-    """The first operator of a task's, such as ``conv2d``."""
-    matched = OPERATOR.match(task.operators)
-    return matched[0] if matched else task.operators
+def _every(result: Predicted) -> np.ndarray:
+    return np.ones(len(result.seconds), bool)
 
 
 def work_of(task: CachedTask) -> str:

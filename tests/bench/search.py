@@ -48,7 +48,7 @@ RIVALS = {  # name -> flags of lib.programs.search
     "predictor, corrected": (),
 }
 BUDGETS = (1, 8, 16, 32, 64, 128)
-AGAINST, AT = "XGBoost", 32  # what is to be reached with fewer measurements
+AGAINST, AT = "XGBoost", (32, 128)  # what is to be reached with fewer measurements
 NETWORKS = ("vit.w128_s96.b1", "resnet50.w32_s64.b1")
 SCHEMA = {
     **dict.fromkeys(("target", "task", "device", "by"), pl.String),
@@ -113,16 +113,9 @@ def results(path: Path) -> pl.DataFrame:
     return pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SCHEMA)
 
 
-def budgets_of(found: pl.DataFrame) -> dict[int, pl.DataFrame]:
-    """The searches that had at least a budget, by the budgets that there are."""
-    budget = pl.col("trial").max().over("seed").alias("budget")  # one for all searches of a seed
-    found = found.with_columns(budget)
-    return {b: found.filter(pl.col("budget") >= b) for b in sorted(found["budget"].unique())}
-
-
-def curves(found: pl.DataFrame, budget: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Of each way: its name, and (tasks, budget) means over seeds of the logarithm of the fastest
-    so far over the fastest of all, and of the seconds until then.
+def curves(found: pl.DataFrame) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Of each way: its name, and (tasks, its budget) means over seeds of the logarithm of the
+    fastest so far over the fastest of all, and of the seconds until then.
 
     A task counts if all ways have searched it with the same seeds.
     """
@@ -133,21 +126,22 @@ def curves(found: pl.DataFrame, budget: int) -> Iterator[tuple[str, np.ndarray, 
     fastest = pl.min_horizontal(pl.col("seconds").drop_nans().min(), pl.col("unscheduled").min())
     best = found.group_by(place).agg(fastest.alias("best"))
     for by in RIVALS:
-        gaps, times = [], []
-        own = found.filter(pl.col("trial") <= budget, by=by).join(best, on=place)
-        for _, rows in own.sort("trial").group_by(place, maintain_order=True):
-            each = [part for _, part in rows.group_by("seed", maintain_order=True)]
-            gaps.append(np.mean([_gap(part, budget) for part in each], 0))
-            times.append(np.mean([_filled(part["known_at"], budget) for part in each], 0))
-        if gaps:
-            yield by, np.array(gaps), np.array(times)
+        own = found.filter(by=by).join(best, on=place).sort("trial")
+        both = []
+        for _, rows in own.group_by(place, maintain_order=True):
+            parts = rows.group_by("seed", maintain_order=True)
+            both.append(np.mean([_curve(part, own["trial"].max()) for _, part in parts], 0))
+        if both:
+            gaps, times = np.swapaxes(both, 0, 1)
+            yield by, gaps, times
 
 
-def _gap(rows: pl.DataFrame, budget: int) -> np.ndarray:
+def _curve(rows: pl.DataFrame, budget: int) -> tuple[np.ndarray, np.ndarray]:
+    """One search of one task: what it misses of the fastest, and seconds, by measurements."""
     seconds = rows["seconds"].fill_null(np.inf).fill_nan(np.inf).to_numpy()
     # A search that has nothing better uses what is there without it.
     seconds = np.minimum(np.minimum.accumulate(seconds), rows["unscheduled"][0])
-    return _filled(np.log(seconds / rows["best"][0]), budget)
+    return _filled(np.log(seconds / rows["best"][0]), budget), _filled(rows["known_at"], budget)
 
 
 def _filled(values: np.ndarray | pl.Series, budget: int) -> np.ndarray:
@@ -157,30 +151,26 @@ def _filled(values: np.ndarray | pl.Series, budget: int) -> np.ndarray:
 
 
 def report(found: pl.DataFrame) -> str:
-    """The tables: one for each budget, of the seeds that had at least that."""
-    tables = [one for b, own in budgets_of(found).items() if (one := task_table(own, b))]
-    return "\n\n".join(tables)
-
-
-def task_table(found: pl.DataFrame, budget: int) -> str:
-    """Tasks, up to a budget; nothing if none was searched by all ways."""
-    ways = {by: (gaps, times) for by, gaps, times in curves(found, budget)}
-    if not ways:
-        return ""
-    budgets = [b for b in BUDGETS if b <= budget]
-    tasks, seeds = len(next(iter(ways.values()))[0]), found["seed"].n_unique()
-    level = ways[AGAINST][0].mean(0)[min(AT, budgets[-1]) - 1] if AGAINST in ways else np.nan
+    """The table, of all that was searched by all ways."""
+    ways = {by: (gaps, times) for by, gaps, times in curves(found)}
+    if AGAINST not in ways:
+        return f"nothing was searched by all ways and by {AGAINST}"
+    level = ways[AGAINST][0].mean(0)
+    budgets = [b for b in BUDGETS if b <= len(level)]
+    levels = [b for b in AT if b <= len(level)]
     rows = []
     for by, (gaps, times) in ways.items():
-        means = gaps.mean(0)
-        errors = gaps.std(0, ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else 0 * means
-        cells = [f"{np.exp(means[b - 1]):.3f} ± {errors[b - 1]:.3f}" for b in budgets]
-        reached = np.flatnonzero(means <= level)
-        when = str(reached[0] + 1) if len(reached) else "more"
-        took = [f"{np.median(times, 0)[b - 1]:.0f}" for b in budgets]
-        rows.append([by, *cells, when, " / ".join(took)])
-    heads = [f"{tasks} tasks, seeds: {seeds}", *map(str, budgets), f"as {AGAINST} with {AT}"]
-    return table(rows, [*heads, "seconds"])
+        means, errors = gaps.mean(0), gaps.std(0, ddof=1) / np.sqrt(len(gaps))
+        own = [b for b in budgets if b <= len(means)]
+        cells = [f"{np.exp(means[b - 1]):.3f} ± {errors[b - 1]:.3f}" for b in own]
+        cells += [""] * (len(budgets) - len(own))
+        reached = [np.flatnonzero(means <= level[b - 1]) for b in levels]
+        cells += [str(one[0] + 1) if len(one) else "more" for one in reached]
+        took = " / ".join(f"{np.median(times, 0)[b - 1]:.0f}" for b in own)
+        rows.append([by, *cells, took])
+    tasks, seeds = len(gaps), found["seed"].n_unique()
+    heads = [f"{tasks} tasks, seeds: {seeds}", *map(str, budgets)]
+    return table(rows, [*heads, *(f"as {AGAINST} with {b}" for b in levels), "seconds"])
 
 
 def plot(found: pl.DataFrame, path: Path) -> None:
@@ -191,15 +181,16 @@ def plot(found: pl.DataFrame, path: Path) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "tgraph"
     figure = Figure(figsize=(7, 4), layout="constrained")
     axes = figure.subplots()
-    budget, most = next(iter(budgets_of(found).items()))  # of all seeds
-    for by, gaps, _ in curves(most, budget):
+    most = 1
+    for by, gaps, _ in curves(found):
         middle, error = gaps.mean(0), gaps.std(0, ddof=1) / np.sqrt(len(gaps))
         trials = np.arange(1, len(middle) + 1)
         axes.plot(trials, np.exp(middle), label=by)
         axes.fill_between(trials, np.exp(middle - error), np.exp(middle + error), alpha=0.15)
+        most = max(most, len(middle))
     axes.set(xscale="log", yscale="log", xlabel="measured programs; bands: ± a standard error")
     axes.set_ylabel("fastest so far / fastest of all searches")
-    shown = [one for one in BUDGETS if one <= budget]
+    shown = [one for one in BUDGETS if one <= most]
     axes.set_xticks(shown, map(str, shown))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
@@ -220,7 +211,7 @@ def main() -> None:
     parser.add_argument("--devices", default="native")
     parser.add_argument("--by", nargs="+", default=list(RIVALS), choices=list(RIVALS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--budget", type=int, default=AT)
+    parser.add_argument("--budget", type=int, default=AT[0])
     parser.add_argument("--core", type=int, default=1)
     parser.add_argument("--results", type=Path, default=Path(__file__).with_suffix(".parquet"))
     parser.add_argument("--print", action="store_true", help="print what is there, run nothing")

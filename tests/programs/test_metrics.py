@@ -15,7 +15,6 @@ from lib.programs.metrics import (
     measure_groups,
     measure_task,
     median_error,
-    operator_of,
     rmse,
     work_of,
 )
@@ -97,22 +96,6 @@ def test_groups_are_over_pairs():
     assert found["all"]["all"]["mape"] == pytest.approx((1 + 0.5 + 0 + 0 + 2) / 5, rel=1e-6)
     assert {name: own["pairs"] for name, own in found["device"].items()} == {"cpu.a": 3, "cpu.b": 2}
     assert found["operator"]["conv2d"] == found["work"]["0 to 0.1 MFLOP"] == found["all"]["all"]
-
-
-@pytest.mark.parametrize(
-    ("operators", "first"),
-    [
-        ("conv2d10_add8", "conv2d"),
-        ("matmul_add_gelu", "matmul"),
-        ("layer_norm3", "layer_norm"),
-        ("avg_pool2d_x", "avg_pool2d"),
-        ("fast_softmax2", "fast_softmax"),
-        ("tir_sigmoid_multiply", "tir_sigmoid"),
-        ("0", "0"),
-    ],
-)
-def test_operators_are_the_first_of_a_task(operators, first):
-    assert operator_of(replace(task(SECONDS, np.zeros(4)), operators=operators)) == first
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import polars as pl
 
 from lib.collect.tvm.merge import Dataset
 from lib.collect.tvm.networks import TEST
-from lib.programs.tensorir.records import DISAGREE, KIND, SLOW
+from lib.programs.tensorir.records import DISAGREE, KIND, SLOW, first_operator
 
 LABELS = (
     "seconds of a run: the fastest of 3 to 10 readings that are seconds apart, each the mean of "
@@ -216,9 +216,8 @@ def _device_table(latencies: pl.DataFrame, devices: list[dict[str, Any]]) -> str
 
 
 def _operator_table(tasks: pl.DataFrame, programs: pl.DataFrame) -> str:
-    first = tasks["operators"].str.extract(r"^([a-z_]*[a-z](?:[123]d)?)", 1)
-    kind = first.str.replace(r"_(add|relu|multiply|gelu|tir|clip|silu).*$", "")
-    table = pl.DataFrame({"kind": kind.gather(programs["task"]), "task": programs["task"]})
+    kinds = pl.Series("kind", map(first_operator, tasks["operators"]))
+    table = pl.DataFrame([kinds.gather(programs["task"]), programs["task"]])
     groups = table.group_by("kind").agg(tasks=pl.col("task").n_unique(), programs=pl.len())
     rows = groups.sort(["tasks", "kind"], descending=[True, False]).rows()
     return _markdown(("operator", "tasks", "programs"), rows)

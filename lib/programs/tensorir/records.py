@@ -9,6 +9,7 @@ that were measured before there was one lack it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from lib.programs.tensorir.features import FEATURES
 from lib.programs.tensorir.tree import COLUMNS, NO_ROW, Forest, fault, positions
 
 KIND = "programs"
+# The first of a fused task's: conv2d, layer_norm, fast_softmax.
+OPERATOR = re.compile(r"(?:fast_|log_|tir_)?[a-z]+(?:_norm|_pool)?(?:[123]d)?")
 SPLITS = ("train", "test", "search")
 DISAGREE, SLOW = 1, 2  # bits of a latency's flags
 TABLES = {
@@ -155,6 +158,12 @@ def read_programs(root: Path) -> Programs:
 def table_path(root: Path, name: str) -> Path:
     """Where a table is."""
     return root / f"{name}.parquet"
+
+
+def first_operator(operators: str) -> str:
+    """The first of a task's operators, which are joined by underscores, such as ``conv2d``."""
+    matched = OPERATOR.match(operators)
+    return matched[0] if matched else operators
 
 
 def table_of_accesses(patterns: np.ndarray) -> pl.DataFrame:

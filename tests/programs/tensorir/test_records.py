@@ -16,7 +16,14 @@ from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import FEATURES, WIDTH
-from lib.programs.tensorir.records import ACCESSES, KEYS, TABLES, read_programs, table_path
+from lib.programs.tensorir.records import (
+    ACCESSES,
+    KEYS,
+    TABLES,
+    first_operator,
+    read_programs,
+    table_path,
+)
 from tests.collect.tvm.builders import write_work
 from tests.programs.builders import write_root
 
@@ -240,3 +247,20 @@ def test_access_patterns_that_cannot_be_are_told(tmp_path, change):
     write_parquet(change(pl.read_parquet(path)), path)
     with pytest.raises(DataError, match=r"accesses\.parquet: (rows|accesses)"):
         read_programs(root)
+
+
+@pytest.mark.parametrize(
+    ("operators", "first"),
+    [
+        ("conv2d10_add8", "conv2d"),
+        ("matmul_add_gelu", "matmul"),
+        ("layer_norm3", "layer_norm"),
+        ("avg_pool2d_x", "avg_pool2d"),
+        ("fast_softmax2", "fast_softmax"),
+        ("tir_sigmoid_multiply", "tir_sigmoid"),
+        ("tir_abs_power_sum", "tir_abs"),
+        ("0", "0"),
+    ],
+)
+def test_operators_are_the_first_of_a_task(operators, first):
+    assert first_operator(operators) == first
