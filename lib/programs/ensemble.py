@@ -15,7 +15,7 @@ from lib.files.results import SPLIT_OF
 from lib.files.terminal import table
 from lib.programs.folds import Chosen, sides_of_fold
 from lib.programs.metrics import LATENCY_METRICS, NOISE, Predicted, measure_groups
-from lib.programs.predictions import COLUMNS, read_predictions
+from lib.programs.predictions import BLENDED, nearest, read_predictions
 from lib.programs.settings import ProgramCollection
 from lib.ranking.kinds import kind_of
 from lib.ranking.metrics import mean_metrics
@@ -26,6 +26,7 @@ from lib.settings import Settings
 WRITTEN = ("validation", "test")  # sections that the table has
 DIGITS = 6  # of a prediction in the table
 SHOWN = (*LATENCY_METRICS, NOISE)
+NEAREST = nearest(pl.col("score"), pl.col("variance"))
 
 
 def pairs_of(cache: Cache) -> pl.DataFrame:
@@ -63,7 +64,7 @@ def expected_of(pairs: pl.DataFrame, sides: Mapping[str, Chosen]) -> pl.DataFram
 def read_folds(folder: Path, cache: Cache, settings: ProgramCollection, count: int | None) -> Folds:
     """Read what the folds left, and choose the best; as :func:`lib.scoring.folds.read_folds`.
 
-    Scores are logarithms of seconds, whose mean is that of the blend.
+    Scores are logarithms of seconds.
     """
     pairs = pairs_of(cache)
 
@@ -83,7 +84,7 @@ def evaluate_all(
     """Metrics of each task and their means, and of all pairs together, by section.
 
     Args:
-        blended: ``graph, config, score`` of each section.
+        blended: ``graph, config, score, variance`` of each section.
         cache, collection: of the programs.
     """
     devices = [device["name"] for device in cache.manifest["devices"]]
@@ -111,11 +112,15 @@ def _predicted(cache: Cache, name: str, frame: pl.DataFrame) -> Predicted:
     task = cache.graph(name)
     pairs = np.zeros(len(task.owner), bool)
     pairs[frame["config"].to_numpy()] = True
-    return Predicted(task.restricted(pairs), np.exp(frame["score"].to_numpy()))
+    return Predicted(task.restricted(pairs), frame.select(NEAREST).to_series().to_numpy())
 
 
 def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.DataFrame:
-    """A row for each program on each device that no network which predicts it has seen."""
+    """A row for each program on each device that no network which predicts it has seen.
+
+    A prediction is the one that is nearest in relative terms, see :func:`nearest`; ``in_sums`` is
+    the mean of the logarithms, as :func:`lib.programs.latency.predict.predicted_seconds` has it.
+    """
     pairs, frames = pairs_of(cache), []
     seconds = pl.DataFrame(
         {
@@ -132,12 +137,13 @@ def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.Da
             .rename({"graph": "task"})
             .with_columns(
                 split=pl.lit(SPLIT_OF[section]),
-                prediction=pl.col("score").exp().round_sig_figs(DIGITS),
+                prediction=NEAREST.round_sig_figs(DIGITS),
+                in_sums=pl.col("score").exp().round_sig_figs(DIGITS),
             )
         )
         keys = ["task", "config"]
         frame = frame.with_columns(pl.col("config").cast(pairs["config"].dtype))
-        frames.append(frame.join(pairs, on=keys).join(seconds, on=keys).select(*COLUMNS))
+        frames.append(frame.join(pairs, on=keys).join(seconds, on=keys).select(*BLENDED))
     return pl.concat(frames).sort("split", "task", "program", "device")
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from lib.files.parquet import read_parquet
 from lib.files.results import SPLIT_OF
 from lib.programs.metrics import LATENCY_METRICS, NOISE
-from lib.programs.predictions import ADVICE, COLUMNS
+from lib.programs.predictions import ADVICE, COLUMNS, nearest
 from lib.programs.uses import searches, timelines
 from lib.report.experiment import Experiment
 from lib.report.figures import PANEL, POINTS
@@ -123,11 +123,11 @@ def _pairs(experiment: Experiment, section: str) -> tuple[np.ndarray, np.ndarray
     frames = [read_parquet(path, COLUMNS, ADVICE, of_section) for path in paths if path.exists()]
     if not frames:
         return np.empty(0), np.empty(0)
-    keys = ("task", "program", "device")
+    keys, logs = ("task", "program", "device"), pl.col("prediction").log()
     blended = (
         pl.concat(frames)
         .group_by(*keys)
-        .agg(pl.col("prediction").log().mean().exp(), pl.col("latency").first())
+        .agg(nearest(logs.mean(), logs.var()).alias("prediction"), pl.col("latency").first())
     )
     rows = blended.sort(*keys)
     return rows["prediction"].to_numpy(), rows["latency"].to_numpy().astype(np.float64)

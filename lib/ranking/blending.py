@@ -51,7 +51,8 @@ def blend(scores: Sequence[np.ndarray], method: str) -> np.ndarray:
 
 
 def blend_frames(frames: Sequence[pl.DataFrame], method: str = "mean") -> pl.DataFrame:
-    """The same of many graphs at once: ``graph, config, score``, sorted.
+    """The same of many graphs at once: ``graph, config, score, variance``, sorted; the variance
+    is that of the networks' scores, null of a single one.
 
     Args:
         frames: ``graph, config, score`` of each fold. They may hold different graphs.
@@ -60,7 +61,8 @@ def blend_frames(frames: Sequence[pl.DataFrame], method: str = "mean") -> pl.Dat
     """
     scale = METHODS[method]
     rows = pl.concat([_scaled(frame.select(*KEYS, "score"), scale) for frame in frames])
-    return rows.group_by(*KEYS).agg(pl.col("score").mean()).sort(*KEYS)
+    score = pl.col("score")
+    return rows.group_by(*KEYS).agg(score.mean(), score.var().alias("variance")).sort(*KEYS)
 
 
 def _scaled(frame: pl.DataFrame, scale: Callable[[np.ndarray], np.ndarray]) -> pl.DataFrame:

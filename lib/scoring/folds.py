@@ -37,8 +37,8 @@ class Folds:
     method: str
 
     def blended(self, split: str) -> pl.DataFrame:
-        """``graph, config, score`` of a split: of the best folds, but for ``valid``, where each
-        fold has graphs of its own."""
+        """``graph, config, score, variance`` of a split: of the best folds, but for ``valid``,
+        where each fold has graphs of its own."""
         folds = list(self.scores) if split == "valid" else self.best
         frames = [self.scores[fold].filter(pl.col("split") == split) for fold in folds]
         return blend_frames(frames, self.method)

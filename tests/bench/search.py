@@ -102,7 +102,7 @@ def run_missing(args: argparse.Namespace) -> None:
     devices = args.devices.split(",")
     wanted = [(n, d, by, s) for s, n, d, by in product(args.seeds, args.networks, devices, args.by)]
     missing = [one for one in wanted if one not in done]
-    for one in Lines("searches", len(missing), "search").over(missing):
+    for one in Lines("searches", len(missing), "run").over(missing):
         rows = search(*one, args)
         with atomic_file(args.results) as temporary:
             pl.concat([results(args.results), rows]).write_parquet(temporary)

@@ -1,4 +1,4 @@
-"""Folds of predictions to one table: complete, blended by logarithms, measured over pairs."""
+"""Folds of predictions to one table: complete, blended, measured over pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lib.inputs.input import network_for
 from lib.programs.ensemble import ENDING, expected_of, pairs_of, prediction_table, summary_table
 from lib.programs.folds import sides_of_fold
 from lib.programs.infer import predict_programs, programs_to_predict
-from lib.programs.predictions import SCHEMA, read_predictions
+from lib.programs.predictions import SCHEMA, nearest, read_predictions
 from lib.train.fold import load_fold
 from lib.train.loop import new_network
 from tests.programs.builders import tiny_settings, write_programs
@@ -63,7 +63,7 @@ def test_predictions_cover_every_program_that_is_held_out(folder, cache, setting
         assert len(due.join(keys, on=keys.columns)) == len(due)
 
 
-def test_folds_are_blended_by_the_mean_of_logarithms(folder, cache, settings):
+def test_folds_are_blended_by_their_logarithms(folder, cache, settings):
     _, frames = blended(folder, cache, settings)
     rows = prediction_table(frames, cache).filter(split="test")
     both = [
@@ -72,9 +72,21 @@ def test_folds_are_blended_by_the_mean_of_logarithms(folder, cache, settings):
     ]
     keys = ["task", "program", "device"]
     joined = both[0].join(both[1], on=keys).join(rows, on=keys, suffix="_mean").sort(keys)
-    expected = (joined["prediction"] * joined["prediction_right"]).sqrt()
-    np.testing.assert_allclose(joined["prediction_mean"], expected, rtol=1e-5)
+    mean = (joined["prediction"] * joined["prediction_right"]).sqrt()
+    np.testing.assert_allclose(joined["in_sums"], mean, rtol=1e-5)
+    variance = (joined["prediction"] / joined["prediction_right"]).log() ** 2 / 2
+    np.testing.assert_allclose(joined["prediction_mean"], mean * (-variance).exp(), rtol=1e-5)
     assert (joined["latency"] == joined["latency_mean"]).all()
+
+
+def test_the_nearest_prediction_has_the_least_relative_error():
+    latencies = np.exp(np.random.default_rng(0).normal(-8.0, 0.4, 100_000))
+    frame = pl.DataFrame({"mean": [-8.0], "variance": [0.16]})
+    best = frame.select(nearest(pl.col("mean"), pl.col("variance"))).item()
+    errors = {
+        times: np.abs(times * best / latencies - 1).mean() for times in np.arange(0.7, 1.3, 0.05)
+    }
+    assert min(errors, key=errors.get) == pytest.approx(1.0)
 
 
 def test_errors_are_over_all_pairs(folder, cache, settings):
@@ -99,7 +111,7 @@ def test_the_table_is_written_as_csv(folder, cache, settings, tmp_path):
     write, told = ENDING.table(frames, cache, settings)
     write(tmp_path / "predictions.csv")
     rows = pl.read_csv(tmp_path / "predictions.csv")
-    assert rows.columns == ["split", "task", "program", "device", "prediction", "latency"]
+    assert rows.columns == [*SCHEMA, "in_sums"]
     assert told.startswith(f"{len(rows):,} latencies of ")
 
 

@@ -34,7 +34,8 @@ def test_choose_folds():
 
 def test_blend_is_the_mean_over_folds():
     folds = [frame({"b": [1, 2], "a": [0, 4]}), frame({"b": [3, 8]}).reverse()]
-    assert blend_frames(folds).rows() == [("a", 0, 0), ("a", 1, 4), ("b", 0, 2), ("b", 1, 5)]
+    blended = [("a", 0, 0, None), ("a", 1, 4, None), ("b", 0, 2, 2), ("b", 1, 5, 18)]
+    assert blend_frames(folds).rows() == blended
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,8 @@ def _check_kind(settings: Settings) -> None:
 def predicted_seconds(
     ensemble: Ensemble, programs: Programs, device: Mapping[str, Any]
 ) -> np.ndarray:
-    """(n,) seconds that each program takes: the folds blended as stage 4 does, and calibrated.
+    """(n,) seconds that each program takes, to be added up or compared: exp of the mean of the
+    networks' logarithms, as ``in_sums`` of ``predictions.csv`` has it, and calibrated.
 
     Args:
         ensemble: the folds.

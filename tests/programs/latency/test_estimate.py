@@ -137,8 +137,9 @@ def test_predictions_of_a_device_are_read_by_task(tmp_path):
         "task": ["b", "a", "a"],
         "program": [3, 2, 1],
         "device": ["x", "x", "y"],
-        "prediction": [1.0, 2.0, 3.0],
+        "prediction": [0.9, 1.9, 2.9],
         "latency": [2.0, 3.0, 4.0],
+        "in_sums": [1.0, 2.0, 3.0],
     }
     pl.DataFrame(table).write_csv(path)
     found = held_out(path, "x")
@@ -147,7 +148,7 @@ def test_predictions_of_a_device_are_read_by_task(tmp_path):
         "b": ([1.0], [2.0]),
     }
     pl.DataFrame({**table, "latency": [2.0, 0.0, 4.0]}).write_csv(path)
-    with pytest.raises(DataError, match="prediction: found a value that is no time"):
+    with pytest.raises(DataError, match="in_sums: found a value that is no time"):
         held_out(path, "x")
     for text in ("", "a,b\n1,2\n", "split,task\n\0"):
         path.write_text(text)
