@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PR_SET_PDEATHSIG = 1  # of Linux' prctl
+from lib.files.children import end_with_parent
+
 MOST_TAIL = 1 << 16  # bytes of a log that are looked at for its last line
 
 
@@ -53,7 +51,7 @@ class Task:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
         return done.returncode
 
@@ -84,12 +82,3 @@ class Task:
         """Logs of this attempt, newest first: Slurm itself may run it on several nodes in turn."""
         logs = Path(self.logs).glob(f"{self.attempt}-*.log")
         return sorted(logs, key=lambda log: log.stat().st_mtime_ns, reverse=True)
-
-
-def _end_with_parent() -> None:
-    """Let the kernel end this process when the worker that started it is gone.
-
-    A node that is lost to the cluster must not go on writing what another node makes anew.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -100,12 +100,14 @@ def search_table(searched: Sequence[Searched]) -> Table:
 
 
 def timelines(folder: Path) -> list[dict[str, Any]]:
-    """Name, text, figure and labels of each estimate below a folder of results.
+    """Name, text, figure and labels of each estimate below a folder of results; a list of them
+    compares devices, and has no timeline here.
 
     Raises:
         DataError: a file is none.
     """
-    return [_shown(path) for path in sorted(folder.glob("latency/*.json"))]
+    files = ((path, read_json(path)) for path in sorted(folder.glob("latency/*.json")))
+    return [_shown(path, content) for path, content in files if not isinstance(content, list)]
 
 
 def timeline(about: Mapping[str, Any], width: float = WIDE) -> tuple[Figure, list[str]]:
@@ -137,27 +139,26 @@ def timeline(about: Mapping[str, Any], width: float = WIDE) -> tuple[Figure, lis
 
 
 def _search(path: Path) -> Searched | None:
-    """A search that has measured something."""
+    """A search that has come to all of its tasks, and has measured something."""
     about = expect(read_json(path), SEARCH, path, advice="what make search writes")
-    tasks = [
-        task for task in about["tasks"] if task["seconds"] and _is_time(task.get("unscheduled"))
-    ]
-    if not tasks:
+    tasks = about["tasks"]
+    most = max((len(task["seconds"]) for task in tasks), default=0)
+    if not most or not all(_is_time(task.get("unscheduled")) for task in tasks):
         return None
-    most = max(len(task["seconds"]) for task in tasks)
     fastest = sum(task["calls"] * _fastest(task, most) for task in tasks)
     return Searched(path.parent.name, about, fastest)
 
 
 def _fastest(task: Mapping[str, Any], most: int) -> np.ndarray:
-    """(most,) seconds of the fastest program after each measurement; the unscheduled one counts."""
+    """(most,) seconds of the fastest program after each measurement; without a schedule, until one
+    runs."""
     taken = [seconds if _is_time(seconds) else math.inf for seconds in task["seconds"]]
-    taken += [math.inf] * (most - len(taken))
-    return np.minimum(np.minimum.accumulate(np.array(taken)), task["unscheduled"])
+    best = np.minimum.accumulate(np.array(taken + [math.inf] * (most - len(taken))))
+    return np.where(np.isfinite(best), best, task["unscheduled"])
 
 
-def _shown(path: Path) -> dict[str, Any]:
-    about = expect(read_json(path), TIMELINE, path, advice="what make latency writes")
+def _shown(path: Path, content: Any) -> dict[str, Any]:
+    about = expect(content, TIMELINE, path, advice="what make latency writes")
     figure, labels = timeline(about)
     low, middle, high = (f"{MILLISECONDS * about[k]:.3g}" for k in ("low", "seconds", "high"))
     says = f"{middle} ms, two networks in three {low} to {high} ms; {len(about['timeline'])} calls"

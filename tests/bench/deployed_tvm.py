@@ -109,7 +109,7 @@ def measured(network: str, searches: list[str], args: argparse.Namespace) -> dic
     off = {
         name: max(map(difference, arrays_of(run()), source.expected)) for name, run in runs.items()
     }
-    runs |= rivals(source) | {"torch.compile": compiled_by_torch(source)}
+    runs |= rivals(source)[0] | {"torch.compile": compiled_by_torch(source)}
     runs["OpenVINO"] = by_openvino(source, args.work)
     turns = readings(runs, clock_on(args.core), ROUNDS)
     taken = {name: [1e3 * seconds for seconds in own] for name, own in turns.items()}

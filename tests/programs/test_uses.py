@@ -18,7 +18,7 @@ SEARCH = {
     "tasks": [
         {"task": "a", "calls": 2, "operators": "conv", "unscheduled": 4.0, "seconds": [8, None, 1]},
         {"task": "b", "calls": 1, "operators": "add", "unscheduled": 1.0, "seconds": [0.5]},
-        {"task": "c", "calls": 9, "operators": "sub", "unscheduled": None, "seconds": []},
+        {"task": "c", "calls": 9, "operators": "sub", "unscheduled": 0.1, "seconds": []},
     ],
 }
 ESTIMATE = {
@@ -45,9 +45,18 @@ def test_a_search_is_all_its_programs_together(tmp_path):
     found = searches(write(tmp_path, "search/net.avx2/search.json", SEARCH))
     assert found["labels"] == ["net.avx2"]
     (row,) = found["table"].rows
-    # At the end 2 x 1 + 0.5 seconds.
-    assert row[1:] == ["predictor", "3", "4", "2.5e+03", "searched 2, PyTorch 8"]
-    assert "net.avx2: 2.5e+03 ms at the end" in found["figure"]
+    # At the end 2 x 1 + 0.5 + 9 x 0.1 seconds.
+    assert row[1:] == ["predictor", "3", "4", "3.4e+03", "searched 2, PyTorch 8"]
+    assert "net.avx2: 3.4e+03 ms at the end" in found["figure"]
+
+
+def test_a_search_that_has_not_come_to_all_tasks_is_not_shown(tmp_path):
+    tasks = [*SEARCH["tasks"], {**SEARCH["tasks"][2], "unscheduled": None}]
+    assert searches(write(tmp_path, "search/net/search.json", {**SEARCH, "tasks": tasks})) is None
+
+
+def test_what_compares_devices_has_no_timeline(tmp_path):
+    assert timelines(write(tmp_path, "latency/net.b1.all.json", [ESTIMATE, ESTIMATE])) == []
 
 
 def test_without_anything_measured_there_is_nothing_to_show(tmp_path):

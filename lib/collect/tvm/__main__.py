@@ -18,13 +18,14 @@ from tqdm import tqdm
 from lib.collect.tvm import plan, raw
 from lib.collect.tvm.networks import TEST, all_networks, chosen_networks
 from lib.collect.tvm.slow import slow_jobs
-from lib.files.artifacts import write_json
+from lib.files.artifacts import read_json, write_json
+from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.processor import INSTRUCTIONS, instruction_sets, processor
 from lib.programs.messages import NATIVE, last_words
 
-DEFAULT_PHASES = "main,again,plain"
+DEFAULT_PHASES, DEVICES = "main,again,plain", "devices.json"
 
 
 def arguments() -> argparse.Namespace:
@@ -68,6 +69,7 @@ def main() -> None:
     among = plan.named_tasks(args.tasks) if args.tasks else None
     if args.core not in range(os.cpu_count() or 1):
         raise UserError(f"--core {args.core}: not a core of this machine")
+    remember(args.output / DEVICES, args.devices)
     extract(args)
     names = [network.name for network in networks]
     tasks = plan.chosen_tasks(args.output, names, among)
@@ -104,12 +106,28 @@ def check_devices(devices: list[str]) -> None:
             raise UserError(f"--devices {device}: this processor has no {device}; leave it out")
 
 
+def remember(path: Path, devices: str) -> None:
+    """Note for which devices a work folder's programs are, since a job is done for all at once.
+
+    Raises:
+        UserError: they are for others.
+    """
+    if not path.exists():
+        write_json(path, devices)
+    if (before := read_json(path)) != devices:
+        elsewhere = "another --output measures these"
+        raise UserError(f"--devices {devices}: {path.parent} measures {before}; {elsewhere}")
+
+
 def extract(args: argparse.Namespace) -> None:
     """Tasks of the networks, in a process of its own: torch is not needed afterwards."""
     command = [sys.executable, "-m", "lib.collect.tvm.extract", str(args.output), args.networks]
     done = subprocess.run(
-        ["taskset", "-c", str(args.core), *command], stderr=subprocess.PIPE, text=True
-    )  # TVM has much to say there
+        ["taskset", "-c", str(args.core), *command],
+        stderr=subprocess.PIPE,  # TVM has much to say there
+        text=True,
+        preexec_fn=end_with_parent,
+    )
     if done.returncode:
         reason = last_words(done.returncode, done.stderr)
         raise UserError(f"the networks could not be read: {reason}")
@@ -131,6 +149,7 @@ def measure(args: argparse.Namespace, jobs: list[plan.Job], slow: set[plan.Job])
             env={**os.environ, "TVM_NUM_THREADS": str(threads), "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
+            preexec_fn=end_with_parent,
         )
         if done.returncode == 0:
             return

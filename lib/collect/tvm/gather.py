@@ -63,12 +63,23 @@ def same_outputs(measured: raw.Measured) -> np.ndarray:
 
 
 def gather(work: Path, tasks: dict[str, int]) -> Gathered:
-    """All rows, of the programs that were joined with their features and compute the same."""
+    """All rows, of the programs that were joined with their features and compute the same.
+
+    Args:
+        work: the work folder.
+        tasks: numbers of the tasks that its networks call; others were measured before one of the
+            networks became another.
+    """
     gathered = Gathered(tasks)
     usual = usual_reference(work)
     for measured in finished(work, "main", "search", raw.FOUND):
-        _add(gathered, work, measured, usual)
+        if measured.about["task"] in tasks:
+            _add(gathered, work, measured, usual)
+        else:
+            gathered.dropped["of a task that no network calls"] += len(measured.hash)
     for measured in finished(work, "plain"):
+        if measured.about["task"] not in tasks:
+            continue
         seconds = measured.fastest
         for k, instructions in enumerate(measured.about["devices"]):
             device = gathered.device(measured.about, *instructions)

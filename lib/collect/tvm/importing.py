@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 import torch
 import tvm
+from torch.export import ExportedProgram
 from tvm import relax
 from tvm.ir import IRModule
 
@@ -92,6 +93,8 @@ def imported(network: Network, deployed: bool = False) -> Imported:
             source = from_onnx(network.name, module, inputs)
         else:
             source = from_torch(network.name, module, inputs, deployed)
+            if isinstance(module, ExportedProgram):  # which reading it has changed
+                module, _ = network.build()
         whole = fused(source.module, deployed)
         values, results, seen = run(source, whole)
         if not agree(results, source.expected):

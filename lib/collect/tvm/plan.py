@@ -94,7 +94,7 @@ def chunks(
             yield jobs
             repeated = [task for task in group if (int(task, 16) + turn) % AGAIN == 0]
         if "search" in phases:
-            yield from ([("search", turn, t) for t in search[k : k + JOBS]] for k in (0, JOBS))
+            yield [("search", turn, task) for task in search]
     if "plain" in phases:
         every = _groups({*tasks, *search})
         yield from ([("plain", 0, task) for task in group] for group in every)

@@ -48,9 +48,11 @@ def recorded(network: str, batch: int | None, folder: Path, device: str, work: P
         raise DataError(folder, RECORDS, "nothing", "a tuning database, as make search writes")
     asked = named(network, batch)
     asked = replace(asked, name=file_name(asked.name))
+    path = tasks.network_path(work, asked.name)
+    path.unlink(missing_ok=True)  # of another batch, or of the user's file as it was
     extract(asked, work)
     database, counts = TuningDatabase(folder, device), Counter()
-    for row in read_json(tasks.network_path(work, asked.name))["tasks"]:
+    for row in read_json(path)["tasks"]:
         _, module = tasks.load(work, row["task"])
         programs = database.programs(module)
         counts["taken"] += len(programs)

@@ -14,10 +14,15 @@ from onnx import ModelProto
 from torch.export import ExportedProgram
 
 from lib.collect.tvm.importing import Imported
+from lib.collect.tvm.sources import MOST_WORDS
+from lib.files.errors import in_one_line
 
 
-def rivals(network: Imported, threads: int = 1) -> dict[str, Callable[[], Any]]:
-    """By name, what is installed here and runs a network on its example inputs.
+def rivals(
+    network: Imported, threads: int = 1
+) -> tuple[dict[str, Callable[[], Any]], dict[str, str]]:
+    """By name, what is installed here and runs a network on its example inputs; and of what is
+    installed and cannot run it, why.
 
     ONNX Runtime on one thread alone: several of its threads took three times as long in the process
     of a search as in one of their own.
@@ -25,13 +30,17 @@ def rivals(network: Imported, threads: int = 1) -> dict[str, Callable[[], Any]]:
     torch.set_num_threads(threads)
     module, inputs = network.built
     runs: dict[str, Callable[[], Any]] = {}
+    failed: dict[str, str] = {}
     if not isinstance(module, ModelProto):
         called = module.module() if isinstance(module, ExportedProgram) else module
         runs["PyTorch"] = torch.inference_mode()(lambda: called(*inputs))
     packages = ("onnxruntime", "onnxscript") if runs else ("onnxruntime",)
     if threads == 1 and all(importlib.util.find_spec(package) for package in packages):
-        runs["ONNX Runtime"] = onnx_runtime(network)
-    return runs
+        try:
+            runs["ONNX Runtime"] = onnx_runtime(network)
+        except Exception as error:  # of torch or ONNX Runtime, whatever its kind
+            failed["ONNX Runtime"] = in_one_line(error)[:MOST_WORDS]
+    return runs, failed
 
 
 def onnx_runtime(network: Imported) -> Callable[[], Any]:

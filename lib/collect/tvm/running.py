@@ -24,10 +24,10 @@ from lib.collect.tvm.timing import (
     Readings,
     Run,
     Stopwatch,
-    end_with_parent,
     mean_seconds,
     reference_program,
 )
+from lib.files.children import end_with_parent
 
 SMALL = 1 << 15  # bytes of weights that are in the caches whatever else a network reads
 MOST_WEIGHTS = 1 << 26  # bytes of copies of a program's weights

@@ -72,7 +72,8 @@ class Search:
         task = compiler.hash_of(module)
         talk = Talk(self.reading, self.writing, task)
         values = varied(values, int(task, 16))
-        batch = Batch(task, [module], [self.args.device], self.clock, values)
+        devices = [self.args.device]
+        batch = Batch(task, [module], devices, self.clock, values, footprint=self.footprint)
         (plain,), (expected,) = time_programs(batch)
         if not plain == plain:
             raise UserError(f"{name}: TVM cannot compile or run it without a schedule")
@@ -190,8 +191,10 @@ def whole(network: Imported, search: Search) -> dict[str, Any]:
     computed = arrays_of(run())
     if not agree(computed, network.expected):
         raise UserError(f"{network.name}: under the fastest schedules, its results are wrong")
+    others, failed = rivals(network, threads)
     about = {
-        "seconds": fastest({OURS: run, **rivals(network, threads)}, search.clock),
+        "seconds": fastest({OURS: run, **others}, search.clock),
+        "failed": failed,
         "difference": max(map(difference, computed, network.expected)),
     }
     made = {"network": network.name, "mcpu": compiler.mcpu_of(device), "threads": threads}

@@ -7,7 +7,6 @@ import ctypes
 import itertools
 import mmap
 import random
-import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -98,7 +97,6 @@ class Arena:
 
 _libc = ctypes.CDLL(None)
 M_MMAP_THRESHOLD = -3  # of mallopt
-PR_SET_PDEATHSIG = 1  # of prctl
 
 
 @contextlib.contextmanager
@@ -111,12 +109,6 @@ def settled_temporaries() -> Iterator[None]:
     finally:
         if hasattr(_libc, "mallopt"):
             _libc.mallopt(M_MMAP_THRESHOLD, 1 << 25)
-
-
-def end_with_parent() -> None:
-    """Have the system end this process when the one that made it ends."""
-    if hasattr(_libc, "prctl"):
-        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Anywhere:

@@ -16,8 +16,6 @@ from lib.runs.begin import one_line_errors  # before all others, which take seco
 
 # isort: split
 import argparse
-import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from lib.files.errors import UserError
 from lib.programs.adapt.device import FineTuning
 from lib.programs.adapt.sampling import METHODS
 from lib.programs.adapt.work import Work, adapt_to_device, adapt_to_networks
+from lib.programs.messages import file_name
 from lib.programs.settings import ProgramCollection
 from lib.runs.stage import Stage
 
@@ -42,7 +41,7 @@ def main(arguments: list[str] | None = None) -> None:
     check(args, chosen)
     torch.set_num_threads(chosen.threads)
     cache = Cache(args.outputs / chosen.cache)
-    name = re.sub(r"[^\w.-]", "_", args.network or args.target).lstrip(".") or "adapted"
+    name = file_name(args.network or args.target)
     folder = args.outputs / chosen.results / "adapt" / name
     with Stage() as stage:
         stage.alone(args.outputs, folder, folder / "metrics.json")
@@ -51,8 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def adapt(args: argparse.Namespace, chosen: ProgramCollection, cache: Cache, folder: Path) -> str:
     """Adapt a predictor; returns the text to print."""
-    tuning = FineTuning(args.tune_alpha, args.tune_epochs, args.tune_rate)
-    work = Work(cache, chosen, folder, tuning, args.fold, args.draw)
+    work = Work(cache, chosen, folder, TUNING, args.fold, args.draw)
     if args.network:
         return adapt_to_networks(work, args.network)
     sources = args.sources.split(",") if args.sources else None
@@ -69,22 +67,16 @@ def parser() -> argparse.ArgumentParser:
     line = settings.parser(__doc__)
     line.add_argument("--target", help="the device: its name, or an instruction set")
     line.add_argument("--network", help="instead of a device: networks whose names fit a pattern")
-    line.add_argument("--sources", help="devices to learn from, with commas (else all others)")
+    line.add_argument(
+        "--sources",
+        help="devices to learn from, with commas (else such as measured the same)",
+    )
     line.add_argument("--tasks", type=int, default=30, help="to measure on the device")
     line.add_argument(
         "--sampling", default="kmeans", help=f"how tasks are chosen: {', '.join(METHODS)}"
     )
     line.add_argument("--draw", type=int, default=0, help="another number chooses other tasks")
     line.add_argument("--fold", type=int, default=0, help="whose training programs are the source")
-    line.add_argument(
-        "--tune-alpha", type=float, default=TUNING.alpha, help="of the discrepancy (5.3)"
-    )
-    line.add_argument(
-        "--tune-epochs", type=int, default=TUNING.epochs, help="of fine-tuning, 20 steps each"
-    )
-    line.add_argument(
-        "--tune-rate", type=float, default=TUNING.rate, help="largest learning rate of it"
-    )
     return line
 
 
@@ -96,14 +88,10 @@ def check(args: argparse.Namespace, chosen: settings.Settings) -> None:
         raise UserError("--target or --network: one of them is needed, and not both")
     if args.sampling not in METHODS:
         raise UserError(f"--sampling {args.sampling!r}: must be one of {', '.join(METHODS)}")
-    for name, least in (("tasks", 1), ("draw", 0), ("tune_epochs", 1)):
+    for name, least in (("tasks", 1), ("draw", 0)):
         value = getattr(args, name)
         if value < least:
-            raise UserError(f"--{name.replace('_', '-')} {value}: must be at least {least}")
-    for name, most in (("tune_alpha", 1e6), ("tune_rate", 1.0)):
-        value = getattr(args, name)
-        if not (math.isfinite(value) and 0 <= value <= most):
-            raise UserError(f"--{name.replace('_', '-')} {value}: must be from 0 to {most:g}")
+            raise UserError(f"--{name} {value}: must be at least {least}")
 
 
 if __name__ == "__main__":

@@ -1,25 +1,16 @@
 """What this machine is like, as far as it tells or a short probe finds (CDMPP, section 4.3).
 
-    python -m lib.programs.adapt.machine [--into data/programs-cpu]
-
 A dataset has it under ``machine`` of its devices in ``dataset.json``, if it has it at all.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from pathlib import Path
 
 import numpy as np
-
-from lib.files.artifacts import read_json, write_json
-from lib.files.command_line import Parser
-from lib.files.errors import DataError, one_line_errors
-from lib.files.processor import processor
-from lib.files.schema import expect
 
 CPUINFO, CACHES = Path("/proc/cpuinfo"), Path("/sys/devices/system/cpu/cpu0/cache")
 FASTEST = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
@@ -95,42 +86,3 @@ def bandwidth() -> float:
         np.copyto(target, source)
         times.append(time.perf_counter() - started)
     return 2 * PROBED_BYTES / min(times) / 1e9
-
-
-def describe(root: Path) -> int:
-    """Write what this machine is like to a dataset's devices of this processor.
-
-    Returns:
-        How many devices that are.
-
-    Raises:
-        DataError: the dataset has none, or is none.
-    """
-    path = root / "dataset.json"
-    about = expect(read_json(path), {"devices": [{"processor": str}]}, path)
-    devices = [device for device in about["devices"] if device["processor"] == processor()]
-    if not devices:
-        raise DataError(path, "devices", "none of this processor", processor())
-    traits = machine()
-    for device in devices:
-        device["machine"] = traits
-    write_json(path, about)
-    return len(devices)
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Print what this machine is like, or write it to a dataset."""
-    line = Parser(
-        prog="python -m lib.programs.adapt.machine", description=__doc__.partition("\n")[0]
-    )
-    line.add_argument("--into", type=Path, help="a dataset: describe its devices of this processor")
-    args = line.parse_args(arguments)
-    if args.into:
-        print(f"machine: described {describe(args.into)} devices in {args.into}/dataset.json")
-    else:
-        print(json.dumps(machine(), indent=2))
-
-
-if __name__ == "__main__":
-    with one_line_errors():
-        main()

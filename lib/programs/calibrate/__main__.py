@@ -30,6 +30,7 @@ import torch
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.artifacts import fingerprint_value, write_json
+from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
@@ -50,11 +51,13 @@ from lib.programs.messages import NATIVE, last_words
 from lib.runs.sources import ROOT
 from lib.scoring.trained import Ensemble
 
+PROGRAMS = 4  # of each task
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure what is missing, fit, and write the calibration."""
     args = parser().parse_args(arguments)
-    check_flags(args, "calibrate", networks=1, programs=1)
+    check_flags(args, "calibrate", networks=1)
     torch.set_num_threads(1)
     _, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
     ensemble, cache = load_predictor(args.outputs, chosen)
@@ -76,10 +79,10 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
         UserError: with what the collector says, if it fails.
     """
     networks = telling(cache, args.networks)
-    count = f"{args.programs} programs of each task of {len(networks)} networks"
+    count = f"{PROGRAMS} programs of each task of {len(networks)} networks"
     print(f"calibrate: measuring {count} on core {args.core}", flush=True)
     work, data = folder / "measured", folder / "data"
-    flags = {"output": work, "networks": ",".join(networks), "programs": args.programs}
+    flags = {"output": work, "networks": ",".join(networks), "programs": PROGRAMS}
     flags |= {"rounds": 1, "phases": "main", "core": args.core}
     words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
     run([str(args.tvm), "-m", "lib.collect.tvm", *words])
@@ -92,7 +95,8 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
 def run(command: list[str]) -> None:
     """Run a part of the collector; raises a :class:`UserError` with its last words if it fails."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, env=environment)
+    how = {"text": True, "env": environment, "preexec_fn": end_with_parent}
+    done = subprocess.run(command, stderr=subprocess.PIPE, **how)
     if done.returncode:
         raise UserError(last_words(done.returncode, done.stderr))
 
@@ -206,7 +210,6 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     line = Parser(prog="python -m lib.programs.calibrate", description=__doc__.splitlines()[0])
     line.add_argument("--networks", type=int, default=12, help="whose tasks are measured, at most")
-    line.add_argument("--programs", type=int, default=4, help="of each task")
     line.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="to time on")
     predictor_flags(line)
     return line

@@ -18,7 +18,7 @@ from lib.files.schema import expect
 from lib.programs.described import ARRAYS, described_programs
 from lib.programs.inputs import Programs
 from lib.programs.latency.memory import Traffic
-from lib.programs.latency.replay import Node, topological
+from lib.programs.latency.replay import Node, replay
 
 EXPECTED = "a network as lib.collect.tvm.whole writes it"
 ABOUT = {
@@ -117,6 +117,6 @@ def _check_calls(path: Path, calls: tuple[tuple[int, tuple[int, ...]], ...], tas
     if {task for task, _ in calls} != set(range(tasks)):
         raise DataError(path, "calls", "other tasks", f"all of 0 to {tasks - 1} and no other")
     try:
-        topological([Node(0.0, after) for _, after in calls])
+        replay([Node(0.0, after) for _, after in calls])
     except ValueError as error:
         raise DataError(path, "calls", error, "a graph without circles") from None

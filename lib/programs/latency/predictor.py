@@ -88,7 +88,8 @@ class Predictor:
         root, chosen = predictor_settings(collection, data, model, experiment)
         folder = outputs / chosen.results
         ensemble, devices, weights = predictor_in(outputs, chosen)
-        names = {"outputs": outputs.resolve(), "collection": collection, "data": data}
+        names = {"outputs": outputs.resolve(), "collection": collection}
+        names |= {"data": data and data.resolve()}
         names |= {"model": model, "experiment": experiment or None}
         return cls(ensemble, devices, weights, folder, root.path, tvm, names)
 

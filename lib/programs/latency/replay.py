@@ -120,24 +120,6 @@ class _Queues:
         return Run(number, engine, start, end)
 
 
-def topological(nodes: Sequence[Node]) -> list[int]:
-    """Numbers of the nodes, each after the nodes that it waits for.
-
-    Raises:
-        ValueError: a node waits for itself, or for a node that there is not.
-    """
-    waiting, successors = [len(set(node.after)) for node in nodes], _successors(nodes)
-    order = [number for number, count in enumerate(waiting) if not count]
-    for number in order:  # which grows meanwhile
-        for successor in successors[number]:
-            waiting[successor] -= 1
-            if not waiting[successor]:
-                order.append(successor)
-    if len(order) < len(nodes):
-        raise ValueError(f"node {next(k for k, n in enumerate(waiting) if n)} waits for itself")
-    return order
-
-
 def _successors(nodes: Sequence[Node]) -> list[list[int]]:
     successors: list[list[int]] = [[] for _ in nodes]
     for number, node in enumerate(nodes):

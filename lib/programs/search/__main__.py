@@ -1,7 +1,7 @@
 """Find fast schedules of a network's programs for a device, with few measurements.
 
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and its cache, else data/weights/<collection>/
-Writes  <outputs>/<collection>[@<model>]/search/<network>.<device>/
+Writes  <outputs>/<collection>[@<model>]/search/<network>[.b<batch>].<device>/
             database_workload.json, database_tuning_record.json   TVM's own tuning database
             search.json                                           what was found, and when
 
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> None:
     network = args.network or network_of(root.path, args.task)
     predict = predictor(args, chosen) if args.cost_model == PREDICTOR else None
     kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
-    name = file_name(args.task or network)
+    name = file_name(args.task or network) + ("" if args.batch is None else f".b{args.batch}")
     threads = "" if args.threads == 1 else f".{args.threads}t"
     folder = args.outputs / chosen.results / "search" / f"{name}.{args.device}{threads}{kind}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -134,6 +134,8 @@ def note(record: SearchRecord, about: dict[str, Any], arrays: dict[str, np.ndarr
         record.tasks = [TaskSearch(task["task"], task["calls"]) for task in about["tasks"]]
     elif kind == "whole":
         record.whole, record.difference = about["seconds"], about["difference"]
+        for name, why in about["failed"].items():
+            print(f"search: not timed by {name}: {why}", file=sys.stderr)
     else:
         search = next(search for search in record.tasks if search.task == about["task"])
         if kind == "begin":
@@ -219,8 +221,17 @@ def started(
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
         with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as child:
+
+            def answer(arrays: dict[str, np.ndarray]) -> None:
+                """Send them, unless it has ended: there is no next message then."""
+                try:
+                    send(child.stdin, {}, arrays)
+                except BrokenPipeError:
+                    with suppress(BrokenPipeError):  # of what is left in the buffer
+                        child.stdin.close()
+
             try:
-                yield child, lambda arrays: send(child.stdin, {}, arrays)
+                yield child, answer
             except BaseException:
                 child.kill()
                 raise

@@ -31,13 +31,13 @@ def main() -> None:
     answer(predictor(args, chosen), sys.stdin.buffer, writing)
 
 
-def answer(predict: Predict, reading: BinaryIO, writing: BinaryIO, update: bool = True) -> None:
+def answer(predict: Predict, reading: BinaryIO, writing: BinaryIO) -> None:
     """Answer every message; what was measured of a task corrects its predictions."""
     scorers: dict[str, Scorer] = {}
     send(writing, {"kind": "ready"})
     while message := receive(reading):
         task, reply = message[0]["task"], {}
-        scorer = scorers.setdefault(task, Scorer(predict, update))
+        scorer = scorers.setdefault(task, Scorer(predict))
         if message[0]["kind"] == "predict":
             reply["logs"] = scores(scorer, message)
         else:

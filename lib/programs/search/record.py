@@ -20,7 +20,7 @@ class TaskSearch:
         task: its hash.
         calls: how often the network calls it.
         operators: what it computes.
-        unscheduled: seconds without a schedule.
+        unscheduled: seconds without a schedule; NaN if the search has not come to it.
         seconds: of each measured program, in the order of measuring; NaN where one does not run.
         known_at: seconds into this search of the task when each was known; 0 if one before it was
             killed has measured it.
@@ -45,8 +45,10 @@ class TaskSearch:
 
     @property
     def fastest(self) -> float:
-        """Seconds of the fastest of all, the unscheduled one among them."""
-        return float(min([self.unscheduled, *self.best()[-1:]]))
+        """Seconds of the program that is deployed: the fastest of all that were measured, the
+        unscheduled one if none of them is of use."""
+        best = min(self.best()[-1:], default=np.inf)
+        return float(best if np.isfinite(best) else self.unscheduled)
 
 
 @dataclass
@@ -71,9 +73,17 @@ class SearchRecord:
     difference: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """All of it; ``None`` for a program that does not run."""
+        """All of it; ``None`` for a program that does not run, or has not been run."""
+
+        def known(seconds: float) -> float | None:
+            return seconds if np.isfinite(seconds) else None
+
         tasks = [
-            {**vars(task), "seconds": [s if np.isfinite(s) else None for s in task.seconds]}
+            {
+                **vars(task),
+                "unscheduled": known(task.unscheduled),
+                "seconds": [known(seconds) for seconds in task.seconds],
+            }
             for task in self.tasks
         ]
         return {**vars(self), "tasks": tasks}

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED, LEAF = range(5)  # kinds of nodes
-MARK = -1  # follows a leaf in the serialized tree
 NO_ROW = -1  # a leaf without features: it stores a constant, or another leaf stores there later
 COLUMNS = {
     "depth": np.int16,
@@ -117,31 +116,17 @@ def _row_fault(forest: Forest, leaf: np.ndarray) -> tuple[str, str] | None:
     return None
 
 
-def _places(forest: Forest, every_node: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Where each node stands in its program's sequence, and which nodes a mark follows."""
-    marked = np.ones(forest.nodes, bool) if every_node else forest.kind == LEAF
-    before = np.arange(forest.nodes) + np.cumsum(marked) - marked
-    return before - before[forest.starts][forest.tree_of_node], marked
-
-
-def serialized(tree: Forest, every_node: bool = False) -> np.ndarray:
-    """The pre-order sequence of one tree: a node's number, and :data:`MARK` after each leaf.
-
-    ``every_node`` puts a mark after each node, as the published code of CDMPP does.
-    """
-    places, marked = _places(tree, every_node)
-    sequence = np.full(tree.nodes + int(marked.sum()), MARK, np.int64)
-    sequence[places] = np.arange(tree.nodes)
-    return sequence
-
-
-def positions(forest: Forest, every_node: bool = False) -> np.ndarray:
-    """The ordering vectors: where in :func:`serialized` each leaf with features stands.
+def positions(forest: Forest) -> np.ndarray:
+    """The ordering vectors: where each leaf with features stands in the pre-order sequence of its
+    program, in which a mark follows each leaf. (The published code has one after each node.)
 
     Returns:
         (leaves,) int64, in the order of :attr:`Forest.leaves`.
     """
-    return _places(forest, every_node)[0][forest.leaves]
+    leaf = forest.kind == LEAF
+    before = np.arange(forest.nodes) + np.cumsum(leaf) - leaf
+    places = before - before[forest.starts][forest.tree_of_node]
+    return places[forest.leaves]
 
 
 def loop_nests(tree: Forest) -> Iterator[list[int]]:

@@ -17,8 +17,10 @@ import tvm
 from torch import nn
 from torch.nn import functional
 
+from lib.collect.tvm import rivals as rivals_module
 from lib.collect.tvm import running, timing
 from lib.collect.tvm.agreement import difference, same
+from lib.collect.tvm.asked import named
 from lib.collect.tvm.compiler import Sampler, hash_of
 from lib.collect.tvm.database import TuningDatabase
 from lib.collect.tvm.deployment import packed, weights_of
@@ -176,7 +178,26 @@ def test_a_library_runs_without_this_project(network, drawn, tmp_path):
 
 
 def test_rivals_are_what_is_installed(network):
-    runs = rivals(network)
+    runs, failed = rivals(network)
+    assert failed == {}
     assert difference(runs["PyTorch"]().numpy(), network.expected[0]) < 1e-6
     if "ONNX Runtime" in runs:
         assert difference(runs["ONNX Runtime"]()[0], network.expected[0]) < 1e-5
+
+
+def test_a_rival_that_fails_is_left_out(network, monkeypatch):
+    def refuse(_):
+        raise RuntimeError("no such\noperator")
+
+    monkeypatch.setattr(rivals_module, "onnx_runtime", refuse)
+    monkeypatch.setattr(rivals_module.importlib.util, "find_spec", lambda _: True)
+    runs, failed = rivals(network)
+    assert [*runs] == ["PyTorch"] and failed == {"ONNX Runtime": "no such operator"}
+
+
+def test_rivals_of_an_archive_run_what_the_user_exported(tmp_path):
+    module, inputs = attention()
+    torch.export.save(torch.export.export(module, inputs), tmp_path / "network.pt2")
+    found = imported(named(str(tmp_path / "network.pt2"), None), deployed=True)
+    operators = {node.target for node in found.built[0].graph.nodes}
+    assert torch.ops.aten.scaled_dot_product_attention.default in operators

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lib.collect.tvm.__main__ import check_devices
+from lib.collect.tvm.__main__ import check_devices, remember
 from lib.files import processor
 from lib.files.errors import UserError
 from tests.stages import REPOSITORY
@@ -31,6 +31,13 @@ def test_those_that_are_asked_for(older, tmp_path):
     check_devices(["avx512"])
     (tmp_path / "cpuinfo").unlink()  # who knows
     check_devices(["avx512"])
+
+
+def test_a_folder_is_for_the_devices_that_it_began_with(tmp_path):
+    for _ in range(2):
+        remember(tmp_path / "work" / "devices.json", "native")
+    with pytest.raises(UserError, match=r"--devices avx2: .*work measures native; another"):
+        remember(tmp_path / "work" / "devices.json", "avx2")
 
 
 def test_a_collection_needs_nothing_that_its_environment_lacks():

@@ -209,3 +209,12 @@ def test_a_raw_file_that_says_what_cannot_be_is_one_line(work, tmp_path, name):
     with pytest.raises(DataError, match=place.name):
         export(work, tmp_path / "root")
     assert not (tmp_path / "root").exists()
+
+
+def test_programs_of_a_task_that_no_network_calls_any_more_are_left_out(work, tmp_path):
+    for phase in ("main", "plain"):
+        write_raw(work, phase, 0, task_name(99))
+    tables = export(work, tmp_path / "root")
+    assert task_name(99) not in tables["tasks"]["task"]
+    dropped = read_json(tmp_path / "root" / "dataset.json")["dropped"]
+    assert dropped["of a task that no network calls"] > 0

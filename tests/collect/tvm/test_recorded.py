@@ -59,3 +59,11 @@ def test_what_is_no_database_of_the_network_is_told(mine, tmp_path):
     TuningDatabase(tmp_path, "sse2").add(task, Sampler(task, 1).draw(1)[0], 1e-3)
     with pytest.raises(DataError, match="for avx2, expected some that run"):
         recorded.recorded(mine, None, tmp_path, "avx2", tmp_path / "work")
+
+
+def test_a_file_that_has_changed_is_read_anew(mine, tmp_path):
+    for batch in (2, 4):
+        task = graph_of(imported(named(mine, batch), deployed=True)).tasks[0]
+        TuningDatabase(tmp_path / str(batch), "avx2").add(task, Sampler(task, 1).draw(1)[0], 1e-3)
+        found = recorded.recorded(mine, batch, tmp_path / str(batch), "avx2", tmp_path / "work")
+        assert found["taken"] == 1

@@ -23,7 +23,7 @@ from lib.collect.tvm.importing import imported
 from lib.collect.tvm.tasks import network_path
 from lib.collect.tvm.whole import main
 from lib.files.errors import UserError
-from lib.programs.latency.replay import Node, topological
+from lib.programs.latency.replay import Node, replay
 
 BRANCHES = """
 import torch
@@ -60,7 +60,7 @@ def graph(mine):
 
 def test_calls_wait_for_what_they_read(graph):
     nodes = [Node(1.0, one.after) for one in graph.calls]
-    assert topological(nodes)[0] == 0
+    assert replay(nodes).runs[0].node == 0
     assert graph.calls[0].after == ()
     branches = [k for k, one in enumerate(graph.calls) if one.after == (0,)]
     assert len(branches) == 2  # the left and the right one, neither of which waits for the other

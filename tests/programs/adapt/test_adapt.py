@@ -29,10 +29,7 @@ from tests.commands import call
 from tests.programs.builders import COLLECTION, device, write_root
 from tests.stages import REPOSITORY
 
-TINY = (
-    *("--folds-total", 2, "--channels", 16, "--epochs", 2),
-    *("--batch", 64, "--tune-epochs", 2),
-)
+TINY = ("--folds-total", 2, "--channels", 16, "--epochs", 2, "--batch", 64)
 CHOSEN = 4
 
 
@@ -147,7 +144,7 @@ def predictions(case: Case, chosen: np.ndarray, folder: Path, cache: Cache):
 
 
 def tiny_values() -> dict[str, object]:
-    words = [str(one) for one in TINY[:-2]]
+    words = [str(one) for one in TINY]
     pairs = zip(words[::2], words[1::2], strict=True)
     return {name.removeprefix("--").replace("-", "_"): int(value) for name, value in pairs}
 
@@ -200,7 +197,6 @@ def test_killed_while_it_is_fine_tuned_it_goes_on_to_the_same(run, tmp_path):
         (("--sampling", "best"), "--sampling 'best': must be one of kmeans, random"),
         (("--sources", "avx2"), "needs sources, which are other devices"),
         (("--sources", "mmx"), "device 'mmx': neither an instruction set (sse2, avx512, avx2)"),
-        (("--tune-alpha", "nan"), "--tune-alpha nan: must be from 0 to 1e+06"),
         (("--network", "a"), "--target or --network: one of them is needed, and not both"),
         (("--target", "mmx"), "device 'mmx': neither an instruction set (sse2, avx512, avx2)"),
         (("--fold", 2), "--fold 2: must be from 0 to 1"),
@@ -230,7 +226,7 @@ def test_sources_are_those_that_have_measured_what_the_target_has():
 def trained(run):
     """The same data with a fold of stage 2."""
     root, _ = run
-    line = ["02_train.py", *flags(root)[:6], *TINY[:-2], "--fold", 1]
+    line = ["02_train.py", *flags(root)[:6], *TINY, "--fold", 1]
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("WANDB_MODE", "disabled")
         patched.setattr(sys, "argv", [str(one) for one in line])

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from lib.files.processor import processor
 from lib.programs.adapt.machine import (
     FIELDS,
     bandwidth,
     cache_sizes,
     clock,
     machine,
-    main,
     vector_bits,
 )
-from tests.commands import call
 
 
 def write_cache(folder: Path, number: int, **about: str) -> None:
@@ -53,18 +49,3 @@ def test_this_machine_says_something_of_every_field():
 
 def test_a_copy_is_neither_free_nor_endless():
     assert 0.1 < bandwidth() < 2000
-
-
-def test_the_command_prints_it_or_writes_it_to_a_dataset(tmp_path):
-    assert set(json.loads(call(main).stdout)) == set(FIELDS)
-    devices = [{"processor": processor(), "name": "a"}, {"processor": "another", "name": "b"}]
-    path = tmp_path / "dataset.json"
-    path.write_text(json.dumps({"devices": devices, "kind": "programs"}))
-    said = call(main, "--into", tmp_path)
-    assert said.stdout == f"machine: described 1 devices in {path}\n", said.stderr
-    found = json.loads(path.read_text())
-    assert found["kind"] == "programs" and found["devices"][1] == devices[1]
-    assert found["devices"][0]["machine"]["cores"] >= 1
-    path.write_text(json.dumps({"devices": devices[1:]}))
-    said = call(main, "--into", tmp_path)
-    assert said.returncode == 2 and "devices: found none of this processor" in said.stderr

@@ -109,6 +109,12 @@ def test_a_blend_is_no_worse_than_any_member_with_a_factor(members):
     assert all(found <= error_of(one + best_factor(one)) + 1e-9 for one in members.T)
 
 
+def test_a_blend_of_many_members_finds_those_that_are_right():
+    members = np.random.default_rng(0).normal(size=(50, 14))
+    weights, shift = blend_of(members, (members[:, 3] + members[:, 9]) / 2 + 0.5)
+    assert weights[[3, 9]] == pytest.approx([0.5, 0.5]) and shift == pytest.approx(0.5, abs=0.01)
+
+
 def test_predicted_latencies_stand_in_for_missing_ones():
     seconds = np.array([[1.0, np.nan], [np.nan, np.e]])
     found = known_or_predicted(seconds, np.full((2, 2), 7.0))

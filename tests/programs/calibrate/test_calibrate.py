@@ -91,7 +91,7 @@ def loaded(root: Path):
 
 
 def test_a_slower_processor_is_predicted_as_slow(trained, collected):
-    said = calibrate(trained, "--networks", 2, "--programs", 2)
+    said = calibrate(trained, "--networks", 2)
     assert said.returncode == 0, said.stderr
     path = calibration_of(trained / "outputs" / COLLECTION, processor())
     assert said.stdout.splitlines()[-1].endswith(f"; wrote {path}")
@@ -193,7 +193,6 @@ def test_a_collector_that_fails_leaves_no_calibration(trained, tmp_path):
     ("words", "said"),
     [
         (("--networks", 0), "--networks 0: must be at least 1"),
-        (("--programs", 0), "--programs 0: must be at least 1"),
         (("--core", 9999), "--core 9999: not a core of this machine"),
         (("--tvm", "nowhere"), "--tvm nowhere: no such file; make calibrate installs TVM"),
         (("--outputs", "nowhere"), "no predictor there; make all COLLECTION=programs-cpu"),

@@ -87,7 +87,15 @@ def main() -> None:
     for name, task in TASKS.items():
         search(task, name, args)
     seconds = {OURS: 1e-3, "PyTorch": 5e-3}
-    tell({"kind": "whole", "seconds": seconds, "difference": 3e-7}, {})
+    tell(
+        {
+            "kind": "whole",
+            "seconds": seconds,
+            "failed": {"ONNX Runtime": "why"},
+            "difference": 3e-7,
+        },
+        {},
+    )
 
 
 if __name__ == "__main__":

@@ -5,6 +5,10 @@ from __future__ import annotations
 from contextlib import nullcontext
 from types import SimpleNamespace
 
+import numpy as np
+import pytest
+
+from lib.files.errors import UserError
 from lib.programs.search import __main__ as search
 from lib.programs.search.record import TaskSearch
 from tests.commands import call
@@ -20,6 +24,17 @@ def test_a_limit_reaches_the_half_with_tvm(tmp_path):
     assert " --limit 7.0 " in words.read_text()
 
 
+def test_a_half_that_is_gone_before_it_is_answered_is_told(tmp_path):
+    tvm = tmp_path / "tvm"
+    tvm.write_text("#!/bin/sh\nkill -9 $$\n")
+    tvm.chmod(0o755)
+    args = search.parser().parse_args(["--network", "net", "--tvm", str(tvm)])
+    told = pytest.raises(UserError, match="the process that has TVM was ended by SIGKILL")
+    with told, search.started(args, "net", tmp_path) as (child, answer):
+        child.wait()
+        answer({"logs": np.zeros(1 << 16)})
+
+
 def test_tasks_that_lost_all_their_programs_are_told(monkeypatch, tmp_path):
     def follow(_child, _talk, record, *_):
         record.tasks = [TaskSearch("0b" * 8, 1, "conv2d_sqrt", 1e-3, [float("nan")] * 4)]
@@ -33,3 +48,6 @@ def test_tasks_that_lost_all_their_programs_are_told(monkeypatch, tmp_path):
     assert said.returncode == 0
     assert said.stderr.startswith("warning: all measured programs of conv2d_sqrt 0b0b0b0b were ")
     assert said.stderr.count("\n") == 1
+    call(search.main, *flags, "--tvm", tmp_path, "--batch", 4)
+    folders = sorted(path.name for path in (tmp_path / "r" / "search").iterdir())
+    assert folders == ["net.b4.native.random", "net.native.random"]

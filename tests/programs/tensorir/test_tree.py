@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -11,13 +12,11 @@ from hypothesis import strategies as st
 
 from lib.programs.tensorir.tree import (
     LEAF,
-    MARK,
     NO_ROW,
     Forest,
     fault,
     loop_nests,
     positions,
-    serialized,
 )
 from tests.programs.tensorir.trees import bodies, joined, tree
 
@@ -29,17 +28,14 @@ from tests.programs.tensorir.trees import bodies, joined, tree
 FUSED = [[["0"], [["x"]], "x"], ["x"]]
 
 
-def test_the_sequence_has_a_mark_after_each_leaf():
-    assert serialized(tree(FUSED)).tolist() == [0, 1, 2, -1, 3, 4, 5, -1, 6, -1, 7, 8, -1]
+def serialized(one: Forest) -> np.ndarray:
+    """The sequence of a tree: nodes' numbers, and -1 after each leaf."""
+    pairs = ([node, -1] if kind == LEAF else [node] for node, kind in enumerate(one.kind))
+    return np.array([*chain.from_iterable(pairs)])
 
 
 def test_positions_are_where_leaves_with_features_stand():
     assert positions(tree(FUSED)).tolist() == [6, 8, 11]
-
-
-def test_the_published_variant_marks_every_node():
-    assert serialized(tree([["x"]]), every_node=True).tolist() == [0, -1, 1, -1]
-    assert positions(tree(FUSED), every_node=True).tolist() == [10, 12, 16]
 
 
 def test_loop_nests_go_from_the_outside_in():
@@ -62,7 +58,7 @@ def test_every_tree_of_a_forest_keeps_its_order(forest_bodies):
     for k, one in enumerate(trees):
         sequence = serialized(forest.tree(k))
         np.testing.assert_array_equal(sequence, serialized(one))
-        assert sequence[sequence != MARK].tolist() == list(range(one.nodes))
+        assert sequence[sequence != -1].tolist() == list(range(one.nodes))
         np.testing.assert_array_equal(sequence[positions(one)], one.leaves)
 
 
