@@ -32,12 +32,14 @@ def calibration_of(results: Path, processor: str) -> Path:
     return results / KEPT / re.sub(r"[^a-z0-9]+", "-", processor.lower()).strip("-") / FILE
 
 
-def weights_of(results: Path) -> str:
+def weights_of(folder: Path) -> str:
     """Fingerprint of the weights that a calibration is made for."""
-    return fingerprint_files(results.glob("fold_*/*.safetensors"), results)
+    return fingerprint_files(folder.glob("fold_*/*.safetensors"), folder)
 
 
-def known_devices(learned: Sequence[dict[str, Any]], results: Path) -> list[dict[str, Any]]:
+def known_devices(
+    learned: Sequence[dict[str, Any]], results: Path, weights: Path
+) -> list[dict[str, Any]]:
     """The devices that a predictor has learned from, and those that were calibrated, in place of
     one of the same name.
 
@@ -45,13 +47,18 @@ def known_devices(learned: Sequence[dict[str, Any]], results: Path) -> list[dict
     the learned device whose errors of whole networks are taken for its own; and how many
     programs it was calibrated by; and of which tuned networks, if of any, predictions are.
 
+    Args:
+        learned: what the predictor has learned from.
+        results: folder of a collection and model, with the calibrations.
+        weights: folder of the predictor's networks, which is that of the results or bundled.
+
     Raises:
         DataError: a calibration is damaged.
     """
     devices = {device["name"]: device for device in learned}
     for path in sorted(results.glob(f"{KEPT}/*/{FILE}")):
         record = expect(read_json(path), RECORD, path, advice="make calibrate once more")
-        if record["weights"] == weights_of(results):
+        if record["weights"] == weights_of(weights):
             devices |= {device["name"]: device for device in record["devices"]}
         else:
             print(

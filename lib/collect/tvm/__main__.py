@@ -115,7 +115,7 @@ def remember(path: Path, devices: str) -> None:
     if not path.exists():
         write_json(path, devices)
     if (before := read_json(path)) != devices:
-        elsewhere = "another --output measures these"
+        elsewhere = "another --output (OUTPUTS= of make) measures these"
         raise UserError(f"--devices {devices}: {path.parent} measures {before}; {elsewhere}")
 
 

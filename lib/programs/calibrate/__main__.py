@@ -1,6 +1,7 @@
 """Correct a predictor for the processor that this is, by programs that are measured on it.
 
-Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and the collection's cache
+Reads   <outputs>/<collection>[@<model>]/fold_<k>/, else data/weights/<collection>/; and the
+        collection's cache
 Writes  <outputs>/<collection>[@<model>]/calibration/<processor>/
             calibration.json    what `make latency` and `make search` use from then on
             measured/, data/, cache/    what it was made from
@@ -20,6 +21,7 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +46,7 @@ from lib.programs.calibrate.tuning import tuned
 from lib.programs.devices import calibration_of, tuned_weights, weights_of
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import Programs, device_named, devices_of, load_programs
-from lib.programs.latency.predict import load_predictor, predicted_seconds, predictor_settings
+from lib.programs.latency.predict import predicted_seconds, predictor_in, predictor_settings
 from lib.programs.latency.predictor import check_flags, predictor_flags
 from lib.programs.losses import STEEPEST
 from lib.programs.messages import NATIVE, last_words
@@ -60,13 +62,14 @@ def main(arguments: list[str] | None = None) -> None:
     check_flags(args, "calibrate", networks=1)
     torch.set_num_threads(1)
     _, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
-    ensemble, cache = load_predictor(args.outputs, chosen)
+    ensemble, known, folder = predictor_in(args.outputs, chosen)
+    cache, weights = Cache(args.outputs / chosen.cache), weights_of(folder)
     results = args.outputs / chosen.results
     path = calibration_of(results, processor())
     with only_writer(args.outputs, path.parent):
         measured = measure(args, cache, path.parent)
-        record = {"weights": weights_of(results), "measured": measured.fingerprint}
-        record["devices"] = calibrated(ensemble, cache, measured, results)
+        record = {"weights": weights, "measured": measured.fingerprint}
+        record["devices"] = calibrated(ensemble, known, measured, results, weights)
         write_json(path, record)
     print(as_text(record["devices"]))
     print(f"calibrate: make latency and make search use this for {processor()}; wrote {path}")
@@ -102,7 +105,11 @@ def run(command: list[str]) -> None:
 
 
 def calibrated(
-    ensemble: Ensemble, cache: Cache, measured: Cache, results: Path
+    ensemble: Ensemble,
+    known: Sequence[dict[str, Any]],
+    measured: Cache,
+    results: Path,
+    weights: str,
 ) -> list[dict[str, Any]]:
     """This processor's devices: what is known of each, its factor, and the errors.
 
@@ -110,11 +117,11 @@ def calibrated(
 
     Args:
         ensemble: the predictor.
-        cache: that it has learned from.
+        known: devices that it has learned from.
         measured: programs on this processor.
-        results: of the predictor.
+        results: where tuned networks go.
+        weights: fingerprint of the predictor's.
     """
-    known = devices_of(cache)
     names = [device["name"] for device in known]
     programs = load_programs(
         measured, all_pairs(measured, measured.names("train", "valid", "test"))
@@ -129,7 +136,7 @@ def calibrated(
         fitted = fit(ensemble, there, about)
         tuned_by = ""
         if fitted.pop("tunes"):
-            tuned_by = fingerprint_value([weights_of(results), measured.fingerprint, about])
+            tuned_by = fingerprint_value([weights, measured.fingerprint, about])
             save_tuned(tuned_weights(results, device), ensemble, there, about, tuned_by)
         told = {"like": like["name"], "programs": len(there), "tuned": tuned_by}
         found.append({**about, **told, **fitted})

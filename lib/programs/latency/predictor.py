@@ -96,7 +96,7 @@ class Predictor:
     @cached_property
     def known(self) -> list[dict[str, Any]]:
         """The devices of the data, and those that were calibrated."""
-        return known_devices(self.learned_from, self.folder)
+        return known_devices(self.learned_from, self.folder, self.weights)
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -181,8 +181,8 @@ def predictor(
 ) -> Callable[[Programs], np.ndarray]:
     """What predicts logarithms of seconds on the device."""
     results = args.outputs / chosen.results
-    ensemble, learned, _ = predictor_in(args.outputs, chosen)
-    devices = known_devices(learned, results)
+    ensemble, learned, weights = predictor_in(args.outputs, chosen)
+    devices = known_devices(learned, results, weights)
     device = devices[device_named(args.device, devices, processor())] | {"threads": args.threads}
     tell(device)
     ensemble = on_device(ensemble, device, results)

@@ -28,6 +28,7 @@ from lib.programs.latency.predict import (
     predictor_settings,
 )
 from lib.programs.latency.predictor import Predictor
+from lib.scoring import weights
 from tests.commands import call
 from tests.programs.builders import COLLECTION, cached, write_root
 from tests.stages import REPOSITORY
@@ -98,7 +99,7 @@ def test_a_slower_processor_is_predicted_as_slow(trained, collected):
     assert [line[2] for line in collected] == ["lib.collect.tvm", "lib.collect.tvm.export"]
     networks = collected[0][collected[0].index("--networks") + 1].split(",")
     ensemble, cache, results = loaded(trained)
-    devices = {one["name"]: one for one in known_devices(devices_of(cache), results)}
+    devices = {one["name"]: one for one in known_devices(devices_of(cache), results, results)}
     assert list(devices) == ["cpu.sse2.1t", "cpu.avx512.1t", "mine.sse2.1t", "mine.avx512.1t"]
     assert networks == telling(cache, 2)
     mine = devices["mine.sse2.1t"]
@@ -148,7 +149,7 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
     said = calibrate(trained)
     assert said.returncode == 0, said.stderr
     ensemble, cache, results = loaded(trained)
-    device = known_devices(devices_of(cache), results)[-1]
+    device = known_devices(devices_of(cache), results, results)[-1]
     assert device["tuned"] and device["factor"] == 1.0 and device["after"] < device["before"]
     path = tuned_weights(results, device)
     programs = load_programs(cache, all_pairs(cache, cache.names("test")))
@@ -162,20 +163,38 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
         on_device(ensemble, device, results)
 
 
+def test_bundled_networks_are_calibrated_where_nothing_is_trained(
+    trained, collected, monkeypatch, tmp_path
+):
+    _, cache, results = loaded(trained)
+    chosen = predictor_settings(COLLECTION, trained / "data", None)[1]
+    weights.keep(results, chosen, tmp_path / "weights", {"devices": devices_of(cache)})
+    monkeypatch.setattr(weights, "BUNDLED", tmp_path / "weights")
+    own = tmp_path / "outputs" / COLLECTION
+    own.mkdir(parents=True)
+    (own / "cache").symlink_to(results / "cache")
+    (tmp_path / "data").symlink_to(trained / "data")
+    said = calibrate(tmp_path)
+    assert said.returncode == 0, said.stderr
+    known = known_devices(devices_of(cache), own, tmp_path / "weights" / COLLECTION)
+    assert known[-1]["factor"] > 1.5
+    assert known_devices(devices_of(cache), own, results) == devices_of(cache)
+
+
 def test_a_calibration_of_other_weights_is_told_and_not_used(trained, collected, capsys):
     calibrate(trained)
     _, cache, results = loaded(trained)
     path = calibration_of(results, processor())
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "weights": "others"}))
-    assert known_devices(devices_of(cache), results) == devices_of(cache)
+    assert known_devices(devices_of(cache), results, results) == devices_of(cache)
     assert capsys.readouterr().err == (
         f"{path}: for other weights, is not used; make calibrate once more\n"
     )
     del record["devices"][0]["factor"]
     path.write_text(json.dumps(record))
     with pytest.raises(DataError, match=r"calibration\.json: devices\[0\]\.factor: "):
-        known_devices(devices_of(cache), results)
+        known_devices(devices_of(cache), results, results)
 
 
 def test_a_collector_that_fails_leaves_no_calibration(trained, tmp_path):
@@ -195,7 +214,6 @@ def test_a_collector_that_fails_leaves_no_calibration(trained, tmp_path):
         (("--networks", 0), "--networks 0: must be at least 1"),
         (("--core", 9999), "--core 9999: not a core of this machine"),
         (("--tvm", "nowhere"), "--tvm nowhere: no such file; make calibrate installs TVM"),
-        (("--outputs", "nowhere"), "no predictor there; make all COLLECTION=programs-cpu"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(trained, words, said):

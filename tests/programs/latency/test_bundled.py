@@ -70,7 +70,7 @@ def test_errors_are_of_the_nearest_number_of_schedules(schedules, middle, tmp_pa
     assert bundled_error(tmp_path, "cpu", schedules, True) == Error(0.5, middle, 99.0, 7)
 
 
-def test_a_calibration_wants_ones_own(tmp_path):
+def test_ones_own_is_not_the_bundled_one(tmp_path):
     _, chosen = predictor_settings(COLLECTION, None, None)
     (tmp_path / chosen.results / "search").mkdir(parents=True)
     with pytest.raises(UserError, match="no predictor there; make all COLLECTION=programs-cpu"):
