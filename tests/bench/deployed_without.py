@@ -1,17 +1,20 @@
-"""The half of ``make search`` that has TVM, without one of the things that make networks fast.
+"""The half of ``make search`` that has TVM, with one thing changed: without one of those that make
+networks fast, or with one as TVM has it.
 
     python -m tests.bench.deployed_without unrolling -m lib.collect.tvm.search FOLDER NETWORK ...
 
-:mod:`tests.bench.deployed_tvm` starts it for searches such as ``search 16 unrolling``.
+:mod:`tests.bench.deployed_tvm` starts it for searches such as ``search 16 unrolling``, and
+:mod:`tests.bench.search` for ``patience``.
 """
 
 from __future__ import annotations
 
-import runpy
+import importlib
 import sys
 from collections.abc import Callable
 
-from lib.collect.tvm import compiler, deployment, importing, sources
+from lib.collect.tvm import compiler, deployment, importing, search, sources
+from lib.files.errors import one_line_errors
 from lib.files.processor import MCPU
 
 
@@ -72,11 +75,17 @@ def processor() -> None:
     compiler.mcpu_of = lambda instructions: MCPU["avx512"]
 
 
+def patience() -> None:
+    """XGBoost waits for 100 measurements before it chooses any."""
+    name, settings = search.TVM_MODELS["xgboost"]
+    search.TVM_MODELS["xgboost"] = name, {**settings, "num_warmup_samples": 100}
+
+
 CHANGES: dict[str, Callable[[], None]] = {
     change.__name__.replace("_", "-"): change
     for change in (
         *(nothing, unrolling, lanes, channels_last, polynomials, packing, cold_weights),
-        *(rewriting, parts, processor),
+        *(rewriting, parts, processor, patience),
     )
 }
 
@@ -86,8 +95,9 @@ def main() -> None:
     _, change, _, module, *arguments = sys.argv
     CHANGES[change]()
     sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    importlib.import_module(module).main()
 
 
 if __name__ == "__main__":
-    main()
+    with one_line_errors():
+        main()
