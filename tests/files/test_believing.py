@@ -14,8 +14,8 @@ from lib.collect.xla import copies, hlo
 from lib.files.believing import ZLIB_MEMORY, believing
 from lib.files.errors import DataError
 from lib.inputs.measured import measured_copies
-from lib.programs.described import ARRAYS
 from lib.programs.latency.network import read_network
+from lib.programs.tensorir.described import ARRAYS
 
 UNKNOWN = 99  # a way to compress
 

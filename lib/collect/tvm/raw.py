@@ -18,10 +18,10 @@ import numpy as np
 from lib.files.artifacts import atomic_file
 from lib.files.believing import believing
 from lib.files.errors import DataError
-from lib.programs.tensorir.accesses import WIDTH as ACCESSES
 from lib.programs.tensorir.accesses import unknown
+from lib.programs.tensorir.described import check_described
 from lib.programs.tensorir.features import WIDTH
-from lib.programs.tensorir.tree import COLUMNS, Forest, fault
+from lib.programs.tensorir.tree import COLUMNS, Forest
 
 PHASES = ("main", "again", "threads", "search", "plain")
 ABOUT = {"task", "round", "phase", "processor", "threads", "devices", "opt_level", "measured_at"}
@@ -42,7 +42,8 @@ def failed(work: Path, phase: str, turn: int, task: str) -> Path:
 
 
 def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str, np.ndarray]:
-    """Trees, features and schedules of programs, as arrays; where the two disagree, no row.
+    """Trees, features and schedules of programs, as arrays; where the first two disagree, a program
+    is not ``joined``, and its features are zeros.
 
     Args:
         programs: TVM's modules, or schedules.
@@ -54,6 +55,10 @@ def described(programs: list, hashes: list[str], traces: list[str]) -> dict[str,
     walked = [Walked(getattr(program, "mod", program)) for program in programs]
     trees = [program.tree for program in walked]
     good = [disagreement(tree, table) is None for tree, table in zip(trees, tables, strict=True)]
+    tables = [
+        table if fits else np.zeros((len(tree.leaves), WIDTH), np.float32)
+        for tree, table, fits in zip(trees, tables, good, strict=True)
+    ]
     columns = {
         name: np.concatenate([getattr(tree, name) for tree in trees] or [np.zeros(0)])
         for name in COLUMNS
@@ -93,7 +98,7 @@ class Measured:
     @property
     def accesses(self) -> np.ndarray:
         """Access patterns of all leaves, one after the other; of older files they are unknown."""
-        return self.arrays.get("accesses", unknown(len(self.arrays["features"])))
+        return self.arrays.get("accesses", unknown(len(self.arrays.get("features", ()))))
 
     @property
     def best_reference(self) -> float:
@@ -143,7 +148,8 @@ def read(place: Path) -> Measured:
     if len(measured.hash):
         _check_times(measured)
         if about["phase"] not in REPEATING:
-            _check_programs(measured)
+            programs = {"hash": measured.hash, "accesses": measured.accesses}
+            check_described(place, measured.arrays | programs)
     return measured
 
 
@@ -160,25 +166,3 @@ def _check_times(measured: Measured) -> None:
     reference = measured.arrays.get("reference", np.zeros(0))
     if not (reference > 0).any():
         raise DataError(measured.path, "reference", "no time", "positive seconds")
-
-
-def _check_programs(measured: Measured) -> None:
-    """Trees are trees, and the features are as many as the counts say."""
-    columns = (*COLUMNS, "features", "leaves", "nodes", "joined")
-    if missing := [name for name in columns if name not in measured.arrays]:
-        raise DataError(measured.path, missing[0], "nothing", "an array")
-    for name, table in (("leaves", "features"), ("nodes", "depth")):
-        counts = measured.arrays[name]
-        rows = len(measured.arrays[table])
-        if counts.shape != measured.hash.shape or (counts < 1).any() or counts.sum() != rows:
-            raise DataError(measured.path, name, counts.tolist(), f"counts that add up to {rows}")
-    features = measured.arrays["features"]
-    if features.shape[1:] != (WIDTH,) or not np.isfinite(features).all():
-        raise DataError(measured.path, "features", "no numbers", f"{WIDTH} numbers a leaf")
-    patterns = measured.accesses
-    if patterns.shape != (len(features), ACCESSES) or not np.isfinite(patterns).all():
-        raise DataError(measured.path, "accesses", "no numbers", f"{ACCESSES} numbers a leaf")
-    if measured.arrays["joined"].shape != measured.hash.shape:
-        raise DataError(measured.path, "joined", "another length", "a flag a program")
-    if wrong := fault(measured.forest()):
-        raise DataError(measured.path, *wrong, "trees of loops in pre-order")

@@ -58,7 +58,7 @@ TABLES = {
     },
     "unscheduled": {"task": "integer", "device": "integer", "seconds": "number"},
 }
-ACCESSES, MOST_ACCESS = "accesses", 64  # a table that may be absent, and its largest number
+ACCESSES = "accesses"  # a table that may be absent
 ADVICE = "restore it, or make collect KIND=programs writes another"
 DEVICE = {"name": str, "instructions": str, "processor": str, "threads": int}
 MOST_DEVICES, MOST_THREADS = 127, 1 << 16
@@ -180,8 +180,10 @@ def _accesses(root: Path, leaves: int) -> np.ndarray:
     if len(table) != leaves:
         raise DataError(path, "rows", len(table), f"{leaves}, as of the leaves")
     values = table.select(accesses.COLUMNS).to_numpy().astype(np.float16)
-    if not (np.abs(values) <= MOST_ACCESS).all():
-        raise DataError(path, "accesses", "no number", f"-{MOST_ACCESS} to {MOST_ACCESS}")
+    if not (np.abs(values) <= accesses.MOST_ACCESS).all():
+        raise DataError(
+            path, "accesses", "no number", f"-{accesses.MOST_ACCESS} to {accesses.MOST_ACCESS}"
+        )
     return values
 
 
