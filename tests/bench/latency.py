@@ -23,7 +23,7 @@ import numpy as np
 
 from lib.files.processor import processor
 from lib.files.terminal import table
-from lib.programs.latency.error import calls_of, error_of, held_out, ratios_of
+from lib.programs.latency.error import calls_of, error_of, held_out, of_blend, ratios_of
 from lib.programs.latency.predictor import BUDGET
 from lib.runs.sources import ROOT
 from lib.settings.resolved import BUNDLED_PROGRAMS
@@ -62,11 +62,14 @@ def deployed(args: argparse.Namespace) -> str:
 def bundled(args: argparse.Namespace) -> str:
     """A row a device: sizes of the errors of the networks of the test, added up."""
     about = json.loads((BUNDLED_PROGRAMS / "dataset.json").read_text())
+    metrics = json.loads((args.outputs / args.predictor / "metrics.json").read_text())
+    folds = len(metrics["folds"]["blended"])
     calls, rows, every = calls_of(BUNDLED_PROGRAMS), [], []
     test = {name: calls.pop(name) for name in about["test_networks"]}
     for device in (one["name"] for one in about["devices"]):
         tasks = held_out(args.outputs / args.predictor / "predictions.csv", device)
-        factor = error_of(tasks, calls, args.schedules).middle
+        error = error_of(tasks, calls, args.schedules)
+        factor = of_blend(error, folds, args.schedules, False).middle
         ratios = ratios_of(tasks, test, args.schedules)
         if len(ratios) == len(test):
             over = np.array([*ratios.values()])  # measured over predicted

@@ -9,6 +9,10 @@ who chooses: chance, the predictor, the predictor corrected by what was looked u
 does it, and XGBoost that starts with eight at random and learns from what was looked up, as TVM's
 own cost model does. The best so far over the best of all, geometric means over tasks, devices of
 one thread and seeds, with standard errors over tasks.
+
+The second table is what :data:`lib.programs.latency.error.OF_BLEND` sums up: measured over
+predicted seconds of the program that a blend predicts to be fastest, over the same of single folds;
+after a search the fastest as measured runs.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import argparse
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +34,7 @@ from lib.programs.adapt.case import pooled_rows
 from lib.programs.adapt.transfer import BOOSTING
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import device_features, devices_of, load_programs, predict
+from lib.programs.latency.error import HOW
 from lib.programs.latency.predict import load_predictor, predictor_settings
 from lib.programs.preprocess import about, tasks_of
 from lib.programs.search.scorer import FEWEST, fitted
@@ -38,6 +44,7 @@ ROUND = 8
 BUDGETS = (1, 8, 16, 24, 32, 64, 128)
 AGAINST, RIVAL_BUDGET = "XGBoost", 64
 FEWEST_SCHEDULES = 128  # of a task that counts
+DRAWN, DRAWS = (1, 8, 16), 20  # programs to choose from, and how often they are drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +54,19 @@ class Pool:
     Attributes:
         task: its name.
         rows: (n, features), pooled.
-        predicted, measured: (n,) logarithms of seconds.
+        logs: (folds, n) predicted logarithms of seconds.
+        measured: (n,) logarithms of seconds.
     """
 
     task: str
     rows: np.ndarray
-    predicted: np.ndarray
+    logs: np.ndarray
     measured: np.ndarray
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """(n,) logarithms, blended."""
+        return self.logs.mean(0)
 
 
 def pools_of(root: Path, outputs: Path, model: str | None) -> list[Pool]:
@@ -69,15 +82,15 @@ def pools_of(root: Path, outputs: Path, model: str | None) -> list[Pool]:
         for task in cache.names("search"):
             programs = load_programs(cache, all_pairs(cache, [task]))
             logs = [predict(one, programs, features, 4096) for one in ensemble.networks.values()]
-            predicted, rows = np.mean(logs, axis=0), pooled_rows(programs)
+            logs, rows = np.stack(logs), pooled_rows(programs)
             for k, device in enumerate(devices):
                 if device["threads"] > 1 or device["name"] not in names:
                     continue
                 seconds = programs.seconds[:, names.index(device["name"])]
                 known = np.isfinite(seconds)
                 if known.sum() >= FEWEST_SCHEDULES:
-                    logs = np.log(seconds[known])
-                    found.append(Pool(task, rows[known], predicted[known, k], logs))
+                    measured = np.log(seconds[known])
+                    found.append(Pool(task, rows[known], logs[:, known, k], measured))
     return found
 
 
@@ -180,8 +193,41 @@ def report(found: dict[str, np.ndarray]) -> str:
     return table(cells, [*heads, f"reach what {AGAINST} does with {RIVAL_BUDGET}"])
 
 
+def blends(pools: list[Pool]) -> str:
+    """A row a number of programs that there are to choose from, and how they are chosen."""
+    rng, gaps = np.random.default_rng(0), {}
+    for pool in pools:
+        folds = range(1, len(pool.logs) + 1)
+        for count, _ in product(DRAWN, range(DRAWS)):
+            drawn = rng.permutation(len(pool.measured))[:count]
+            for n in folds:
+                both = np.mean(
+                    [
+                        _missed(pool.logs[[*some]][:, drawn].mean(0), pool.measured[drawn])
+                        for some in combinations(range(len(pool.logs)), n)
+                    ],
+                    0,
+                )
+                gaps.setdefault((count, n), {}).setdefault(pool.task, []).append(both)
+    rows = []
+    for count, (k, how) in product(DRAWN, enumerate(HOW)):
+        means = [np.array([np.mean(one, 0)[k] for one in gaps[count, n].values()]) for n in folds]
+        over = [own - means[0] for own in means[1:]]
+        errors = [own.std(ddof=1) / np.sqrt(len(own)) for own in over]
+        cells = [f"{np.exp(own.mean()):.3f} ± {e:.3f}" for own, e in zip(over, errors, strict=True)]
+        rows.append([f"{count} {how}", *cells])
+    return table(rows, ["times that of one fold", *(f"{n} folds" for n in folds[1:])])
+
+
+def _missed(predicted: np.ndarray, measured: np.ndarray) -> tuple[float, float]:
+    """Logarithms of measured over predicted: of what is predicted to be fastest, and after all are
+    measured."""
+    best = np.argmin(predicted)
+    return measured[best] - predicted[best], measured.min() - predicted[best]
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -196,7 +242,7 @@ def main() -> None:
         raise SystemExit(f"{args.data}: no search task with {FEWEST_SCHEDULES} schedules")
     tasks = len({pool.task for pool in pools})
     print(f"{tasks} tasks, {len(pools)} of them on a device, {args.seeds} seeds\n")
-    print(report(curves(pools, args.seeds)))
+    print(f"{report(curves(pools, args.seeds))}\n\n{blends(pools)}")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,10 @@ QUANTILES = (0.16, 0.5, 0.84)
 FEWEST = 5  # networks
 COUNTS = (1, 4, 8, 16, 32, 64)  # of schedules of a task, for which bundled weights have errors
 HOW = ("drawn", "searched")  # programs at random, or after a search
+# What is predicted to be fastest is predicted too low, the more so the more there is to choose
+# from, and the less so the more folds are blended. Natural logarithm for each doubling of the
+# programs, of one fold over a blend of any number (tests/bench/picks.py).
+OF_BLEND = {"drawn": 0.021, "searched": 0.010}
 ERRORS = {"errors": {str: {str: {int: [float]}}}}
 Task = tuple[np.ndarray, np.ndarray]  # predicted and measured seconds of its programs
 Calls = Mapping[str, Mapping[str, int]]  # of each network: how often it calls each task
@@ -65,6 +69,21 @@ def error_of(
         return Error(1.0, 1.0, 1.0, 0)
     every = np.concatenate([*ratios.values()])
     return Error(*np.quantile(every, QUANTILES).tolist(), len(ratios))
+
+
+def of_blend(error: Error, folds: int, schedules: int, searched: bool) -> Error:
+    """The error of a blend, from that of networks which one fold predicts.
+
+    Args:
+        error: of those.
+        folds: that are blended.
+        schedules, searched: as for :func:`error_of`.
+    """
+    if not error.networks:
+        return error
+    share = 1 - 1 / folds  # of a fold's variance that the blend is without
+    times = math.exp(-OF_BLEND[HOW[searched]] * share * math.log2(schedules))
+    return Error(error.low * times, error.middle * times, error.high * times, error.networks)
 
 
 def ratios_of(

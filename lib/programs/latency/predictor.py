@@ -21,7 +21,7 @@ from lib.files.parquet import read_parquet
 from lib.files.processor import processor
 from lib.programs.devices import known_devices
 from lib.programs.inputs import device_named, is_general
-from lib.programs.latency.error import Error, bundled_error, calls_of, error_of, held_out
+from lib.programs.latency.error import Error, bundled_error, calls_of, error_of, held_out, of_blend
 from lib.programs.latency.estimate import Estimate, estimate
 from lib.programs.latency.network import Network, read_network
 from lib.programs.latency.predict import (
@@ -140,9 +140,11 @@ class Predictor:
     def _error(self, device: str, schedules: int, searched: bool) -> Error:
         """How far networks on a device are off, by what was held out when it was trained."""
         if self.weights != self.folder:
-            return bundled_error(self.weights, device, schedules, searched)
-        known = held_out(self.folder / "predictions.csv", device)
-        return error_of(known, calls_of(self.data), schedules, searched)
+            error = bundled_error(self.weights, device, schedules, searched)
+        else:
+            known = held_out(self.folder / "predictions.csv", device)
+            error = error_of(known, calls_of(self.data), schedules, searched)
+        return of_blend(error, len(self.ensemble.networks), schedules, searched)
 
     def predict(self, module: torch.nn.Module, inputs: tuple, device: str) -> float:
         """Seconds that one call of a network takes on a device.

@@ -13,7 +13,7 @@ from lib.files import tensor_file
 from lib.files.errors import UserError
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import load_programs
-from lib.programs.latency.error import COUNTS, Error, bundled_error
+from lib.programs.latency.error import COUNTS, Error, bundled_error, of_blend
 from lib.programs.latency.predict import (
     load_predictor,
     predicted_seconds,
@@ -55,7 +55,8 @@ def test_its_latencies_are_as_far_off_as_its_own_were(tmp_path):
     predictor = Predictor.load(tmp_path, tvm=Path(sys.executable))
     device = predictor.known[predictor.device("avx2")]["name"]
     drawn, searched = (predictor._error(device, 20, how) for how in (False, True))
-    assert drawn == bundled_error(predictor.weights, device, 16, False) and drawn.networks > 100
+    single = bundled_error(predictor.weights, device, 16, False)
+    assert drawn == of_blend(single, 4, 20, False) and drawn.networks > 100
     assert 0.8 < searched.low < searched.middle < drawn.middle < drawn.high < 2
     assert len(predictor.learned) > 1000
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.files.errors import DataError
-from lib.programs.latency.error import DRAWS, Error, calls_of, error_of, held_out
+from lib.programs.latency.error import DRAWS, Error, calls_of, error_of, held_out, of_blend
 from lib.programs.latency.estimate import as_json, as_text, compared, costs, estimate
 from lib.programs.latency.memory import CACHES
 from lib.programs.latency.network import read_network
@@ -119,6 +119,14 @@ def test_choosing_by_predictions_is_part_of_the_error():
     assert many > 1.5
     # A search measures them all, and the fastest of them runs.
     assert error_of(tasks, networks(8), 30, searched=True).middle < many
+
+
+def test_a_blend_is_short_of_less_than_a_fold():
+    error = Error(0.9, 1.1, 1.3, 7)
+    assert of_blend(error, 1, 16, True) == of_blend(error, 4, 1, False) == error
+    fewer, more = (of_blend(error, folds, 16, False).middle for folds in (2, 4))
+    assert 1.0 < more < fewer < of_blend(error, 4, 16, True).middle < 1.1
+    assert of_blend(Error(1.0, 1.0, 1.0, 0), 4, 16, True).middle == 1.0  # nothing is known
 
 
 def test_networks_that_are_hardly_measured_do_not_count():
