@@ -83,8 +83,8 @@ a reference program ran more than 15 % slower than usual even at its best moment
 
 {test}
 
-`search` are {search} tasks that nothing else may see, for trying out searches with a model's help.
-Everything else is `train`.
+`search` are {search} tasks that nothing else may see, for trying out searches with a model's help;
+{searched} of them were measured. Everything else is `train`.
 
 {splits}
 
@@ -162,6 +162,7 @@ def readme(tables: dict[str, pl.DataFrame], about: dict[str, Any]) -> str:
         rounding=about["rounding"],
         test="\n".join(f"- `{name}`" for name in about["test_networks"]),
         search=int((tasks["split"] == "search").sum()),
+        searched=int((tasks["split"].gather(measured) == "search").sum()),
         splits=_split_table(tables),
         device_table=_device_table(tables["latencies"], about["devices"]),
         operators=_operator_table(tasks, programs),
