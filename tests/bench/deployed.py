@@ -10,16 +10,18 @@ the predictor of ``outputs/programs-cpu``, ``XGBoost``: TVM's own, from nothing)
 programs of a task; then all libraries and rivals run in one process, in turns, on the same inputs,
 one thread each. Libraries are kept in ``--work``, and times in ``deployed.json`` beside this file,
 a row a network, device and processor, which is measured anew if a search is asked for that it has
-not; move both away when the search has changed. ``--print`` runs nothing, and needs no TVM.
-``search 8 lanes`` goes without a thing that makes networks fast, see
-:mod:`tests.bench.deployed_without`, and ``search 8 nothing`` without none: another table compares
-these.
+not; move both away when the search has changed. ``--print`` runs nothing, and needs no TVM. With
+``--device avx2``, PyTorch and OpenVINO are kept to AVX2 as well; ONNX Runtime cannot be, and is
+left out where there is AVX-512. ``search 8 lanes`` goes without a thing that makes networks fast,
+see :mod:`tests.bench.deployed_without`, and ``search 8 nothing`` without none: another table
+compares these.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -41,6 +43,8 @@ NETWORKS = (
 SEARCHES = ("search 16", "search 64", "XGBoost 16")
 WITHOUT = "search 8 "  # and what it goes without, of tests.bench.deployed_without
 WHOLE = f"{WITHOUT}nothing"
+LIMITS = {"avx2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}}  # of rivals
+RIVALS = ("PyTorch", "ONNX Runtime", "OpenVINO")
 PLACE = itemgetter("processor", "device")  # of a row
 
 
@@ -74,7 +78,7 @@ def as_table(rows: list[dict[str, Any]]) -> str:
         least = ["" if np.isnan(ms) else f"{ms:#.3g}" for ms in mine]
         took = [row["searching"].get(name) for name in searches]
         texts.append([row["network"], *least, *(f"{s:.0f}" if s else "" for s in took)])
-    for rival in ("PyTorch", "ONNX Runtime", "OpenVINO"):
+    for rival in (name for name in RIVALS if name in names):
         ratios = np.exp(np.nanmean(np.log(times / times[:, [names.index(rival)]]), 0))
         blank = [""] * len(searches)
         texts.append([f"over {rival}", *(f"{ratio:.2f}" for ratio in ratios), *blank])
@@ -103,6 +107,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("outputs/deployed"))
     parser.add_argument("--print", action="store_true", dest="only_print")
     args = parser.parse_args()
+    os.environ |= LIMITS.get(args.device, {})  # which the rivals read when they are imported
     rows = json.loads(MEASURED.read_text()) if MEASURED.exists() else []
     for network in () if args.only_print else args.networks:
         mine = [row for row in rows if row["network"] == network.rpartition("/")[2]]

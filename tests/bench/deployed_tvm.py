@@ -24,12 +24,14 @@ from lib.collect.tvm.library import LIBRARY, runner
 from lib.collect.tvm.rivals import onnx_file, rivals
 from lib.collect.tvm.running import clock_on, readings
 from lib.files.artifacts import write_json
-from lib.files.processor import processor
+from lib.files.processor import instruction_sets, processor
 from lib.programs.messages import COST_MODELS, PREDICTOR
 from tests.bench import deployed_without
+from tests.bench.deployed import LIMITS
 
 ROUNDS = 20
 PYTHON = Path(".venv/bin/python")
+SIMD = {"avx2": 256}  # bits of a vector
 CHOOSERS = {"search": PREDICTOR, "XGBoost": COST_MODELS[1]}
 
 
@@ -76,10 +78,11 @@ def python_without(*change: str, work: Path) -> Path:
     return path
 
 
-def compiled_by_torch(network: Imported) -> Callable[[], Any]:
-    """The network by ``torch.compile``, its weights frozen."""
+def compiled_by_torch(network: Imported, device: str) -> Callable[[], Any]:
+    """The network by ``torch.compile``, its weights frozen, for a device."""
     module, inputs = network.built
     torch._inductor.config.freezing = True
+    torch._inductor.config.cpp.simdlen = SIMD.get(device)
     run = torch.compile(module)
     return torch.no_grad()(lambda: run(*inputs))
 
@@ -109,8 +112,10 @@ def measured(network: str, searches: list[str], args: argparse.Namespace) -> dic
     off = {
         name: max(map(difference, arrays_of(run()), source.expected)) for name, run in runs.items()
     }
-    runs |= rivals(source)[0] | {"torch.compile": compiled_by_torch(source)}
+    runs |= rivals(source)[0] | {"torch.compile": compiled_by_torch(source, args.device)}
     runs["OpenVINO"] = by_openvino(source, args.work)
+    if args.device in LIMITS and "avx512" in instruction_sets():
+        runs.pop("ONNX Runtime")
     turns = readings(runs, clock_on(args.core), ROUNDS)
     taken = {name: [1e3 * seconds for seconds in own] for name, own in turns.items()}
     return {
