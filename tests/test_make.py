@@ -134,6 +134,14 @@ def test_what_is_measured_decides_environment_and_command(pristine, kind, module
     assert chosen in done.stdout
 
 
+def test_a_calibration_has_the_cache_and_its_own_flags(pristine):
+    done = told(pristine, "-n", "calibrate", ARGS="--networks 1")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.index("01_preprocess.py "), done.stdout.index("lib.programs.calib")
+    assert first < second and "--collection programs-cpu" in done.stdout[first:second]
+    assert "--networks 1" in done.stdout[second:] and "--networks" not in done.stdout[:second]
+
+
 def test_the_names_that_make_knows_are_those_of_the_settings(pristine):
     for name, known in (
         ("COLLECTION", list(COLLECTIONS)),
