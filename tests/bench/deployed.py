@@ -96,6 +96,14 @@ def as_changes(rows: list[dict[str, Any]]) -> str:
     return table(texts, ["times as long without", *least])
 
 
+def changed(python: Path, change: str, folder: Path) -> Path:
+    """A Python that makes a change of :mod:`tests.bench.deployed_without` first."""
+    path = folder.absolute() / f"without-{change}"
+    path.write_text(f'#!/bin/sh\nexec {python} -m tests.bench.deployed_without {change} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
 def main() -> None:
     """Measure what is missing, and print all."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -26,8 +26,7 @@ from lib.collect.tvm.running import clock_on, readings
 from lib.files.artifacts import write_json
 from lib.files.processor import instruction_sets, processor
 from lib.programs.messages import COST_MODELS, PREDICTOR
-from tests.bench import deployed_without
-from tests.bench.deployed import LIMITS
+from tests.bench.deployed import LIMITS, changed
 
 ROUNDS = 20
 PYTHON = Path(".venv/bin/python")
@@ -54,7 +53,10 @@ def searched(network: str, how: str, args: argparse.Namespace) -> tuple[Path, fl
         command = ["-m", "lib.programs.search", "--network", network, "--budget", budget]
         command += ["--cost-model", CHOOSERS[chooser], "--outputs", str(args.outputs)]
         command += ["--device", args.device, "--core", str(args.core)]
-        command += ["--tvm", str(python_without(*without, work=args.work))]
+        python = Path(sys.executable).absolute()
+        for change in without:
+            python = changed(python, change, args.work)
+        command += ["--tvm", str(python)]
         subprocess.run([PYTHON, *command], check=True)
         taken = time.monotonic() - start
         (found,) = args.outputs.glob(f"*/search/*{name}.{args.device}{kind}/{LIBRARY}")
@@ -65,17 +67,6 @@ def searched(network: str, how: str, args: argparse.Namespace) -> tuple[Path, fl
             folder.rename(place)
         write_json(seconds, taken)
     return library, json.loads(seconds.read_text())
-
-
-def python_without(*change: str, work: Path) -> Path:
-    """This Python, or one that makes a change of :mod:`tests.bench.deployed_without` first."""
-    python = Path(sys.executable).absolute()
-    if not change:
-        return python
-    path = work.absolute() / f"without-{change[0]}"
-    path.write_text(f'#!/bin/sh\nexec {python} -m {deployed_without.__name__} {change[0]} "$@"\n')
-    path.chmod(0o755)
-    return path
 
 
 def compiled_by_torch(network: Imported, device: str) -> Callable[[], Any]:

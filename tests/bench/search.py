@@ -42,6 +42,7 @@ from lib.files.terminal import table
 from lib.programs.latency.predictor import TVM
 from lib.runs.sources import ROOT
 from lib.settings.resolved import BUNDLED_PROGRAMS
+from tests.bench.deployed import changed
 
 PATIENT = "XGBoost, as TVM sets it"
 RIVALS = {  # name -> flags of lib.programs.search
@@ -72,10 +73,7 @@ def search(target: str, device: str, by: str, seed: int, args: argparse.Namespac
         command += ["--core", str(args.core)]
         command += ["--outputs", str(outputs), "--data", str(args.data), *RIVALS[by]]
         if by == PATIENT:
-            python = outputs / "python"
-            change = "-m tests.bench.deployed_without patience"
-            python.write_text(f'#!/bin/sh\nexec {ROOT / TVM} {change} "$@"\n')
-            python.chmod(0o755)
+            python = changed(ROOT / TVM, "patience", outputs)
             command += ["--tvm", str(python)]
         started = time.monotonic()
         done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
