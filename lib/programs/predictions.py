@@ -45,6 +45,23 @@ def nearest(mean: pl.Expr, variance: pl.Expr) -> pl.Expr:
     return (mean - variance.fill_null(0.0)).exp()
 
 
+def read_blended(path: Path) -> pl.DataFrame:
+    """What stage 4 wrote of the programs that a fold, or all, had not seen: ``BLENDED``.
+
+    Raises:
+        DataError: the file is missing, or is not what stage 4 writes.
+    """
+    try:
+        table = pl.read_csv(path, schema=BLENDED)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        why = str(error).splitlines()[0]
+        raise DataError(path, "csv", why, "predictions; run 04_ensemble.py again") from None
+    for name in ("prediction", "in_sums", "latency"):
+        if not (table[name].is_finite() & (table[name] > 0)).fill_null(False).all():
+            raise DataError(path, name, "a value that is no time", "seconds")
+    return table
+
+
 def read_predictions(path: Path, pairs: pl.DataFrame, optional: Iterable[str]) -> pl.DataFrame:
     """The predictions of one fold, in the order of ``KEYS``.
 

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
 
-from lib.files.parquet import read_parquet
 from lib.files.results import SPLIT_OF
 from lib.programs.metrics import LATENCY_METRICS, NOISE
-from lib.programs.predictions import ADVICE, COLUMNS, nearest
+from lib.programs.predictions import read_blended
+from lib.programs.settings import ProgramCollection
 from lib.programs.uses import searches, timelines
 from lib.report.experiment import Experiment
 from lib.report.figures import PANEL, POINTS
@@ -116,18 +115,9 @@ def _evenly(count: int) -> Sequence[int]:
 
 
 def _pairs(experiment: Experiment, section: str) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) predicted and measured seconds of a section, blended as stage 4 does."""
-    folds = experiment.measured if section == "validation" else experiment.blended
-    paths = [experiment.folder / "scores" / f"fold_{fold}.parquet" for fold in folds]
-    of_section = pl.col("split") == SPLIT_OF[section]
-    frames = [read_parquet(path, COLUMNS, ADVICE, of_section) for path in paths if path.exists()]
-    if not frames:
+    """(n,) predicted and measured seconds of a section, as stage 4 wrote them."""
+    path = experiment.folder / ProgramCollection.table
+    if not path.exists():
         return np.empty(0), np.empty(0)
-    keys, logs = ("task", "program", "device"), pl.col("prediction").log()
-    blended = (
-        pl.concat(frames)
-        .group_by(*keys)
-        .agg(nearest(logs.mean(), logs.var()).alias("prediction"), pl.col("latency").first())
-    )
-    rows = blended.sort(*keys)
+    rows = read_blended(path).filter(split=SPLIT_OF[section])
     return rows["prediction"].to_numpy(), rows["latency"].to_numpy().astype(np.float64)

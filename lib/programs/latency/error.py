@@ -21,7 +21,7 @@ from lib.files import tensor_file
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.schema import expect
-from lib.programs.predictions import BLENDED
+from lib.programs.predictions import read_blended
 from lib.programs.tensorir.records import ADVICE, TABLES, table_path
 
 # Of a network's calls whose tasks were measured, for it to count; its tasks as PyTorch has them and
@@ -136,15 +136,7 @@ def held_out(path: Path, device: str) -> dict[str, Task]:
     Raises:
         DataError: the file is missing, or is not what stage 4 writes.
     """
-    try:
-        table = pl.read_csv(path, schema=BLENDED)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        why = str(error).splitlines()[0]
-        raise DataError(path, "csv", why, "predictions; run 04_ensemble.py again") from None
-    times = table.select("in_sums", "latency").cast(pl.Float64)
-    if not all((column.is_finite() & (column > 0)).fill_null(False).all() for column in times):
-        raise DataError(path, "in_sums", "a value that is no time", "seconds")
-    rows = table.filter(device=device).sort("task", "program")
+    rows = read_blended(path).filter(device=device).sort("task", "program")
     parts = rows.partition_by("task", as_dict=True, maintain_order=True)
     return {
         task: (frame["in_sums"].to_numpy(), frame["latency"].cast(pl.Float64).to_numpy())
