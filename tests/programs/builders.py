@@ -47,12 +47,15 @@ def device(name: str) -> dict[str, Any]:
     return {"name": f"cpu.{name}.1t", "instructions": name, "processor": "CPU", "threads": 1}
 
 
-def write_root(root: Path, tasks: int = 12, programs: int = 10, seed: int = 0) -> Path:
+def write_root(
+    root: Path, tasks: int = 12, programs: int = 10, seed: int = 0, slow: float = 1.0
+) -> Path:
     """A dataset; returns its folder.
 
     A network calls two tasks of its own and one that it shares with the next network; the first
     network's tasks are the test. The last program of every task is measured on one device alone,
-    and looks like its first; the second was measured twice.
+    and looks like its first; the second was measured twice. What slows some programs down does so
+    ``slow`` times as much.
     """
     rng = np.random.default_rng(seed)
     root.mkdir(parents=True, exist_ok=True)
@@ -72,7 +75,7 @@ def write_root(root: Path, tasks: int = 12, programs: int = 10, seed: int = 0) -
                 forest, leaves = forests[-programs + 1], features[-programs + 1]
             forests.append(forest)
             features.append(leaves.astype(np.float16).astype(np.float32))
-            seconds = 1e-9 * np.exp2(features[-1][:, WORK] + features[-1][:, SLOW]).sum()
+            seconds = 1e-9 * np.exp2(features[-1][:, WORK] + slow * features[-1][:, SLOW]).sum()
             for place, speed in enumerate(SPEED.values()):
                 if place and number == programs - 1:
                     continue

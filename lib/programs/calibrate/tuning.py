@@ -1,4 +1,8 @@
-"""A network trained on, with programs of one device alone: for one that is unlike all others."""
+"""A network trained on, with programs of one device alone: for one that is unlike all others.
+
+What it reads of programs stays as it is: a thousand programs teach what is different on a device,
+and would spoil what many more have taught of programs.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +32,12 @@ def tuned(network: nn.Module, programs: Programs, device: Mapping[str, Any]) -> 
         programs: with (n, 1) seconds on the device.
         device: as the data have devices.
     """
-    made, where = copy.deepcopy(network).train(), device_features([device])
+    made, where = copy.deepcopy(network).eval().requires_grad_(False), device_features([device])
+    layers = made.of_devices.train().requires_grad_(True)
     labels = torch.from_numpy(np.log(programs.seconds))
     generator = np.random.default_rng(0)
     batches = [batch for _ in range(PASSES) for batch in drawn(programs.counts, BATCH, generator)]
-    optimizer = torch.optim.AdamW(made.parameters(), lr=RATE, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(layers.parameters(), lr=RATE, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, RATE, total_steps=len(batches) + 1, pct_start=RISING
     )

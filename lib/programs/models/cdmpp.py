@@ -217,6 +217,11 @@ class Cdmpp(nn.Module):
         self.counts.fit(counts)
         self.labels.fit(seconds[seconds.isfinite()].numpy())
 
+    @property
+    def of_devices(self) -> nn.ModuleList:
+        """What reads the devices, and all after it."""
+        return nn.ModuleList([self.device, self.decoder])
+
     def forward(self, batch: ProgramBatch) -> Tensor:
         """Labels of each program on each device, (b, d)."""
         return self.with_latents(batch)[0]

@@ -171,6 +171,11 @@ class CdmppPlus(nn.Module):
         with torch.no_grad():
             self.level.fill_((seconds.log() - total[:, None]).nanmean())
 
+    @property
+    def of_devices(self) -> nn.ModuleList:
+        """What reads the devices, and all after it."""
+        return nn.ModuleList([self.device, self.on_device, self.norm, self.last])
+
     def forward(self, batch: ProgramBatch) -> Tensor:
         """Logarithms of latencies, (b, d)."""
         return self.with_latents(batch)[0]
