@@ -27,15 +27,15 @@ from lib.programs.latency.error import calls_of, error_of, held_out, of_blend, r
 from lib.programs.latency.predictor import BUDGET
 from lib.runs.sources import ROOT
 from lib.settings.resolved import BUNDLED_PROGRAMS
-from tests.bench.deployed import MEASURED, NETWORKS
+from tests.bench.deployed import MEASURED, NETWORKS, PLACE
 
 FOUND = f"search {BUDGET}"
 
 
-def predicted(network: str, device: str, args: argparse.Namespace) -> dict[str, Any]:
+def predicted(network: str, args: argparse.Namespace) -> dict[str, Any]:
     """What ``python -m lib.programs.latency --json`` says."""
-    command = [sys.executable, "-m", "lib.programs.latency", network, "1", device, "--json"]
-    command += ["--outputs", str(args.outputs)]
+    command = [sys.executable, "-m", "lib.programs.latency", network, "1", args.device]
+    command += ["--json", "--outputs", str(args.outputs)]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)
 
@@ -44,9 +44,9 @@ def deployed(args: argparse.Namespace) -> str:
     """A row a network that was searched on this processor, and the mean of the errors' sizes."""
     rows, errors = [], []
     for kept in json.loads(MEASURED.read_text()):
-        if kept["processor"] == processor() and FOUND in kept["least"]:
+        if PLACE(kept) == (processor(), args.device) and FOUND in kept["least"]:
             (network,) = [name for name in NETWORKS if name.endswith(kept["network"])]
-            said = predicted(network, kept["device"], args)
+            said = predicted(network, args)
             took = kept["least"][FOUND] / 1e3
             low, high = said["low"], said["high"]
             errors.append([said[name] / took - 1 for name in ("seconds", "replayed_seconds")])
@@ -86,6 +86,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--bundled", action="store_true", help="add up what the dataset has")
+    parser.add_argument("--device", default="native", help="of the searches")
     parser.add_argument("--schedules", type=int, default=8, help="of each task, with --bundled")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"))
     parser.add_argument("--predictor", default="programs-cpu", help="its folder in the outputs")
