@@ -28,7 +28,7 @@ SCHEMA = {
     "latency": pl.Float32,
 }
 BLENDED = {**SCHEMA, "in_sums": pl.Float64}  # of predictions.csv; the last is to be added up
-ADVICE = "run 03_infer.py again"
+ADVICE, BLEND_ADVICE = "run 03_infer.py again", "run 04_ensemble.py again"
 
 
 def nearest(mean: pl.Expr, variance: pl.Expr) -> pl.Expr:
@@ -55,11 +55,16 @@ def read_blended(path: Path) -> pl.DataFrame:
         table = pl.read_csv(path, schema=BLENDED)
     except (OSError, pl.exceptions.PolarsError) as error:
         why = str(error).splitlines()[0]
-        raise DataError(path, "csv", why, "predictions; run 04_ensemble.py again") from None
-    for name in ("prediction", "in_sums", "latency"):
-        if not (table[name].is_finite() & (table[name] > 0)).fill_null(False).all():
-            raise DataError(path, name, "a value that is no time", "seconds")
+        raise DataError(path, "csv", why, f"predictions; {BLEND_ADVICE}") from None
+    _check_times(path, table, ("prediction", "in_sums", "latency"), BLEND_ADVICE)
     return table
+
+
+def _check_times(path: Path, table: pl.DataFrame, names: Iterable[str], advice: str) -> None:
+    """Raises a :class:`DataError` if a column of a file has a value that is no time, in seconds."""
+    for name in names:
+        if not (table[name].is_finite() & (table[name] > 0)).fill_null(False).all():
+            raise DataError(path, name, "a value that is no time", f"seconds; {advice}")
 
 
 def read_predictions(path: Path, pairs: pl.DataFrame, optional: Iterable[str]) -> pl.DataFrame:
@@ -75,9 +80,7 @@ def read_predictions(path: Path, pairs: pl.DataFrame, optional: Iterable[str]) -
             many or of something else.
     """
     table = read_parquet(path, COLUMNS, ADVICE).cast(SCHEMA).sort(*KEYS)
-    times = table["prediction"]
-    if not (times.is_finite() & (times > 0)).all():
-        raise DataError(path, "prediction", "a value that is no time", f"seconds; {ADVICE}")
+    _check_times(path, table, ("prediction",), ADVICE)
     absent = set(optional) - set(table["split"])
     expected = pairs.cast({"program": pl.Int32}).filter(~pl.col("split").is_in(list(absent)))
     if not table.select(KEYS).equals(expected.select(KEYS).sort(*KEYS)):

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from lib.files.results import SPLIT_OF
 from lib.programs.metrics import LATENCY_METRICS, NOISE
-from lib.programs.predictions import read_blended
+from lib.programs.predictions import BLENDED, read_blended
 from lib.programs.settings import ProgramCollection
 from lib.programs.uses import searches, timelines
 from lib.report.experiment import Experiment
@@ -33,17 +34,28 @@ def content(experiment: Experiment) -> dict[str, Any]:
 
 def shown(experiment: Experiment) -> list[dict[str, Any]]:
     """Figures and tables of each section: ``section, figures, table``; none of other kinds."""
-    sections = []
-    for section in ("test", "validation"):
-        groups = (experiment.metrics.get(section) or {}).get("groups")
-        if not groups:
-            continue
-        predicted, measured = _pairs(experiment, section)
-        drawn = []
-        if len(measured):
-            drawn = [against(predicted, measured).render(), errors(predicted, measured).render()]
-        sections.append({"section": section, "figures": drawn, "table": group_table(groups)})
-    return sections
+    found = ((name, experiment.metrics.get(name) or {}) for name in ("test", "validation"))
+    groups = {name: metrics["groups"] for name, metrics in found if metrics.get("groups")}
+    path = experiment.folder / ProgramCollection.table
+    table = read_blended(path) if groups and path.exists() else pl.DataFrame(schema=BLENDED)
+    return [
+        {
+            "section": name,
+            "figures": _drawn(table.filter(split=SPLIT_OF[name])),
+            "table": group_table(parts),
+        }
+        for name, parts in groups.items()
+    ]
+
+
+def _drawn(rows: pl.DataFrame) -> list[str]:
+    """The figures of some predictions; none without any."""
+    if rows.is_empty():
+        return []
+    predicted, measured = (
+        rows[name].cast(pl.Float64).to_numpy() for name in ("prediction", "latency")
+    )
+    return [against(predicted, measured).render(), errors(predicted, measured).render()]
 
 
 def group_table(groups: dict[str, dict[str, dict[str, float]]]) -> Table:
@@ -112,12 +124,3 @@ def _axes(figure: Figure, x: np.ndarray, y: np.ndarray) -> tuple[Scale, Scale, f
 
 def _evenly(count: int) -> Sequence[int]:
     return np.unique(np.linspace(0, count - 1, min(POINTS, count)).round().astype(int)).tolist()
-
-
-def _pairs(experiment: Experiment, section: str) -> tuple[np.ndarray, np.ndarray]:
-    """(n,) predicted and measured seconds of a section, as stage 4 wrote them."""
-    path = experiment.folder / ProgramCollection.table
-    if not path.exists():
-        return np.empty(0), np.empty(0)
-    rows = read_blended(path).filter(split=SPLIT_OF[section])
-    return rows["prediction"].to_numpy(), rows["latency"].to_numpy().astype(np.float64)
