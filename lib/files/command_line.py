@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any, NoReturn
 
 from lib.files.errors import UserError
@@ -12,9 +13,19 @@ class Parser(argparse.ArgumentParser):
     """A parser that raises a :class:`UserError` where argparse prints its usage and exits."""
 
     def __init__(self, **about: Any):
+        if spec := sys.modules["__main__"].__spec__:  # run by -m: the file's name cannot be typed
+            about = {"prog": f"python -m {spec.name.removesuffix('.__main__')}", **about}
         # A shortened `--mod` would choose another folder than Make, which reads whole names.
         super().__init__(**about, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Tell what is wrong with a flag in one line, as every other error is told."""
         raise UserError(f"{message}; {self.prog} --help names the flags")
+
+
+def check_least(args: argparse.Namespace, **least: int) -> None:
+    """Raise a :class:`UserError` for a flag whose number is below its least; it may be ``None``."""
+    for name, bound in least.items():
+        value = getattr(args, name)
+        if value is not None and value < bound:
+            raise UserError(f"--{name.replace('_', '-')} {value}: must be at least {bound}")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 from pathlib import Path
+
+from lib.files.errors import UserError
 
 CPUINFO = Path("/proc/cpuinfo")
 # Sets of instructions, narrow to wide, and what Linux calls what a processor must have for them.
@@ -26,3 +29,29 @@ def instruction_sets() -> list[str]:
     """Those of :data:`INSTRUCTIONS` that this processor has; all, where the system does not say."""
     flags = CPUINFO.read_text().split() if CPUINFO.exists() else []
     return [name for name, flag in INSTRUCTIONS.items() if not flags or flag in flags]
+
+
+def check_has(flag: str, name: str) -> None:
+    """Raise a :class:`UserError` for a set of instructions that this processor lacks."""
+    had = instruction_sets()
+    if name in INSTRUCTIONS and name not in had:
+        raise UserError(f"{flag} {name}: this processor has no {name}; it has {', '.join(had)}")
+
+
+def cores_of(flag: str, text: str) -> list[str]:
+    """The cores that a flag names, with commas between them.
+
+    Raises:
+        UserError: this process may not run on one of them.
+    """
+    names, before = text.split(","), os.sched_getaffinity(0)
+    try:
+        for core in names:  # tried, since another collector's watcher may have moved this process
+            os.sched_setaffinity(0, {int(core)})
+    except (ValueError, OSError):
+        here = ", ".join(map(str, sorted(before)))
+        reason = f"{core!r} is not a core of this machine; choose from {here}"
+        raise UserError(f"{flag} {text}: {reason}") from None
+    finally:
+        os.sched_setaffinity(0, before)
+    return names

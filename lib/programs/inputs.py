@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
-from lib.files.processor import INSTRUCTIONS, MCPU, instruction_sets
+from lib.files.processor import INSTRUCTIONS, instruction_sets
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.inputs.input import Input
@@ -23,16 +23,16 @@ from lib.programs.folds import Chosen
 from lib.programs.messages import NATIVE
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
-from lib.programs.task import CachedTask
+from lib.programs.task import ARRAYS, CachedTask
 from lib.programs.tensorir.features import COUNTED, FEATURES
-from lib.programs.tensorir.records import DEVICE
+from lib.programs.tensorir.records import CACHES, DEVICE, is_general
 
 LANES = dict(zip(INSTRUCTIONS, (4, 8, 16), strict=True))  # of single-precision numbers in a vector
 FUSED = ("avx2", "avx512")  # sets that multiply and add at once, ...
 MASKED = ("avx512",)  # ... that have masks and twice as many registers
 PEAK = 7  # the column of :func:`device_features` that says how fast programs are there
 USUAL_PEAK = 64.0  # of billions of operations a second; of a device of which it is not known
-USUAL_CACHES = {"l1_kib": 32, "l2_kib": 1024, "l3_kib": 32768}  # of a machine not described
+USUAL_CACHES = dict(zip(CACHES, (32, 1024, 32768), strict=True))  # of a machine not described
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,7 @@ def load_programs(cache: Cache, chosen: Chosen) -> Programs:
 
     Args:
         cache: of a collection of programs.
-        chosen: which pairs count, by task.
+        chosen: which pairs count, by task; none is no programs.
     """
     devices = len(cache.manifest["devices"])
     tasks = [cache.graph(name).restricted(mask) for name, mask in chosen.items()]
@@ -110,8 +110,8 @@ def load_programs(cache: Cache, chosen: Chosen) -> Programs:
         features=_joined(tasks, leaves, "features"),
         position=_joined(tasks, leaves, "position").astype(np.int64),
         loops=_joined(tasks, leaves, "loops"),
-        starts=np.concatenate([[0], np.cumsum(np.concatenate(counts))]),
-        seconds=np.concatenate(labels),
+        starts=np.cumsum(np.concatenate([[0], *counts])),
+        seconds=np.concatenate([np.empty((0, devices)), *labels]),
         tasks=tuple(chosen),
         first=np.concatenate([[0], np.cumsum(sizes)]),
     )
@@ -192,15 +192,16 @@ def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str
     """The number of a device, by its whole name or its instruction set.
 
     Of several with one instruction set, one of ``processor`` if there is any, then the one with the
-    fewest threads, then the first. ``native`` is the widest set that this machine has, of devices
-    that programs are compiled for by their processor's own name if there are such.
+    fewest threads, then the first. ``native`` is the widest set that both this machine and any
+    device have, of devices that have measured networks as they are deployed if there are such.
 
     Raises:
         UserError: there is none.
     """
     native = name == NATIVE
     if native:
-        name = ["sse2", *instruction_sets()][-1]
+        known = {device["instructions"] for device in devices}
+        name = next((s for s in reversed(["sse2", *instruction_sets()]) if s in known), NATIVE)
     fits = [
         k for k, device in enumerate(devices) if name in (device["name"], device["instructions"])
     ]
@@ -218,15 +219,6 @@ def device_named(name: str, devices: Sequence[Mapping[str, Any]], processor: str
     return min(fits, key=order)
 
 
-def is_general(device: Mapping[str, Any]) -> bool:
-    """Whether programs are compiled for whoever has a device's instructions.
-
-    Such devices have measured networks as PyTorch has them, with their weights in the caches;
-    devices that are compiled for by their processor's own name, networks as they are deployed.
-    """
-    return device.get("mcpu", MCPU[device["instructions"]]) in MCPU.values()
-
-
 def pair_predictions(task: CachedTask, distinct: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """(pairs,) of what was predicted for a task's distinct programs.
 
@@ -240,7 +232,9 @@ def pair_predictions(task: CachedTask, distinct: np.ndarray, predicted: np.ndarr
 
 def _joined(tasks: Sequence[CachedTask], leaves: Sequence[np.ndarray], name: str) -> np.ndarray:
     """An array of some leaves of each task, one task after the other."""
-    return np.concatenate([getattr(t, name)[rows] for t, rows in zip(tasks, leaves, strict=True)])
+    dtype, shape, _ = ARRAYS[name]
+    parts = [getattr(t, name)[rows] for t, rows in zip(tasks, leaves, strict=True)]
+    return np.concatenate([np.empty((0, *shape), dtype), *parts])
 
 
 def _leaves_of(task: CachedTask, distinct: np.ndarray) -> np.ndarray:

@@ -29,6 +29,7 @@ TIMELINE = {  # and of what `make latency` leaves
     "seconds": float,
     "low": float,
     "high": float,
+    "error_networks": int,
     "tasks": [{"task": str, "operators": str, "calls": int, "seconds": float}],
     "timeline": [{"task": str, "engine": str, "start": float, "end": float}],
 }
@@ -161,7 +162,8 @@ def _shown(path: Path, content: Any) -> dict[str, Any]:
     about = expect(content, TIMELINE, path, advice="what make latency writes")
     figure, labels = timeline(about)
     low, middle, high = (f"{MILLISECONDS * about[k]:.3g}" for k in ("low", "seconds", "high"))
-    says = f"{middle} ms, two networks in three {low} to {high} ms; {len(about['timeline'])} calls"
+    bounds = f", two networks in three {low} to {high} ms" if about["error_networks"] else ""
+    says = f"{middle} ms{bounds}; {len(about['timeline'])} calls"
     return {
         "name": f"{about['network']} on {about['device']}",
         "says": says,

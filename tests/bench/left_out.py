@@ -37,7 +37,7 @@ from lib.files.artifacts import read_json, write_json
 from lib.files.terminal import table
 from lib.inputs.input import network_for
 from lib.programs.adapt.judge import judged
-from lib.programs.calibrate.__main__ import shift_of
+from lib.programs.adapt.transfer import best_factor
 from lib.programs.calibrate.tuning import tuned
 from lib.programs.folds import all_pairs, held_out_by
 from lib.programs.inputs import (
@@ -45,14 +45,14 @@ from lib.programs.inputs import (
     Programs,
     device_features,
     devices_of,
-    is_general,
     load_programs,
     predict,
 )
+from lib.programs.losses import STEEPEST
 from lib.programs.preprocess import about, tasks_of
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.task import networks_of
-from lib.programs.tensorir.records import SPLITS
+from lib.programs.tensorir.records import SPLITS, is_general
 from lib.programs.train import ProgramsFold
 from lib.settings.resolved import BUNDLED_PROGRAMS
 from lib.train.loop import FoldTraining, new_network
@@ -132,7 +132,7 @@ class LeftOut:
             for draw in range(DRAWS):
                 some = np.random.default_rng(draw).permutation(len(pool))[:count]
                 gaps = own[some] - np.log(pool.seconds[some])
-                runs.append(scored(logs + [shift_of(gap) for gap in gaps.T], test))
+                runs.append(scored(logs + [best_factor(gap, STEEPEST) for gap in gaps.T], test))
             found[str(count)] = np.mean(runs, axis=0).tolist()
         chosen = np.zeros(len(pool), bool)
         chosen[np.random.default_rng(0).permutation(len(pool))[:count]] = True

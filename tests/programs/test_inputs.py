@@ -25,6 +25,7 @@ from lib.programs.models.cdmpp import DEVICE_FEATURES, LEAF_FEATURES, LOOP_FEATU
 from lib.programs.task import ARRAYS
 from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import FEATURES
+from lib.programs.tensorir.records import is_general
 from tests.programs.builders import SPEED, device, tiny_settings, write_programs
 
 
@@ -149,3 +150,13 @@ def test_a_device_by_its_name_or_its_instruction_set(monkeypatch):
         UserError, match=r"device 'neon': neither an instruction set \(avx2, sse2\)"
     ):
         device_named("neon", devices)
+    assert device_named("native", devices, "a") == 1  # the widest set that a device has
+
+
+def test_what_a_device_has_measured_it_says_or_its_name_does():
+    def one(**more: object) -> dict:
+        return {"instructions": "avx512", **more}
+
+    assert is_general(one()) and is_general(one(mcpu="core-avx2"))
+    assert not is_general(one(mcpu="znver4"))
+    assert not is_general(one(mcpu="skylake-avx512", deployed=True))

@@ -23,6 +23,7 @@ SEARCH = {
 }
 ESTIMATE = {
     **{"network": "<net>", "device": "cpu.avx2.1t", "seconds": 3e-3, "low": 2e-3, "high": 4e-3},
+    "error_networks": 6,
     "tasks": [
         {"task": f"t{k}", "operators": f"op{k}", "calls": 1, "seconds": 1e-3 * (k + 1)}
         for k in range(9)
@@ -68,6 +69,10 @@ def test_without_anything_measured_there_is_nothing_to_show(tmp_path):
 def test_a_timeline_has_a_bar_a_call_and_colours_for_what_costs_most(tmp_path):
     (found,) = timelines(write(tmp_path, "latency/net.b1.avx2.json", ESTIMATE))
     assert found["name"] == "<net> on cpu.avx2.1t" and "9 calls" in found["says"]
+    assert "3 ms, two networks in three 2 to 4 ms" in found["says"]
+    unknown = {**ESTIMATE, "error_networks": 0}
+    (found,) = timelines(write(tmp_path, "latency/net.b1.avx2.json", unknown))
+    assert found["says"] == "3 ms; 9 calls"
     assert found["labels"] == [f"op{k}" for k in range(8, 1, -1)]
     figure, _ = timeline(ESTIMATE)
     text = str(figure.render())

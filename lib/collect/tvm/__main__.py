@@ -1,7 +1,8 @@
 """``make collect KIND=programs``: measure tensor programs on this machine's CPU with TVM.
 
-Networks become tasks (:mod:`.extract`), tasks become programs under random schedules, and each
-program is compiled for every device and timed (:mod:`.measure`). Work is done by one process after
+Networks become tasks (:mod:`.extract`); tasks become programs, in the first round under random
+schedules and later under descendants of the fastest; and each program is compiled for every device
+and timed (:mod:`.measure`). Work is done by one process after
 the other on one core; a kill loses some seconds of it, and the same command goes on.
 """
 
@@ -20,9 +21,9 @@ from lib.collect.tvm.networks import TEST, all_networks, chosen_networks
 from lib.collect.tvm.slow import slow_jobs
 from lib.files.artifacts import read_json, write_json
 from lib.files.children import end_with_parent
-from lib.files.command_line import Parser
+from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
-from lib.files.processor import INSTRUCTIONS, instruction_sets, processor
+from lib.files.processor import INSTRUCTIONS, check_has, cores_of, processor
 from lib.programs.messages import NATIVE, last_words
 
 DEFAULT_PHASES, DEVICES = "main,again,plain", "devices.json"
@@ -42,7 +43,8 @@ def arguments() -> argparse.Namespace:
     sets = f"{NATIVE} (all that this processor has) or {', '.join(INSTRUCTIONS)}"
     parser.add_argument("--devices", default=NATIVE, help=f"instruction sets, of {sets}")
     parser.add_argument("--phases", default=DEFAULT_PHASES, help=f"of {', '.join(raw.PHASES)}")
-    parser.add_argument("--core", type=int, default=1, help="the core to compile and to time on")
+    core = max(os.sched_getaffinity(0))
+    parser.add_argument("--core", type=int, default=core, help="to compile and to time on")
     parser.add_argument(
         "--realtime", action="store_true", help="time at real-time priority (needs privileges)"
     )
@@ -67,8 +69,8 @@ def main() -> None:
         raise UserError(f"--phases {unknown[0]}: choose from {', '.join(raw.PHASES)}")
     check_devices(args.devices.split(","))
     among = plan.named_tasks(args.tasks) if args.tasks else None
-    if args.core not in range(os.cpu_count() or 1):
-        raise UserError(f"--core {args.core}: not a core of this machine")
+    check_least(args, programs=1, rounds=1, first_round=0)
+    cores_of("--core", str(args.core))
     remember(args.output / DEVICES, args.devices)
     extract(args)
     names = [network.name for network in networks]
@@ -97,13 +99,11 @@ def check_devices(devices: list[str]) -> None:
     Raises:
         UserError: one is unknown, or this processor lacks it.
     """
-    had = [NATIVE, *instruction_sets()]
     for device in devices:
         if device not in (NATIVE, *INSTRUCTIONS):
             choices = ", ".join((NATIVE, *INSTRUCTIONS))
             raise UserError(f"--devices {device}: choose from {choices}")
-        if device not in had:
-            raise UserError(f"--devices {device}: this processor has no {device}; leave it out")
+        check_has("--devices", device)
 
 
 def remember(path: Path, devices: str) -> None:
@@ -137,7 +137,7 @@ def measure(args: argparse.Namespace, jobs: list[plan.Job], slow: set[plan.Job])
     """Have jobs done by one process; a job that brings it down is given up, the rest goes on."""
     while todo := plan.to_do(args.output, jobs, slow):
         threads = 2 if todo[0][0] == "threads" else 1
-        other = min(set(range(os.cpu_count() or 1)) - {args.core}, default=args.core)
+        other = min(os.sched_getaffinity(0) - {args.core}, default=args.core)
         cores = f"{args.core},{other}" if threads == 2 else str(args.core)
         command = [sys.executable, "-m", "lib.collect.tvm.measure", str(args.output)]
         for flag in ("core", "devices", "programs"):
@@ -169,7 +169,10 @@ def summary(work: Path) -> str:
     counts = {p: len(list((work / "raw" / p).glob("*/*.npz"))) for p in raw.PHASES}
     failed = len(list((work / "raw").glob("*/*/*.failed")))
     done = ", ".join(f"{n} {phase}" for phase, n in counts.items() if n)
-    return f"collect: jobs done in {work}/: {done}; {failed} failed"
+    told = f"{failed} failed"
+    if failed:
+        told += f" (a file that ends in {raw.FAILED} says why; without it, the job is tried again)"
+    return f"collect: jobs done in {work}/: {done or 'none'}; {told}"
 
 
 if __name__ == "__main__":

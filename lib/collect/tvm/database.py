@@ -31,18 +31,19 @@ class TuningDatabase:
     Args:
         folder: of the two files, which are made if there are none.
         device: instruction set that programs are compiled for.
+        of: the folder that it is a copy of, if it is one, to name.
 
     Attributes:
         tvm: the records of programs that run, for TVM's passes and searches.
     """
 
-    def __init__(self, folder: Path, device: str):
+    def __init__(self, folder: Path, device: str, of: Path | None = None):
         self.folder, self.target = folder, target_of(device)
         folder.mkdir(parents=True, exist_ok=True)
         for name in (WORKLOADS, RECORDS):
             drop_unfinished_line(folder / name)
         self.tvm = meta_schedule.database.MemoryDatabase()
-        self.files = opened(folder, folder)
+        self.files = opened(folder, of or folder)
         for record in self.files.get_all_tuning_records():
             if self._fits(record.target) and (taken := _seconds(record.run_secs)) == taken:
                 self._keep(record)
@@ -70,7 +71,7 @@ class TuningDatabase:
             self._keep(record)
 
     def begin_with(self, folder: Path, tasks: Sequence[IRModule]) -> Counter[str]:
-        """Take over what another database has measured of tasks of which this one has nothing.
+        """Take over what another database has measured of some tasks, and is not here yet.
 
         Returns:
             How many records were taken, and how many left out, by why.
@@ -78,13 +79,16 @@ class TuningDatabase:
         Raises:
             DataError: the folder has none.
         """
-        known = {hash_of(task): task for task in tasks if not self.measured(task)}
+        known = {hash_of(task): task for task in tasks}
+        ours = {_name(record) for record in self.files.get_all_tuning_records()}
         counts: Counter[str] = Counter()
-        with copied(folder) as files:
-            for record in files.get_all_tuning_records():
+        with copied(folder) as copy:
+            for record in opened(copy, folder).get_all_tuning_records():
                 task, taken = known.get(hash_of(record.workload.mod)), _seconds(record.run_secs)
                 if task is None:
-                    counts["of other tasks, or those that were searched"] += 1
+                    counts["of other tasks"] += 1
+                elif _name(record) in ours:
+                    counts["known already"] += 1
                 elif not self._fits(record.target):
                     counts["of other targets"] += 1
                 elif taken != taken:
@@ -114,6 +118,11 @@ class TuningDatabase:
         return numbers[0]
 
 
+def _name(record: meta_schedule.database.TuningRecord) -> tuple[str, str, str]:
+    """What tells a program from others: task, target and schedule."""
+    return hash_of(record.workload.mod), str(Target(record.target)), str(record.trace)
+
+
 def _seconds(noted: Sequence[Any] | None) -> float:
     """What a record says; NaN of a program that does not run."""
     taken = float(noted[0]) if noted else float("nan")
@@ -129,7 +138,8 @@ def fastest_programs(folder: Path, tasks: Sequence[IRModule]) -> list[Schedule |
         DataError: the folder has none, or it has none of these tasks.
     """
     found: list[Schedule | None] = []
-    with copied(folder) as files:
+    with copied(folder) as copy:
+        files = opened(copy, folder)
         for task in tasks:
             known = files.has_workload(task)
             records = files.get_top_k(files.commit_workload(task), 1) if known else []
@@ -140,11 +150,11 @@ def fastest_programs(folder: Path, tasks: Sequence[IRModule]) -> list[Schedule |
 
 
 @contextmanager
-def copied(folder: Path) -> Iterator[meta_schedule.database.JSONDatabase]:
-    """A copy of a database that may be anybody's, or cut short; the folder stays as it is.
+def copied(folder: Path) -> Iterator[Path]:
+    """The folder of a copy of a database that may be anybody's, or cut short.
 
     Raises:
-        DataError: the folder has none, or TVM cannot read it.
+        DataError: the folder has none.
     """
     with tempfile.TemporaryDirectory() as copy:
         for name in (WORKLOADS, RECORDS):
@@ -152,7 +162,7 @@ def copied(folder: Path) -> Iterator[meta_schedule.database.JSONDatabase]:
                 raise DataError(folder, name, "nothing", "a tuning database, as make search writes")
             shutil.copy(folder / name, copy)
             drop_unfinished_line(Path(copy) / name)
-        yield opened(Path(copy), folder)
+        yield Path(copy)
 
 
 def opened(folder: Path, of: Path) -> meta_schedule.database.JSONDatabase:
@@ -165,7 +175,8 @@ def opened(folder: Path, of: Path) -> meta_schedule.database.JSONDatabase:
         return meta_schedule.database.JSONDatabase(work_dir=str(folder))
     except Exception as error:  # of TVM, whatever its kind
         reason = " ".join(str(error).split())[-200:]
-        raise DataError(of, "json", reason, "a tuning database of TVM; delete it") from None
+        advice = "; delete it" if of == folder else ""
+        raise DataError(of, "json", reason, f"a tuning database of TVM{advice}") from None
 
 
 def drop_unfinished_line(path: Path) -> None:

@@ -52,7 +52,7 @@ def tables_of(work: Path) -> tuple[dict[str, pl.DataFrame], Gathered]:
     leaves = {name: features[:, k] for k, name in enumerate(FEATURES)}
     position = np.concatenate(gathered.position).astype(np.int16)
     small, real = pl.Int16, pl.Float32
-    program = {"task": small, "schedule": pl.String, "round": pl.Int8, "leaves": small}
+    program = {"task": small, "schedule": pl.String, "round": small, "leaves": small}
     latency = {"program": pl.Int32, "device": pl.Int8, "seconds": real, "again": real}
     plain = {"task": small, "device": pl.Int8, "seconds": real}
     return {

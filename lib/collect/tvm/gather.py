@@ -13,7 +13,6 @@ from lib.collect.tvm import raw
 from lib.collect.tvm.agreement import OUTPUTS
 from lib.collect.tvm.merge import DISAGREEMENT
 from lib.collect.tvm.slow import finished, is_slow, usual_reference
-from lib.files.processor import MCPU
 from lib.programs.tensorir.records import DISAGREE, SLOW
 from lib.programs.tensorir.tree import COLUMNS, positions
 
@@ -36,11 +35,10 @@ class Gathered:
     rounding: float = 0.0  # the largest error of a feature in half precision
 
     def device(self, about: dict[str, Any], instructions: str, mcpu: str) -> int:
-        """The number of a device."""
+        """The number of a device, which measures networks as they are deployed."""
         words = about["processor"].replace("(", " ").replace(")", " ").replace(",", " ").lower()
         short = "-".join(w for w in words.split() if w not in ("family", "model", "processor"))
-        general = MCPU.get(instructions) == mcpu
-        name = f"{short}.{instructions if general else mcpu}.{about['threads']}t"
+        name = f"{short}.{mcpu}.{about['threads']}t"
         self.devices.setdefault(
             name,
             {
@@ -48,6 +46,7 @@ class Gathered:
                 "processor": about["processor"],
                 "instructions": instructions,
                 "mcpu": mcpu,
+                "deployed": True,
                 "threads": about["threads"],
                 "opt_level": about["opt_level"],
             },

@@ -18,7 +18,7 @@ import tvm
 
 from lib.collect.tvm import compiler, raw, tasks
 from lib.collect.tvm.asked import named
-from lib.collect.tvm.database import RECORDS, TuningDatabase
+from lib.collect.tvm.database import RECORDS, TuningDatabase, copied
 from lib.collect.tvm.extract import extract
 from lib.collect.tvm.measure import now, set_of
 from lib.collect.tvm.timing import VISITS
@@ -44,22 +44,22 @@ def recorded(network: str, batch: int | None, folder: Path, device: str, work: P
     Raises:
         DataError: it has no program of the network that runs.
     """
-    if not (folder / RECORDS).is_file():
-        raise DataError(folder, RECORDS, "nothing", "a tuning database, as make search writes")
-    asked = named(network, batch)
-    asked = replace(asked, name=file_name(asked.name))
-    path = tasks.network_path(work, asked.name)
-    path.unlink(missing_ok=True)  # of another batch, or of the user's file as it was
-    extract(asked, work)
-    database, counts = TuningDatabase(folder, device), Counter()
-    for row in read_json(path)["tasks"]:
-        _, module = tasks.load(work, row["task"])
-        programs = database.programs(module)
-        counts["taken"] += len(programs)
-        counts["failed"] += int(np.isnan(database.measured(module)).sum())
-        if programs:
-            _write(work, row["task"], programs, device)
-    every = len((folder / RECORDS).read_text().splitlines())
+    counts: Counter[str] = Counter()
+    with copied(folder) as copy:
+        asked = named(network, batch)
+        asked = replace(asked, name=file_name(asked.name))
+        path = tasks.network_path(work, asked.name)
+        path.unlink(missing_ok=True)  # of another batch, or of the user's file as it was
+        extract(asked, work)
+        every = len((copy / RECORDS).read_text().splitlines())
+        database = TuningDatabase(copy, device, folder)
+        for row in read_json(path)["tasks"]:
+            _, module = tasks.load(work, row["task"])
+            programs = database.programs(module)
+            counts["taken"] += len(programs)
+            counts["failed"] += int(np.isnan(database.measured(module)).sum())
+            if programs:
+                _write(work, row["task"], programs, device)
     counts["of other tasks or targets"] = every - counts["taken"] - counts["failed"]
     if not counts["taken"]:
         raise DataError(folder, RECORDS, f"no program of {network} for {device}", "some that run")

@@ -28,6 +28,7 @@ from lib.collect.tvm.timing import (
     reference_program,
 )
 from lib.files.children import end_with_parent
+from lib.files.errors import UserError
 
 SMALL = 1 << 15  # bytes of weights that are in the caches whatever else a network reads
 MOST_WEIGHTS = 1 << 26  # bytes of copies of a program's weights
@@ -100,8 +101,11 @@ class Batch:
                 self._end()
             if answer:
                 return answer == DONE
-            del self.running[int(self.readings.current[0])]
+            turn = float(self.readings.current[0])
             self._end()
+            if turn != turn:
+                raise UserError(f"task {self.task}: its arguments cannot be made; is memory short?")
+            del self.running[int(turn)]
         return True
 
     def best(self) -> tuple[np.ndarray, np.ndarray]:

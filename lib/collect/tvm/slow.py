@@ -14,7 +14,7 @@ SLOWNESS = 0.15  # of the reference program at its best moment, above which a la
 
 def finished(work: Path, *phases: str) -> Iterator[raw.Measured]:
     """The raw files of some phases that have programs, in the order of tasks and rounds."""
-    paths = (path for phase in phases for path in (work / "raw" / phase).glob("[0-9][0-9]/*.npz"))
+    paths = (path for phase in phases for path in (work / "raw" / phase).glob("[0-9]*/*.npz"))
     for path in sorted(paths, key=lambda p: (p.stem, p.parts[-3:])):
         if not path.name.startswith(".") and len((measured := raw.read(path)).hash):
             yield measured

@@ -23,8 +23,10 @@ from lib.collect.xla import size
 from lib.collect.xla.enough import FEWEST, KERNELS, ROUNDS, RUNS, missing_rounds
 from lib.collect.xla.zoo import ZooProgram, all_programs
 from lib.files.artifacts import atomic_file, remove_leftovers
+from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
+from lib.files.processor import cores_of
 
 # The allocator keeps big temporaries instead of returning them to the system after every run,
 # which otherwise makes the same program read 2.3 or 2.9 ms by the state of the process.
@@ -199,19 +201,6 @@ def collect(programs: list[ZooProgram], args: argparse.Namespace) -> list[str]:
         return [f.result() for f in bar if f.result() is not None]
 
 
-def cores_of(flag: str, text: str) -> list[str]:
-    """The cores that a flag names; raises :class:`UserError` for one that is not there."""
-    names, before = text.split(","), os.sched_getaffinity(0)
-    try:
-        for core in names:  # tried, since another collector's watcher may have moved this process
-            os.sched_setaffinity(0, {int(core)})
-    except (ValueError, OSError):
-        raise UserError(f"{flag} {text}: {core!r} is not a core of this machine") from None
-    finally:
-        os.sched_setaffinity(0, before)
-    return names
-
-
 def measure(program: ZooProgram, core: str, args: argparse.Namespace) -> str | None:
     """Measure one program in a process of its own; returns one line if that failed."""
     path = measured_file(args.output, program)
@@ -233,6 +222,7 @@ def measure(program: ZooProgram, core: str, args: argparse.Namespace) -> str | N
         },
         capture_output=True,
         text=True,
+        preexec_fn=end_with_parent,
     )
     if done.returncode == 0 and path.exists():
         return None

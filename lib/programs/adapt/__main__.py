@@ -23,6 +23,7 @@ import torch
 
 from lib import settings
 from lib.cache.reader import Cache
+from lib.files.command_line import check_least
 from lib.files.errors import UserError
 from lib.programs.adapt.device import FineTuning
 from lib.programs.adapt.sampling import METHODS
@@ -88,10 +89,7 @@ def check(args: argparse.Namespace, chosen: settings.Settings) -> None:
         raise UserError("--target or --network: one of them is needed, and not both")
     if args.sampling not in METHODS:
         raise UserError(f"--sampling {args.sampling!r}: must be one of {', '.join(METHODS)}")
-    for name, least in (("tasks", 1), ("draw", 0)):
-        value = getattr(args, name)
-        if value < least:
-            raise UserError(f"--{name} {value}: must be at least {least}")
+    check_least(args, tasks=1, draw=0)
 
 
 if __name__ == "__main__":

@@ -49,6 +49,8 @@ def load_network_case(ensemble: Ensemble, cache: Cache, pattern: str) -> Network
     matching = tuple(name for name in every if fnmatchcase(name, pattern))
     if not matching:
         raise UserError(f"network {pattern!r}: none of the data's {len(every)} has such a name")
+    if ensemble.settings.split == "random":
+        raise UserError("--split random: its folds learn from all networks; train without it")
     tasks = {name for name, names in called.items() if set(names) & set(matching)}
     for fold, network in ensemble.networks.items():
         sides = sides_of_fold(cache, fold, ensemble.settings)

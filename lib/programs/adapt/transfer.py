@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-SHIFTS = np.linspace(-1, 1, 401)  # logarithms of a factor that are tried
+SHIFTS = np.linspace(-1, 1, 401)  # of logarithms, that are tried around their middle
 TASK_FOLDS = 5  # of the chosen tasks, each predicted by what the other tasks teach
 STEPS = 10  # members of a blend
 BOOSTING: dict[str, Any] = {  # of XGBoost
@@ -72,15 +72,22 @@ def known_or_predicted(seconds: np.ndarray, predicted: np.ndarray) -> np.ndarray
     return np.where(np.isfinite(seconds), np.log(seconds), predicted)
 
 
-def best_factor(gap: np.ndarray) -> float:
-    """What to add to logarithms that are off by ``gap``, (n,), for the least relative error."""
-    costs = [np.abs(np.expm1(gap + shift)).mean() for shift in SHIFTS]
-    return float(SHIFTS[int(np.argmin(costs))])
+def best_factor(gap: np.ndarray, most: float = np.inf) -> float:
+    """What to add to logarithms that are off by ``gap``, (n,), for the least relative error.
+
+    However far they are off; ``most`` as in :func:`error_of`.
+    """
+    middle = float(np.median(gap))
+    costs = [error_of(gap - middle + shift, most) for shift in SHIFTS]
+    return float(SHIFTS[int(np.argmin(costs))]) - middle
 
 
-def error_of(gap: np.ndarray) -> float:
-    """Mean relative error of logarithms that are off by ``gap``."""
-    return float(np.abs(np.expm1(gap)).mean())
+def error_of(gap: np.ndarray, most: float = np.inf) -> float:
+    """Mean relative error of logarithms that are off by ``gap``.
+
+    What is too large by more than ``most`` counts as if it were by that.
+    """
+    return float(np.abs(np.expm1(np.minimum(gap, most))).mean())
 
 
 def scaled_source(sources: np.ndarray, known: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -180,6 +187,8 @@ def _boosted(rows: np.ndarray, values: np.ndarray, seed: int) -> Learned:
     trees = [xgboost.train({**about, "seed": seed * SEEDS + k}, data, ROUNDS) for k in range(SEEDS)]
 
     def predicted(features: np.ndarray) -> np.ndarray:
+        if not len(features):  # no networks are kept for the test; XGBoost warns of that
+            return np.zeros(0)
         matrix = xgboost.DMatrix(features, nthread=1)
         return np.mean([booster.predict(matrix) for booster in trees], axis=0, dtype=np.float64)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ from lib.files.processor import processor
 from lib.files.terminal import table
 from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.adapt.machine import machine
-from lib.programs.adapt.transfer import SHIFTS, error_of, parts_of
+from lib.programs.adapt.transfer import best_factor, error_of, parts_of
 from lib.programs.calibrate.networks import telling
 from lib.programs.calibrate.tuning import tuned
 from lib.programs.devices import calibration_of, tuned_weights, weights_of
@@ -89,6 +90,8 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
     flags |= {"rounds": 1, "phases": "main", "core": args.core}
     words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
     run([str(args.tvm), "-m", "lib.collect.tvm", *words])
+    if data.exists():  # of other networks, perhaps; it is made of what was measured
+        shutil.rmtree(data)
     run([sys.executable, "-m", "lib.collect.tvm.export", str(work), str(data)])
     files = [RawFile(data / "dataset.json", "train")]
     write_cache(folder / "cache", files, {"calibration": True}, kind="programs")
@@ -147,7 +150,8 @@ def fit(ensemble: Ensemble, programs: Programs, device: dict[str, Any]) -> dict[
     """The factor, errors before and after, and whether tuning does better than the factor.
 
     Errors after are of programs whose tasks the factor was not fitted to; of tuning, those of the
-    first network alone.
+    first network alone. As in training, what is :data:`STEEPEST` too large pulls no further: else a
+    few programs that are predicted far too slow would draw all others down.
     """
     truth = np.log(programs.seconds[:, 0])
     gap = np.log(predicted_seconds(ensemble, programs, device)) - truth
@@ -156,15 +160,15 @@ def fit(ensemble: Ensemble, programs: Programs, device: dict[str, Any]) -> dict[
     for held in parts_of(programs.task):
         if held.all():  # one task alone: nothing else tells of it
             continue
-        times[held] += shift_of(gap[~held])
+        times[held] += best_factor(gap[~held], STEEPEST)
         networks = {
             k: tuned(network, programs.some(~held), device) for k, network in first.networks.items()
         }
         part = predicted_seconds(replace(first, networks=networks), programs.some(held), device)
         tunes[held] = np.log(part) - truth[held]
-    better = cost_of(tunes) < cost_of(times)
+    better = error_of(tunes, STEEPEST) < error_of(times, STEEPEST)
     return {
-        "factor": 1.0 if better else float(f"{np.exp(shift_of(gap)):.4g}"),
+        "factor": 1.0 if better else float(f"{np.exp(best_factor(gap, STEEPEST)):.4g}"),
         "before": round(error_of(gap), 4),
         "after": round(error_of(tunes if better else times), 4),
         "tunes": better,
@@ -181,22 +185,6 @@ def save_tuned(
         for name, tensor in tuned(network, programs, device).state_dict().items()
     }
     tensor_file.save(path, tensors, {"tuned": about})
-
-
-def shift_of(gap: np.ndarray) -> float:
-    """What to add to logarithms that are off by ``gap``, (n,), for the least relative error.
-
-    However far they are off; and, as in training, what is ``STEEPEST`` too large pulls no further:
-    else a few programs that are predicted far too slow would draw all others down.
-    """
-    middle = float(np.median(gap))
-    costs = [cost_of(gap - middle + shift) for shift in SHIFTS]
-    return float(SHIFTS[int(np.argmin(costs))]) - middle
-
-
-def cost_of(gap: np.ndarray) -> float:
-    """Mean relative error, of which none counts more than that of ``STEEPEST``."""
-    return error_of(np.minimum(gap, STEEPEST))
 
 
 def as_text(devices: list[dict[str, Any]]) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 import torch
 
 from lib.files.artifacts import write_json
-from lib.files.command_line import Parser
+from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.programs.devices import tell
 from lib.programs.latency.estimate import as_json, as_text, compared
@@ -35,7 +35,6 @@ from lib.programs.latency.predictor import (
     BUDGET,
     GAP,
     Predictor,
-    check_least,
     predictor_flags,
     write_programs,
 )

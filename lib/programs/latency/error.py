@@ -187,5 +187,7 @@ def bundled_error(weights: Path, device: str, schedules: int, searched: bool) ->
     path = next(weights.glob("fold_*/*"))
     said = expect(tensor_file.read_about(path), ERRORS, path, advice="make weights")["errors"]
     count = min(COUNTS, key=lambda count: abs(math.log(count / schedules)))
+    if device not in said:
+        raise DataError(path, "errors", f"none of {device}", "its errors; make weights")
     low, middle, high, networks = said[device][HOW[searched]][str(count)]
     return Error(low, middle, high, int(networks))

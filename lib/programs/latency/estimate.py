@@ -17,6 +17,7 @@ from lib.programs.latency.replay import Node, Timeline, replay
 
 SHOWN = 10  # programs that cost most
 DIGITS = 6  # of seconds in JSON
+TOO_FEW = "too few networks to tell how far off"
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +144,7 @@ def as_text(estimated: Estimate) -> str:
     network, (low, middle, high) = estimated.network, estimated.latency
     bar = f"two networks in three: {_milliseconds(low)} to {_milliseconds(high)}"
     if not estimated.error.networks:
-        bar = "too few networks to tell how far off"
+        bar = TOO_FEW
     return (
         f"{table(rows[:SHOWN], head)}\n"
         f"latency: {network.name} on {estimated.device}: {_milliseconds(middle)} ms ({bar}); "
@@ -162,10 +163,12 @@ def compared(estimates: Sequence[Estimate]) -> str:
         times = f"{estimated.latency[1] / first.latency[1]:.2f}x"
         rows.append([estimated.device, middle, *bounds, times, costs(estimated)[0]["operators"]])
     head = ["device", "ms", "low", "high", "", "costs most"]
+    known = any(estimated.error.networks for estimated in estimates)
+    bar = "two networks in three are between low and high" if known else TOO_FEW
     return (
         f"{table(rows, head)}\n"
         f"latency: {first.network.name} on {len(rows)} devices: least on {first.device}, "
-        f"{_milliseconds(first.latency[1])} ms; two networks in three are between low and high"
+        f"{_milliseconds(first.latency[1])} ms; {bar}"
     )
 
 

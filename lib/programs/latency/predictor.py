@@ -16,11 +16,13 @@ from typing import Any
 import polars as pl
 import torch
 
+from lib.files.children import end_with_parent
+from lib.files.command_line import check_least
 from lib.files.errors import UserError
 from lib.files.parquet import read_parquet
-from lib.files.processor import processor
+from lib.files.processor import cores_of, processor
 from lib.programs.devices import known_devices
-from lib.programs.inputs import device_named, is_general
+from lib.programs.inputs import device_named
 from lib.programs.latency.error import Error, bundled_error, calls_of, error_of, held_out, of_blend
 from lib.programs.latency.estimate import Estimate, estimate
 from lib.programs.latency.network import Network, read_network
@@ -31,7 +33,7 @@ from lib.programs.latency.predict import (
     predictor_settings,
 )
 from lib.programs.messages import last_words
-from lib.programs.tensorir.records import ADVICE, TABLES, table_path
+from lib.programs.tensorir.records import ADVICE, TABLES, is_general, table_path
 from lib.runs.sources import ROOT
 from lib.scoring.trained import Ensemble
 
@@ -106,8 +108,12 @@ class Predictor:
     @cached_property
     def learned(self) -> frozenset[str]:
         """Hashes of the tasks that some fold has learned from."""
-        tasks = read_parquet(table_path(self.data, "tasks"), TABLES["tasks"], ADVICE)
-        return frozenset(tasks.filter(pl.col("split").is_in(["train", "valid"]))["task"])
+        tasks, programs = (
+            read_parquet(table_path(self.data, name), TABLES[name], ADVICE)
+            for name in ("tasks", "programs")
+        )
+        measured = pl.Series(range(len(tasks))).is_in(programs["task"].unique().implode())
+        return frozenset(tasks.filter(measured & (tasks["split"] == "train"))["task"])
 
     def device(self, name: str) -> int:
         """The number of a device, see :func:`device_named`."""
@@ -189,18 +195,9 @@ def check_flags(args: argparse.Namespace, make: str, **least: int) -> None:
         UserError: one is out of range, or there is no TVM.
     """
     check_least(args, **least)
-    if args.core not in range(os.cpu_count() or 1):
-        raise UserError(f"--core {args.core}: not a core of this machine")
+    cores_of("--core", str(args.core))
     if not args.tvm.exists():
         raise UserError(f"--tvm {args.tvm}: no such file; make {make} installs TVM")
-
-
-def check_least(args: argparse.Namespace, **least: int) -> None:
-    """Raise a :class:`UserError` for a number below its least."""
-    for name, bound in least.items():
-        value = getattr(args, name)
-        if value is not None and value < bound:
-            raise UserError(f"--{name} {value}: must be at least {bound}")
 
 
 def write_programs(tvm: Path, network: str, path: Path, **flags: Any) -> None:
@@ -220,6 +217,7 @@ def write_programs(tvm: Path, network: str, path: Path, **flags: Any) -> None:
     for name, value in flags.items():
         command += [f"--{name}", str(value)] if value is not None else []
     places = {**os.environ, "PYTHONPATH": str(ROOT)}  # for a folder that is not the repository's
-    done = subprocess.run(command, capture_output=True, text=True, env=places)
+    how = {"text": True, "env": places, "preexec_fn": end_with_parent}
+    done = subprocess.run(command, capture_output=True, **how)
     if done.returncode:
         raise UserError(last_words(done.returncode, done.stderr))

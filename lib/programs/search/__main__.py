@@ -31,14 +31,16 @@ import torch
 
 from lib import settings
 from lib.files.artifacts import write_json
+from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
-from lib.files.processor import processor
+from lib.files.processor import check_has, processor
 from lib.files.progress import Lines
 from lib.programs.described import described_programs
 from lib.programs.devices import known_devices, tell
 from lib.programs.inputs import Programs, device_named
+from lib.programs.latency.error import calls_of
 from lib.programs.latency.predict import (
     on_device,
     predicted_seconds,
@@ -58,7 +60,6 @@ from lib.programs.messages import (
 )
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 from lib.programs.search.scorer import Scorer
-from lib.programs.tensorir.records import read_programs
 from lib.runs.sources import ROOT
 
 PASSED = (
@@ -71,6 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Search what the command line asks for."""
     args = parser().parse_args(arguments)
     check_flags(args, "search", batch=1, budget=1, threads=1, seed=0)
+    check_has("--device", args.device)
     root, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
     torch.set_num_threads(1)
     network = args.network or network_of(root.path, args.task)
@@ -99,14 +101,14 @@ def follow(
     folder: Path,
 ) -> None:
     """Answer the search's messages until it ends, and note what it finds."""
-    scorer = None
-    lines = None
+    scorer, lines, began = None, None, time.monotonic()
     while message := receive(child.stdout):
         about, arrays = message
         kind = about["kind"]
         reply: dict[str, np.ndarray] = {}
-        if kind == "begin" and predict:
-            scorer = Scorer(predict, args.update)
+        if kind == "begin":
+            began = time.monotonic()
+            scorer = Scorer(predict, args.update) if predict else None
         if kind == "predict":
             reply["logs"] = scores(scorer, message)
         elif kind == "measured" and scorer:
@@ -115,7 +117,7 @@ def follow(
             counted = ", ".join(f"{n:,} {why}" for why, n in sorted(about["counts"].items()))
             print(f"search: begins with {args.database}: {counted or 'no records'}", flush=True)
         else:
-            note(record, about, arrays)
+            note(record, about, arrays, time.monotonic() - began)
         if kind == "plan":
             lines = Lines("search", len(record.tasks) * record.budget, "program")
         if lines and kind == "round":
@@ -127,8 +129,10 @@ def follow(
         answer(reply)
 
 
-def note(record: SearchRecord, about: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Keep what a message says of the search."""
+def note(
+    record: SearchRecord, about: dict[str, Any], arrays: dict[str, np.ndarray], taken: float
+) -> None:
+    """Keep what a message says of the search, ``taken`` seconds after its task's began."""
     kind = about["kind"]
     if kind == "plan":
         record.tasks = [TaskSearch(task["task"], task["calls"]) for task in about["tasks"]]
@@ -140,9 +144,7 @@ def note(record: SearchRecord, about: dict[str, Any], arrays: dict[str, np.ndarr
         search = next(search for search in record.tasks if search.task == about["task"])
         if kind == "begin":
             search.operators, search.unscheduled = about["operators"], about["unscheduled"]
-            record.began = time.monotonic()
         if kind in ("begin", "round"):
-            taken = time.monotonic() - record.began if kind == "round" else 0.0
             search.seconds += arrays["seconds"].tolist()
             search.known_at += [round(taken, 3)] * len(arrays["seconds"])
 
@@ -195,12 +197,12 @@ def network_of(root: Path, task: str) -> str:
     Raises:
         UserError: none does.
     """
-    data = read_programs(root)
-    names = data.tasks["task"].to_list()
-    if task not in names:
-        raise UserError(f"--task {task}: no task of {root}; its tasks.parquet has their hashes")
-    calls = data.networks.filter(data.networks["task"] == names.index(task))
-    return calls["network"].sort()[0]
+    called = calls_of(root).items()
+    names = [name for name, tasks in called if any(key.endswith(f".{task}") for key in tasks)]
+    if not names:
+        advice = "its tasks.parquet has their hashes"
+        raise UserError(f"--task {task}: no network of {root} calls such a task; {advice}")
+    return min(names)
 
 
 @contextmanager
@@ -220,6 +222,7 @@ def started(
     environment = {**os.environ, "TVM_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+        pipes["preexec_fn"] = end_with_parent
         with subprocess.Popen(command, cwd=ROOT, env=environment, **pipes) as child:
 
             def answer(arrays: dict[str, np.ndarray]) -> None:
@@ -244,7 +247,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line."""
     line = Parser(prog="python -m lib.programs.search", description=__doc__.splitlines()[0])
     which = line.add_mutually_exclusive_group(required=True)
-    which.add_argument("--network", help="a name, file.py:function, or file.onnx")
+    which.add_argument("--network", help="a name, file.py:function, file.onnx or file.pt2")
     which.add_argument("--task", help="a task of the dataset, by its hash")
     line.add_argument("--batch", type=int, help="examples at a time")
     line.add_argument("--device", default=NATIVE, help="this processor, or an instruction set")

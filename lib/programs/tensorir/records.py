@@ -21,7 +21,7 @@ import polars as pl
 from lib.files.artifacts import read_json
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
-from lib.files.processor import INSTRUCTIONS
+from lib.files.processor import INSTRUCTIONS, MCPU
 from lib.files.schema import expect
 from lib.programs.tensorir import accesses
 from lib.programs.tensorir.features import FEATURES
@@ -60,8 +60,13 @@ TABLES = {
 }
 ACCESSES = "accesses"  # a table that may be absent
 ADVICE = "restore it, or make collect KIND=programs writes another"
-DEVICE = {"name": str, "instructions": str, "processor": str, "threads": int}
-MOST_DEVICES, MOST_THREADS = 127, 1 << 16
+CACHES = ("l1_kib", "l2_kib", "l3_kib")
+DEVICE = {
+    **{"name": str, "instructions": str, "processor": str, "threads": int},
+    **{"mcpu?": str, "deployed?": bool},
+    "machine?": {f"{cache}?": float for cache in CACHES},
+}
+MOST_DEVICES, MOST_THREADS, MOST_KIB = 127, 1 << 16, 1 << 40
 LONGEST_NAME = 200  # characters; some names stand in every row of the results
 NAME = f"1 to {LONGEST_NAME} characters that can be seen"
 TIME = (pl.Float32, 1e-9, 86_400.0)  # seconds, from about a cycle to a day
@@ -160,6 +165,16 @@ def table_path(root: Path, name: str) -> Path:
     return root / f"{name}.parquet"
 
 
+def is_general(device: Mapping[str, Any]) -> bool:
+    """Whether a device has measured networks as PyTorch has them, with weights in the caches.
+
+    Others have measured networks as they are deployed, and say so. (Those of the bundled data do
+    not: of these, the ones that programs were compiled for by their processor's own name.)
+    """
+    compiled_for = device.get("mcpu", MCPU[device["instructions"]])
+    return not device.get("deployed", compiled_for not in MCPU.values())
+
+
 def first_operator(operators: str) -> str:
     """The first of a task's operators, which are joined by underscores, such as ``conv2d``."""
     matched = OPERATOR.match(operators)
@@ -205,6 +220,10 @@ def _checked_devices(path: Path, about: dict[str, Any]) -> int:
                 f"one of {', '.join(INSTRUCTIONS)}",
             ),
             "threads": (1 <= device["threads"] <= MOST_THREADS, f"1 to {MOST_THREADS}"),
+            "machine": (
+                all(0 <= device.get("machine", {}).get(cache, 0) <= MOST_KIB for cache in CACHES),
+                f"caches of 0 to {MOST_KIB} KiB",
+            ),
         }
         for key, (right, expected) in checks.items():
             if not right:

@@ -8,6 +8,7 @@ import pytest
 
 from lib.collect.tvm import raw
 from lib.collect.tvm.export import export
+from lib.collect.tvm.networks import TEST
 from lib.files.artifacts import read_json
 from lib.files.errors import DataError, UserError
 from lib.programs.tensorir.records import DISAGREE, SLOW, read_programs
@@ -52,6 +53,21 @@ def test_the_same_files_give_the_same_bytes(work, tmp_path):
     export(work, tmp_path / "two")
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+
+
+def test_the_readme_tells_of_what_there_is(work, tmp_path):
+    export(work, tmp_path / "root")
+    text = (tmp_path / "root" / "README.md").read_text()
+    assert "named by their processor" in text and "named by a set" not in text
+    tested = set(read_programs(tmp_path / "root").networks["network"]) & set(TEST)
+    assert tested and all((f"- `{name}`\n" in text) == (name in tested) for name in TEST)
+
+
+def test_rounds_from_a_hundred_on_count(work, tmp_path):
+    before = export(work, tmp_path / "one")["programs"]
+    write_raw(work, "main", 100, task_name(4))
+    after = export(work, tmp_path / "two")["programs"]
+    assert len(after) > len(before) and after["round"].max() == 100
 
 
 def test_every_task_of_the_test_networks_is_kept_from_training(work, tmp_path):
@@ -144,8 +160,8 @@ def test_another_processor_and_two_threads_are_devices_of_their_own(work, tmp_pa
     data = read_programs(tmp_path / "root")
     names = [d["name"] for d in data.about["devices"]]
     assert len(names) == 9
-    assert {"amd-epyc-26-2.avx2.2t", "intel-xeon-6-207.avx2.1t"} <= set(names)
-    two = data.latencies.filter(pl.col("device") == names.index("amd-epyc-26-2.avx2.2t"))
+    assert {"amd-epyc-26-2.core-avx2.2t", "intel-xeon-6-207.core-avx2.1t"} <= set(names)
+    two = data.latencies.filter(pl.col("device") == names.index("amd-epyc-26-2.core-avx2.2t"))
     assert len(two) == 3
 
 

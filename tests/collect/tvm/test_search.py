@@ -133,11 +133,23 @@ def test_a_search_begins_with_what_another_database_has_of_its_tasks(mine, task,
     before = path.read_bytes()
     ours = TuningDatabase(tmp_path / "ours", "avx2")
     counts = ours.begin_with(tmp_path / "theirs", [task])
-    others = "of other tasks, or those that were searched"
-    assert counts == {"taken": 2, "failed": 1, "of other targets": 1, others: 1}
+    left_out = {"failed": 1, "of other targets": 1, "of other tasks": 1}
+    assert counts == {"taken": 2, **left_out}
     assert sorted(ours.measured(task)) == [1.0, 3.0] and path.read_bytes() == before
-    assert ours.begin_with(tmp_path / "theirs", [task]) == {others: 5}
+    assert ours.begin_with(tmp_path / "theirs", [task]) == {"known already": 2, **left_out}
     assert sorted(TuningDatabase(tmp_path / "ours", "avx2").measured(task)) == [1.0, 3.0]
+
+
+def test_what_a_kill_left_of_another_database_is_taken_later(task, tmp_path):
+    theirs = TuningDatabase(tmp_path / "theirs", "avx2")
+    first, second, third = Sampler(task, 1).draw(3)
+    for schedule, seconds in ((first, 3.0), (second, 2.0)):
+        theirs.add(task, schedule, seconds)
+    ours = TuningDatabase(tmp_path / "ours", "avx2")
+    ours.add(task, first, 3.0)  # and was killed, ...
+    ours.add(task, third, 1.0)  # ... or searched before it began with theirs
+    assert ours.begin_with(tmp_path / "theirs", [task]) == {"known already": 1, "taken": 1}
+    assert ours.measured(task) == [3.0, 1.0, 2.0]
 
 
 def run(monkeypatch, mine: str, folder: Path, budget: int) -> list[tuple[dict, dict]]:

@@ -92,6 +92,17 @@ def test_it_tells_every_method_on_all_tasks_but_the_chosen_ones(run):
     assert last.endswith(f"wrote {results(root)}/")
 
 
+def test_data_without_networks_of_the_test_are_adapted_to_as_well(tmp_path):
+    path = write_case(tmp_path / "data") / "tasks.parquet"
+    tasks = pl.read_parquet(path)
+    write_parquet(tasks.with_columns(split=pl.lit("train")), path)
+    cached(tmp_path / "data", tmp_path / "outputs")
+    done = call(main, *flags(tmp_path))
+    assert done.returncode == 0, done.stderr
+    metrics = json.loads((results(tmp_path) / "metrics.json").read_text())
+    assert [row["section"] for row in metrics["results"]] == [OTHERS] * len(PREDICTORS)
+
+
 def test_a_device_that_is_another_one_but_for_a_factor_is_predicted(run):
     root, _ = run
     rows = json.loads((results(root) / "metrics.json").read_text())["results"]

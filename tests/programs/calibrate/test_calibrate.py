@@ -206,7 +206,7 @@ def test_a_collector_that_fails_leaves_no_calibration(trained, tmp_path):
     ("words", "said"),
     [
         (("--networks", 0), "--networks 0: must be at least 1"),
-        (("--core", 9999), "--core 9999: not a core of this machine"),
+        (("--core", 9999), "--core 9999: '9999' is not a core of this machine; choose from "),
         (("--tvm", "nowhere"), "--tvm nowhere: no such file; make calibrate installs TVM"),
     ],
 )
@@ -222,14 +222,6 @@ def test_networks_that_tell_most_are_none_of_the_test(trained):
     assert len(set(networks)) == 2 and networks == telling(cache, 2)
     every = telling(cache, 10_000)
     assert set(networks) < set(every) == {"net1.w8.b1", "net2.w8.b1", "net3.w8.b1", "net4.w8.b1"}
-
-
-@pytest.mark.parametrize("times", [0.01, 0.4, 1.0, 50.0])
-def test_any_factor_is_found(times):
-    gap = np.log(np.random.default_rng(0).uniform(0.9, 1.1, 99) * times)
-    assert np.exp(command.shift_of(gap)) * times == pytest.approx(1.0, rel=0.05)
-    gap[:9] += 7.0  # predicted a thousand times too slow
-    assert np.exp(command.shift_of(gap)) * times == pytest.approx(1.0, rel=0.05)
 
 
 def test_few_networks_cover_many_tasks():

@@ -82,6 +82,7 @@ def test_devices_are_compared_the_fastest_first(found):
         ["cpu.avx2.2t", "66", "-", "-", "10.00x", "op1"],
     ]
     assert last.startswith("latency: diamond.b1 on 3 devices: least on cpu.sse2.1t, 6.6 ms; two")
+    assert compared([unknown]).endswith("66 ms; too few networks to tell how far off")
 
 
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=4), min_size=1, max_size=5))

@@ -154,6 +154,8 @@ DEVICES = {
     "devices[1].name": [DEVICE, DEVICE],
     "devices[0].instructions": [DEVICE | {"instructions": "mmx"}],
     "devices[0].threads": [DEVICE | {"threads": 0}],
+    "devices[0].machine: ": [DEVICE | {"machine": {"l2_kib": -1}}],
+    "devices[0].machine.l1_kib": [DEVICE | {"machine": {"l1_kib": "48"}}],
     "devices[0].processor": [DEVICE | {"processor": 1.5}],
     "devices: found 128": [DEVICE | {"name": str(number)} for number in range(128)],
 }
