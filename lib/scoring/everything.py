@@ -52,15 +52,21 @@ def run_collection(
     model: str | None = None,
     experiment: str = "",
 ) -> Outcome:
-    """Make one collection if it has data and the model; what it prints goes where ours does."""
-    named = {"experiment": experiment, **({"model": model} if model else {})}
+    """Make one collection if it has data; what it prints goes where ours does.
+
+    ``model`` counts where the collection's kind has it. Others are made with their own, which
+    :func:`lib.scoring.expected.find_collection` looks for.
+    """
+    has = model in settings.MODELS[settings.COLLECTIONS[name]]
+    named = {"experiment": experiment, **({"model": model} if has else {})}
+    words = [f"COLLECTION={name}", *(["MODEL="] if model and not has else [])]
     try:
         resolved = settings.resolve(argparse.Namespace(collection=name, data=data, **named))
         root = resolved.root()
     except UserError as error:
         return Outcome(name, "left out", str(error).partition(";")[0])
     started = time.monotonic()
-    done = subprocess.run([*make, "all", f"COLLECTION={name}"], env=environment_of_make())
+    done = subprocess.run([*make, "all", *words], env=environment_of_make())
     seconds = time.monotonic() - started
     if done.returncode:
         return Outcome(name, "failed", f"make all COLLECTION={name} says why above", seconds)
@@ -99,7 +105,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--make", default="make", help="the command, in shell words")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    parser.add_argument("--model", help="leave out collections that do not have it")
+    choices = sorted({name for models in settings.MODELS.values() for name in models})
+    parser.add_argument("--model", choices=choices, help="of the collections that have it")
     parser.add_argument("--experiment", default="", help="its name, if it has one")
     parser.add_argument("--jobs", type=int, default=1, help="collections at a time")
     args = parser.parse_args(arguments)

@@ -43,7 +43,8 @@ def parser(description: str) -> argparse.ArgumentParser:
     Which these are, ``--collection`` and ``--model`` say; without a collection, ``--help`` names
     the models.
     """
-    flags = _StageFlags(description=description)
+    lines = argparse.RawDescriptionHelpFormatter
+    flags = _StageFlags(description=description, formatter_class=lines)
     flags.add_argument("--collection", required=True, help=f"one of {', '.join(COLLECTIONS)}")
     flags.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
     flags.add_argument(

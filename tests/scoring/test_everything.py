@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lib.files.artifacts import write_json
 from lib.scoring.everything import main
 from lib.settings import COLLECTIONS
 from tests.commands import call
@@ -51,6 +52,19 @@ def test_every_collection_with_data_runs_whatever_the_others_do(tmp_path, flags,
         f"JOBS=1 all COLLECTION={name} FOLDS=2 ARGS=--channels '32'"
         for name in ("layout-xla-random", "layout-nlp-default")
     ]
+
+
+def test_a_model_is_that_of_the_collections_that_have_it(tmp_path, flags):
+    for name in ("layout-nlp-default", "tile-xla"):
+        write_collection(tmp_path / "d", name, train=1, valid=0, test=0)
+    write_json(tmp_path / "outputs" / "layout-nlp-default@tgraph" / "metrics.json", {"test": {}})
+    assert call(main, *flags, "--model", "tgraph").returncode == 0
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [words.removesuffix(" FOLDS= ARGS=") for words in calls] == [
+        "JOBS=1 all COLLECTION=layout-nlp-default",
+        "JOBS=1 all COLLECTION=tile-xla MODEL=",
+    ]
+    assert call(main, *flags, "--model", "tgraf").returncode == 2
 
 
 def test_all_well_is_exit_code_zero(tmp_path, flags):

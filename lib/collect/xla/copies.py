@@ -31,7 +31,7 @@ from lib.files.processor import processor
 RANKS = {2: 0.25, 3: 0.3, 4: 0.3, 5: 0.1, 6: 0.05}
 SIZES = (2, 3, 4, 6, 7, 8, 9, 12, 14, 16, 24, 28, 32, 48, 56, 64, 96, 128, 192, 256, 384, 512, 1024)
 COMMON = (8, 16, 32, 64, 64, 128, 128, 256)  # sizes that networks have more often
-ELEMENTS = 1 << 12, 3 << 19  # of a tensor, at least and at most: 16 KiB to 6 MiB
+ELEMENTS = 1 << 12, 3 << 19  # aimed at; half as many will do: 8 KiB to 6 MiB
 UNUSED = -1  # beyond a tensor's rank
 AT_ONCE, RUNS = 48, 16  # copies of a program, and how often it runs
 ARRAY = r"f32\[([\d,]+)\]\{([\d,]+)\}"
