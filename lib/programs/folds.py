@@ -19,11 +19,11 @@ import numpy as np
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
+from lib.programs.settings import RANDOM_PARTS
 from lib.programs.task import networks_of
 from lib.ranking.folds import FoldSettings, folds_of
 
-TENTHS = 10
-TEST_TENTH = TENTHS - 1
+TEST_TENTH = RANDOM_PARTS - 1
 Chosen = dict[str, np.ndarray]  # by task, which of its pairs, (pairs,) bool
 
 
@@ -87,9 +87,18 @@ def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSe
 
     Args:
         called: the networks that call each task; one that none calls is its own.
+
+    Raises:
+        UserError: there is only one network.
     """
     callers = {task: tuple(networks) or (task,) for task, networks in called.items()}
-    folds = folds_of({network for networks in callers.values() for network in networks}, settings)
+    networks = {network for names in callers.values() for network in names}
+    if len(networks) == 1:
+        raise UserError(
+            f"--split networks: {min(networks)} is the only one to learn from, and folds are of "
+            "whole networks; --split random (in ARGS of make) deals its programs"
+        )
+    folds = folds_of(networks, settings)
     return {task for task, names in callers.items() if any(folds[name] == fold for name in names)}
 
 
@@ -114,8 +123,8 @@ def tenths(name: str, original: np.ndarray, seed: int) -> np.ndarray:
     """
     generator = np.random.default_rng([seed, zlib.crc32(name.encode())])
     distinct = int(original.max(initial=-1)) + 1
-    start = int(generator.integers(TENTHS))
-    dealt = (generator.permutation(distinct) + start) % TENTHS
+    start = int(generator.integers(RANDOM_PARTS))
+    dealt = (generator.permutation(distinct) + start) % RANDOM_PARTS
     return dealt[original]
 
 

@@ -11,6 +11,7 @@ by, and what copies cost that read in jumps, or write in jumps.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -22,6 +23,8 @@ from lib.ranking.rounds import ceiling, label
 from tests.bench.xla import ROUNDS, arguments, compiled_at_random, program_bench
 
 RUNS, TURNS = 12, 3  # of a configuration in one profile; profiles of each
+SHAPE = re.compile(r"\w+\[([\d,]*)\]\{([\d,]*)\}")
+COPY = re.compile(r" = \S+ (?:parameter|copy)\(")
 BUSY = 2.0  # microseconds: what takes less says nothing of memory
 
 
@@ -68,14 +71,37 @@ def summary(
         lines.append(f"{kind:20} {own.mean() / total.mean():13.3f}  {share:17.3f}")
     for what in ("reads", "writes"):
         own = [
-            price * 1e3 / kernel.elements
+            price * 1e3 / elements(kernel)
             for kernel, price in prices.items()
-            if kernel.jumps == what and price > BUSY
+            if jumps(kernel) == what and price > BUSY
         ]
         if own:
             quarters = ", ".join(f"{q:.2f}" for q in np.percentile(own, (25, 50, 75)))
             lines.append(f"copies whose {what} jump: {quarters} ns an element ({len(own)})")
     return "\n".join(lines)
+
+
+def jumps(kernel: Kernel) -> str | None:
+    """Of a copy between row-major and another layout, what jumps: ``reads`` or ``writes``."""
+    if len(kernel.body) != 2 or not all(COPY.search(line) for line in kernel.body):
+        return None
+    orders = [SHAPE.search(line) for line in kernel.body]
+    if any(order is None or not order[2] for order in orders):
+        return None
+    plain = [_is_row_major(*order.groups()) for order in orders]
+    return {(True, False): "writes", (False, True): "reads"}.get(tuple(plain))
+
+
+def elements(kernel: Kernel) -> int:
+    """Of its output."""
+    shape = SHAPE.search(kernel.text)
+    return int(np.prod([int(d) for d in shape[1].split(",") if d])) if shape else 0
+
+
+def _is_row_major(shape: str, order: str) -> bool:
+    sizes = [int(d) for d in shape.split(",")]
+    dimensions = [d for d in map(int, order.split(",")) if sizes[d] > 1]
+    return dimensions == sorted(dimensions, reverse=True)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,11 @@ def cache(tmp_path_factory):
     return write_programs(tmp_path_factory.mktemp("sides"), tasks=15, programs=30)
 
 
+def test_one_network_alone_cannot_be_dealt():
+    with pytest.raises(UserError, match=r"net1 is the only one .* --split random"):
+        held_out_by({"t1": ["net1"], "t2": ["net1"]}, 0, tiny_settings())
+
+
 @given(called=st.lists(NETWORKS, min_size=8, max_size=20), seed=st.integers(0, 99))
 @settings(max_examples=50)
 def test_a_task_of_a_network_that_is_held_out_is_not_learned(called, seed):

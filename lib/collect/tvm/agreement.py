@@ -42,7 +42,7 @@ def fingerprint(*outputs: np.ndarray) -> tuple[float, float]:
 
 
 def same(checks: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """(n,) whether programs compute what the unscheduled program does."""
+    """(n,) whether programs compute what is expected, such as what the unscheduled one does."""
     return (np.abs(checks - expected) <= OUTPUTS * np.abs(expected[0]) + 1e-30).all(1)
 
 

@@ -17,6 +17,7 @@ from tvm.s_tir import meta_schedule
 from lib.collect.tvm.compiler import SCHEDULE_TARGET, Sampler, hash_of
 from lib.collect.tvm.importing import imported
 from lib.collect.tvm.networks import Network, chosen_networks
+from lib.collect.tvm.running import arguments_of
 from lib.collect.tvm.tasks import network_path, task_path
 from lib.files.artifacts import fingerprint_files, read_json, write_json
 from lib.files.errors import one_line_errors
@@ -48,13 +49,10 @@ def _write_task(path: Path, name: str, module: IRModule) -> None:
     if path.exists():
         return
     sampled = {hash_of(s.mod) for s in Sampler(module, 0).draw(SAMPLE)}
-    arguments = [
-        {"shape": [int(x) for x in p.shape], "dtype": str(p.dtype)} for p in module["main"].params
-    ]
     about = {
         "task": path.stem,
         "operators": name.removeprefix("fused_"),
-        "arguments": arguments,
+        **arguments_of(module),
         "flops": float(tvm.s_tir.analysis.estimate_tir_flops(module)),
         "distinct": len(sampled),
         "sampled": SAMPLE,

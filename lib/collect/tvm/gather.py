@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lib.collect.tvm import raw
-from lib.collect.tvm.agreement import OUTPUTS
+from lib.collect.tvm.agreement import same
 from lib.collect.tvm.merge import DISAGREEMENT
 from lib.collect.tvm.slow import finished, is_slow, usual_reference
 from lib.programs.tensorir.records import DISAGREE, SLOW
@@ -58,7 +58,7 @@ def same_outputs(measured: raw.Measured) -> np.ndarray:
     """(programs,) whether a program computes on every device what most programs of its file do."""
     check = measured.arrays["check"]
     middle = np.median(check, (0, 1))
-    return (np.abs(check - middle) <= OUTPUTS * np.abs(middle[0]) + 1e-30).all((0, 2))
+    return np.all([same(one, middle) for one in check], axis=0)
 
 
 def gather(work: Path, tasks: dict[str, int]) -> Gathered:

@@ -162,6 +162,8 @@ def drawing(args: argparse.Namespace) -> Drawn:
     """What makes programs of a task, as the command line asks for."""
     if args.database or args.schedules:
         return lambda task: Sampler(task, args.seed).distinct(args.schedules or 1, set())
+    if args.device is None:
+        raise UserError("--device: must be named, or --schedules or --database, to draw programs")
     names = "outputs", "data", "collection", "model", "experiment"
     settings = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     model = trained(args.device, **settings)

@@ -23,6 +23,7 @@ from lib.collect.xla import size
 from lib.collect.xla.enough import FEWEST, KERNELS, ROUNDS, RUNS, missing_rounds
 from lib.collect.xla.zoo import ZooProgram, all_programs
 from lib.files.artifacts import atomic_file, remove_leftovers
+from lib.files.believing import believing
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
@@ -176,7 +177,8 @@ def unfinished(path: Path, args: argparse.Namespace) -> bool:
     """Whether a raw file is not there, or wants more rounds."""
     if not path.exists():
         return True
-    with np.load(path, allow_pickle=False) as file:
+    whole = "what make collect wrote; delete it, and it is measured again"
+    with believing(path, "file", whole), np.load(path, allow_pickle=False) as file:
         return missing_rounds(file["rounds"], file["search"], args) > 0
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,7 +21,7 @@ from lib.collect.xla.about import dataset, readme
 from lib.collect.xla.exported import GRAPHS, read_exported
 from lib.collect.xla.families import joined, named, settled_families
 from lib.collect.xla.hlo import SEARCHES, Measurements, read_raw
-from lib.collect.xla.operations import COLUMN, read_counted
+from lib.collect.xla.operations import COLUMN
 from lib.collect.xla.splits import assign_splits, settled_splits
 from lib.files.artifacts import TEMPORARY, atomic_file, atomic_folder, remove_leftovers
 from lib.files.command_line import Parser
@@ -83,7 +82,6 @@ def export(
     fewest_rounds: int = 0,
     add: bool = False,
     least_ceiling: float = -1.0,
-    counted: Mapping[str, Any] | None = None,
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Write the dataset in ``root`` from the raw files in ``collected``/{xla,nlp}, or a dataset.
 
@@ -92,7 +90,6 @@ def export(
     nothing else in ``root`` is deleted. A program that ``root`` has already stays in its split.
     Programs that have fewer than ``fewest_rounds`` rounds, such as one that is being measured, are
     left out, and those whose ceilings, in the mean of both searches, are below ``least_ceiling``.
-    Of programs whose operations no measurement counted, ``counted`` may have them, by name.
 
     Returns:
         The two tables, as :func:`tables` makes them.
@@ -108,7 +105,6 @@ def export(
     measured = _with(read_exported(root) if add else [], new)
     if not measured:
         raise UserError(f"{collected}: no measurements of enough rounds; `make collect` makes them")
-    measured = [_with_counts(graph, counted or {}) for graph in measured]
     measured = _in_families(measured, settled_families(root / names[1]))
     settled = settled_splits(root / names[1])
     splits = assign_splits(((m.source, m.name, m.family) for m in measured), settled=settled)
@@ -164,13 +160,6 @@ def _with(before: Sequence[Measurements], new: Sequence[Measurements]) -> list[M
     """The new graphs, and those before of programs that none of them is of."""
     names = {(graph.source, graph.program) for graph in new}
     return [*new, *(graph for graph in before if (graph.source, graph.program) not in names)]
-
-
-def _with_counts(graph: Measurements, counted: Mapping[str, Any]) -> Measurements:
-    """The same graph, with the operations of its program if only ``counted`` has them."""
-    if graph.about.get(COLUMN) or graph.program not in counted:
-        return graph
-    return replace(graph, about=graph.about | {COLUMN: json.dumps(counted[graph.program])})
 
 
 def _in_families(
@@ -236,7 +225,6 @@ def main() -> None:
     parser.add_argument("root", type=Path, help="the dataset to write, such as data/xla-cpu")
     parser.add_argument("--fewest-rounds", type=int, default=0, help="leave out what has fewer")
     parser.add_argument("--least-ceiling", type=float, default=-1.0, help="leave out what has less")
-    parser.add_argument("--operations", type=Path, help="what lib.collect.xla.count wrote")
     parser.add_argument("--add", action="store_true", help="keep what the dataset has already")
     args = parser.parse_args()
     measurements, programs = export(
@@ -245,7 +233,6 @@ def main() -> None:
         args.fewest_rounds,
         args.add,
         args.least_ceiling,
-        read_counted(args.operations) if args.operations else None,
     )
     if few := too_few(programs):
         print(f"warning: few configurations: {', '.join(few)}", file=sys.stderr)

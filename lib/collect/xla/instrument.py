@@ -52,7 +52,7 @@ class Site:
 
 @dataclass(frozen=True)
 class TracedProgram:
-    """A flat, call-free program, the sites in it, and how to rebuild its outputs' structure."""
+    """A flat, call-free program, and the sites in it."""
 
     jaxpr: Any  # jax.extend.core.ClosedJaxpr
     sites: tuple[Site, ...]

@@ -20,8 +20,6 @@ NAME = re.compile(r"%[\w.-]+")
 HEAD = re.compile(r"^(?:ENTRY )?%?([\w.-]+) \(.*\{$")
 INSTRUCTION = re.compile(r"^(?:ROOT )?%?([\w.-]+) = (.*)$")
 CALLED = re.compile(r"(?:calls|to_apply)=%?([\w.-]+)")
-SHAPE = re.compile(r"\w+\[([\d,]*)\]\{([\d,]*)\}")
-COPY = re.compile(r" = \S+ (?:parameter|copy)\(")
 TYPICAL = 30  # percentile
 MOVING = ("copy", "transpose", "bitcast", "reshape")
 
@@ -48,29 +46,6 @@ class Kernel:
             return "library call"
         done = {match[1] for line in self.body if (match := re.search(r" ([a-z][\w-]*)\(", line))}
         return "copy" if done <= {"parameter", "constant", *MOVING} else "loop"
-
-    @property
-    def jumps(self) -> str | None:
-        """Of a copy between row-major and another layout, what jumps: ``reads`` or ``writes``."""
-        if len(self.body) != 2 or not all(COPY.search(line) for line in self.body):
-            return None
-        orders = [SHAPE.search(line) for line in self.body]
-        if any(order is None or not order[2] for order in orders):
-            return None
-        plain = [_is_row_major(*order.groups()) for order in orders]
-        return {(True, False): "writes", (False, True): "reads"}.get(tuple(plain))
-
-    @property
-    def elements(self) -> int:
-        """Of its output."""
-        shape = SHAPE.search(self.text)
-        return int(np.prod([int(d) for d in shape[1].split(",") if d])) if shape else 0
-
-
-def _is_row_major(shape: str, order: str) -> bool:
-    sizes = [int(d) for d in shape.split(",")]
-    dimensions = [d for d in map(int, order.split(",")) if sizes[d] > 1]
-    return dimensions == sorted(dimensions, reverse=True)
 
 
 def kernels_of(text: str) -> dict[str, Kernel]:

@@ -1,7 +1,7 @@
 """Measure one program, in a process of its own; or add rounds to what is measured of it.
 
-Run by :mod:`lib.collect.__main__` as ``python -m lib.collect.xla.measure PROGRAM OUTPUT ...`` with
-the environment already set (it is read when the process starts) and pinned to one core. Writes
+Run by :mod:`lib.collect.xla.__main__` as ``python -m lib.collect.xla.measure PROGRAM OUTPUT ...``
+with the environment already set (it is read when the process starts) and pinned to one core. Writes
 one npz: everything that was measured, every round of it. It is written first after a few rounds,
 so that a kill loses no more than a minute of timing; what was compiled lies in JAX's cache.
 """

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from pathlib import Path
-
-from lib.files.artifacts import read_json
-from lib.files.errors import DataError
 
 COLUMN = "operations"  # in a raw file's `about` and in programs.parquet
 UNCOUNTED = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "fusion", "call")
@@ -30,19 +26,3 @@ def operations(text: str) -> dict[str, int]:
         if opcode not in UNCOUNTED
     )
     return dict(sorted(counts.items()))
-
-
-def read_counted(path: Path) -> dict[str, dict[str, int]]:
-    """What :mod:`lib.collect.xla.count` wrote.
-
-    Raises:
-        DataError: it did not.
-    """
-    expected = "what lib.collect.xla.count writes"
-    counted = read_json(path, expected)
-    if not isinstance(counted, dict):
-        raise DataError(path, "programs", type(counted).__name__, expected)
-    for name, counts in counted.items():
-        if not isinstance(counts, dict) or not all(type(count) is int for count in counts.values()):
-            raise DataError(path, name, counts, expected)
-    return counted

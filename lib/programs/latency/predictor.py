@@ -168,7 +168,8 @@ class Predictor:
         with tempfile.TemporaryDirectory() as folder:
             exported, programs = (Path(folder) / name for name in ("network.pt2", "programs.npz"))
             torch.export.save(torch.export.export(copy.deepcopy(module).eval(), inputs), exported)
-            write_programs(self.tvm, str(exported), programs, **self.searching(number))
+            how = {"budget": BUDGET, **self.searching(number)}
+            write_programs(self.tvm, str(exported), programs, **how)
             network = read_network(programs)
         return self.estimate(network, number, BUDGET, True, GAP).latency[1]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -138,15 +137,3 @@ def test_programs_are_timed_by_their_kernels(tmp_path):
     mixed = [*one, "--rounds", "6"]
     refused = subprocess.run(mixed, cwd=ROOT, capture_output=True, text=True)
     assert refused.returncode != 0 and "timed_by was 'kernels'" in refused.stdout
-
-
-def test_operations_are_counted_as_a_measurement_counts_them(tmp_path):
-    output, counted = tmp_path / "collect", tmp_path / "operations.json"
-    subprocess.run([*command(output), "--programs", FIRST], cwd=ROOT, check=True)
-    with np.load(output / "nlp" / f"{FIRST}.npz") as file:
-        measured = json.loads(str(file["about"]))["operations"]
-    count = [sys.executable, "-m", "lib.collect.xla.count", str(counted), "--programs"]
-    for programs in (FIRST, f"{FIRST},{SECOND}"):
-        subprocess.run([*count, programs], cwd=ROOT, check=True)
-        assert list(json.loads(counted.read_text())) == programs.split(",")
-    assert json.loads(counted.read_text())[FIRST] == json.loads(measured)

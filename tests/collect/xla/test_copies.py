@@ -67,7 +67,6 @@ def test_a_kernel_that_only_copies_is_known():
     other = kernels_of(MODULE.replace(" copy(%param_0)", " tanh(%param_0)"))["wrapped_copy"]
     assert copied_by(other) is None, "it computes"
     assert kernels["wrapped_copy"].kind == "copy" and kernels["add_fusion"].kind == "loop"
-    assert kernels["wrapped_copy"].jumps == "writes"
 
 
 def test_what_is_written_is_read(tmp_path):

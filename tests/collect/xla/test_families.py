@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from lib.collect.xla.export import export
 from lib.collect.xla.families import ALIKE, joined, likeness, named
-from lib.collect.xla.operations import operations, read_counted
-from lib.files.errors import DataError
+from lib.collect.xla.operations import operations
 from tests.collect.xla.builders import write_raw
 
 COUNTS = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50), min_size=1)
@@ -126,19 +125,3 @@ def test_programs_whose_operations_were_not_counted_are_of_the_family_of_their_n
     _, programs = export(tmp_path / "raw", tmp_path / "data")
     assert set(programs["family"]) == {"anet", "cnet"}
     assert programs["operations"].dtype == pl.String
-
-
-def test_operations_may_be_counted_later(tmp_path):
-    for number, name in enumerate(("anet", "cnet")):
-        write(tmp_path / "raw", f"{name}.w0.forward", None, number)
-    counted = {"anet.w0.forward": DENSE, "cnet.w0.forward": DENSE}
-    _, programs = export(tmp_path / "raw", tmp_path / "data", counted=counted)
-    assert set(programs["family"]) == {"anet"}
-    assert {json.loads(one)["dot 2"] for one in programs["operations"]} == {DENSE["dot 2"]}
-
-
-@pytest.mark.parametrize("text", ["{", "[1]", '{"anet.w0.forward": 3}', '{"anet": {"dot 2": "8"}}'])
-def test_a_file_of_operations_that_is_none_is_told(tmp_path, text):
-    (tmp_path / "counted.json").write_text(text)
-    with pytest.raises(DataError, match=r"counted\.json.*lib\.collect\.xla\.count writes"):
-        read_counted(tmp_path / "counted.json")

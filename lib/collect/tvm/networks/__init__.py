@@ -39,6 +39,23 @@ class Network:
         return self.name.split(".")[0]
 
 
+def of_sizes(
+    family: str, build: Callable[..., Built], unit: str, *sizes: tuple, extra: tuple = ()
+) -> tuple[Network, ...]:
+    """A network for each (width, tokens or size, batch, ...), which ``build`` is called with.
+
+    Args:
+        family, build: what they are called, and what makes one.
+        unit: a letter for what is beside the width, ``t`` for tokens or ``s`` for the size.
+        sizes: of each.
+        extra: what ``build`` is called with after these.
+    """
+    return tuple(
+        Network(f"{family}.w{w}_{unit}{n}.b{b}", lambda a=(w, n, b, *more, *extra): build(*a))
+        for w, n, b, *more in sizes
+    )
+
+
 def all_networks() -> tuple[Network, ...]:
     """Every network; families take turns, so that a part of them is a mixture."""
     from lib.collect.tvm.networks import language, mixing, operators, vision, vision_small

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lib.collect.tvm.networks import Built, Network
+from lib.collect.tvm.networks import Built, of_sizes
 from lib.collect.tvm.networks.blocks import (
     Attention,
     Encoder,
@@ -188,16 +188,8 @@ def swin(width: int, size: int, batch: int, heads: int) -> Built:
     return Windows(width, heads, 4), image(batch, size)
 
 
-def _named(family: str, build, unit: str, *rows: tuple[int, ...]) -> tuple[Network, ...]:
-    """A network for each (width, tokens or size, batch, heads, ...)."""
-    return tuple(
-        Network(f"{family}.w{w}_{unit}{n}.b{b}", lambda a=(w, n, b, *more): build(*a))
-        for w, n, b, *more in rows
-    )
-
-
 NETWORKS = (
-    *_named(
+    *of_sizes(
         "bert",
         bert,
         "t",
@@ -208,10 +200,10 @@ NETWORKS = (
         (160, 32, 4, 5),
         (320, 24, 1, 5),
     ),
-    *_named(
+    *of_sizes(
         "vit", vit, "s", (96, 64, 1, 3), (128, 96, 1, 4), (192, 64, 2, 3, 16), (64, 48, 8, 2, 4)
     ),
-    *_named(
+    *of_sizes(
         "gpt",
         gpt,
         "t",
@@ -221,10 +213,10 @@ NETWORKS = (
         (96, 32, 8, 3),
         (384, 16, 1, 6),
     ),
-    *_named("t5", t5, "t", (128, 64, 1, 4), (192, 32, 4, 3), (256, 96, 1, 8), (96, 128, 2, 3)),
-    *_named(
+    *of_sizes("t5", t5, "t", (128, 64, 1, 4), (192, 32, 4, 3), (256, 96, 1, 8), (96, 128, 2, 3)),
+    *of_sizes(
         "decode", decode, "t", (256, 128, 1, 4), (512, 64, 1, 8), (192, 256, 4, 3), (128, 96, 16, 2)
     ),
-    *_named("llama", llama, "t", (128, 48, 1, 4), (256, 32, 2, 4), (192, 96, 1, 6)),
-    *_named("swin", swin, "s", (48, 64, 1, 3), (64, 96, 1, 4), (32, 64, 4, 2)),
+    *of_sizes("llama", llama, "t", (128, 48, 1, 4), (256, 32, 2, 4), (192, 96, 1, 6)),
+    *of_sizes("swin", swin, "s", (48, 64, 1, 3), (64, 96, 1, 4), (32, 64, 4, 2)),
 )

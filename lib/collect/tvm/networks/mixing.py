@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lib.collect.tvm.networks import Built, Network
+from lib.collect.tvm.networks import Built, of_sizes
 from lib.collect.tvm.networks.blocks import FeedForward, tokens
 
 
@@ -181,20 +181,14 @@ def statespace(width: int, count: int, batch: int) -> Built:
     return StateSpace(width, count), tokens(batch, count, width)
 
 
-def _named(family: str, build, unit: str, *rows: tuple[int, int, int]) -> tuple[Network, ...]:
-    return tuple(
-        Network(f"{family}.w{w}_{unit}{n}.b{b}", lambda a=(w, n, b): build(*a)) for w, n, b in rows
-    )
-
-
 NETWORKS = (
-    *_named("mixer", mixer, "t", (64, 49, 1), (128, 64, 1), (96, 36, 4), (192, 16, 8)),
-    *_named("mlp", mlp, "l", (256, 3, 1), (512, 2, 16), (384, 4, 4), (1024, 2, 1), (128, 3, 64)),
-    *_named("lstm", lstm, "t", (128, 3, 1), (256, 2, 4), (192, 3, 16)),
-    *_named("gru", gru, "t", (128, 3, 1), (256, 2, 8), (96, 3, 32)),
-    *_named("autoencoder", autoencoder, "l", (512, 3, 4), (256, 2, 32), (768, 3, 1)),
-    *_named("gmlp", gmlp, "t", (96, 64, 1), (128, 48, 4), (192, 32, 2)),
-    *_named("recommender", recommender, "n", (32, 8, 16), (64, 15, 4), (48, 26, 32)),
-    *_named("graph", graph, "n", (64, 64, 1), (96, 48, 4), (48, 128, 2)),
-    *_named("statespace", statespace, "t", (96, 64, 1), (64, 128, 2), (128, 48, 4)),
+    *of_sizes("mixer", mixer, "t", (64, 49, 1), (128, 64, 1), (96, 36, 4), (192, 16, 8)),
+    *of_sizes("mlp", mlp, "l", (256, 3, 1), (512, 2, 16), (384, 4, 4), (1024, 2, 1), (128, 3, 64)),
+    *of_sizes("lstm", lstm, "t", (128, 3, 1), (256, 2, 4), (192, 3, 16)),
+    *of_sizes("gru", gru, "t", (128, 3, 1), (256, 2, 8), (96, 3, 32)),
+    *of_sizes("autoencoder", autoencoder, "l", (512, 3, 4), (256, 2, 32), (768, 3, 1)),
+    *of_sizes("gmlp", gmlp, "t", (96, 64, 1), (128, 48, 4), (192, 32, 2)),
+    *of_sizes("recommender", recommender, "n", (32, 8, 16), (64, 15, 4), (48, 26, 32)),
+    *of_sizes("graph", graph, "n", (64, 64, 1), (96, 48, 4), (48, 128, 2)),
+    *of_sizes("statespace", statespace, "t", (96, 64, 1), (64, 128, 2), (128, 48, 4)),
 )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lib.collect.tvm.networks import Built, Network
+from lib.collect.tvm.networks import Built, of_sizes
 from lib.collect.tvm.networks.blocks import FeedForward, image, tokens
 from lib.collect.tvm.networks.language import bert, gpt
 from lib.collect.tvm.networks.vision import mobilenet_v2, resnet
@@ -86,23 +86,14 @@ def normalized(width: int, size: int, batch: int) -> Built:
     return blocks.eval(), image(batch, size)
 
 
-def _named(
-    family: str, build: Callable[..., Built], unit: str, *sizes: tuple, extra: tuple = ()
-) -> tuple[Network, ...]:
-    return tuple(
-        Network(f"{family}.w{w}_{unit}{n}.b{b}", lambda a=(w, n, b, *more, *extra): build(*a))
-        for w, n, b, *more in sizes
-    )
-
-
 NETWORKS = (
-    *_named("rows", rows, "t", (256, 64, 1), (768, 128, 1), (96, 197, 4), (512, 16, 16)),
-    *_named("planes", planes, "s", (32, 56, 1), (64, 28, 4), (128, 14, 1), (16, 112, 1)),
-    *_named("normalized", normalized, "s", (32, 64, 1), (64, 56, 1), (16, 96, 4)),
-    *_named("resnet18", resnet, "s", (64, 224, 1), extra=((2, 2, 2, 2), False)),
-    *_named("resnet50", resnet, "s", (64, 224, 1), extra=((3, 4, 6, 3), True)),
-    *_named("mobilenet_v2", mobilenet_v2, "s", (32, 224, 1)),
-    *_named("convnext", convnext, "s", (96, 224, 1)),
-    *_named("bert", bert, "t", (768, 128, 1, 12), (512, 64, 4, 8)),
-    *_named("gpt", gpt, "t", (768, 64, 1, 12)),
+    *of_sizes("rows", rows, "t", (256, 64, 1), (768, 128, 1), (96, 197, 4), (512, 16, 16)),
+    *of_sizes("planes", planes, "s", (32, 56, 1), (64, 28, 4), (128, 14, 1), (16, 112, 1)),
+    *of_sizes("normalized", normalized, "s", (32, 64, 1), (64, 56, 1), (16, 96, 4)),
+    *of_sizes("resnet18", resnet, "s", (64, 224, 1), extra=((2, 2, 2, 2), False)),
+    *of_sizes("resnet50", resnet, "s", (64, 224, 1), extra=((3, 4, 6, 3), True)),
+    *of_sizes("mobilenet_v2", mobilenet_v2, "s", (32, 224, 1)),
+    *of_sizes("convnext", convnext, "s", (96, 224, 1)),
+    *of_sizes("bert", bert, "t", (768, 128, 1, 12), (512, 64, 4, 8)),
+    *of_sizes("gpt", gpt, "t", (768, 64, 1, 12)),
 )

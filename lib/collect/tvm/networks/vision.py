@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lib.collect.tvm.networks import Built, Network
+from lib.collect.tvm.networks import Built, of_sizes
 from lib.collect.tvm.networks.blocks import Classifier, Residual, SqueezeExcite, conv, image
 
 
@@ -181,42 +181,45 @@ def densenet(growth: int, size: int, batch: int) -> Built:
     return nn.Sequential(*layers, Classifier(inputs)), image(batch, size)
 
 
-def _named(family: str, build, *rows: tuple[int, ...], extra: tuple = ()) -> tuple[Network, ...]:
-    """A network for each (width, size, batch, ...)."""
-    return tuple(
-        Network(f"{family}.w{w}_s{s}.b{b}", lambda a=(w, s, b, *more, *extra): build(*a))
-        for w, s, b, *more in rows
-    )
-
-
 NETWORKS = (
-    *_named(
+    *of_sizes(
         "resnet18",
         resnet,
+        "s",
         (32, 64, 1),
         (24, 96, 4),
         (40, 56, 8),
         (64, 112, 1),
         extra=((2, 2, 2, 2), False),
     ),
-    *_named(
+    *of_sizes(
         "resnet50",
         resnet,
+        "s",
         (32, 64, 1),
         (24, 96, 2),
         (16, 80, 8),
         (48, 112, 1),
         extra=((2, 2, 2, 2), True),
     ),
-    *_named("mobilenet_v2", mobilenet_v2, (16, 96, 1), (24, 64, 4), (32, 112, 1), (8, 128, 8)),
-    *_named("mobilenet_v1", mobilenet_v1, (16, 112, 1), (24, 64, 4), (8, 96, 16)),
-    *_named("inception", inception, (16, 64, 1), (24, 96, 1), (12, 80, 8)),
-    *_named("vgg", vgg, (16, 64, 1), (32, 48, 2), (24, 80, 1), (12, 32, 16)),
-    *_named("densenet", densenet, (12, 64, 1), (16, 96, 1), (24, 48, 4)),
-    *_named("resnext", resnext, (32, 64, 1, 4), (48, 56, 4, 8), (64, 80, 1, 16)),
-    *_named(
-        "efficientnet", efficientnet, (16, 96, 1, "silu"), (12, 64, 8, "silu"), (24, 80, 1, "silu")
+    *of_sizes(
+        "mobilenet_v2", mobilenet_v2, "s", (16, 96, 1), (24, 64, 4), (32, 112, 1), (8, 128, 8)
     ),
-    *_named("mobilenet_v3", efficientnet, (16, 80, 2, "hardswish"), (8, 112, 4, "hardswish")),
-    *_named("squeezenet", squeezenet, (32, 80, 1), (48, 64, 4), (24, 112, 2)),
+    *of_sizes("mobilenet_v1", mobilenet_v1, "s", (16, 112, 1), (24, 64, 4), (8, 96, 16)),
+    *of_sizes("inception", inception, "s", (16, 64, 1), (24, 96, 1), (12, 80, 8)),
+    *of_sizes("vgg", vgg, "s", (16, 64, 1), (32, 48, 2), (24, 80, 1), (12, 32, 16)),
+    *of_sizes("densenet", densenet, "s", (12, 64, 1), (16, 96, 1), (24, 48, 4)),
+    *of_sizes("resnext", resnext, "s", (32, 64, 1, 4), (48, 56, 4, 8), (64, 80, 1, 16)),
+    *of_sizes(
+        "efficientnet",
+        efficientnet,
+        "s",
+        (16, 96, 1, "silu"),
+        (12, 64, 8, "silu"),
+        (24, 80, 1, "silu"),
+    ),
+    *of_sizes(
+        "mobilenet_v3", efficientnet, "s", (16, 80, 2, "hardswish"), (8, 112, 4, "hardswish")
+    ),
+    *of_sizes("squeezenet", squeezenet, "s", (32, 80, 1), (48, 64, 4), (24, 112, 2)),
 )

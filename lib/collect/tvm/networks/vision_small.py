@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lib.collect.tvm.networks import Built, Network
+from lib.collect.tvm.networks import Built, of_sizes
 from lib.collect.tvm.networks.blocks import Classifier, Residual, conv, image, upsampled
 
 
@@ -201,20 +201,14 @@ def detector(width: int, size: int, batch: int) -> Built:
     return Detector(width), image(batch, size)
 
 
-def _named(family: str, build, *rows: tuple[int, int, int]) -> tuple[Network, ...]:
-    return tuple(
-        Network(f"{family}.w{w}_s{s}.b{b}", lambda a=(w, s, b): build(*a)) for w, s, b in rows
-    )
-
-
 NETWORKS = (
-    *_named("unet", unet, (16, 64, 1), (8, 96, 2), (24, 48, 4), (12, 128, 1)),
-    *_named("generator", generator, (16, 32, 1), (24, 64, 1), (8, 48, 8)),
-    *_named("superresolution", superresolution, (16, 48, 1), (32, 32, 2), (24, 56, 1)),
-    *_named("dilated", dilated, (16, 64, 1), (24, 96, 1), (12, 56, 4)),
-    *_named("convnext", convnext, (24, 64, 1), (32, 96, 1), (16, 64, 8), (48, 64, 2)),
-    *_named("shufflenet", shufflenet, (32, 64, 1), (64, 96, 1), (48, 64, 4)),
-    *_named("temporal", temporal, (32, 1024, 1), (64, 2048, 1), (24, 512, 8)),
-    *_named("volume", volume, (8, 24, 1), (16, 16, 2)),
-    *_named("detector", detector, (16, 64, 1), (24, 96, 1), (12, 80, 4)),
+    *of_sizes("unet", unet, "s", (16, 64, 1), (8, 96, 2), (24, 48, 4), (12, 128, 1)),
+    *of_sizes("generator", generator, "s", (16, 32, 1), (24, 64, 1), (8, 48, 8)),
+    *of_sizes("superresolution", superresolution, "s", (16, 48, 1), (32, 32, 2), (24, 56, 1)),
+    *of_sizes("dilated", dilated, "s", (16, 64, 1), (24, 96, 1), (12, 56, 4)),
+    *of_sizes("convnext", convnext, "s", (24, 64, 1), (32, 96, 1), (16, 64, 8), (48, 64, 2)),
+    *of_sizes("shufflenet", shufflenet, "s", (32, 64, 1), (64, 96, 1), (48, 64, 4)),
+    *of_sizes("temporal", temporal, "s", (32, 1024, 1), (64, 2048, 1), (24, 512, 8)),
+    *of_sizes("volume", volume, "s", (8, 24, 1), (16, 16, 2)),
+    *of_sizes("detector", detector, "s", (16, 64, 1), (24, 96, 1), (12, 80, 4)),
 )
