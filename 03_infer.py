@@ -54,8 +54,8 @@ def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) ->
     weights = making.folder / f"fold_{args.fold}" / settings.WEIGHTS_FILES[chosen.weights]
     tensors, about = tensor_file.load(weights)
     expect(about, {"data": str}, weights)
-    check_trained_with(weights, about, chosen, args.fold)
     check_trained(weights, about, making, args.fold)
+    check_trained_with(weights, about, chosen, args.fold)
     network = network_for(chosen)
     tensor_file.load_into(network, weights, tensors)
     if chosen.permutations > 1 and stand_for_themselves(network, chosen):

@@ -35,6 +35,8 @@ $(if $(value JOBS),,$(eval export TGRAPH_GPU_TURNS := 1))
 JOBS := $(or $(value JOBS),$(shell sh lib/runs/make.sh cores))
 WRONG := $(shell sh lib/runs/make.sh check $(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
 $(if $(WRONG),$(error $(WRONG)))
+# As Python writes a path, for targets are compared with those that it names.
+override OUTPUTS := $(patsubst %/,%,$(subst //,/,$(subst //,/,$(subst /./,/,$(OUTPUTS)/))))
 # What tells the stages of one make from those of another: W&B's server is waited for once.
 export TGRAPH_MAKE := $(or $(value TGRAPH_MAKE),$(shell echo $$PPID))
 UNKNOWN := $(firstword $(filter-out $(PLAIN) $(QUOTED) $(HANDED_ON),$(GIVEN)))
@@ -74,9 +76,8 @@ ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going
 
 # What stages would make anew is out of date, and what follows from it when it has become another.
 # (Under `make -n`, which must change nothing, nothing is kept for the next make.)
-ROOTS := $(or $(DATA),data/tpugraphs data/xla-cpu data/tpu-v3-sample data/programs-cpu)
 DRY := $(strip $(foreach letter,n q t,$(findstring $(letter),$(filter-out --%,$(firstword -$(MAKEFLAGS))))))
-ifneq (,$(filter all preprocess cached train infer ensemble tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
+ifneq (,$(filter all preprocess cached train infer ensemble weights tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
 TOLD := $(shell $(PYTHON) -SEB -m lib.runs.due $(TO) $(ALL_FLAGS) $(if $(DRY)$(filter cached,$(MAKECMDGOALS)),,$(call text,TGRAPH_MAKE,maker)) 2>&1)
 $(if $(filter due:,$(firstword $(TOLD))),,$(error $(TOLD)))
 DUE := $(wordlist 2,$(words $(TOLD)),$(TOLD))
@@ -126,7 +127,7 @@ OTHERS := $(addprefix $(OUTPUTS)/,$(addsuffix /manifest.json,$(call planned,othe
 cached: $(MANIFEST)  # like preprocess, and silent if there is nothing to do
 	@:
 $(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
-	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none
+	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none SETTINGS= FOLDS=
 
 $(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(LOOPS)
 	$(call on,$(GPUS))$(RUN)$(if $(PROCESSES), -m lib.train.torchrun $(PROCESSES)) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
@@ -152,8 +153,8 @@ submission: $(READY)  ## merge the collections' submissions: [PARTIAL=1] [SAMPLE
 		$(if $(PARTIAL),--partial)
 
 score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that of make submission
-	$(RUN) -m lib.scoring.leaderboard $(TO) $(call flag,DATA,data) -- \
-		$(or $(SUBMISSION),$(if $(EXPERIMENT),$(OUTPUTS)/submission+$(EXPERIMENT).csv))
+	$(RUN) -m lib.scoring.leaderboard $(TO) $(call flag,DATA,data) \
+		$(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) -- $(SUBMISSION)
 
 ##@ look
 status: | $(READY)  ## what of COLLECTION is built, what is stale and why, scores so far
@@ -172,7 +173,7 @@ wandb-sync: | $(READY)  ## upload the W&B runs of OUTPUTS that were kept offline
 include lib/runs/setup.mk
 
 ##@ tidy
-clean:  ## delete COLLECTION's outputs (with MODEL, only that model's)
+clean:  ## delete the results of COLLECTION, MODEL and EXPERIMENT; those of the default model with the caches
 	rm -rf $(OUT)
 
 # Questions beside the pipeline, and where data come from, which has environments of its own.

@@ -15,7 +15,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.prune import pruned
 from lib.files.errors import DataError
 from lib.tpugraphs.npz import LayoutGraph
-from lib.tpugraphs.padding import detect_padding, pad_with_minus_one
+from lib.tpugraphs.padding import pad_with_minus_one
 
 Resolve = Callable[[CachedGraph], dict[str, Any]]
 ROWS = 1 << 12  # configurations compared at a time
@@ -85,19 +85,12 @@ def check_measured(path: Path | str, graph: LayoutGraph) -> LayoutGraph:
 def _nodes_of(raw: LayoutGraph) -> dict[str, np.ndarray]:
     """The nodes and what is said of them, by field of a :class:`CachedGraph`."""
     return {
-        "node_feat": _padded(raw),
+        "node_feat": pad_with_minus_one(raw.node_feat, raw.node_opcode),
         "node_opcode": raw.node_opcode,
         "edges": raw.edge_index.astype(np.int32),
         "node_splits": np.unique(raw.node_splits).astype(np.int32),
         "config_nodes": raw.node_config_ids.astype(np.int32),
     }
-
-
-def _padded(raw: LayoutGraph) -> np.ndarray:
-    """-1 padded features, (n, 140)."""
-    if detect_padding(raw.node_feat) == -1:
-        return raw.node_feat
-    return pad_with_minus_one(raw.node_feat, raw.node_opcode)
 
 
 def _check_recovered(name: str, cells: np.ndarray, kept: np.ndarray, original: np.ndarray) -> None:

@@ -38,7 +38,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """
     path = folder / MANIFEST
     if not path.exists():
-        raise UserError(f"{folder}: no cache there; run 01_preprocess.py first")
+        collection = folder.parent.name
+        first = f"run 01_preprocess.py --collection {collection} first"
+        raise UserError(f"{folder}: no cache there; {first}")
     document = read_json(path, f"a JSON document; {advice(folder)}")
     manifest = expect(document, dict, path, advice=advice(folder))
     if manifest.get("format") != FORMAT:
@@ -89,8 +91,9 @@ def holds_the_same(old: Path, new: Path) -> bool:
 
 def advice(folder: Path) -> str:
     """How to get the cache in ``folder`` anew."""
-    collection = folder.parent.name
+    collection, hops = folder.parent.name, folder.name.partition("-")[2]
+    flag, variable = (f" --hops {hops}", f" HOPS={hops}") if hops else ("", "")
     return (
-        f"run 01_preprocess.py --collection {collection} again (with make: delete {folder}, then "
-        f"make preprocess COLLECTION={collection})"
+        f"delete {folder}, then run 01_preprocess.py --collection {collection}{flag} (with make: "
+        f"make preprocess COLLECTION={collection}{variable})"
     )

@@ -41,6 +41,7 @@ class Task:
         log = Path(self.logs, f"{self.attempt}-{os.uname().nodename}.log")
         log.parent.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, **self.environment}
+        environment.pop("TGRAPH_GPU_TURNS", None)  # (lib/runs/turns.py) a task has its own GPUs
         if not self.gpus:  # set aside for it: it would take the GPU of another task
             environment["CUDA_VISIBLE_DEVICES"] = ""
         with open(log, "ab") as output:

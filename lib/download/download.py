@@ -24,7 +24,7 @@ from lib.files.regular import UnreadableError
 from lib.files.schema import expect
 from lib.settings import COLLECTIONS
 from lib.settings.resolved import DOWNLOADED
-from lib.settings.tables import check_collection
+from lib.settings.tables import check_collection, plain_model
 from lib.tpugraphs.dataset import FILE, TPUGRAPHS, write_dataset
 from lib.tpugraphs.roots import SPLITS
 
@@ -196,6 +196,9 @@ def _reserve(to: Path, length: int, here: int) -> None:
 
 def _check_names(collection: str, splits: Sequence[str]) -> None:
     check_collection(collection)
+    if COLLECTIONS[collection] == "programs":
+        how = plain_model(collection).how_to_get
+        raise UserError(f"--collection {collection}: nobody offers an archive of it; {how}")
     wrong = [split for split in splits if split not in SPLITS]
     if wrong or not splits:
         raise UserError(f"splits {','.join(splits)!r}: some of {','.join(SPLITS)}")

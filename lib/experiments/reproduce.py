@@ -29,7 +29,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from lib import settings
-from lib.files.command_line import Parser
+from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.results import read_metrics
 from lib.files.terminal import table
@@ -206,6 +206,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--print", action="store_true", help="run nothing, print what is there")
     args, tables = parser.parse_args(arguments), read_tables()
+    check_least(args, jobs=1, seeds=1)
     if args.table is None:
         print(listed(tables, args.data))
         return

@@ -9,7 +9,7 @@ from lib.files.artifacts import read_json
 from lib.files.schema import expect
 from lib.files.sealed import OWN, check_sealed
 
-AGAIN = "train again (02_train.py)"
+AGAIN = "delete it, and train again (02_train.py)"
 # The source's split, or a fold's, that each section of stage 4's ``metrics.json`` is about.
 SPLIT_OF = {"training": "train", "validation": "valid", "test": "test"}
 SETTINGS = {
@@ -69,4 +69,4 @@ def read_metrics(path: Path) -> dict[str, Any]:
     Raises:
         DataError: if it is missing, or not what stage 4 writes.
     """
-    return expect(read_json(path), METRICS, path, advice="run 04_ensemble.py again")
+    return expect(read_json(path), METRICS, path, advice="delete it, and run 04_ensemble.py again")

@@ -20,7 +20,7 @@ COLUMNS = {
 }
 TYPES = {"config": pl.Int32, "permutation": pl.Int16, "score": pl.Float64}  # as stage 3 writes
 KEYS = ("split", "graph", "config")
-ADVICE = "run 03_infer.py again"
+ADVICE = "delete it, and run 03_infer.py again"
 
 
 def read_score_rows(

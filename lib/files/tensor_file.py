@@ -19,7 +19,7 @@ from lib.files.regular import check_regular
 from lib.files.schema import expect
 
 KEY = "about"  # of the file's metadata: a JSON object of what it is about, and a checksum of all
-EXPECTED = "a file written by 02_train.py; train again"
+EXPECTED = "a file written by 02_train.py; delete it, and train again"
 
 
 def save(path: Path | str, tensors: Mapping[str, torch.Tensor], about: Any) -> None:

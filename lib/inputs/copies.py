@@ -69,7 +69,7 @@ class CopiesGraph:
         if own is None or self.graph.original[own] == configuration:
             return []
         chosen = np.array([configuration, self.graph.original[own]])
-        costs = network.costs(self.batch(chosen).to(device_of(network))).mean(dim=0).numpy()
+        costs = network.costs(self.batch(chosen).to(device_of(network))).mean(dim=0).cpu().numpy()
         columns, effects = self._happening(chosen)
         distinct, which = np.unique(effects, return_inverse=True)
         gaps = np.bincount(which, np.where(columns == 0, costs, -costs), len(distinct))

@@ -24,7 +24,7 @@ adapt: $(MANIFEST) | $(READY) $(READY)-native $(READY)-adapt  ## latencies on a 
 		$(if $(value NETWORK),$(call text,NETWORK,network),$(call flag,DEVICE,target))
 
 calibrate: | $(READY) $(READY)-native $(READY)-adapt $(PROGRAMS_VENV)/.ready  ## correct the predictor for this processor by programs measured on it
-	@+$(MAKE) cached COLLECTION=$(LATENCY_OF) ARGS=
+	@+$(MAKE) cached COLLECTION=$(LATENCY_OF) ARGS= SETTINGS= FOLDS=
 	$(RUN) -m lib.programs.calibrate $(TO) --collection $(LATENCY_OF) $(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
 		--tvm $(PROGRAMS_VENV)/bin/python $(ARGS)
 

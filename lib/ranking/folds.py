@@ -73,7 +73,7 @@ def assign_folds(
         what = "families" if together == "family" else "graphs"
         most = f"from 2 to {len(parts)}, the number of {what} that can be ranked"
         few = f"there must be 2 {what} that can be ranked, one to train on and one to validate on"
-        raise UserError(f"folds_total={k}: {f'must be {most}' if len(parts) > 1 else few}")
+        raise UserError(f"--folds-total {k}: {f'must be {most}' if len(parts) > 1 else few}")
     folds: dict[str, int] = {}
     sizes = [0] * k
     for part in sorted(parts, key=lambda name: (-len(parts[name]), _draw(seed, name))):

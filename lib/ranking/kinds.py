@@ -218,5 +218,4 @@ LAYOUTS_ON_TPU = replace(
     LAYOUTS,
     baseline=BASELINE_ON_TPU,
     references=partial(layout_references, hardware="tpu"),
-    columns=(TAU, BASELINE_ON_TPU, CEILING, PAIRS, *SLOWDOWNS, SPEEDUP, BEST_SPEEDUP),
 )

@@ -139,18 +139,21 @@ def ranking_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float
     return {m.key: m.compute(scores, runtimes) for m in LAYOUT_METRICS}  # type: ignore[misc]
 
 
+def pick_of(scores: np.ndarray, own: int | None) -> int:
+    """The configuration predicted fastest; of several, the compiler's ``own``, which costs nobody a
+    change, or else the first."""
+    return own if own is not None and scores[own] == scores.min() else int(np.argmin(scores))
+
+
 def gains(scores: np.ndarray, runtimes: np.ndarray, default: int) -> dict[str, float]:
     """Every number of :data:`GAINS` of one graph, by key.
-
-    The pick is the configuration predicted fastest; of several, the compiler's own, which costs
-    nobody a change, or else the first.
 
     Args:
         scores, runtimes: as everywhere.
         default: which configuration the compiler takes by itself.
     """
     scores, runtimes = _checked(scores, runtimes)
-    pick = default if scores[default] == scores.min() else int(np.argmin(scores))
+    pick = pick_of(scores, default)
     speedup, best = (float(np.log(runtimes[default] / t)) for t in (runtimes[pick], runtimes.min()))
     faster, slower = (sign * speedup > np.log1p(NOTABLE) for sign in (1, -1))
     return dict(

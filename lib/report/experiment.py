@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ READ_BY = {
     "permutations": "infer",
     "score_training": "infer",
     "best_folds": "ensemble",
+    "blending": "ensemble",
 }
 
 
@@ -86,8 +88,7 @@ class Experiment:
     @property
     def measured(self) -> list[int]:
         """The folds that stage 4 measured, each on its own validation graphs."""
-        measured = self.metrics.get("folds", {}).get(f"validation_{self.kind.main.key}")
-        return sorted(map(int, measured or self.folds))
+        return _measured_by_stage_4(self.metrics) or sorted(self.folds)
 
     @property
     def blending(self) -> str:
@@ -139,15 +140,18 @@ class Experiment:
         return next((self.stages[k]["experiment"] for k in order if k in self.stages), "")
 
 
-NO_SETTINGS = ("data", "identity", "fold", "collection")
+NO_SETTINGS = ("data", "identity", "fold", "collection", "checksum", "measured")
 
 
-def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experiment:
+def read_experiment(
+    folder: Path, metrics_file: Path | None = None, every: bool = False
+) -> Experiment:
     """Read a collection's folder.
 
     Args:
         folder: the folder.
         metrics_file: stage 4's numbers, where they do not lie there yet.
+        every: also the folds there that are not stage 4's, such as of a training with others.
 
     Raises:
         UserError: if there is no such folder.
@@ -156,10 +160,12 @@ def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experimen
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder; outputs of a collection are expected there")
     paths = {fold_number(path.parent.name): path for path in folder.glob("fold_*/metrics.json")}
-    folds = {k: read_fold_metrics(paths[k]) for k in sorted(paths.keys() - {None})}
-    histories = {fold: _history(folder / f"fold_{fold}" / "history.parquet") for fold in folds}
     path = metrics_file or folder / "metrics.json"
     metrics = read_metrics(path) if path.exists() else {}
+    numbers = sorted(paths.keys() - {None})
+    measured = [] if every else _measured_by_stage_4(metrics)
+    folds = {k: read_fold_metrics(paths[k]) for k in numbers if k in measured or not measured}
+    histories = {fold: _history(folder / f"fold_{fold}" / "history.parquet") for fold in folds}
     cache = cache_of(folder, metrics.get("settings") or next(iter(folds.values()), {}))
     experiment = Experiment(
         folder=folder,
@@ -167,11 +173,17 @@ def read_experiment(folder: Path, metrics_file: Path | None = None) -> Experimen
         folds=folds,
         histories={fold: history for fold, history in histories.items() if history is not None},
         graphs=read_table(cache) if (cache / TABLE).exists() else pl.DataFrame(),
-        stages=_records(folder, cache),
+        stages=_records(folder, cache, {f"fold_{k}" for k in set(numbers) - set(folds)}),
         cache=cache,
     )
     _check_metrics(experiment)
     return experiment
+
+
+def _measured_by_stage_4(metrics: Mapping[str, Any]) -> list[int]:
+    """The folds that stage 4 measured, each on its own validation graphs."""
+    by_fold = (v for k, v in metrics.get("folds", {}).items() if k.startswith("validation_"))
+    return sorted(map(int, next(by_fold, ())))
 
 
 def _check_metrics(experiment: Experiment) -> None:
@@ -179,16 +191,18 @@ def _check_metrics(experiment: Experiment) -> None:
     expected = {str: {experiment.kind.main.key: float}}
     for name in SECTIONS:
         path, metrics = experiment.folder / "metrics.json", experiment.metrics_of(name)
-        expect(metrics, expected, path, f"{name}.graphs", "run 04_ensemble.py again")
+        expect(metrics, expected, path, f"{name}.graphs", "delete it, and run 04_ensemble.py again")
 
 
-def _records(folder: Path, cache: Path) -> dict[str, dict[str, Any]]:
-    """Of the stages that made these results, stage 1's among them, which serves many.
+def _records(folder: Path, cache: Path, others: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Of the stages that made these results, stage 1's among them, which serves many; without those
+    of ``others``, which are folds.
 
     A record only tells of a run: a record that cannot be read is left out, with a warning.
     """
     first = cache.parent / RECORDS / f"{cache.name.replace('cache', 'preprocess')}.json"
     later = [p for p in (folder / RECORDS).glob("*.json") if not _of_stage_1(p)]
+    later = [p for p in later if f"fold_{p.stem.partition('_')[2]}" not in others]
     records = {}
     for path in sorted([first, *later] if first.exists() else later):
         try:
@@ -207,7 +221,7 @@ def _history(path: Path) -> pl.DataFrame | None:
     """What was logged of each epoch: numbers, whatever their names; ``None`` if there is none."""
     if not path.exists():
         return None
-    advice = "train again"
+    advice = "delete it, and train again"
     frame = read_parquet(path, {"epoch": "number"}, advice, all_columns=True)
     for name, dtype in frame.schema.items():
         if not dtype.is_numeric():

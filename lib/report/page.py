@@ -37,20 +37,18 @@ POLICY = (
 )
 
 
-def write_report(
-    folder: Path, measurements: pl.DataFrame | None = None, running: dict[str, Any] | None = None
-) -> Path:
+def write_report(folder: Path, measurements: pl.DataFrame | None = None) -> Path:
     """Write ``report.html`` beside what it tells of.
 
     Args:
         folder: the collection's, ``<outputs>/<collection>``.
-        measurements, running: see :func:`write_page`.
+        measurements: see :func:`write_page`.
 
     Returns:
         The file.
     """
     path = folder / "report.html"
-    write_page(path, read_experiment(folder), measurements, running)
+    write_page(path, read_experiment(folder), measurements)
     return path
 
 

@@ -36,7 +36,7 @@ def status(making: Making, parts: Sequence[Part]) -> str:
         values = {name: getattr(making.settings, setting) for name, setting in variables.items()}
         named = " ".join(f"{name}={value}" for name, value in values.items() if value)
         return f"{folder}: nothing is built yet; make all {named} builds it"
-    experiment = read_experiment(folder)
+    experiment = read_experiment(folder, every=True)
     title = paint(folder.name, "bold") + f"   {folder}/"
     if experiment.name():
         title += f"   experiment {experiment.name()}"

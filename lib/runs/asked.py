@@ -59,7 +59,8 @@ def making_of(args: argparse.Namespace, chosen: Settings) -> Making:
         chosen: the settings that it means. Of several processes of torchrun a step takes a sample
             each, at least.
     """
-    least = max(chosen.accumulate, int(os.environ.get("WORLD_SIZE", "1")))
+    together = "TORCHELASTIC_RUN_ID" in os.environ  # others set the number of processes, too
+    least = max(chosen.accumulate, int(os.environ["WORLD_SIZE"]) if together else 1)
     fitting = dataclasses.replace(chosen, accumulate=least)
     keep_going, folds = getattr(args, "keep_going", False), getattr(args, "folds", None)
     return Making(args.outputs, fitting, args.data, folds, keep_going)

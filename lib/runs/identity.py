@@ -164,7 +164,7 @@ class Making:
     def _stated(self, stage: str, fold: int | None) -> Any:
         if stage == "preprocess":
             record = self.record(stage)
-            return record["identity"] if record.get("data") == data_in(self.cache) else ""
+            return record.get("identity") if record.get("data") == data_in(self.cache) else ""
         files = self.files(stage, fold)
         if not all(file.exists() for file in files):
             return ""

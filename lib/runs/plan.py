@@ -55,8 +55,7 @@ def main(
     folds = min(TRAINED, chosen.folds_total)
     print(f"results={chosen.results} cache={chosen.cache} folds={folds} table={chosen.table}")
     print(f"scatter={chosen.scatter}")
-    caches = chosen.others
-    print(f"also={':'.join(caches)} others={':'.join(map(str, caches.values()))}")
+    print(f"others={':'.join(map(str, chosen.others.values()))}")
 
 
 def unknown(name: str, *variables: str) -> None:

@@ -169,6 +169,7 @@ class Tracker:
 
         wandb.teardown()  # or the run's id would be in use
         self.mode, folder = "offline", Path(self.about["dir"], "wandb")
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / UNREACHABLE).write_text(os.environ.get("TGRAPH_MAKE", ""))
         where = f"runs are kept in {folder} for `make wandb-sync`: {_first_line(error)}"
         print(f"warning: W&B does not answer, {where}", file=sys.stderr)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lib import settings
-from lib.files.command_line import Parser
+from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.results import SPLIT_OF, read_metrics
 from lib.runs.submake import environment_of_make
@@ -110,6 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--experiment", default="", help="its name, if it has one")
     parser.add_argument("--jobs", type=int, default=1, help="collections at a time")
     args = parser.parse_args(arguments)
+    check_least(args, jobs=1)
     make, started = shlex.split(args.make), time.monotonic()
     with ThreadPoolExecutor(args.jobs) as pool:
         rest = make, args.outputs, args.data, args.model, args.experiment

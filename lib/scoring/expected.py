@@ -10,7 +10,9 @@ import polars as pl
 from lib import settings
 from lib.cache.format import TABLE
 from lib.cache.reader import original_configurations, read_table
-from lib.files.errors import DataError, UserError
+from lib.files.errors import DataError
+from lib.settings.resolved import place_of
+from lib.tpugraphs.dataset import folder_of
 from lib.tpugraphs.labels import count_configurations
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import DataRoot
@@ -55,19 +57,13 @@ def identifiers() -> dict[str, str]:
     return {name: name.replace("-", ":") for name in OFFICIAL_TEST}
 
 
-def raw_folder(name: str) -> Path:
-    """Where a collection's raw files are, below a data root's ``npz``."""
-    return Path(*name.split("-"))
-
-
 def data_root(name: str, data: Path | None) -> DataRoot | None:
-    """The data root of a collection, ``None`` if there is none."""
-    if name not in settings.COLLECTIONS:
-        return None
-    try:
-        return settings.root_of(name, data)
-    except UserError:
-        return None
+    """The data root of a collection, ``None`` if there is none.
+
+    Raises:
+        DataError: it is not what it should be.
+    """
+    return settings.root_of(name, data) if place_of(name, data) else None
 
 
 def find_collection(
@@ -82,23 +78,28 @@ def find_collection(
         DataError: if the cache and the raw test split have different graphs.
     """
     root = data_root(name, data)
-    files = root.files(raw_folder(name), "test") if root else []
+    files = root.files(folder_of(name), "test") if root else []
     chosen = _settings_of(name, model)
-    table = outputs / (chosen.cache if chosen else Path(name, "cache")) / TABLE
+    table = outputs / chosen.cache / TABLE
     if table.exists():
         counts = _cached_counts(table)
         _check_same_graphs(table, counts, files)
     else:
         counts = {graph: n for path in files for graph, n in count_configurations(path).items()}
-    results = replace(chosen, experiment=experiment).results if chosen else name
-    file = outputs / results / "submission.csv"
+    file = outputs / replace(chosen, experiment=experiment).results / "submission.csv"
     return Collection(name, identifiers()[name], file, root, counts)
 
 
-def _settings_of(name: str, model: str | None) -> settings.Settings | None:
+def submission_of(outputs: Path, model: str | None, experiment: str) -> Path:
+    """Where a merged submission is, of a model that is not the plain one of its kind, or of an
+    experiment with a name."""
+    plain = [next(iter(models)) for models in settings.MODELS.values()]
+    suffix = f"@{model}" if model and model not in plain else ""
+    return outputs / f"submission{suffix}{f'+{experiment}' if experiment else ''}.csv"
+
+
+def _settings_of(name: str, model: str | None) -> settings.Settings:
     """Of a model on a collection; of its plain one if its kind has none so named."""
-    if name not in settings.COLLECTIONS:
-        return None
     models = settings.MODELS[settings.COLLECTIONS[name]]
     if model in models:
         return models[model](collection=name)
@@ -120,4 +121,5 @@ def _check_same_graphs(table: Path, counts: dict[str, int], files: list[Path]) -
     lost = sorted({stem(path) for path in files} - set(counts))
     if lost:
         actual = f"no {lost[0]}" + (f" and {len(lost) - 1} more" if lost[1:] else "")
-        raise DataError(table, "test split", actual, "every raw file; run 01_preprocess.py again")
+        then = "every raw file; run 01_preprocess.py again, or remove files that it has left out"
+        raise DataError(table, "test split", actual, then)

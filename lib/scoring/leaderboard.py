@@ -20,6 +20,7 @@ from pathlib import Path
 
 import polars as pl
 
+from lib import settings
 from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
@@ -27,8 +28,9 @@ from lib.files.parquet import write_parquet
 from lib.ranking.kinds import kind_of
 from lib.ranking.metrics import TAU
 from lib.ranking.truth import ALIKE, RawLabels, Truth
-from lib.scoring.expected import OFFICIAL_TEST, data_root, identifiers, raw_folder
+from lib.scoring.expected import OFFICIAL_TEST, data_root, identifiers, submission_of
 from lib.scoring.submission import check_entry, entry_score, read_entries, shortness
+from lib.tpugraphs.dataset import folder_of
 from lib.tpugraphs.roots import DataRoot
 
 SCHEMA = {
@@ -71,7 +73,8 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[
             raise DataError(path, "ID", name, f"one of {', '.join(collections)}, and a graph")
         collection = collections[identifier]
         if collection not in of_collections:
-            of_collections[collection] = _known(collection, data_root(collection, data))
+            root = settings.root_of(collection, data) if data else data_root(collection, None)
+            of_collections[collection] = _known(collection, root)
         truth, families = of_collections[collection]
         runtimes = truth.runtimes(graph) if truth else None
         if runtimes is None:
@@ -94,7 +97,7 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[
 def _known(collection: str, root: DataRoot | None) -> _Known:
     if root is None:
         return None, {}
-    truth = Truth(RawLabels(root, raw_folder(collection)), root.measurements(collection))
+    truth = Truth(RawLabels(root, folder_of(collection)), root.measurements(collection))
     programs = root.programs(collection)
     rows = () if programs is None else programs.iter_rows()
     return truth, {graph: (family, in_training) for graph, family, in_training in rows}
@@ -163,10 +166,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("submissions", type=Path, nargs="*", help="default: that of --outputs")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results are")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
+    parser.add_argument("--model", help="of which, that of --outputs")
+    parser.add_argument("--experiment", default="", help="of which, if it has a name")
     args = parser.parse_args(arguments)
 
     frames, board = [], []
-    for path in args.submissions or [args.outputs / "submission.csv"]:
+    usual = submission_of(args.outputs, args.model, args.experiment)
+    for path in args.submissions or [usual]:
         scores, unscored = score_submission(path, args.data)
         reasons = [_unscored_line(*reason) for reason in unscored.items()]
         if scores.is_empty():

@@ -1,7 +1,7 @@
 """Merge the collections' submissions into the one file that Kaggle scores.
 
 Reads   <outputs>/<collection>/submission.csv and cache/graphs.parquet, or the raw test split
-Writes  <outputs>/submission.csv
+Writes  <outputs>/submission[@<model>][+<experiment>].csv
 
 Everything is checked before a byte is written: the IDs against the test split (or against
 Kaggle's sample), no ID twice, every layout entry a permutation of all configurations of its graph,
@@ -29,6 +29,7 @@ from lib.scoring.expected import (
     Collection,
     find_collection,
     identifiers,
+    submission_of,
 )
 from lib.scoring.submission import check_entry, read_entries, read_ids, write_submission
 from lib.settings.resolved import DOWNLOADED
@@ -73,7 +74,7 @@ def merge(
         return Merged(entries, missing)
     surplus = sorted(set(entries) - set(sample))
     if surplus:
-        raise DataError("rows", surplus[0], f"{len(surplus)} IDs", "only IDs of the sample")
+        raise DataError("submissions", surplus[0], f"{len(surplus)} IDs", "only IDs of the sample")
     return Merged({name: entries[name] for name in sample if name in entries}, missing)
 
 
@@ -142,10 +143,7 @@ def main(arguments: list[str] | None = None) -> None:
     if not merged.entries:
         raise UserError(f"no collection has a submission yet; {missing}")
 
-    firsts = [next(iter(models)) for models in settings.MODELS.values()]
-    suffix = f"@{args.model}" if args.model and args.model not in firsts else ""
-    suffix += f"+{args.experiment}" if args.experiment else ""
-    path = args.outputs / f"submission{suffix}.csv"
+    path = submission_of(args.outputs, args.model, args.experiment)
     entries = merged.entries.items()
     write_submission(path, [(name, ";".join(map(str, order.tolist()))) for name, order in entries])
     if missing:

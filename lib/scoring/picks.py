@@ -16,6 +16,7 @@ from lib.cache.reader import Cache
 from lib.compiler.graph import TensorGraph
 from lib.files import tensor_file
 from lib.inputs.input import Part, input_of, network_for
+from lib.ranking.metrics import pick_of
 from lib.ranking.truth import column_by_graph
 from lib.settings import WEIGHTS_FILES, Settings
 from lib.tpugraphs.opcodes import opcode_name
@@ -49,8 +50,9 @@ def picks(
         tensor_file.load_into(network, path, tensor_file.load(path)[0])
     scores = column_by_graph(blended, "score")
     return {
-        name: parts_of(networks, cache.graph(name), int(np.argmin(of.to_numpy())), settings)
+        name: parts_of(networks, graph, pick_of(of.to_numpy(), graph.compilers_own), settings)
         for name, of in sorted(scores.items())
+        for graph in (cache.graph(name),)
     }
 
 

@@ -5,7 +5,7 @@ Reads   a program or kernels, and <outputs>/<collection>[@<model>]/fold_<k>/{las
 Prints  its best configurations, fastest first, for people or as JSON
 
     python -m lib.scoring.rank --collection layout-xla-random program.npz
-    python -m lib.scoring.rank --candidates search:2000 --measure 8 program.hlo.pb
+    python -m lib.scoring.rank --collection layout-xla-default --candidates search:2000 x.hlo.pb
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
         UserError: if there is none.
         DataError: if the folds were trained with other settings or data than one another.
     """
-    overrides = {"weights": kind.weights, **overrides}
+    overrides = {"weights": _weights_used(folder, kind), **overrides}
     name = settings.WEIGHTS_FILES[overrides["weights"]]
     numbered = {fold_number(path.parent.name): path for path in folder.glob(f"fold_*/{name}")}
     paths = {fold: path for fold, path in numbered.items() if fold is not None}
@@ -90,6 +90,14 @@ def load_networks(folder: Path, kind: type[Settings], overrides: dict[str, Any])
         networks[fold] = network_for(chosen).eval()
         tensor_file.load_into(networks[fold], paths[fold], loaded[fold][0])
     return Ensemble(chosen, networks, first["data"])
+
+
+def _weights_used(folder: Path, kind: type[Settings]) -> str:
+    """Which weights stages 3 and 4 take, as any fold's file says that it was trained to."""
+    names = settings.WEIGHTS_FILES.values()
+    files = sorted(path for name in names for path in folder.glob(f"fold_*/{name}"))
+    said = tensor_file.read_about(files[0]).get("weights") if files else None
+    return said if said in settings.WEIGHTS_FILES else kind.weights
 
 
 def trained_settings(

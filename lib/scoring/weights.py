@@ -20,8 +20,9 @@ from lib.files import tensor_file
 from lib.files.artifacts import atomic_folder
 from lib.files.errors import UserError, one_line_errors
 from lib.scoring.trained import load_networks
-from lib.settings import Settings
+from lib.settings import COLLECTIONS, Settings
 from lib.settings.resolved import ROOT, Resolved
+from lib.settings.tables import plain_model
 
 BUNDLED = ROOT / "data" / "weights"
 
@@ -34,7 +35,7 @@ def weights_in(results: Path, chosen: Settings) -> Path:
         chosen: its settings. Bundled weights of other hardware are not taken.
 
     Raises:
-        UserError: there is neither, but there are bundled ones of other collections.
+        UserError: there is neither.
     """
     if any(results.glob("fold_*/*.safetensors")):
         return results
@@ -42,12 +43,15 @@ def weights_in(results: Path, chosen: Settings) -> Path:
     there = {
         path.parts[-3]: path.parents[1]
         for path in sorted(BUNDLED.glob("*/fold_*/*.safetensors"))
-        if tensor_file.read_about(path).get("hardware") == hardware
+        if (about := tensor_file.read_about(path)).get("hardware") == hardware
+        and COLLECTIONS.get(about.get("collection", "")) == chosen.kind
     }
-    if there and results.name not in there:
-        hint = f"; bundled weights are of {', '.join(there)} alone"
-        raise UserError(f"{results}: nothing is trained there; run make all, or 02_train.py{hint}")
-    return there.get(results.name, results)
+    if results.name not in there:
+        model = "" if type(chosen) is plain_model(chosen.collection) else f" MODEL={chosen.model}"
+        how = f"make all COLLECTION={chosen.collection}{model} trains some"
+        hint = f" (bundled weights are of {', '.join(there)} alone)" if there else ""
+        raise UserError(f"{results}: nothing is trained there; {how}{hint}")
+    return there[results.name]
 
 
 def keep(results: Path, chosen: Settings, target: Path, also: Mapping[str, Any] = {}) -> list[int]:

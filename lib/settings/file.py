@@ -28,6 +28,7 @@ MOST_BYTES = 1 << 20
 EXPECTED = "a TOML file of settings"
 SHOWN = 60  # characters of a value in a message
 CHOSEN = {"collection": "COLLECTION", "model": "MODEL"}  # what make calls what a run is of
+VARIABLES = ("hops", "also", "experiment")  # settings that have a variable of make
 
 
 def read_settings(path: Path, collection: str, kind: type[Settings]) -> dict[str, Any]:
@@ -57,7 +58,8 @@ def read_settings(path: Path, collection: str, kind: type[Settings]) -> dict[str
         elif name not in fields:
             raise _unknown(path, written, [*chosen, *fields], kind)
         elif name in (*kind.cache_depends_on, *kind.others_depend_on, "experiment"):
-            flag = f"--{name.replace('_', '-')} ({name.upper()} of make)"
+            flag = f"--{name.replace('_', '-')}"
+            flag += f" ({name.upper()} of make)" if name in VARIABLES else " (in ARGS of make)"
             raise DataError(path, written, "what paths of files go by", f"{flag} to say it")
         values[name] = value if name in chosen else _value(path, written, value, fields[name])
     return {name: value for name, value in values.items() if name not in chosen}
@@ -90,12 +92,13 @@ def _unknown(path: Path, written: str, names: Sequence[str], kind: type[Settings
 
 def _value(path: Path, written: str, value: object, setting: dataclasses.Field) -> Any:
     """A value as its setting has it; a whole number may stand for one with a point."""
-    words, kind = setting.metadata.get("words", ()), type(setting.default)
+    words = setting.metadata.get("words", ())
+    kind = int if words else type(setting.default)
     if isinstance(value, str) and value in words:
         return value
     if kind is float and type(value) is int and abs(value) <= 2**53:
         value = float(value)
-    if type(value) is not (int if words else kind):
+    if type(value) is not kind:
         raise DataError(path, written, _shown(value), " or ".join((NAMES[kind], *words)))
     if expected := wanted_range(setting, value):
         raise DataError(path, written, _shown(value), expected)

@@ -193,7 +193,7 @@ class PlusSettings(LearnedBeside):
     context_blocks: int = setting(2, "rounds of neighbours' messages", search=between(1, 4))
     context_channels: int = setting(32, "width of a node's state", search=among(16, 32, 64))
     context_dropout: float = setting(
-        0.3, "share of neighbours' messages left out in training", 0, 0.99, search=between(0, 0.5)
+        0.3, "share of a node's channels left out in training", 0, 0.99, search=between(0, 0.5)
     )
     dropout: float = setting(
         0.1, "share of the width left out in training", 0, 0.99, search=between(0, 0.5)

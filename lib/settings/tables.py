@@ -53,6 +53,7 @@ def settings_for(collection: str, dataset: Dataset, overrides: Mapping[str, Any]
     """The settings of one collection on its data; ``overrides``, by field name, take precedence;
     raises UserError for an unknown name (with the nearest known one) or a value out of range."""
     chosen = settings_class(collection, overrides.get("model"))
+    dataset = dataclasses.replace(dataset, hardware=overrides.get("hardware", dataset.hardware))
     values = fitting(collection, chosen, dataset)
     for switch, layer in chosen.implied.items():
         values |= layer if overrides.get(switch) else {}
@@ -115,6 +116,8 @@ def origins_of(
     ``official`` or ``this data root`` (see :func:`fitting`), ``FEW_GRAPHS``, a switch that implies
     it, or one of the keys of ``by_place``: where settings were given that take precedence."""
     origins = {setting.name: DEFAULT for setting in dataclasses.fields(settings)}
+    hardware = getattr(settings, "hardware", dataset.hardware)  # which may have been given
+    dataset = dataclasses.replace(dataset, hardware=hardware)
     fits = fitting(settings.collection, type(settings), dataset)
     layers: dict[str, Mapping[str, Any]] = {
         "this data root" if dataset.size == "small" else "official": fits

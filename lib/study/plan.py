@@ -25,6 +25,7 @@ import torch
 from joblib import cpu_count
 
 from lib import settings
+from lib.files.command_line import check_least
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.terminal import counted, duration, table
 from lib.inputs.input import input_of
@@ -71,8 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--folds", type=int, help="how many are trained")
     parser.add_argument("--jobs", type=int, default=cpu_count(), help="processes at a time")
     args = parser.parse_args(arguments)
-    if args.jobs < 1:
-        raise UserError(f"--jobs {args.jobs}: must be at least 1")
+    check_least(args, jobs=1)
     official = args.data == OFFICIAL and not OFFICIAL.exists()
     resolved = settings.resolve(args, TPUGRAPHS if official else None)
     chosen, root = resolved.settings, None if official else resolved.root()

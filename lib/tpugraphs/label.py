@@ -18,7 +18,7 @@ import polars as pl
 
 from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
-from lib.files.errors import DataError, UserError, one_line_errors
+from lib.files.errors import DataError, one_line_errors
 from lib.files.regular import read_regular
 from lib.tpugraphs import archive
 from lib.tpugraphs.npz import (
@@ -111,10 +111,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("source", metavar="RUNTIMES.csv", type=Path, help=HEADER)
     parser.add_argument("folder", metavar="FOLDER", type=Path, help="of npz files")
     args = parser.parse_args(argv)
-    try:
-        print(label(args.source, args.folder))
-    except OSError as error:
-        raise UserError(f"{error.filename or args.folder}: {error.strerror}") from None
+    print(label(args.source, args.folder))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lib.inputs.chunks import device_of
 from lib.runs.memory import out_of_memory_told
 from lib.settings import Settings
 from lib.train.fold import Chosen, Fold, Network
@@ -71,6 +72,7 @@ class FoldTraining(Generic[Network, Chosen]):
                 row = self._epoch()
                 yield row
                 if not np.isfinite(row["loss"]):
+                    self.state.validations["last"] = {}  # that of an earlier epoch, perhaps
                     return
                 self.state.save_if_due()
             self.state.validate_whole()
@@ -200,9 +202,11 @@ def new_network(
     """
     torch.manual_seed(np.random.SeedSequence([seed, fold]).generate_state(1, np.uint64).item() >> 1)
     network = build()
+    device = device_of(network)
+    network.cpu()  # where the fold's graphs are
     data.standardize(network)
     data.teach(network)
-    return network
+    return network.to(device)
 
 
 def _optimizer(network: nn.Module, settings: Settings) -> torch.optim.Optimizer:

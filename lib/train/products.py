@@ -9,8 +9,7 @@ configurations that are left out; it is never less than repeated measurements di
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,10 +59,6 @@ class ProductsFold(GraphsFold[Prices, PlusSettings]):
 
     def standardize(self, network: Prices) -> None:
         """Fit the transform of features, and draw centres from the same nodes."""
-        with _on_cpu(network):
-            self._standardize(network)
-
-    def _standardize(self, network: Prices) -> None:
         batches = [graph.prepared.batch(self._rows(graph)) for graph in self.train]
         features = torch.cat([batch.features for batch in batches]).unique(dim=0)
         network.standardize.fit(features)
@@ -73,10 +68,6 @@ class ProductsFold(GraphsFold[Prices, PlusSettings]):
 
     def teach(self, network: Prices) -> None:
         """Solve for all weights at once: everything there is to learn."""
-        with _on_cpu(network):
-            self._solve(network)
-
-    def _solve(self, network: Prices) -> None:
         used = _used(network)
         measured = [self._measured(network, graph, used) for graph in self.train]
         expected = _expected(network, used)
@@ -107,15 +98,6 @@ class ProductsFold(GraphsFold[Prices, PlusSettings]):
             relative - relative.mean(),
             noise_of(graph.prepared.graph.repeats),
         )
-
-
-@contextmanager
-def _on_cpu(network: Prices) -> Iterator[None]:
-    """A network on the CPU while this lasts, wherever it will train."""
-    device = network.weights.device
-    network.cpu()
-    yield
-    network.to(device)
 
 
 def _used(network: Prices) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -111,10 +111,10 @@ def learned_beside(cache: Cache, fold: int, settings: Settings) -> Iterator[Cach
     part = UNIT_OF[settings.keep_together]
     held = {part(n) for n, number in folds_with(cache, fold, settings).items() if number == fold}
     tested = set(cache.names("test"))
-    for name, other_cache in other_caches(cache, settings).items():
+    for other_cache in other_caches(cache, settings).values():
         names = other_cache.learning
         try:
-            dealt = folds_of(names, replace(settings, collection=name))
+            dealt = folds_of(names, settings)
         except UserError:
             dealt = dict.fromkeys(names, NO_FOLD)
         for graph, number in sorted(dealt.items()):

@@ -21,10 +21,13 @@ from optuna.study import Study
 
 from lib import settings
 from lib.cache.manifest import read_manifest
+from lib.files.command_line import check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.progress import Lines
+from lib.runs.identity import Making
 from lib.runs.stage import Stage
 from lib.settings import Resolved
+from lib.settings.file import VARIABLES
 from lib.settings.search import space_of
 from lib.train.schedule import passes_of
 from lib.tune.results import report_text, write_best
@@ -40,17 +43,16 @@ def main(stage: Stage, arguments: list[str] | None = None) -> None:
     args = _parser().parse_args(arguments)
     resolved = settings.resolve(args)
     chosen, choice = resolved.settings, resolved.choice()
-    for name, least in (("trials", 1), ("jobs", 1), ("seeds", 0)):
-        if getattr(args, name) < least:
-            raise UserError(f"--{name} {getattr(args, name)}: must be at least {least}")
+    check_least(args, trials=1, jobs=1, seeds=0)
     folder = args.outputs / chosen.results / "tune"
     database, best = folder / "study.db", folder / "best.toml"
     stage.alone(args.outputs, folder, database, best)
     print(f"tune: {choice}", flush=True)
 
-    tuning = tuning_of(resolved, args.folds, args.outputs / chosen.cache, folder)
-    flags = flags_of(resolved)
-    use = f"make all COLLECTION={chosen.collection} MODEL={chosen.model} SETTINGS={best}"
+    making = Making(args.outputs, chosen, args.data)
+    tuning = tuning_of(resolved, args.folds, making, folder)
+    kept, flags = resolved.given(str(args.settings)), flags_of(resolved)
+    use = command_with(best, args, resolved)
     lines = Lines("tune", args.trials, "trial")
     with damage_refused(database):
 
@@ -58,11 +60,11 @@ def main(stage: Stage, arguments: list[str] | None = None) -> None:
             scored = completed(study)
             lines.at(len(finished(study)), f"best {study.best_value:.4f}" if scored else "")
             if scored:
-                write_best(best, tuning, flags, use)
+                write_best(best, tuning, kept, flags, use)
 
         tuning.run(args.jobs, args.trials, done)
         seeds = tuning.check(args.jobs, args.seeds)
-        write_best(best, tuning, flags, use)
+        write_best(best, tuning, kept, flags, use)
     shutil.rmtree(tuning.states, ignore_errors=True)
     print(f"{report_text(tuning, seeds)}\ntune: wrote {best}; {use}")
 
@@ -76,13 +78,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def tuning_of(resolved: Resolved, folds: int, cache: Path, folder: Path) -> Tuning:
+def tuning_of(resolved: Resolved, folds: int, making: Making, folder: Path) -> Tuning:
     """The search that a command line means, with what is known of it.
 
     Args:
         resolved: the settings that it starts from.
         folds: that a trial trains.
-        cache: the collection's, a folder.
+        making: what trials would be made from.
         folder: of the searches of this collection and model.
 
     Raises:
@@ -94,9 +96,22 @@ def tuning_of(resolved: Resolved, folds: int, cache: Path, folder: Path) -> Tuni
         raise UserError("all settings that could be searched were given: nothing is left to tune")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     warmup = math.ceil(WARMUP * passes_of(chosen, 1))
-    name = name_of(chosen, space, read_manifest(cache)["fingerprint"], folds)
+    read_manifest(making.cache)  # which must be there
+    name = name_of(chosen, space, making.data_of_training, folds)
     study = open_study(folder / "study.db", name, chosen.higher_is_better, warmup)
-    return Tuning(study, chosen, space, folds, cache, folder / "states")
+    return Tuning(study, chosen, space, folds, making.cache, folder / "states")
+
+
+def command_with(best: Path, args: argparse.Namespace, resolved: Resolved) -> str:
+    """What to type to train with the settings that were found, and all else as it was."""
+    chosen, given = resolved.settings, resolved.given(settings.COMMAND_LINE)
+    named = {"COLLECTION": chosen.collection, "MODEL": chosen.model, "SETTINGS": best}
+    named |= {name.upper(): given[name] for name in VARIABLES if name in given}
+    named |= {"DATA": args.data} if args.data else {}
+    named |= {"OUTPUTS": args.outputs} if args.outputs != Path("outputs") else {}
+    rest = [flag for flag in flags_of(resolved) if flag[2:].partition("=")[0] not in VARIABLES]
+    named |= {"ARGS": f'"{" ".join(rest)}"'} if rest else {}
+    return f"make all {' '.join(f'{name}={value}' for name, value in named.items())}"
 
 
 def flags_of(resolved: Resolved) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,15 @@ Seeds = Sequence[tuple[int, float, float]]  # of each: its number, the value bef
 DIGITS = 4
 
 
-def write_best(path: Path, tuning: Tuning, flags: Sequence[str], command: str) -> None:
+def write_best(
+    path: Path, tuning: Tuning, kept: Mapping[str, Any], flags: Sequence[str], command: str
+) -> None:
     """Write the best values found so far as a settings file.
 
     Args:
         path: the file.
         tuning: with a trial that has a value.
+        kept: settings of a file that all trials had, unless they were searched.
         flags: settings that all trials have, as words of a command line.
         command: that uses the file.
     """
@@ -33,7 +36,7 @@ def write_best(path: Path, tuning: Tuning, flags: Sequence[str], command: str) -
         comments.insert(2, f"All trials had {' '.join(flags)}, which is not in this file.")
     chosen = tuning.settings
     of = {"collection": chosen.collection, "model": chosen.model}
-    write_settings(path, of | tuning.values, comments)
+    write_settings(path, of | {**kept} | tuning.values, comments)
 
 
 def rows_of(tuning: Tuning) -> list[list[str]]:

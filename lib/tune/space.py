@@ -47,13 +47,13 @@ def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
     return changed
 
 
-def name_of(settings: Settings, space: Mapping[str, Search], data: str, folds: int) -> str:
+def name_of(settings: Settings, space: Mapping[str, Search], data: Any, folds: int) -> str:
     """What a search is called: values of trials compare only within one of these.
 
     Args:
         settings: that are not searched, among others.
         space: what is searched.
-        data: the cache's fingerprint.
+        data: fingerprints of what trials learn from.
         folds: how many each trial trains.
     """
     fixed = {name: value for name, value in described(settings).items() if name not in space}

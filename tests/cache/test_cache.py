@@ -143,7 +143,9 @@ def test_a_table_of_another_cache(tmp_path):
     write(tmp_path / "other", mixed_graphs()[:1])
     shutil.copy(tmp_path / "other" / "graphs.parquet", tmp_path / "cache")
     for read in (Cache, read_table):
-        with pytest.raises(DataError, match=r"graphs\.parquet: checksum: .*; run 01_preprocess"):
+        with pytest.raises(
+            DataError, match=r"graphs\.parquet: checksum: .*; delete .*, then run 01_preprocess"
+        ):
             read(tmp_path / "cache")
 
 
@@ -152,7 +154,9 @@ def test_a_link_to_itself(tmp_path):
     path = tmp_path / "cache" / "cells.bin"
     path.unlink()
     path.symlink_to("cells.bin")
-    with pytest.raises(DataError, match=r"cells\.bin: file: found .*symbolic links, .*; run 01_"):
+    with pytest.raises(
+        DataError, match=r"cells\.bin: file: found .*symbolic links, .*; delete .*, then run 01_"
+    ):
         Cache(tmp_path / "cache")
 
 
@@ -160,7 +164,8 @@ def test_a_file_far_too_large_is_told_by_its_size(tmp_path):
     """Zeros that take no room on the disk, but a minute to read."""
     write(tmp_path / "cache", mixed_graphs())
     os.truncate(tmp_path / "cache" / "cells.bin", 1 << 38)
-    with pytest.raises(DataError, match=r"size: found 274877906944 bytes, expected \d+ bytes; run"):
+    told = r"size: found 274877906944 bytes, expected \d+ bytes; delete"
+    with pytest.raises(DataError, match=told):
         Cache(tmp_path / "cache")
 
 
@@ -238,7 +243,8 @@ def changed(manifest, **values):
 def test_a_manifest_of_another_kind(tmp_path, change, message):
     cache = write(tmp_path / "cache", mixed_graphs())
     write_json(cache.folder / "manifest.json", change(cache.manifest))
-    with pytest.raises(DataError, match=rf"manifest\.json: {message}.*; run 01_preprocess\.py"):
+    told = rf"manifest\.json: {message}.*; delete .*, then run 01_preprocess\.py"
+    with pytest.raises(DataError, match=told):
         Cache(cache.folder)
 
 

@@ -114,7 +114,7 @@ def test_no_such_fold(error_of, fold):
         ("--epochs many", "--epochs"),
         ("--epochs 0", "--epochs 0"),
         ("--model transformer", "tgraph"),
-        ("--folds-total 5", "folds_total=5"),
+        ("--folds-total 5", "--folds-total 5"),
         ("--validate-every 0", "--validate-every 0"),
         ("--channels 0", "--channels 0"),
     ],
@@ -160,7 +160,7 @@ def test_a_flipped_bit_in_the_cache(error_of, root, line, name):
     path.write_bytes(content)
     found = error_of(line)
     assert f"{path}: " in found
-    assert f"run 01_preprocess.py --collection {COLLECTION} again" in found
+    assert f"then run 01_preprocess.py --collection {COLLECTION} (with make" in found
 
 
 def test_a_cache_of_an_older_version(error_of, root):

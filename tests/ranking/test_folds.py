@@ -121,7 +121,7 @@ def test_another_seed_deals_otherwise():
 
 @pytest.mark.parametrize("k", [-1, 0, 1, 4])
 def test_too_few_graphs_or_folds(k):
-    with pytest.raises(UserError, match=f"folds_total={k}"):
+    with pytest.raises(UserError, match=f"--folds-total {k}"):
         assign_folds(["a", "b", "c", "c"], k, 0)
 
 

@@ -93,7 +93,9 @@ def test_a_damaged_table(folder, name, damage):
 def test_a_history_of_what_is_no_number(folder, column, kind):
     path = folder / "fold_1" / "history.parquet"
     write_parquet(pl.read_parquet(path).with_columns(pl.lit(None, kind).alias(column)), path)
-    with pytest.raises(DataError, match=rf"history\.parquet: {column}: .*numbers; train again"):
+    with pytest.raises(
+        DataError, match=rf"history\.parquet: {column}: .*numbers; delete it, and train again"
+    ):
         write_report(folder)
 
 

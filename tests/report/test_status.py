@@ -91,10 +91,13 @@ def test_changed_raw_files_are_named(finished):
     assert found["train"] == ["stale", "after preprocess, which runs again"]
 
 
-def test_a_path_with_a_slash_at_its_end(copy):
-    outputs = f"{copy.outputs}/./"
+@pytest.mark.parametrize("end", ["/", "/./", "//"])
+def test_a_path_with_a_slash_at_its_end(copy, end):
+    outputs = f"{copy.outputs}{end}"
     found = state(copy.make("status", OUTPUTS=outputs, EPOCHS=7))
     assert "changed: --epochs 3 → 7" in " ".join(found["train"])
+    assert stages_in(copy.make("-n", "all", OUTPUTS=outputs, EPOCHS=7))
+    assert not stages_in(copy.make("-n", "all", OUTPUTS=outputs))
 
 
 def test_what_is_missing(copy):

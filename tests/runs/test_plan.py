@@ -94,8 +94,8 @@ def test_others_that_are_learned_from_lie_beside_it():
     for model, hops in (("tgraph-plus", "1"), ("tgraph", "")):
         line = planned("layout-xla-default", model, hops, "", "layout-nlp-default", "", "")
         assert " others=layout-nlp-default/cache\n" in line
-    assert "also= others=\n" in planned("layout-xla-default", "", "", "", "none", "", "")
-    assert "also= others=\n" in planned("layout-xla-default", "tgraph", "", "", "", "", "")
+    assert "others=\n" in planned("layout-xla-default", "", "", "", "none", "", "")
+    assert "others=\n" in planned("layout-xla-default", "tgraph", "", "", "", "", "")
 
 
 def test_a_model_of_another_kind_is_left_to_the_stages():

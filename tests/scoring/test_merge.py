@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from lib.cache.format import TABLE
 from lib.cache.manifest import write_manifest
+from lib.files.artifacts import write_json
 from lib.files.checksum import checksum_of
 from lib.files.errors import DataError, UserError
 from lib.files.parquet import write_parquet
 from lib.ranking.metrics import kendall_tau, tile_score
+from lib.scoring import expected
 from lib.scoring.expected import OFFICIAL_TEST, OFFICIAL_TOTAL, Collection, find_collection
 from lib.scoring.merge import check_sample, merge
 from lib.scoring.merge import main as merge_main
@@ -243,3 +245,19 @@ def test_another_models_submission_is_another_file(tmp_path):
     assert tile == tmp_path / "tile-xla@gst" / "submission.csv"
     tile = find_collection("tile-xla", tmp_path, tmp_path, "tgraph").file
     assert tile == tmp_path / "tile-xla" / "submission.csv"  # has no such model
+
+
+def test_where_a_submission_of_a_model_or_an_experiment_is():
+    folder = Path("o")
+    plain = expected.submission_of(folder, None, "")
+    assert plain == expected.submission_of(folder, "tgraph-plus", "") == folder / "submission.csv"
+    assert expected.submission_of(folder, "tgraph", "x") == folder / "submission@tgraph+x.csv"
+
+
+def test_data_that_are_wrong_are_no_data_that_are_absent(tmp_path):
+    write_json(tmp_path / "dataset.json", {"size": "smal"})
+    (tmp_path / "npz" / "tile" / "xla" / "train").mkdir(parents=True)
+    (tmp_path / "npz" / "tile" / "xla" / "train" / "a.npz").touch()
+    with pytest.raises(DataError, match="size: found 'smal'"):
+        find_collection("tile-xla", tmp_path, tmp_path)
+    assert find_collection(LAYOUT, tmp_path, tmp_path).root is None

@@ -63,6 +63,24 @@ def write_fold(folder, fold, network, **about):
     tensor_file.save(folder / f"fold_{fold}" / "last.safetensors", network.state_dict(), about)
 
 
+def test_the_weights_that_folds_were_trained_to_be_scored_with(folds):
+    """Without a flag that says it again: those that stage 4 has blended."""
+    folder, _ = folds
+    for fold in range(3):
+        path = folder / f"fold_{fold}" / "last.safetensors"
+        tensors, about = tensor_file.load(path)
+        best = {name: value + 1 for name, value in tensors.items()}
+        tensor_file.save(path, tensors, {**about, "weights": "best"})
+        about |= {"weights": "best", "kept": "best"}
+        tensor_file.save(path.with_name("model.safetensors"), best, about)
+    used, last = (
+        load_ensemble(folder, COLLECTION, {**MODEL, **more}) for more in ({}, {"weights": "last"})
+    )
+    assert (used.settings.weights, last.settings.weights) == ("best", "last")
+    one, other = (next(made.networks[2].parameters()) for made in (used, last))
+    torch.testing.assert_close(one, other + 1)
+
+
 def test_the_best_folds_mean_score_of_every_configuration(folds, program):
     folder, networks = folds
     path, raw = program

@@ -39,7 +39,10 @@ def test_ones_own_come_first_and_those_of_other_hardware_never(folds, tmp_path, 
     assert weights.weights_in(own, SETTINGS) == own
     assert weights.weights_in(bare, SETTINGS) == tmp_path / "kept" / own.name
     others = dataclasses.replace(SETTINGS, hardware="cpu")
-    assert weights.weights_in(bare, others) == bare
+    with pytest.raises(
+        UserError, match=f"make all COLLECTION={SETTINGS.collection} MODEL=tgraph trains"
+    ):
+        weights.weights_in(bare, others)
     with pytest.raises(UserError, match=f"other: nothing .* weights are of {own.name} alone"):
         weights.weights_in(bare.with_name("other"), SETTINGS)
 

@@ -461,3 +461,10 @@ def test_a_switch_implies_settings_that_a_flag_beats():
     assert origins["learning_rate"] == "--paper" and origins["batch"] == "command line"
     plain = settings.resolve(arguments("--model", "cdmpp", collection="programs-cpu")).settings
     assert (plain.learning_rate, plain.optimizer) == (1e-3, "adamw")
+
+
+def test_hardware_that_is_given_decides_as_that_of_the_data_does():
+    small = dataclasses.replace(CPU_LAYOUTS, hardware="tpu")
+    given = settings_for("layout-xla-default", small, {"hardware": "cpu"})
+    assert given == settings_for("layout-xla-default", CPU_LAYOUTS, {})
+    assert given.learning_rate > 0 == settings_for("layout-xla-default", small, {}).learning_rate

@@ -11,6 +11,7 @@ from torch import nn
 
 from lib.cache.codec import decode_layouts
 from lib.files import tensor_file
+from lib.files.errors import UserError
 from lib.inputs.pruned import graph_tensors, score_in_batches
 from lib.models import build_network
 from lib.ranking.metrics import mean_metrics, ranking_metrics
@@ -319,3 +320,49 @@ def test_gradients_are_clipped(data, tmp_path, monkeypatch):
     monkeypatch.setattr(loop.nn.utils, "clip_grad_norm_", watched)
     finished(data, tmp_path / "state", epochs=1, gradient_clip=0.01)
     assert limits == [0.01] * 4
+
+
+class Elsewhere(nn.Linear):
+    """A network that says it is on another device, until it is asked to come to the CPU."""
+
+    def __init__(self):
+        super().__init__(2, 2)
+        self.moved: list[str] = []
+
+    def parameters(self, recurse: bool = True):
+        where = torch.device("cpu" if self.moved else "cuda:1")
+        return iter([type("Weights", (), {"device": where})()])
+
+    def cpu(self):
+        self.moved.append("cpu")
+        return self
+
+    def to(self, device):
+        self.moved.append(str(device))
+        return self
+
+
+def test_a_network_is_standardized_where_the_graphs_are_and_goes_back():
+    class Data:
+        def standardize(self, network):
+            network.moved.append("standardized")
+
+        def teach(self, network):
+            network.moved.append("taught")
+
+    network = new_network(Elsewhere, Data(), 0, 0)
+    assert network.moved == ["cpu", "standardized", "taught", "cuda:1"]
+
+
+def test_a_fold_that_diverges_between_validations_has_none(data, tmp_path):
+    made = training(data, epochs=4, validate_every=2)
+    rows = made.run(tmp_path / "state", "a")
+    next(rows), next(rows)
+    assert made.state.validations["last"]
+    with torch.no_grad():
+        for weights in made.network.parameters():
+            weights.fill_(float("nan"))
+    assert len(list(rows)) == 1
+    with pytest.raises(UserError, match="fold 1 diverged"):
+        made.state.validation("last")
+    assert made.state.validation("best")

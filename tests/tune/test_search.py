@@ -208,9 +208,10 @@ def test_the_best_values_are_a_settings_file(tmp_path, run):
     made = tuning(tmp_path)
     run(made, 6)
     path = tmp_path / "best.toml"
-    write_best(path, made, ["--epochs=4"], "make all")
+    write_best(path, made, {"weight_decay": 0.5}, ["--epochs=4"], "make all")
     found = read_settings(path, SETTINGS.collection, type(SETTINGS))
-    assert found == made.values == made.study.best_trial.params
+    assert made.values == made.study.best_trial.params
+    assert found == {"weight_decay": 0.5} | made.values
     assert "# All trials had --epochs=4, which is not in this file." in path.read_text()
     text = report_text(made, [])
     assert all(name in text for name in made.space)
