@@ -36,7 +36,7 @@ JOBS := $(or $(value JOBS),$(shell sh lib/runs/make.sh cores))
 WRONG := $(shell sh lib/runs/make.sh check $(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
 $(if $(WRONG),$(error $(WRONG)))
 # As Python writes a path, for targets are compared with those that it names.
-override OUTPUTS := $(patsubst %/,%,$(subst //,/,$(subst //,/,$(subst /./,/,$(OUTPUTS)/))))
+override export OUTPUTS := $(patsubst %/,%,$(subst //,/,$(subst //,/,$(subst /./,/,$(OUTPUTS)/))))
 # What tells the stages of one make from those of another: W&B's server is waited for once.
 export TGRAPH_MAKE := $(or $(value TGRAPH_MAKE),$(shell echo $$PPID))
 UNKNOWN := $(firstword $(filter-out $(PLAIN) $(QUOTED) $(HANDED_ON),$(GIVEN)))

@@ -1,8 +1,9 @@
 """Who is making what: two makes that would make other results in one folder are not let.
 
 Stages lock what they write, one run at a time. Between two of them another make could train a fold
-over the one that was just trained. So each make leaves a note while it lives, of what it makes its
-results from, and one that finds an earlier note of other settings ends before it has done anything.
+over the one that was just trained, or write a cache that this one's folds read. So each make leaves
+a note while it lives, of what it makes its results from, and one that finds an earlier note of
+other settings, or of other data for the same cache, ends before it has done anything.
 """
 
 from __future__ import annotations
@@ -32,19 +33,31 @@ def claim(making: Making, process: int) -> None:
             it says whose they are, and what differs.
     """
     notes = making.outputs / FOLDER
-    name = making.settings.results
+    places = {"results": making.settings.results, "cache": making.settings.cache}
     note = {"settings": _wanted(making), "since": time.strftime("%F %T"), **_life(process)}
-    path = notes / f"{name}.{process}.make"
+    note |= {name: str(place) for name, place in places.items()}
+    path = notes / f"{note['results']}.{process}.make"
     with suppress(OSError):  # a disk that is full or read-only ends the first stage
         write_json(path, note)
-    for other_path in notes.glob(f"{name}.*.make"):
+    for other_path in notes.glob("*.make"):
         other_note = _note(other_path)
         if other_note is None:
             with suppress(OSError):
                 other_path.unlink()
-        elif other_note["settings"] != note["settings"] and _age(other_note) < _age(note):
+        elif (names := _differences(other_note, note)) and _age(other_note) < _age(note):
             path.unlink(missing_ok=True)
-            raise UserError(_conflict(making, other_note, note))
+            raise UserError(_conflict(making, other_note, note, names[0]))
+
+
+def _differences(other: dict[str, Any], note: dict[str, Any]) -> list[str]:
+    """What two makes that write the same files would make them from that is not the same."""
+    if other["machine"] != note["machine"]:
+        return []
+    theirs, ours = other["settings"], note["settings"]
+    names = sorted(key for key in theirs | ours if theirs.get(key) != ours.get(key))
+    if other["results"] == note["results"]:
+        return names
+    return [key for key in names if key == "data" and other["cache"] == note["cache"]]
 
 
 def _wanted(making: Making) -> dict[str, Any]:
@@ -63,13 +76,15 @@ def _life(process: int) -> dict[str, Any]:
 
 
 def _note(path: Path) -> dict[str, Any] | None:
-    """The note of a make that lives; ``None`` of all else. Of another machine nobody can tell."""
+    """The note of a make that lives, or is of another machine, of which nobody can tell; ``None``
+    of all else."""
     try:
         note = read_json(path)
-        alive = note["began"] >= 0 and _life(note["process"]) == {
-            key: note[key] for key in ("process", "machine", "began")
-        }
-        return note if alive and isinstance(note["settings"], dict) else None
+        life = {key: note[key] for key in ("process", "machine", "began")}
+        elsewhere = note["machine"] != os.uname().nodename
+        alive = elsewhere or (note["began"] >= 0 and _life(note["process"]) == life)
+        whole = isinstance(note["settings"], dict) and {"results", "cache"} <= note.keys()
+        return note if alive and whole else None
     except (DataError, KeyError, TypeError):
         return None
 
@@ -78,12 +93,12 @@ def _age(note: dict[str, Any]) -> tuple[int, int]:
     return note["began"], note["process"]
 
 
-def _conflict(making: Making, other: dict[str, Any], note: dict[str, Any]) -> str:
-    theirs, ours = other["settings"], note["settings"]
-    names = sorted(key for key in theirs | ours if theirs.get(key) != ours.get(key))
-    flag = f"--{names[0].replace('_', '-')}"
+def _conflict(making: Making, other: dict[str, Any], note: dict[str, Any], name: str) -> str:
+    theirs, ours = other["settings"].get(name), note["settings"].get(name)
+    alike = other["results"] == note["results"]
+    what, another = (making.folder, "EXPERIMENT") if alike else (making.cache, "OUTPUTS")
     return (
-        f"{making.folder}: another make (process {other['process']}, since {other['since']}) makes "
-        f"it with {flag} {theirs.get(names[0])}, and not {ours.get(names[0])}; wait for it, or "
-        f"name another folder by EXPERIMENT=name"
+        f"{what}: another make (process {other['process']}, since {other['since']}) makes "
+        f"it with --{name.replace('_', '-')} {theirs}, and not {ours}; wait for it, or name "
+        f"another folder by {another}=name"
     )

@@ -81,13 +81,18 @@ def test_the_manifest_tells_what_came(site, root):
     assert manifest["files"] == {name: {"size": len(data)} for name, data in BIG.items()}
 
 
-@pytest.mark.parametrize("collection", COLLECTIONS)
+@pytest.mark.parametrize("collection", [c for c, kind in COLLECTIONS.items() if kind != "programs"])
 def test_every_collection(site, root, collection):
     folder = PurePosixPath("npz", *collection.split("-"), "valid")
     site.files[f"/npz_{collection.replace('-', '_')}_valid.tar"] = good(folder)
     list(download(collection, root, site.url + "/", ["valid"]))
     assert contents(root) == {f"{folder}/{name}": data for name, data in FILES.items()}
     assert folder.parent == "npz" / Path(*collection.split("-"))
+
+
+def test_what_nobody_offers_is_told(root):
+    with pytest.raises(UserError, match="programs-cpu: nobody offers .* measures some"):
+        list(download("programs-cpu", root, "http://localhost:1", ["valid"]))
 
 
 def test_a_second_run_does_nothing(site, root):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lib.files.artifacts import read_json, write_json
 from lib.files.errors import UserError
 from lib.runs.claims import claim
 from lib.runs.identity import Making
@@ -40,6 +42,32 @@ def test_the_later_of_two_that_make_other_results_is_refused(tmp_path, other):
         claim(making(tmp_path, folds=3, epochs=5.0), theirs)
     claim(making(tmp_path, epochs=5.0), theirs)  # the same: they wait for one another
     claim(making(tmp_path, epochs=3.0, experiment="a"), theirs)
+
+
+def test_names_that_begin_alike_are_others(tmp_path, other):
+    own, theirs = sorted([os.getpid(), other.pid], key=lambda pid: pid == other.pid)
+    claim(making(tmp_path, epochs=5.0, experiment="a.1"), own)
+    claim(making(tmp_path, epochs=3.0, experiment="a"), theirs)
+
+
+def test_one_cache_is_of_one_data_root(tmp_path, other):
+    own, theirs = sorted([os.getpid(), other.pid], key=lambda pid: pid == other.pid)
+    first, second = (
+        replace(making(tmp_path, experiment=name), data=tmp_path / name) for name in "ab"
+    )
+    claim(first, own)
+    with pytest.raises(UserError, match=r"cache: another make .* with --data .*a, and not .*b;"):
+        claim(second, theirs)
+    claim(replace(second, data=first.data), theirs)
+
+
+def test_the_note_of_another_machine_stays(tmp_path):
+    claim(making(tmp_path), os.getpid())
+    (path,) = (tmp_path / ".make").glob("*.make")
+    note = read_json(path) | {"machine": "another", "process": 1}
+    write_json(tmp_path / ".make" / "tile-xla.1.make", note)
+    claim(making(tmp_path, epochs=3.0), os.getpid())
+    assert len(list((tmp_path / ".make").glob("*.make"))) == 2
 
 
 def test_one_that_has_ended_is_nobodys(tmp_path, other):

@@ -30,7 +30,6 @@ def test_no_library_is_needed():
         "folds",
         "table",
         "scatter",
-        "also",
         "others",
     ]
     assert (told["results"], told["cache"]) == ("tile-xla", "tile-xla/cache")
@@ -88,12 +87,11 @@ def test_a_value_that_is_no_good_is_one_line(words, line):
 
 def test_others_that_are_learned_from_lie_beside_it():
     told = dict(w.split("=") for w in planned("layout-xla-default", *[""] * 6).split())
-    names = told["also"].split(":")
-    assert names == ["layout-xla-random", "layout-nlp-random", "layout-nlp-default"]
+    names = ["layout-xla-random", "layout-nlp-random", "layout-nlp-default"]
     assert told["others"].split(":") == [f"{name}/cache" for name in names]
     for model, hops in (("tgraph-plus", "1"), ("tgraph", "")):
         line = planned("layout-xla-default", model, hops, "", "layout-nlp-default", "", "")
-        assert " others=layout-nlp-default/cache\n" in line
+        assert "\nothers=layout-nlp-default/cache\n" in line
     assert "others=\n" in planned("layout-xla-default", "", "", "", "none", "", "")
     assert "others=\n" in planned("layout-xla-default", "tgraph", "", "", "", "", "")
 
