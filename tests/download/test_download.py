@@ -91,7 +91,7 @@ def test_every_collection(site, root, collection):
 
 
 def test_what_nobody_offers_is_told(root):
-    with pytest.raises(UserError, match="programs-cpu: nobody offers .* measures some"):
+    with pytest.raises(UserError, match=r"programs-cpu: nobody offers .* measures some"):
         list(download("programs-cpu", root, "http://localhost:1", ["valid"]))
 
 
