@@ -31,20 +31,27 @@ from lib.files.progress import Lines
 from lib.files.schema import expect
 from lib.inputs.chunks import device_of
 from lib.inputs.input import memory_of, network_for
+from lib.models.precision import resolve_device
 from lib.runs.asked import making_of, tell_as_it_was
 from lib.runs.descent import check_trained
 from lib.runs.memory import out_of_memory_told
 from lib.runs.stage import Stage
+from lib.runs.turns import turn_on
 from lib.scoring.scores import stand_for_themselves
 from lib.scoring.scoring import log_splits, scoring_of, summary_table
 from lib.settings.tables import check_trained_with
 
 
 def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
-    """Score the fold's validation graphs and the test graphs."""
-    chosen = resolved.settings
-    torch.set_num_threads(chosen.threads)
+    """Score the fold's validation graphs and the test graphs, on a GPU when it is its turn."""
+    torch.set_num_threads(resolved.settings.threads)
+    with turn_on(resolve_device(resolved.settings.device), args.outputs, args.fold):
+        score_fold(stage, args, resolved)
 
+
+def score_fold(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
+    """Score with the network of a fold, and write its scores."""
+    chosen = resolved.settings
     making = making_of(args, chosen)
     cache = Cache(making.cache)
     (path,) = making.files("infer", args.fold)

@@ -1,4 +1,7 @@
-"""Folds take turns on a machine's GPUs: make starts one a core, which may be more than fit."""
+"""Folds take turns on a machine's GPUs: make starts one a core, which may be more than fit.
+
+To train, and to score.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,12 @@ def turn_on(device: torch.device, outputs: Path, fold: int) -> Iterator[None]:
     Args:
         device: that the network will be on.
         outputs: the folder of all outputs, of which folds take turns.
-        fold: by its number a GPU is chosen.
+        fold: by its number a GPU is chosen, unless the device names one.
     """
     if device.type != "cuda" or not os.environ.get(ASKED) or "TORCHELASTIC_RUN_ID" in os.environ:
         yield
         return
-    number = fold % torch.cuda.device_count()
+    number = fold % torch.cuda.device_count() if device.index is None else device.index
     torch.cuda.set_device(number)
     with only_writer(outputs, outputs / f"GPU {number}"):
         yield

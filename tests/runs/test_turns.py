@@ -63,8 +63,14 @@ def test_nobody_waits_where_there_are_no_turns(tmp_path, machine, monkeypatch, w
     assert machine == []
 
 
-def test_stage_2_has_its_turn(tmp_path, monkeypatch):
-    stage = runpy.run_path(str(REPOSITORY / "02_train.py"), run_name="stage")
+def test_a_gpu_that_is_named_is_the_one(tmp_path, machine):
+    with turns.turn_on(torch.device("cuda:1"), tmp_path, 0):
+        assert machine == [1]
+
+
+@pytest.mark.parametrize(("script", "name"), [("02_train.py", "train"), ("03_infer.py", "infer")])
+def test_stages_have_their_turn(tmp_path, script, name):
+    stage = runpy.run_path(str(REPOSITORY / script), run_name="stage")
     taken = []
 
     def turn_on(*given: object) -> None:
@@ -73,7 +79,7 @@ def test_stage_2_has_its_turn(tmp_path, monkeypatch):
 
     stage["main"].__globals__.update(turn_on=turn_on, resolve_device=lambda _: GPU)
     flags = ["--collection", COLLECTION, "--outputs", str(tmp_path), "--fold", "3"]
-    args = parser_of("train").parse_args(flags)
+    args = parser_of(name).parse_args(flags)
     with pytest.raises(UserError, match="enough"):
         stage["main"](None, args, resolve(args))
     assert taken == [(GPU, tmp_path, 3)]
