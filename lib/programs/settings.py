@@ -145,7 +145,7 @@ class ProgramPlusSettings(ProgramCollection):
     batch: int = setting(128, "programs a step, all of them with equally many leaves")
     learning_rate: float = setting(1.5e-3, "peak of the learning rate", 0, 1)
     weight_decay: float = setting(1e-2, "weight decay of all parameters but biases", 0, 1)
-    validate_every: int = setting(4, "epochs between validations")
+    validate_every: int = setting(8, "epochs between validations")
     channels: int = setting(128, "width of a leaf's vector", search=WIDTHS)
     layers: int = setting(1, "layers; after each, leaves hear their mean", search=between(1, 4))
     dropout: float = setting(
