@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -173,7 +173,7 @@ def read_experiment(
         folds=folds,
         histories={fold: history for fold, history in histories.items() if history is not None},
         graphs=read_table(cache) if (cache / TABLE).exists() else pl.DataFrame(),
-        stages=_records(folder, cache, {f"fold_{k}" for k in set(numbers) - set(folds)}),
+        stages=_records(folder, cache, set(numbers) - set(folds)),
         cache=cache,
     )
     _check_metrics(experiment)
@@ -194,15 +194,16 @@ def _check_metrics(experiment: Experiment) -> None:
         expect(metrics, expected, path, f"{name}.graphs", "delete it, and run 04_ensemble.py again")
 
 
-def _records(folder: Path, cache: Path, others: Collection[str]) -> dict[str, dict[str, Any]]:
+def _records(folder: Path, cache: Path, others: Iterable[int]) -> dict[str, dict[str, Any]]:
     """Of the stages that made these results, stage 1's among them, which serves many; without those
     of ``others``, which are folds.
 
     A record only tells of a run: a record that cannot be read is left out, with a warning.
     """
     first = cache.parent / RECORDS / f"{cache.name.replace('cache', 'preprocess')}.json"
-    later = [p for p in (folder / RECORDS).glob("*.json") if not _of_stage_1(p)]
-    later = [p for p in later if f"fold_{p.stem.partition('_')[2]}" not in others]
+    ends = tuple(f"_{fold}" for fold in others)
+    paths = [p for p in (folder / RECORDS).glob("*.json") if not _of_stage_1(p)]
+    later = [p for p in paths if not p.stem.endswith(ends)]
     records = {}
     for path in sorted([first, *later] if first.exists() else later):
         try:

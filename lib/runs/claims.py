@@ -33,10 +33,14 @@ def claim(making: Making, process: int) -> None:
             it says whose they are, and what differs.
     """
     notes = making.outputs / FOLDER
-    places = {"results": making.settings.results, "cache": making.settings.cache}
-    note = {"settings": _wanted(making), "since": time.strftime("%F %T"), **_life(process)}
-    note |= {name: str(place) for name, place in places.items()}
-    path = notes / f"{note['results']}.{process}.make"
+    places = {"results": making.settings.results, "cache": str(making.settings.cache)}
+    note = {
+        "settings": _wanted(making),
+        "since": time.strftime("%F %T"),
+        **_life(process),
+        **places,
+    }
+    path = notes / f"{places['results']}.{process}.make"
     with suppress(OSError):  # a disk that is full or read-only ends the first stage
         write_json(path, note)
     for other_path in notes.glob("*.make"):

@@ -23,6 +23,7 @@ from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.results import SPLIT_OF, read_metrics
 from lib.runs.submake import environment_of_make
+from lib.settings.tables import model_names
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--make", default="make", help="the command, in shell words")
     parser.add_argument("--outputs", type=Path, default=Path("outputs"), help="where results go")
     parser.add_argument("--data", type=Path, help="data root (downloaded, else bundled)")
-    choices = sorted({name for models in settings.MODELS.values() for name in models})
-    parser.add_argument("--model", choices=choices, help="of the collections that have it")
+    parser.add_argument("--model", choices=model_names(), help="of the collections that have it")
     parser.add_argument("--experiment", default="", help="its name, if it has one")
     parser.add_argument("--jobs", type=int, default=1, help="collections at a time")
     args = parser.parse_args(arguments)

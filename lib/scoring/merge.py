@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 
-from lib import settings
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.scoring.expected import (
@@ -33,6 +32,7 @@ from lib.scoring.expected import (
 )
 from lib.scoring.submission import check_entry, read_entries, read_ids, write_submission
 from lib.settings.resolved import DOWNLOADED
+from lib.settings.tables import model_names
 
 
 @dataclass(frozen=True)
@@ -169,8 +169,7 @@ def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--sample", type=Path, help="Kaggle's sample_submission.csv")
     parser.add_argument("--partial", action="store_true", help="write what there is")
     parser.add_argument("--official", action="store_true", help="check the official 894 rows")
-    choices = sorted({name for models in settings.MODELS.values() for name in models})
-    parser.add_argument("--model", choices=choices, help="whose, of kinds that have it")
+    parser.add_argument("--model", choices=model_names(), help="whose, of kinds that have it")
     parser.add_argument("--experiment", default="", help="of which, if it has a name")
     return parser.parse_args(arguments)
 

@@ -37,6 +37,11 @@ VALUES: dict[str, dict[str, Any]] = {
 COLLECTIONS: dict[str, str] = {name: name.partition("-")[0] for name in VALUES}  # their kinds
 
 
+def model_names() -> list[str]:
+    """The models of all kinds, for ``--model`` of what goes over several collections."""
+    return sorted({name for models in MODELS.values() for name in models})
+
+
 def settings_class(collection: str, model: str | None = None) -> type[Settings]:
     """The settings of a model on a collection; of the one with its plain name if none is named;
     raises UserError for an unknown collection, or a model that is not one of its kind's."""

@@ -84,10 +84,11 @@ class TuningDatabase:
         counts: Counter[str] = Counter()
         with copied(folder) as copy:
             for record in opened(copy, folder).get_all_tuning_records():
-                task, taken = known.get(hash_of(record.workload.mod)), _seconds(record.run_secs)
+                name, taken = _name(record), _seconds(record.run_secs)
+                task = known.get(name[0])
                 if task is None:
                     counts["of other tasks"] += 1
-                elif _name(record) in ours:
+                elif name in ours:
                     counts["known already"] += 1
                 elif not self._fits(record.target):
                     counts["of other targets"] += 1
