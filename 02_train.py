@@ -29,7 +29,6 @@ from lib.files import tensor_file
 from lib.files.artifacts import write_json
 from lib.files.parquet import write_parquet
 from lib.files.progress import Lines
-from lib.files.sealed import sealed
 from lib.files.terminal import counted
 from lib.inputs.input import network_for
 from lib.models.precision import resolve_device
@@ -137,7 +136,7 @@ def write_results(
         weights = {"best": state.best_weights, "last": training.network.state_dict()}
         for path, kept in ((best, "best"), (last, "last")):
             tensor_file.save(path, weights[kept], {**about, "kept": kept, **validations[kept]})
-        write_json(metrics, sealed({**about, "validation": used, **validations}))
+        write_json(metrics, {**about, "validation": used, **validations})
         write_parquet(state.history_frame(), epochs)
 
 

@@ -237,8 +237,7 @@ def _manifest(
 ) -> dict[str, Any]:
     """What a cache says of itself; its fingerprint is of what it holds, whatever code wrote it."""
     sources = {row["graph"]: [row["split"], row["fingerprint"]] for row in writer.rows}
-    arrays = {name: checksum.digits for name, checksum in writer.checksums.items()}
-    content = {"sources": sources, "arrays": arrays, "settings": settings}
+    content = {"sources": sources, "arrays": writer.digits, "settings": settings}
     return {
         "fingerprint": fingerprint_value(content),
         "settings": settings,
