@@ -57,13 +57,7 @@ SYSTEMS: dict[str, System] = {
         ranking="lib.ranking.kinds:LAYOUTS",
     ),
     "tile": System(
-        models={
-            "tile": "lib.settings.models:TileSettings",
-            "gst": "lib.experiments.settings:TileSegments",
-            "pooling": "lib.experiments.settings:TilePooling",
-            "partitioning": "lib.experiments.settings:TilePartitioning",
-            "gat": "lib.experiments.settings:TileAttention",
-        },
+        models={"tile": "lib.settings.models:TileSettings"},
         cache="lib.cache.format:TILE",
         preprocess="lib.preprocess.kernels:READING",
         infer="lib.scoring.scores:SCORING",

@@ -15,7 +15,7 @@ from torch import nn
 
 from lib.cache.reader import Cache
 from lib.experiments.inputs import Segmented, segmented
-from lib.experiments.settings import PoolingSettings
+from lib.experiments.settings import LayoutPooling
 from lib.files.named import named
 from lib.models.rows import NUMERIC
 from lib.runs.memory import Estimate
@@ -40,7 +40,7 @@ class SegmentsFold(GraphsFold[Any, Any]):
         self.step = self.beside = named(self.settings.steps)(self.cache, self.train, self.settings)
 
     @classmethod
-    def load(cls, cache: Cache, fold: int, settings: PoolingSettings) -> SegmentsFold:
+    def load(cls, cache: Cache, fold: int, settings: LayoutPooling) -> SegmentsFold:
         """The graphs of a fold; raises as :func:`lib.train.split.sides_of`.
 
         Raises:

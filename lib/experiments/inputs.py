@@ -14,7 +14,7 @@ from torch import nn
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.experiments.models.segments import Segment, SegmentsBatch
-from lib.experiments.settings import PoolingSettings
+from lib.experiments.settings import LayoutPooling
 from lib.inputs.chunks import device_of, in_order, scores_of_rows
 from lib.inputs.input import Input
 from lib.inputs.pruned import GraphTensors, graph_tensors
@@ -212,7 +212,7 @@ def segments_scores(
         )
 
 
-def segmented(graph: CachedGraph, settings: PoolingSettings, keep: bool = False) -> SegmentedGraph:
+def segmented(graph: CachedGraph, settings: LayoutPooling, keep: bool = False) -> SegmentedGraph:
     """A graph cut as a model's settings say."""
     return SegmentedGraph(graph, settings.segment_nodes, settings.cut, keep)
 

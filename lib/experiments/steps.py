@@ -18,7 +18,7 @@ from lib.experiments.embeddings import EmbeddingTable
 from lib.experiments.inputs import Segmented, boundaries, segments_batch
 from lib.experiments.models.gat import attention_bytes, forward_bytes
 from lib.experiments.models.segments import Segment, SegmentsBatch
-from lib.experiments.settings import AttentionSettings, SegmentSettings
+from lib.experiments.settings import LayoutAttention, LayoutSegments
 from lib.files.errors import UserError
 from lib.runs.memory import Estimate, gigabytes
 from lib.train.fold import Beside
@@ -36,7 +36,7 @@ class FullSteps(Beside):
         settings: the model's.
     """
 
-    def __init__(self, cache: Cache, names: list[str], settings: AttentionSettings):
+    def __init__(self, cache: Cache, names: list[str], settings: LayoutAttention):
         self.cache, self.names, self.settings = cache, names, settings
 
     def batch(
@@ -108,7 +108,7 @@ class SegmentSteps(FullSteps):
     3.3).
     """
 
-    def __init__(self, cache: Cache, names: list[str], settings: SegmentSettings):
+    def __init__(self, cache: Cache, names: list[str], settings: LayoutSegments):
         super().__init__(cache, names, settings)
         self.embeddings: EmbeddingTable | None = None
         if settings.history:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from lib.experiments.models.gat import GraphAttention, forward_bytes, with_itself
 from lib.experiments.models.segments import Segment, SegmentsBatch
-from lib.experiments.settings import AttentionSettings, PoolingSettings
+from lib.experiments.settings import LayoutAttention, LayoutPooling
 from lib.models.rows import (
     CONFIG_DIGITS,
     DIGIT_VALUES,
@@ -94,7 +94,7 @@ class PoolingModel(GraphSum):
         self.linear = nn.Linear(self.inputs.node_width + self.inputs.config_width, 1)
 
     @classmethod
-    def from_settings(cls, settings: PoolingSettings) -> PoolingModel:
+    def from_settings(cls, settings: LayoutPooling) -> PoolingModel:
         """The network; it has no widths to set."""
         return cls()
 
@@ -135,7 +135,7 @@ class AttentionModel(GraphSum):
         return WholeInputs()
 
     @classmethod
-    def from_settings(cls, settings: AttentionSettings) -> AttentionModel:
+    def from_settings(cls, settings: LayoutAttention) -> AttentionModel:
         """The network with the widths that the settings name."""
         return cls(settings.channels, settings.layers, settings.heads)
 
