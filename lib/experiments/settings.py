@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
+from lib.models.common.settings import WHOLE, TrainedLayouts
 from lib.settings.base import ByData, check_heads, setting
-from lib.settings.models import WHOLE, LayoutCollection
 from lib.settings.search import among, between
 
 CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
 
 
 @dataclass(frozen=True)
-class LayoutPooling(LayoutCollection):
+class LayoutPooling(TrainedLayouts):
     """The thesis' *Pooling Model* (section 4): a linear layer over means over the nodes."""
 
     input: ClassVar[str] = "lib.experiments.inputs:INPUT"
@@ -95,7 +95,7 @@ class LayoutSegments(LayoutAttention):
     )
     history: bool = setting(True, "read other segments' embeddings from a table of earlier ones")
     history_gigabytes: float = setting(
-        0.0, "largest size of that table, or an error; 0: what fits the disk, or no table", 0
+        0.0, "largest size of that table; 0: half of the memory that is free", 0
     )
     segment_dropout: float = setting(
         0.0, "share of the table's embeddings left out", 0, 0.99, search=between(0, 0.8)
