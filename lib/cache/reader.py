@@ -15,7 +15,7 @@ from lib.cache.graph import CachedGraph
 from lib.cache.manifest import advice, check_size, read_manifest
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
-from lib.tpugraphs.rankable import LEARNING
+from lib.tpugraphs.dataset import LEARNING
 
 # Of the table, beside what its kind of graphs has: offsets, counts and sizes, all of them integers.
 TEXTS = ("graph", "split", "cell_type", "source", "fingerprint", "operators", "networks")

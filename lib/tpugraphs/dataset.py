@@ -11,7 +11,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import product
@@ -26,6 +26,11 @@ FILE = "dataset.json"
 KIND_OF_PROGRAMS = "programs"  # the kind of collections of tensor programs
 SUFFIXES = (".npz", ".pb")  # of raw files
 SPLITS = ("train", "valid", "test")
+LEARNING = SPLITS[:2]  # splits that folds are dealt of
+# Why nothing can be ranked in a graph.
+UNLABELLED = "no runtimes"
+SAME = "all its configurations are the same"
+EVEN = "all its configurations ran equally fast"
 MEASUREMENTS = "measurements.parquet"  # runtimes that lie apart from the raw files
 LATENCIES = "latencies.parquet"  # at the top of a root of tensor programs
 LAYOUTS = ("npz_all/npz", "npz", ".")  # as Kaggle's zip and the official tars unpack
@@ -195,6 +200,21 @@ def raw_files(folder: Path) -> list[Path]:
     names = sorted(filter(_is_raw, _names_in(folder)), key=lambda name: name.endswith(".npz"))
     by_name = {name[: name.rindex(".")]: name for name in names}  # an npz beats what came before
     return [folder / by_name[name] for name in sorted(by_name)]
+
+
+def count_parts(root: Path, folder: Path, part: Callable[[str], str], enough: int) -> int:
+    """Return how many parts the graphs of a collection make, and no more than ``enough``.
+
+    What a graph is a part of, itself or its family, ``part`` tells by its name. Graphs in which
+    nothing can be ranked count too, for no file is read.
+    """
+    place = npz_folder([root], folder)
+    if place is None or of_programs(folder):
+        return enough
+    paths = [path for split in LEARNING for path in raw_files(place[1] / folder / split)]
+    if folder.parts[0] == "tile" and any(path.suffix != ".npz" for path in paths):
+        return enough  # a protobuf has any number of kernels
+    return min(enough, len({part(path.name.removesuffix(path.suffix)) for path in paths}))
 
 
 def sizes_and_times(root: Path, npz: Path, folder: Path) -> dict[str, list[int]]:
