@@ -218,9 +218,10 @@ def count_parts(root: Path, folder: Path, part: Callable[[str], str], enough: in
 
 
 def sizes_and_times(root: Path, npz: Path, folder: Path) -> dict[str, list[int]]:
-    """Bytes and time (ns) of each raw file of a collection, by split and name.
+    """Return the state of each raw file of a collection, by split and name.
 
-    What tells that a file was added, removed or changed, without any being read.
+    It tells that a file was added, removed or changed, without any being read: bytes, times (ns) of
+    its content and of its entry, and which file of which disk it is.
     """
     if of_programs(folder):
         files = [root / FILE, *sorted(root.glob("*.parquet"))]
@@ -228,10 +229,11 @@ def sizes_and_times(root: Path, npz: Path, folder: Path) -> dict[str, list[int]]
         files = [path for split in SPLITS for path in raw_files(npz / folder / split)]
     known = {}
     for path in files:
-        known[f"{path.parent.name}/{path.name}"] = [-1, 0]
+        known[f"{path.parent.name}/{path.name}"] = [-1]
         with suppress(OSError):  # whoever reads it says why it cannot be
-            about = path.stat()
-            known[f"{path.parent.name}/{path.name}"] = [about.st_size, about.st_mtime_ns]
+            s = path.stat()
+            state = [s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino, s.st_dev]
+            known[f"{path.parent.name}/{path.name}"] = state
     return known
 
 
