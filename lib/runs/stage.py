@@ -54,7 +54,7 @@ RECORD = {  # the parts of one that are read
     "identity?": str,  # of the results, see lib/runs/identity.py
     "made_from?": dict,
     "files?": {str: [int]},  # of results, see state_of there
-    "raw?": {str: [int]},  # of stage 1: size and time of each raw file
+    "raw?": {str: [int]},  # of stage 1: sizes_and_times of raw files
     "contents?": {str: str},  # and fingerprint
     "machine?": {"processor": str, "system": str, "cores": int},
 }

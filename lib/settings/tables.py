@@ -14,8 +14,7 @@ from lib.models.common.settings import EVERY, NONE
 from lib.ranking.folds import UNIT_OF
 from lib.settings.base import Settings
 from lib.systems import SYSTEMS
-from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset, folder_of
-from lib.tpugraphs.rankable import count_parts
+from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset, count_parts, folder_of
 
 # Some of the places that a value may come from.
 DEFAULT, COMMAND_LINE, FEW_GRAPHS = "default", "command line", "how few graphs there are"

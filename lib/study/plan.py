@@ -116,8 +116,8 @@ def sizes_in(path: Path, split: str) -> list[GraphSize]:
         return [
             GraphSize(split, *(len(getattr(graph, key, ())) for key in keys)) for graph in graphs
         ]
-    with archive.open_members(path) as members:
-        shapes = {key: archive.read_header(member).shape for key, member in members.items()}
+    with archive.opened(path) as file:
+        shapes = {key: file.header(key).shape for key in file.members}
     lengths = {key: shape[0] for key, shape in shapes.items() if shape}
     for key in ("node_feat", "config_runtime"):
         if key not in lengths:

@@ -65,7 +65,7 @@ def train(
 
 @cache
 def opened(folder: Path) -> Cache:
-    """A cache, whose files a process compares with their checksums once."""
+    """A cache, which a process opens once."""
     return Cache(folder)
 
 

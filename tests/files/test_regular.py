@@ -16,7 +16,6 @@ import pytest
 from lib.download.untar import extract
 from lib.files import regular, tensor_file
 from lib.files.artifacts import fingerprint_files, read_json
-from lib.files.checksum import checksum_of
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
@@ -57,7 +56,7 @@ def measured(path: Path) -> None:
 
 # These say what they expect of the file, and what to do if it is not there.
 TELLING = (read_json, tensor_file.load, tensor_file.read_about, read_table)
-OTHERS = (checksum_of, read_entries, read_ids, measured)
+OTHERS = (read_entries, read_ids, measured)
 
 
 @contextmanager

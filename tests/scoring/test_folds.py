@@ -105,7 +105,7 @@ def test_scores_that_cannot_be_believed(tmp_path, change, message):
         read_scores(path, SPLITS, COUNTS)
 
 
-@pytest.mark.parametrize("damage", ["missing", "garbage", "flipped", "another tool's"])
+@pytest.mark.parametrize("damage", ["missing", "garbage", "truncated"])
 def test_scores_that_are_damaged(tmp_path, damage):
     path = tmp_path / "fold_0.parquet"
     write_parquet(every_score(), path)
@@ -114,9 +114,7 @@ def test_scores_that_are_damaged(tmp_path, damage):
         path.unlink()
     elif damage == "garbage":
         path.write_bytes(b"PAR1")
-    elif damage == "flipped":
-        path.write_bytes(content[:200] + bytes([content[200] ^ 1]) + content[201:])
     else:
-        every_score().write_parquet(path)
+        path.write_bytes(content[:-20])
     with pytest.raises(DataError, match=r"fold_0\.parquet: .*run 03_infer\.py again"):
         read_scores(path, SPLITS, COUNTS)

@@ -22,7 +22,7 @@ from lib.models.tile.inputs import kernel_batch, tile_batch
 from lib.models.tile.network import TileNetwork
 from lib.models.tile.settings import TileSettings
 from lib.ranking.metrics import tile_metrics
-from lib.tpugraphs.rankable import SAME
+from lib.tpugraphs.dataset import SAME
 from lib.training.fold import Batch, Fold
 from lib.training.loss import LOSSES
 from lib.training.split import LabelledGraph, folds_with
