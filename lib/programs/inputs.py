@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,11 @@ from lib.programs.messages import NATIVE
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.task import ARRAYS, CachedTask
+from lib.programs.tensorir.accesses import around
+from lib.programs.tensorir.described import check_described
 from lib.programs.tensorir.features import COUNTED, FEATURES
 from lib.programs.tensorir.records import CACHES, DEVICE, is_general
+from lib.programs.tensorir.tree import positions
 
 LANES = dict(zip(INSTRUCTIONS, (4, 8, 16), strict=True))  # of single-precision numbers in a vector
 FUSED = ("avx2", "avx512")  # sets that multiply and add at once, ...
@@ -117,6 +121,38 @@ def load_programs(cache: Cache, chosen: Chosen) -> Programs:
     )
 
 
+def described_programs(
+    path: Path, arrays: Mapping[str, np.ndarray], tasks: Sequence[str], owner: np.ndarray
+) -> Programs:
+    """Programs as the environment with TVM describes them, without latencies.
+
+    See :func:`lib.collect.tvm.raw.described`. Kept are those whose trees and features go together.
+
+    Args:
+        path: where the arrays are from, to name in an error.
+        arrays: of n programs, by the names in :data:`lib.programs.tensorir.described.ARRAYS`;
+            those that are ``joined`` are kept.
+        tasks: names.
+        owner: (n,) ascending, which task each is of.
+
+    Raises:
+        DataError: they say what cannot be.
+    """
+    forest, features = check_described(path, arrays)
+    joined = arrays["joined"].astype(bool)
+    sizes = np.bincount(owner[joined], minlength=len(tasks))
+    leaves = np.repeat(joined, arrays["leaves"])
+    return Programs(
+        features=features.astype(np.float16)[leaves],
+        position=positions(forest).astype(np.int64)[leaves],
+        loops=around(forest, arrays["accesses"])[leaves],
+        starts=np.concatenate([[0], np.cumsum(arrays["leaves"][joined])]).astype(np.int64),
+        seconds=np.full((int(joined.sum()), 0), np.nan),
+        tasks=tuple(tasks),
+        first=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+    )
+
+
 def batches_of(counts: np.ndarray, size: int) -> Iterator[np.ndarray]:
     """Positions of (n,) numbers of leaves in batches of one number each, ``size`` at most."""
     for count in np.unique(counts):
@@ -151,7 +187,7 @@ def device_features(devices: Sequence[Mapping[str, Any]]) -> Tensor:
     A constant; widths of vectors, registers and peak operations a cycle, as logarithms; whether
     multiplications and additions are fused, and parts of vectors masked; threads; how fast the
     fastest programs are (:func:`lib.programs.preprocess.peaks_of`); and how large the caches are,
-    where the dataset describes the machine (:mod:`lib.programs.adapt.machine`).
+    where the dataset describes the machine (:func:`lib.programs.calibrate.__main__.cache_sizes`).
 
     Raises:
         DataError: if a device is of an instruction set that is not known.

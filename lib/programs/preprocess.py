@@ -145,7 +145,6 @@ def _task(
         device=pairs["device"].to_numpy(),
         seconds=pairs["seconds"].to_numpy(),
         again=pairs["again"].cast(pl.Float32).fill_null(np.nan).to_numpy(),
-        flags=pairs["flags"].to_numpy(),
     )
 
 

@@ -15,8 +15,7 @@ import numpy as np
 from lib.files.believing import believing
 from lib.files.errors import DataError
 from lib.files.schema import expect
-from lib.programs.described import described_programs
-from lib.programs.inputs import Programs
+from lib.programs.inputs import Programs, described_programs
 from lib.programs.latency.memory import Traffic
 from lib.programs.latency.replay import Node, replay
 from lib.programs.tensorir.described import ARRAYS

@@ -37,9 +37,8 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.files.processor import check_has, processor
 from lib.files.progress import Lines
-from lib.programs.described import described_programs
 from lib.programs.devices import known_devices, tell
-from lib.programs.inputs import Programs, device_named
+from lib.programs.inputs import Programs, described_programs, device_named
 from lib.programs.latency.error import calls_of
 from lib.programs.latency.predict import (
     on_device,
