@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.files.artifacts import fingerprint_value
-from lib.runs.due import parts_of
-from lib.runs.identity import Making
+from lib.runs.identity import Run
 
 SHOWN = 4  # files of a reason, before it is "and n more"
 MAKES_NAMES = {"folds": "FOLDS"}
@@ -59,9 +58,9 @@ class Part:
         return self.mark.stat().st_mtime_ns if self.built else 0
 
 
-def stale_parts(making: Making) -> list[Part]:
+def stale_parts(making: Run) -> list[Part]:
     """What `make all` makes, in the order of the stages, each with why it would make it again."""
-    parts = [Part(stage, fold, making.files(stage, fold)) for stage, fold in parts_of(making)]
+    parts = [Part(stage, fold, making.files(stage, fold)) for stage, fold in making.parts()]
     for part in parts:
         if part.built:
             why = reasons(making, part)
@@ -74,7 +73,7 @@ def stale_parts(making: Making) -> list[Part]:
     return parts
 
 
-def reasons(making: Making, part: Part) -> list[str]:
+def reasons(making: Run, part: Part) -> list[str]:
     """Why a stage would make again what is there."""
     missing = [path.name for path in part.files if not path.exists()]
     if missing:

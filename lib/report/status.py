@@ -12,18 +12,18 @@ from lib.ranking.metrics import Metric
 from lib.report.experiment import SECTIONS, Experiment, read_experiment
 from lib.report.stale import Part, stale_parts
 from lib.report.words import with_error
-from lib.runs.due import all_flags, making_by
-from lib.runs.identity import Making
-from lib.runs.ingredients import STAGES
+from lib.runs.code import STAGES
+from lib.runs.identity import Run
+from lib.runs.make import all_flags, run_of
 
 
 def main() -> None:
     """Print the state of a collection."""
-    making = making_by(all_flags(__doc__).parse_args())
+    making = run_of(all_flags(__doc__).parse_args())
     print(status(making, stale_parts(making)))
 
 
-def status(making: Making, parts: Sequence[Part]) -> str:
+def status(making: Run, parts: Sequence[Part]) -> str:
     """The state of a collection as text for a terminal.
 
     Args:

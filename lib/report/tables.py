@@ -14,7 +14,7 @@ from lib.report.experiment import Experiment
 from lib.report.figures import bar, ranked
 from lib.report.statistics import mean
 from lib.report.words import with_error
-from lib.runs.ingredients import SCRIPTS, STAGES
+from lib.runs.code import SCRIPTS, STAGES
 
 SIZES = (  # of a graph before stage 1 and after it: what, columns of the cache's table
     ("nodes", "source_nodes", "nodes"),

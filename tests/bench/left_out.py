@@ -34,7 +34,6 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import read_json, write_json
 from lib.files.terminal import table
-from lib.inputs.input import network_for
 from lib.programs.calibrate.fit import best_factor
 from lib.programs.calibrate.tuning import tuned
 from lib.programs.folds import all_pairs, held_out_by
@@ -54,7 +53,7 @@ from lib.programs.tensorir.records import SPLITS, is_general
 from lib.programs.train import ProgramsFold
 from lib.ranking.metrics import kendall_tau
 from lib.settings.resolved import BUNDLED_PROGRAMS
-from lib.train.loop import FoldTraining, new_network
+from lib.training.loop import Training
 
 COUNTS, DRAWS, PICKED = (100, 300, 1000), 3, 8
 KINDS = {"": True, ", as deployed": False}  # whether programs are compiled for a set alone
@@ -96,11 +95,11 @@ class LeftOut:
             programs = load_programs(cache, all_pairs(cache, names))
             seconds = programs.seconds[:, known]
             parts.append(replace(programs, seconds=seconds).some(np.isfinite(seconds).any(1)))
-        data = ProgramsFold(*parts, self.features[known], settings)
-        made = new_network(lambda: network_for(settings), data, settings.seed, fold)
+        data = ProgramsFold(settings, *parts, self.features[known])
         with tempfile.TemporaryDirectory() as folder:
-            list(FoldTraining(made, data, fold).run(Path(folder) / "state", "left out"))
-        return made.eval()
+            training = Training(data, fold, Path(folder) / "state", "left out")
+            list(training.run())
+        return training.network.eval()
 
     def predicted(
         self, networks: list[nn.Module], programs: Programs, places: list[int]

@@ -14,13 +14,12 @@ import numpy as np
 import torch
 
 from lib.files.named import named
-from lib.inputs.input import network_for
 from lib.programs.calibrate.fit import best_factor
 from lib.programs.inputs import Programs, predict
 from lib.programs.pooled import POOLED, pooled_rows
 from lib.programs.settings import LOSS_NAMES, TRANSFORMS, ProgramCollection
 from lib.settings import MODELS
-from lib.train.loop import FoldTraining, new_network
+from lib.training.loop import Training
 
 ROUNDS = 300  # of boosting
 BOOSTING = {
@@ -66,12 +65,11 @@ def network(model: str, **changes: object) -> Callable[[Case], np.ndarray]:
         chosen: ProgramCollection = MODELS["programs"][model](
             "programs-cpu", seed=case.seed, split=case.split, **changes
         )
-        data = named(chosen.fold)(case.train, case.valid, case.devices, chosen)
-        made = new_network(lambda: network_for(chosen), data, case.seed, 0)
-        training = FoldTraining(made, data, 0)
+        data = named(chosen.fold)(chosen, case.train, case.valid, case.devices)
         with tempfile.TemporaryDirectory() as folder:
-            list(training.run(Path(folder) / "state", "bench"))
-        return predict(made.eval(), case.test, case.devices, chosen.batch)
+            training = Training(data, 0, Path(folder) / "state", "bench")
+            list(training.run())
+        return predict(training.network.eval(), case.test, case.devices, chosen.batch)
 
     return run
 

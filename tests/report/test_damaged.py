@@ -18,7 +18,7 @@ from lib.report import compare, status
 from lib.report.experiment import read_experiment
 from lib.report.page import write_report
 from lib.report.stale import stale_parts
-from lib.runs.due import all_flags, making_by
+from lib.runs.make import all_flags, run_of
 from tests.report.builders import graph_row, write_outputs
 
 ODD = ("[]", "3", '"text"', "null", "true", "NaN", "{", "[" * 50_000, "\udcff", '{"a": {"b": []}}')
@@ -43,7 +43,7 @@ def look_at(folder) -> None:
     """Everything that people see of outputs."""
     write_report(folder)
     given = ["--collection", folder.name, "--outputs", str(folder.parent), "--folds", "2"]
-    making = making_by(all_flags("").parse_args(given))
+    making = run_of(all_flags("").parse_args(given))
     status.status(making, stale_parts(making))
     compare.comparison(*compare.read_two(folder, folder))
 

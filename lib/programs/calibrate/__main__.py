@@ -69,7 +69,7 @@ from lib.programs.messages import NATIVE, last_words
 from lib.programs.pooled import pooled_rows
 from lib.programs.settings import ProgramCollection
 from lib.programs.tensorir.records import CACHES
-from lib.runs.sources import ROOT
+from lib.runs.code import ROOT
 from lib.scoring.trained import Ensemble
 
 PROGRAMS = 4  # of each task

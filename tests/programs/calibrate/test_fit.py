@@ -14,14 +14,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import nn
 
-from lib.inputs.input import network_for
 from lib.programs.calibrate.fit import SHIFTS, best_factor, error_of, parts_of
 from lib.programs.calibrate.tuning import Source, tuned, tuned_by_cmd
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import Programs, device_features, devices_of, load_programs
 from lib.programs.settings import ProgramCollection
 from lib.programs.train import ProgramsFold
-from lib.train.loop import new_network
+from lib.training.fold import new_network
 from tests.programs.builders import cached, tiny_plus, tiny_settings, write_root
 
 GAPS = arrays(np.float64, st.integers(1, 20), elements=st.floats(-0.8, 0.8))
@@ -58,8 +57,8 @@ def untrained(
     device = devices_of(cache)[0]
     programs = load_programs(cache, all_pairs(cache, cache.names("train")))
     programs = replace(programs, seconds=programs.seconds[:, :1])
-    data = ProgramsFold(programs, programs, device_features([device]), settings)
-    network = new_network(lambda: network_for(settings), data, 0, 0)
+    data = ProgramsFold(settings, programs, programs, device_features([device]))
+    network = new_network(data, 0, 0)
     return network, replace(programs, seconds=3 * programs.seconds), device
 
 
