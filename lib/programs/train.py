@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -105,8 +104,7 @@ class ProgramsFold(Fold):
         return [order[batches[number]] for number in generator.permutation(len(batches))]
 
     def _alike(self) -> np.ndarray:
-        """(n,) a number for each number of leaves and of devices that programs were measured on.
-        """
+        """(n,) a number for each number of leaves and of devices that programs were measured on."""
         measured = np.isfinite(self.programs.seconds)
         return self.programs.counts * (1 + measured.shape[1]) + measured.sum(1)
 

@@ -30,7 +30,6 @@ import argparse
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -44,7 +43,6 @@ import torch
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.artifacts import fingerprint_value, write_json
-from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
@@ -64,12 +62,11 @@ from lib.programs.inputs import (
     load_programs,
 )
 from lib.programs.latency.predict import predicted_seconds, predictor_in, predictor_settings
-from lib.programs.latency.predictor import check_flags, predictor_flags
-from lib.programs.messages import NATIVE, last_words
+from lib.programs.latency.predictor import check_flags, predictor_flags, run_part
+from lib.programs.messages import NATIVE
 from lib.programs.pooled import pooled_rows
 from lib.programs.settings import ProgramCollection
 from lib.programs.tensorir.records import CACHES
-from lib.runs.code import ROOT
 from lib.scoring.trained import Ensemble
 
 PROGRAMS = 4  # of each task
@@ -115,22 +112,13 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
     flags = {"output": work, "networks": ",".join(networks), "programs": PROGRAMS}
     flags |= {"rounds": 1, "phases": "main", "core": args.core}
     words = [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
-    run([str(args.tvm), "-m", "lib.collect.tvm", *words])
+    run_part([str(args.tvm), "-m", "lib.collect.tvm", *words])
     if data.exists():  # of other networks, perhaps; it is made of the measurements
         shutil.rmtree(data)
-    run([sys.executable, "-m", "lib.collect.tvm.export", str(work), str(data)])
+    run_part([sys.executable, "-m", "lib.collect.tvm.export", str(work), str(data)])
     files = [RawFile(data / "dataset.json", "train")]
     write_cache(folder / "cache", files, {"calibration": True}, kind="programs")
     return Cache(folder / "cache")
-
-
-def run(command: list[str]) -> None:
-    """Run a part of the collector; raises a :class:`UserError` with its last line if it fails."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    how = {"text": True, "env": environment, "preexec_fn": end_with_parent}
-    done = subprocess.run(command, stderr=subprocess.PIPE, **how)
-    if done.returncode:
-        raise UserError(last_words(done.returncode, done.stderr))
 
 
 def calibrated(

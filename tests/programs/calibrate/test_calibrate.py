@@ -28,7 +28,7 @@ from lib.programs.latency.predict import (
     predicted_seconds,
     predictor_settings,
 )
-from lib.programs.latency.predictor import Predictor
+from lib.programs.latency.predictor import Predictor, run_part
 from lib.programs.tensorir.records import CACHES
 from lib.scoring import weights
 from tests.commands import call
@@ -85,7 +85,7 @@ def collected(monkeypatch):
         if "lib.collect.tvm.export" in line:
             measured(*map(Path, line[-2:]))
 
-    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "run_part", run)
     return ran
 
 
@@ -148,7 +148,7 @@ def test_networks_are_tuned_where_programs_are_of_another_kind(trained, collecte
         if "lib.collect.tvm.export" in line:
             measured(*map(Path, line[-2:]), slow=2.0)
 
-    monkeypatch.setattr(command, "run", run)
+    monkeypatch.setattr(command, "run_part", run)
     monkeypatch.setattr(command, "tuned", tuned)
     said = calibrate(trained)
     assert said.returncode == 0, said.stderr
@@ -300,4 +300,4 @@ def test_caches_that_hold_data_by_level(tmp_path):
 
 def test_a_part_that_fails_says_why():
     with pytest.raises(UserError, match="what is wrong"):
-        command.run([sys.executable, "-c", "import sys; sys.exit('error: what is wrong')"])
+        run_part([sys.executable, "-c", "import sys; sys.exit('error: what is wrong')"])
