@@ -12,7 +12,6 @@ from lib.files.results import SPLIT_OF
 from lib.programs.metrics import LATENCY_METRICS, NOISE
 from lib.programs.predictions import BLENDED, read_blended
 from lib.programs.settings import ProgramCollection
-from lib.programs.uses import searches, timelines
 from lib.report.experiment import Experiment
 from lib.report.figures import PANEL, POINTS
 from lib.report.svg import Figure, Scale, number, scale_over
@@ -25,11 +24,7 @@ FACTOR_TWO = 2.0
 
 def content(experiment: Experiment) -> dict[str, Any]:
     """What a report has beside that of other kinds: see ``report`` of :mod:`lib.systems`."""
-    return {
-        "latencies": shown(experiment),
-        "searches": searches(experiment.folder),
-        "timelines": timelines(experiment.folder),
-    }
+    return {"latencies": shown(experiment)}
 
 
 def shown(experiment: Experiment) -> list[dict[str, Any]]:

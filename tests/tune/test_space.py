@@ -81,7 +81,7 @@ def test_nothing_is_searched_that_paths_go_by():
 
 
 def test_the_paper_of_a_predictor_is_within_what_is_searched():
-    paper = {**ProgramSettings.implied["paper"], "layers": 11, "alpha": 1.0}
+    paper = {**ProgramSettings.implied["paper"], "layers": 11}
     for name, value in paper.items():
         search = declared(ProgramSettings, name)
         assert search.including(value) == search

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.files.errors import UserError
-from lib.programs.adapt.sampling import (
-    METHODS,
-    choose_tasks,
-    kmeans_tasks,
-    mean_distances,
-    standardized,
-)
+from lib.programs.calibrate.sampling import covering, kmeans_tasks, standardized
 
 
 @st.composite
@@ -26,24 +18,14 @@ def tasks(draw):
     return rows, np.concatenate([[0], np.cumsum(sizes)]), draw(st.integers(1, len(sizes)))
 
 
-@pytest.mark.parametrize("method", METHODS)
 @given(case=tasks(), seed=st.integers(0, 5))
 @settings(max_examples=30, deadline=None)
-def test_chosen_tasks_are_distinct_and_the_same_again(method, case, seed):
+def test_chosen_tasks_are_distinct_and_the_same_again(case, seed):
     rows, first, count = case
-    chosen = choose_tasks(method, rows, first, count, seed)
+    chosen = kmeans_tasks(rows, first, count, seed)
     assert len(set(chosen.tolist())) == count
     assert set(chosen.tolist()) <= set(range(len(first) - 1))
-    assert np.array_equal(chosen, choose_tasks(method, rows, first, count, seed))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_all_tasks_can_be_chosen_and_no_more(method):
-    rows, first = np.random.default_rng(0).normal(size=(12, 2)), np.arange(0, 13, 3)
-    assert sorted(choose_tasks(method, rows, first, 4, 0).tolist()) == [0, 1, 2, 3]
-    for count in (0, 5):
-        with pytest.raises(UserError, match=f"--tasks {count}: must be from 1 to 4"):
-            choose_tasks(method, rows, first, count, 0)
+    assert np.array_equal(chosen, kmeans_tasks(rows, first, count, seed))
 
 
 def test_each_cluster_has_the_task_nearest_to_it_the_largest_first():
@@ -65,19 +47,6 @@ def test_a_task_that_is_taken_leaves_the_next_cluster_its_second_choice():
     assert set(kmeans_tasks(rows, first, 3, 0).tolist()) == {0, 1, 2}
 
 
-@given(tasks(), st.integers(1, 4))
-@settings(max_examples=30, deadline=None)
-def test_the_table_of_mean_distances(case, count):
-    rows, first, _ = case
-    centres = np.random.default_rng(count).normal(size=(count, 3))
-    found = mean_distances(rows, first, centres)
-    for e, centre in enumerate(centres):
-        for task in range(len(first) - 1):
-            own = rows[first[task] : first[task + 1]]
-            wanted = np.mean(np.linalg.norm(own - centre, axis=1))
-            assert found[e, task] == pytest.approx(wanted, rel=1e-5, abs=1e-5)
-
-
 @given(tasks())
 @settings(max_examples=30, deadline=None)
 def test_columns_have_unit_variance_or_are_left_out(case):
@@ -86,3 +55,9 @@ def test_columns_have_unit_variance_or_are_left_out(case):
     assert found.shape == (len(case[0]), max(1, varying))
     np.testing.assert_allclose(found.std(0), 1 if varying else 0, rtol=1e-4)
     np.testing.assert_allclose(found.mean(0), 0, atol=1e-5)
+
+
+def test_few_networks_cover_many_tasks():
+    called = {"t1": ("a", "b"), "t2": ("b", "c"), "t3": ("d",), "t4": ("a",), "t5": ("a", "e")}
+    assert covering(called, 9) == ["a", "b", "d"]
+    assert covering(called, 1) == ["a"]
