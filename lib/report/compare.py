@@ -14,8 +14,8 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.terminal import duration, paint, readable, table
 from lib.ranking.metrics import Metric
 from lib.report.experiment import Experiment, read_experiment
+from lib.report.figures import shortened
 from lib.report.statistics import Paired, p_text, paired
-from lib.report.svg import shortened
 
 COMPARED = ("test", "validation")
 NAME = 44  # characters of a graph's name

@@ -124,7 +124,11 @@ def _content(experiment: Experiment, measurements: pl.DataFrame | None) -> dict[
         "curves": _curves(experiment),
         "folds": sorted(experiment.histories),
         "by_fold": tables.folds(experiment),
-        "by_graph": [(s, _by_graph(experiment, s), len(experiment.metrics_of(s))) for s in shown],
+        "by_graph": [
+            (s, figures.by_graph(rows, kind, MOST_GRAPHS), len(rows))
+            for s in shown
+            for rows in (experiment.metrics_of(s),)
+        ],
         "most": MOST_GRAPHS,
         "groups": tables.groups(experiment),
         "noisy": tables.NOISY,
@@ -169,16 +173,7 @@ def _curves(experiment: Experiment) -> list[Markup]:
     curves = [CURVES[0], (f"validation_{main.key}", f"validation {main.name}", False), *CURVES[1:]]
     histories = experiment.histories
     drawn = (figures.learning_curve(histories, *curve) for curve in curves)
-    return [figure.render() for figure in drawn if figure is not None]
-
-
-def _by_graph(experiment: Experiment, section: str) -> Markup:
-    metrics, kind = experiment.metrics_of(section), experiment.kind
-    wide, narrow = (
-        figures.by_graph(metrics, kind, width, MOST_GRAPHS)
-        for width in (figures.WIDE, figures.NARROW)
-    )
-    return wide.render("wide") + narrow.render("narrow")  # the style shows the figure that fits
+    return [figure for figure in drawn if figure is not None]
 
 
 def _examples(
@@ -192,9 +187,7 @@ def _examples(
             "graph": example.graph,
             "value": metric.text(example.value),
             "count": len(example.scores),
-            "figure": figures.rank_against_runtime(
-                example.scores, example.runtimes, example.graph
-            ).render(),
+            "figure": figures.rank_against_runtime(example.scores, example.runtimes, example.graph),
         }
         for example in (examples(experiment, section, measurements) if ordered else [])
     ]

@@ -16,11 +16,15 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 from sklearn.manifold import TSNE
 from torch import nn
@@ -42,8 +46,6 @@ from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
 from lib.programs.task import networks_of
 from lib.report.figures import PANEL
-from lib.report.svg import Figure, scale_over
-from tests.stages import REPOSITORY
 
 SHOWN, COMPARED = 400, 4000  # programs of a cloud, and of those learned from for a discrepancy
 FEWEST = 64  # programs of a network, for its moments to say anything
@@ -57,8 +59,7 @@ SOURCES = (
 )
 CHOICE = {"method": "kmeans", "count": 30, "seed": 0}  # of tasks that are known on the target
 WIDE, HIGH = PANEL
-LOOKS = ("mark fold-0", "mark fold-1")
-STYLE = (REPOSITORY / "lib/report/page.css").read_text()
+COLOURS = ("C0", "C1")
 
 
 @torch.inference_mode()
@@ -84,33 +85,27 @@ class Panels:
     """Where clouds are drawn.
 
     Attributes:
-        figure: all of it.
-        top: of the panels of this row.
+        axes: of this row.
         keys: what the programs of the two colours are.
     """
 
-    figure: Figure
-    top: float
+    axes: Sequence[Axes]
     keys: tuple[str, str]
 
     def cloud(self, column: int, name: str, network: nn.Module, parts: tuple[Part, Part]) -> None:
         """Programs that were learned from and others; how far the network is off on the others."""
-        figure, left, high = self.figure, column * WIDE, self.top + HIGH
         found = [latents(network, part, SHOWN) for part in parts]
         title = f"{name}: discrepancy {central_moment_discrepancy(*found):.3f}"
         said = np.exp(predicted(network, parts[1].programs, parts[1].devices, 1024))
         off = mape(said[:, 0], parts[1].programs.seconds[:, 0])
         print(f"{self.keys[1]}, {title}, MAPE {off:.1%}")
         flat = TSNE(random_state=0).fit_transform(torch.cat(found).numpy())
-        x = scale_over(flat[:, 0].tolist(), left + 8, left + WIDE - 8)
-        y = scale_over(flat[:, 1].tolist(), high - 8, self.top + 46)
-        figure.text("name", left + 8, self.top + 18, title)
-        for number, (a, b) in enumerate(flat):
-            figure.dot(LOOKS[number >= len(found[0])], x(a), y(b), 2)
+        axes, first = self.axes[column], len(found[0])
+        for colour, key, part in zip(COLOURS, self.keys, (flat[:first], flat[first:]), strict=True):
+            axes.plot(*part.T, ".", color=colour, markersize=4, label=key)
+        axes.set(title=title, xticks=[], yticks=[])
         if not column:
-            for number, (look, key) in enumerate(zip(LOOKS, self.keys, strict=True)):
-                figure.dot(look, 14 + 150 * number, self.top + 32)
-                figure.text("name", 22 + 150 * number, self.top + 36, key)
+            axes.legend()
 
 
 def towards_network(
@@ -163,18 +158,13 @@ def errors(
     return points
 
 
-def scattered(figure: Figure, left: float, points: dict[str, tuple[float, float]]) -> None:
+def scattered(axes: Axes, points: dict[str, tuple[float, float]]) -> None:
     """A panel with a dot a network."""
     gaps, offs = np.array([*points.values()]).T
     rank = spearmanr(gaps, offs)
     print(f"{len(points)} networks: Spearman's rho {rank.statistic:.2f}, p {rank.pvalue:.2g}")
-    left, right, bottom = left + 40, left + WIDE - 6, HIGH - 38
-    x, y = scale_over(gaps.tolist(), left, right), scale_over((100 * offs).tolist(), bottom, 28)
-    figure.y_axis(y, left, right, "")
-    figure.text("name", left, 18, "MAPE of a network, %")
-    figure.x_axis(x, 28, bottom, "its discrepancy")
-    for name, (gap, off) in points.items():
-        figure.dot("mark ceiling", x(gap), y(100 * off), 4, name)
+    axes.plot(gaps, 100 * offs, "o")
+    axes.set(title="MAPE of a network, %", xlabel="its discrepancy")
 
 
 def main() -> None:
@@ -190,17 +180,18 @@ def main() -> None:
     ensemble, cache = load_predictor(args.outputs, settings)
     case = load_network_case(ensemble, cache, args.network)
     device = device_named(DEVICE, devices_of(cache))
-    figure = Figure(3 * WIDE, 2 * HIGH, "Latents before and after fine-tuning; error, discrepancy")
-    figure.add("rect", "", width="100%", height="100%", style="fill: var(--page)")
-    scattered(figure, 2 * WIDE, errors(case, cache, ensemble.settings, device))
+    matplotlib.rcParams["svg.hashsalt"] = "tgraph"
+    figure = Figure((3 * WIDE / 72, 2 * HIGH / 72), layout="constrained")
+    axes = figure.subplots(2, 3)
+    axes[1, 2].set_axis_off()
+    scattered(axes[0, 2], errors(case, cache, ensemble.settings, device))
     keys = "learned from", "a network not seen"
-    towards_network(Panels(figure, 0, keys), case, ensemble.settings, device)
+    towards_network(Panels(axes[0], keys), case, ensemble.settings, device)
     names = [name.split(".")[1] for name in (SOURCES[-1], TARGET)]
     keys = f"learned from: {names[0]}", f"not seen: {names[1]}"
-    towards_device(Panels(figure, HIGH, keys), cache, args.work)
-    inside = str(figure.render()).removeprefix("<svg").replace(">", f"><style>{STYLE}</style>", 1)
+    towards_device(Panels(axes[1], keys), cache, args.work)
     with atomic_file(args.into) as temporary:
-        temporary.write_text(f'<svg xmlns="http://www.w3.org/2000/svg"{inside}\n')
+        figure.savefig(temporary, format="svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

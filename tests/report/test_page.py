@@ -30,7 +30,7 @@ SECTIONS = {  # of a real report, of one without a cache, and of an empty folder
 EMPTY = """() => [...document.querySelectorAll('svg.figure')].filter(svg => {
   if (!svg.checkVisibility()) return false;
   const box = svg.getBoundingClientRect();
-  const marks = [...svg.querySelectorAll('path, circle, rect')].filter(e => {
+  const marks = [...svg.querySelectorAll('path, use')].filter(e => {
     const style = getComputedStyle(e);
     return e.getBBox().width + e.getBBox().height > 0
       && (style.fill !== 'none' || style.stroke !== 'none');
@@ -115,7 +115,7 @@ def test_in_a_browser(browser, finished, full, which, size, scheme):
     assert page.evaluate(TOO_WIDE) <= 0
     assert page.evaluate(FAINT) == []
     assert page.evaluate(OVERLAPS) == []
-    assert page.locator("svg.figure:visible").count() >= 9  # curves, sections of graphs, examples
+    assert page.locator("svg.figure:visible").count() >= 8  # curves, sections of graphs, examples
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
     brightness = int(re.findall(r"\d+", background)[0])
     assert (brightness < 60) == (scheme == "dark")
