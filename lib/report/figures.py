@@ -10,6 +10,7 @@ import io
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -37,30 +38,7 @@ COLOURS = len(FOLDS)  # the ninth fold has the first one's
 MODEL, BASELINE, CEILING = FOLDS[:3]
 VARIABLES = {TEXT: "text", SOFT: "soft", RULE: "rule", PAGE: "page"}
 VARIABLES |= {colour: f"c{place}" for place, colour in enumerate(FOLDS)}
-STYLE = {
-    "svg.fonttype": "none",  # text, not outlines of letters
-    "text.parse_math": False,  # a name with dollars is a name
-    "font.size": 11.0,
-    "axes.titlesize": 11.0,
-    "axes.titlelocation": "left",
-    "axes.titlecolor": SOFT,
-    "axes.labelcolor": SOFT,
-    "axes.edgecolor": SOFT,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.left": False,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "grid.color": RULE,
-    "grid.linewidth": 1.0,
-    "xaxis.labellocation": "right",
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.major.size": 0.0,
-    "xtick.minor.size": 0.0,
-    "ytick.major.size": 0.0,
-    "ytick.minor.size": 0.0,
-}
+STYLE = Path(__file__).with_name("report.mplstyle")
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"
 # What XML has no way to write: control characters, and halves of surrogate pairs.
@@ -86,12 +64,13 @@ def picture(
     from matplotlib.figure import Figure
 
     salt = f"{label} {width}"  # one figure's marks have other names than another's
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": salt}), warnings.catch_warnings():
+    style = matplotlib.rc_params_from_file(STYLE, use_default_template=False)
+    with matplotlib.rc_context({**style, "svg.hashsalt": salt}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that its own font lacks a letter, which browsers have
-        figure = Figure((width / 72, height / 72), facecolor="none")
+        figure = Figure((width / 72, height / 72))
         left, bottom, right, top = margins
         size = (width - left - right) / width, (height - bottom - top) / height
-        axes = figure.add_axes((left / width, bottom / height, *size), facecolor="none")
+        axes = figure.add_axes((left / width, bottom / height, *size))
         draw(axes)
         drawn = io.StringIO()
         figure.savefig(drawn, format="svg", metadata={"Date": None})

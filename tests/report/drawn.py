@@ -22,6 +22,6 @@ def numbers(figure: str) -> list[float]:
     """Return every coordinate of the marks and lines of a figure."""
     assert "nan" not in figure.lower() and "inf" not in figure.lower()
     root = ElementTree.fromstring(figure)
-    lines = " ".join(p.get("d") for p in root.iter("path") if "clip-path" in p.attrib)
+    lines = " ".join(p.get("d", "") for p in root.iter("path") if "clip-path" in p.attrib)
     points = [float(u.get(axis)) for u in root.iter("use") for axis in "xy"]
     return points + [float(one) for one in re.findall(r"-?\d+\.?\d*", lines)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,8 +14,8 @@ import pytest
 from lib.files.artifacts import read_json, write_json
 from lib.ranking.folds import family
 from lib.report.experiment import read_experiment
-from lib.report.page import render, write_report
-from lib.report.tables import folds, groups
+from lib.report.page import write_report
+from lib.report.tables import folds
 from lib.runs.provenance import commit
 from tests.report.browsing import DESK, PHONE, look
 from tests.report.builders import graph_row, write_outputs
@@ -195,30 +194,6 @@ def test_folds_commands_and_changed_settings_are_told(finished):
     assert '<th scope="row">epochs</th><td>3</td><td>command line</td>' in text
 
 
-def test_what_badly_ranked_graphs_have_in_common_is_told(tmp_path):
-    rows = {f"a.n{i}.forward": graph_row(0.8) for i in range(12)}
-    rows |= {"b.w.train": graph_row(0.1, ceiling=0.55), "b.v.train": graph_row(0.3)}
-    experiment = read_experiment(write_outputs(tmp_path / "c", rows))
-    experiment = replace(
-        experiment, graphs=pl.DataFrame({"graph": [*rows], "source_nodes": [*range(14)]})
-    )
-    table = groups(experiment)
-    assert table.head == ["", "graphs", "Kendall's τ", "baseline", "ceiling"]
-    found = {row[0]: row[1:3] for row in table.rows}
-    assert found == {
-        "training steps": ["2", "0.200\xa0±\xa00.100"],
-        "forward passes": ["12", "0.800\xa0±\xa00.000"],
-        "7 nodes or more": ["7", "0.629\xa0±\xa00.113"],
-        "under 7 nodes": ["7", "0.800\xa0±\xa00.000"],
-        "noisy labels": ["1", "0.100"],
-        "family b": ["2", "0.200\xa0±\xa00.100"],
-        "family a": ["12", "0.800\xa0±\xa00.000"],
-    }
-    text = render(experiment)
-    assert text.count("0.550 (noisy labels)") == 1
-    assert '<th scope="row">family b</th><td>2</td>' in text
-
-
 @pytest.mark.parametrize(("count", "told"), [(3, "3 of a0, a1, a2"), (30, "30 of 30 families")])
 def test_a_fold_tells_which_families_it_held_out_or_how_many(tmp_path, count, told):
     experiment = read_experiment(write_outputs(tmp_path / "c", {}, folds=1))
@@ -226,13 +201,6 @@ def test_a_fold_tells_which_families_it_held_out_or_how_many(tmp_path, count, to
     experiment.folds[0]["validation"]["graphs"] = held
     table = folds(experiment)
     assert [row[-1] for row in table.rows] == [told]
-
-
-def test_names_are_escaped(tmp_path):
-    rows = {"<script>alert(1)</script>": graph_row(0.5), 'quote"&': graph_row(0.4)}
-    text = write_report(write_outputs(tmp_path / "c", rows)).read_text()
-    assert "<script>alert" not in text
-    assert "&lt;script&gt;alert(1)" in text
 
 
 def test_graphs_without_an_order_are_named(tmp_path):
