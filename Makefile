@@ -16,7 +16,7 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # second are quoted there. The third are for the programs, and make hands them on.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA \
 	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
-	CPUS GPUS MINUTES PROCESSES TASKS SOURCES BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE THREADS
+	CPUS GPUS MINUTES TASKS SOURCES BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE THREADS
 QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_TASKS TGRAPH_MAKE
 HANDED_ON := RAY_ADDRESS NO_COLOR TGRAPH_NATIVE WANDB_%
 quoted = '$(subst ','\'',$(1))'
@@ -40,14 +40,14 @@ override export OUTPUTS := $(patsubst %/,%,$(subst //,/,$(subst //,/,$(subst /./
 # What tells the stages of one make from those of another: W&B's server is waited for once.
 export TGRAPH_MAKE := $(or $(value TGRAPH_MAKE),$(shell echo $$PPID))
 UNKNOWN := $(firstword $(filter-out $(PLAIN) $(QUOTED) $(HANDED_ON),$(GIVEN)))
-$(if $(UNKNOWN),$(error $(shell $(PYTHON) -SEB -m lib.runs.plan --unknown $(call quoted,$(UNKNOWN)) \
+$(if $(UNKNOWN),$(error $(shell $(PYTHON) -SEB -m lib.runs.make unknown $(call quoted,$(UNKNOWN)) \
 	$(PLAIN) $(QUOTED) $(HANDED_ON))))
 
 $(if $(findstring j,$(filter-out --%,$(MAKEFLAGS)))$(filter cached,$(MAKECMDGOALS)),,\
 	$(eval MAKEFLAGS += -j$(JOBS)))
 
 # Where results lie, the settings say.
-PLAN := $(shell $(PYTHON) -SEB -m lib.runs.plan '$(COLLECTION)' '$(MODEL)' '$(HOPS)' \
+PLAN := $(shell $(PYTHON) -SEB -m lib.runs.make paths '$(COLLECTION)' '$(MODEL)' '$(HOPS)' \
 	'$(DATA)' '$(ALSO)' '$(SETTINGS)' '$(EXPERIMENT)')
 planned = $(subst :, ,$(patsubst $(1)=%,%,$(filter $(1)=%,$(PLAN))))
 NAME := $(patsubst results=%,%,$(filter results=%,$(firstword $(PLAN))))
@@ -67,10 +67,8 @@ TO := --outputs $(OUTPUTS)
 FLAGS = --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,SEED,seed) \
 	$(call flag,HOPS,hops) $(call flag,MODEL,model) $(call flag,SETTINGS,settings) \
 	$(call flag,EXPERIMENT,experiment) $(ARGS)
-# Of all stages alike, for one compares what it reads with what it would have been made from. (Of P
-# processes a step takes P samples, whoever computes them.)
-TRAIN_FLAGS = $(if $(PROCESSES),--accumulate $(PROCESSES) )$(FLAGS) $(call flag,EPOCHS,epochs) \
-	$(call flag,ALSO,also)
+# Of all stages alike, for one compares what it reads with what it would have been made from.
+TRAIN_FLAGS = $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,ALSO,also)
 STAGE_FLAGS = $(TRAIN_FLAGS) $(call flag,TTA,permutations)
 ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going)
 
@@ -78,14 +76,14 @@ ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going
 # (Under `make -n`, which must change nothing, nothing is kept for the next make.)
 DRY := $(strip $(foreach letter,n q t,$(findstring $(letter),$(filter-out --%,$(firstword -$(MAKEFLAGS))))))
 ifneq (,$(filter all preprocess cached train infer ensemble weights tune adapt $(OUTPUTS)/%,$(MAKECMDGOALS)))
-TOLD := $(shell $(PYTHON) -SEB -m lib.runs.due $(TO) $(ALL_FLAGS) $(if $(DRY)$(filter cached,$(MAKECMDGOALS)),,$(call text,TGRAPH_MAKE,maker)) 2>&1)
+TOLD := $(shell $(PYTHON) -SEB -m lib.runs.make due $(TO) $(ALL_FLAGS) $(if $(DRY),,--keep) 2>&1)
 $(if $(filter due:,$(firstword $(TOLD))),,$(error $(TOLD)))
 DUE := $(wordlist 2,$(words $(TOLD)),$(TOLD))
 $(DUE): again
 endif
 
 # The stamp of the environment; with `-native` and so on at its end, those of what comes on top.
-# Networks wait for torch-scatter only where it adds up for them (lib/models/scatter.py).
+# Networks wait for torch-scatter only where it adds up for them (lib/models/common/scatter.py).
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin/python
 GPU := $(or $(filter-out 0,$(GPUS)),$(wildcard /dev/nvidia[0-9]*))
@@ -130,7 +128,7 @@ $(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
 	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none SETTINGS= FOLDS=
 
 $(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(LOOPS)
-	$(call on,$(GPUS))$(RUN)$(if $(PROCESSES), -m lib.train.torchrun $(PROCESSES)) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
+	$(call on,$(GPUS))$(RUN) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
 
 $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json | $(LOOPS)
 	$(call on,$(GPUS))$(RUN) 03_infer.py $(TO) $(STAGE_FLAGS) --fold $*

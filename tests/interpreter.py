@@ -113,8 +113,7 @@ def import_all() -> None:
     import torch.profiler  # noqa: F401
 
     from lib import native
-    from lib.runs.ingredients import STAGES, code_for
-    from lib.runs.sources import code_of
+    from lib.runs.code import STAGES, code_for, code_of
     from lib.settings import MODELS
 
     every = [model("") for models in MODELS.values() for model in models.values()]

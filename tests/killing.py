@@ -29,7 +29,7 @@ TIMES = {
 CHANGES = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir")  # Python tells of them before
 WRITING = os.O_WRONLY | os.O_RDWR
 # What counts as a step: of a training, or what a trial reports.
-STEP, STEPS = "lib.train.loop FoldTraining step", {"lib.tune": "optuna.trial Trial report"}
+STEP, STEPS = "lib.training.loop FoldTraining step", {"lib.tune": "optuna.trial Trial report"}
 
 
 def run(program: str, *flags: object, step: int = -1, change: int = -1) -> int | None:

@@ -18,7 +18,7 @@ def pretend(making, stage: str, fold: int | None) -> None:
     """Leave results of a stage that hold nothing but their identity."""
     from lib.files.artifacts import fingerprint_value, write_json
     from lib.files.sealed import sealed
-    from lib.runs.ingredients import part_of, record_path
+    from lib.runs.identity import part_of, record_path
     from lib.settings import described
 
     made_from = making.made_from(stage, fold)
@@ -45,7 +45,7 @@ def main() -> None:
     sys.path.insert(0, str(Path.cwd()))  # the repository, or a copy
     from lib.files.errors import one_line_errors
     from lib.runs import asked
-    from lib.runs.ingredients import SCRIPTS
+    from lib.runs.code import SCRIPTS
 
     script = sys.argv.pop(1)
     stage = next(name for name, own in SCRIPTS.items() if own == script)

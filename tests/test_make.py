@@ -242,7 +242,7 @@ def test_versions_that_are_too_old_are_one_line(repository):
     assert (done.returncode, done.stdout) == (2, "")
     assert re.search(r"\*\*\* GNU make \S+: 4.3 or later is needed. ", done.stderr)
     old = "import sys, runpy; sys.version_info = (3, 9, 18); sys.modules['tomllib'] = None; "
-    old += "runpy.run_module('lib.runs.plan', run_name='__main__')"
+    old += "runpy.run_module('lib.runs.make', run_name='__main__')"
     python = repository / "python3.9"
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -SEB -c "{old}"\n')
     python.chmod(0o755)
@@ -251,7 +251,7 @@ def test_versions_that_are_too_old_are_one_line(repository):
     line = "*** PYTHON: is 3.9 here, and must be 3.11 or later; say PYTHON=python3.11 make"
     assert line in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    for path in ("lib/__init__.py", "lib/runs/__init__.py", "lib/runs/plan.py"):
+    for path in ("lib/__init__.py", "lib/runs/__init__.py", "lib/runs/make.py"):
         ast.parse((REPOSITORY / path).read_text(), feature_version=(3, 6))
 
 

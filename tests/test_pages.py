@@ -31,7 +31,7 @@ BUNDLED_LAYOUTS = REPOSITORY / "data" / "xla-cpu"
 BUNDLED = ("layout-xla-default", "layout-xla-random", "layout-nlp-random")
 # What takes minutes on the pages takes seconds here.
 SMALL = {"FOLDS": 1, "EPOCHS": 1, "JOBS": 1, "ALSO": "none"}
-TINY = {"": "--channels 8 --lessons 20", "tgraph": "--channels 32", "linear": ""}
+TINY = {"": "--channels 8 --pretraining 20", "tgraph": "--channels 32", "linear": ""}
 
 
 def blocks(page: str) -> list[tuple[str, str, str]]:

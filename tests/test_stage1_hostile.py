@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lib.runs.asked import parser_of
 
 from lib.cache.reader import Cache
 from lib.files.errors import one_line_errors
-from lib.runs.asked import parser_of
 from lib.settings import resolve
 from lib.tpugraphs.dataset import write_dataset
 from lib.tpugraphs.npz import write_layout

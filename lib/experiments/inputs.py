@@ -15,9 +15,9 @@ from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.experiments.models.segments import Segment, SegmentsBatch
 from lib.experiments.settings import PoolingSettings
-from lib.inputs.chunks import device_of, in_order, scores_of_rows
-from lib.inputs.input import Input
-from lib.inputs.pruned import GraphTensors, graph_tensors
+from lib.models.common.chunks import device_of, in_order, scores_of_rows
+from lib.models.common.input import Input
+from lib.models.tgraph.inputs import GraphTensors, graph_tensors
 from lib.runs.memory import Estimate, free_memory, out_of_memory_told
 
 SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, about
@@ -128,7 +128,7 @@ class SegmentedGraph(Segmented):
 
     def run(self, start: int, stop: int) -> np.ndarray:
         """What the network reads of a segment, the configurable nodes first, see
-        :class:`lib.inputs.pruned.GraphTensors`.
+        :class:`lib.models.tgraph.inputs.GraphTensors`.
         """
         other_nodes = np.setdiff1d(np.arange(self.node_count), self.graph.config_nodes)
         order = np.concatenate([self.graph.config_nodes, other_nodes])

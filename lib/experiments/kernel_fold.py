@@ -9,11 +9,11 @@ from torch import nn
 from lib.cache.reader import Cache
 from lib.experiments.fold import SegmentsFold
 from lib.experiments.kernel_inputs import segmented
-from lib.inputs.kernels import kernel_batch
+from lib.models.common.settings import TileCollection
+from lib.models.tile.inputs import kernel_batch
+from lib.models.tile.training import evenly_spaced, sides_of
 from lib.ranking.metrics import tile_metrics
-from lib.settings import TileCollection
-from lib.train.kernels import evenly_spaced, sides_of
-from lib.train.split import LabelledGraph
+from lib.training.split import LabelledGraph
 
 
 class KernelSegmentsFold(SegmentsFold):
@@ -24,7 +24,7 @@ class KernelSegmentsFold(SegmentsFold):
 
     @classmethod
     def load(cls, cache: Cache, fold: int, settings: TileCollection) -> KernelSegmentsFold:
-        """The kernels of a fold; raises as :func:`lib.train.kernels.sides_of`."""
+        """The kernels of a fold; raises as :func:`lib.models.tile.training.sides_of`."""
         return cls(*sides_of(cache, fold, settings), settings, cache)
 
     def standardize(self, network: nn.Module) -> None:

@@ -12,9 +12,9 @@ from lib.experiments.inputs import Segmented, boundaries, segments_scores
 from lib.experiments.models.kernel_segments import TiledBatch
 from lib.experiments.models.segments import Segment
 from lib.experiments.settings import PoolingSettings
-from lib.inputs.input import Input
-from lib.inputs.kernels import kernel_batch
-from lib.models.tile import KernelBatch
+from lib.models.common.input import Input
+from lib.models.tile.inputs import kernel_batch
+from lib.models.tile.network import KernelBatch
 
 
 class SegmentedKernel(Segmented):

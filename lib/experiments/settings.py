@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import ByData, Settings, check_heads, setting
-from lib.settings.models import WHOLE, LayoutCollection, TileCollection
+from lib.models.common.settings import WHOLE, TileCollection, TrainedLayouts
+from lib.settings.base import ByData, TrainedSettings, check_heads, setting
 from lib.settings.search import among, between
 
 CUTS = ("length", "splits")  # every K nodes, or at the file's node_splits as well
@@ -18,7 +18,7 @@ GST = "network: graph attention on segments"
 
 
 @dataclass(frozen=True)
-class PoolingSettings(Settings):
+class PoolingSettings(TrainedSettings):
     """The thesis' *Pooling Model* (section 4): a linear layer over means over the nodes."""
 
     steps: ClassVar[str] = "lib.experiments.steps:PoolingSteps"
@@ -78,7 +78,7 @@ class SegmentSettings(AttentionSettings):
     )
     history: bool = setting(True, "read other segments' embeddings from a table of earlier ones")
     history_gigabytes: float = setting(
-        0.0, "largest size of that table, or an error; 0: what fits the disk, or no table", 0
+        0.0, "largest size of that table; 0: half of the memory that is free", 0
     )
     segment_dropout: float = setting(
         0.0, "share of the table's embeddings left out", 0, 0.99, search=between(0, 0.8)
@@ -91,7 +91,7 @@ class SegmentSettings(AttentionSettings):
 
 
 @dataclass(frozen=True)
-class WholeGraphs(LayoutCollection):
+class WholeGraphs(TrainedLayouts):
     """Layout collections as these models read them: every node, a sum over segments.
 
     GST, GAT and Partitioning are one network, trained otherwise (lib/experiments/fold.py).

@@ -17,8 +17,8 @@ from lib.cache.reader import Cache
 from lib.files.errors import DataError, UserError
 from lib.files.processor import INSTRUCTIONS, instruction_sets
 from lib.files.schema import expect
-from lib.inputs.chunks import device_of
-from lib.inputs.input import Input
+from lib.models.common.chunks import device_of
+from lib.models.common.input import Input
 from lib.programs.folds import Chosen
 from lib.programs.messages import NATIVE
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import ByData, Settings, check_heads, setting
+from lib.settings.base import ByData, TrainedSettings, check_heads, setting
 from lib.settings.search import among, between
 
 TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
@@ -18,7 +18,7 @@ RANDOM_PARTS = 10
 
 
 @dataclass(frozen=True)
-class ProgramCollection(Settings):
+class ProgramCollection(TrainedSettings):
     """A collection of tensor programs: what is predicted is seconds, not an order."""
 
     kind: ClassVar[str] = "programs"
@@ -29,7 +29,7 @@ class ProgramCollection(Settings):
     graphs: ClassVar[str] = "tasks"
     table: ClassVar[str] = "predictions.csv"
     how_to_get: ClassVar[str] = "`make collect KIND=programs` measures some"
-    weights_depend_on: ClassVar[tuple[str, ...]] = (*Settings.weights_depend_on, "split")
+    weights_depend_on: ClassVar[tuple[str, ...]] = (*TrainedSettings.weights_depend_on, "split")
 
     folds_total: int = setting(4, "K: parts that the networks are split into", 2)
     # Shares of training between which the relative error's weight rises; by default it never does.

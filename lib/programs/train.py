@@ -26,12 +26,12 @@ from lib.programs.metrics import MAPE, MEDIAN
 from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.programs.settings import ProgramCollection
-from lib.train.fold import Fold
+from lib.training.fold import Fold
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledPrograms:
-    """What a step trains on; as :class:`lib.train.fold.Sample`, of latencies.
+    """What a step trains on; as :class:`lib.training.fold.Sample`, of latencies.
 
     Attributes:
         inputs: of the network, b programs on d devices.
@@ -63,7 +63,7 @@ class LabelledPrograms:
 
 
 @dataclass(eq=False)
-class ProgramsFold(Fold[Any, Any]):
+class ProgramsFold(Fold):
     """The programs of one fold.
 
     Attributes:
@@ -119,7 +119,9 @@ class ProgramsFold(Fold[Any, Any]):
             return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
         return self.programs.counts * (1 + measured.shape[1]) + measured.sum(1)
 
-    def take(self, group: np.ndarray, generator: np.random.Generator) -> LabelledPrograms:
+    def draw(
+        self, group: np.ndarray, generator: np.random.Generator, done: float
+    ) -> LabelledPrograms:
         """Programs, each on the devices that it was measured on; one is drawn to be compared."""
         _, device = np.nonzero(np.isfinite(self.programs.seconds[group]))
         places = torch.from_numpy(device.reshape(len(group), len(device) // len(group)))  # (b, d)
@@ -127,35 +129,39 @@ class ProgramsFold(Fold[Any, Any]):
         labels = self.labels[torch.from_numpy(group)].gather(1, places)
         compared = self.settings.alpha and places.shape[1] > 1
         apart = int(generator.integers(places.shape[1])) if compared else -1
-        return LabelledPrograms(inputs, labels, self.settings, self._mape_weight(), apart)
+        return LabelledPrograms(inputs, labels, self.settings, self._mape_weight(done), apart)
 
-    def _mape_weight(self) -> float:
+    def _mape_weight(self, done: float) -> float:
         """What relative errors count now."""
         first, last = self.settings.rising
-        risen = (self.progress - first) / (last - first)
+        risen = (done - first) / (last - first)
         return self.settings.mape_weight * min(1.0, max(0.0, risen))
 
-    def loss(self, network: nn.Module, sample: LabelledPrograms) -> Tensor:
-        """The loss of a batch, with the discrepancy between devices if it counts.
+    def forward(self, network: nn.Module, batch: LabelledPrograms) -> Any:
+        """Return predictions, with latent representations if devices are compared."""
+        return network(batch.inputs) if batch.apart < 0 else network.with_latents(batch.inputs)
+
+    def loss(self, scores: Any, batch: LabelledPrograms) -> Tensor:
+        """Return the loss of a batch, with the discrepancy between devices if it counts.
 
         The paper keeps latent representations of all domains alike while it trains (section 3),
         and prints the discrepancy of two (equation 7). Here a step compares one of its
         devices, drawn at random, with all others; a batch mixes networks already.
         """
-        if sample.apart < 0:
-            return super().loss(network, sample)
-        predicted, latents = network.with_latents(sample.inputs)
-        others = [place for place in range(latents.shape[1]) if place != sample.apart]
-        drawn, rest = latents[:, sample.apart], latents[:, others].flatten(0, 1)
+        if batch.apart < 0:
+            return batch.loss(scores)
+        predicted, latents = scores
+        others = [place for place in range(latents.shape[1]) if place != batch.apart]
+        drawn, rest = latents[:, batch.apart], latents[:, others].flatten(0, 1)
         far = central_moment_discrepancy(drawn, rest)
-        return sample.loss(predicted) + sample.settings.alpha * far
+        return batch.loss(predicted) + batch.settings.alpha * far
 
     def validate(self, network: nn.Module, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """The errors of each validation task."""
         predicted = predict(network, self.held, self.devices, self.settings.batch)
         return self.errors(predicted) if np.isfinite(predicted).all() else {}
 
-    def samples_validation(self) -> bool:
+    def validates_a_part(self) -> bool:
         """False: programs have no configurations of which some are drawn."""
         return False
 

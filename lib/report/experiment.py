@@ -20,7 +20,8 @@ from lib.ranking.blending import METHODS
 from lib.ranking.folds import fold_number
 from lib.ranking.kinds import Kind, kind_of
 from lib.report.statistics import Mean, mean
-from lib.runs.ingredients import RECORDS, STAGES
+from lib.runs.code import STAGES
+from lib.runs.identity import RECORDS
 from lib.runs.stage import read_record
 from lib.settings.tables import cache_of
 

@@ -21,8 +21,8 @@ from lib.files.schema import expect
 from lib.files.terminal import counted, paint, table
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import with_error
-from lib.runs.due import all_flags, making_by, parts_of
-from lib.runs.identity import Making
+from lib.runs.identity import Run
+from lib.runs.make import all_flags, run_of
 
 SHOWN = 3  # files or settings that are named, before it is "and n more"
 NO_DIFFERENCE = ("collection", "model", "experiment", "threads", "device")
@@ -67,7 +67,7 @@ def status(args: argparse.Namespace, command: Sequence[str]) -> str:
     """Return the table of all experiments as text for a terminal.
 
     Args:
-        args: of a command line with :func:`lib.runs.due.all_flags`.
+        args: of a command line with :func:`lib.runs.make.all_flags`.
         command: the same, not parsed.
     """
     wanted = settings.resolve(args).settings
@@ -110,36 +110,36 @@ def row_of(folder: Path, outputs: Path, also: Sequence[str]) -> Row:
     words = ["--collection", collection, *(["--model", model] if model else [])]
     words += [*(["--experiment", name] if name else []), *recorded, *also]
     args = all_flags("").parse_args([*_of_all_folds(words), "--outputs", str(outputs)])
-    making = making_by(args)
+    run = run_of(args)
     if args.folds is None and experiment.blended:
-        making = Making(outputs, making.settings, args.data, len(experiment.measured))
+        run = Run(outputs, run.settings, args.data, len(experiment.measured))
     values = settings.resolve(args).given(settings.COMMAND_LINE, str(args.settings))
     given = [f"{key} {value}" for key, value in values.items() if key not in NO_DIFFERENCE]
-    return Row(experiment, making.settings.model, listed(given), state_of(making))
+    return Row(experiment, run.settings.model, listed(given), state_of(run))
 
 
-def state_of(making: Making) -> str:
+def state_of(run: Run) -> str:
     """Return what of an experiment is not there or stale, and why; empty if nothing is."""
-    for stage, fold in parts_of(making):
+    for stage, fold in run.parts():
         of_fold = "" if fold is None else f" of fold {fold}"
-        missing = [path for path in making.files(stage, fold) if not path.exists()]
+        missing = [path for path in run.files(stage, fold) if not path.exists()]
         if missing and stage == "train":
             return f"fold {fold} is not trained{_progress(missing[0].parent)}"
         if missing:
             return f"{stage}{of_fold}: {listed([path.name for path in missing])} is missing"
-        if not making.as_it_was(stage, fold):
-            return f"{stage}: {reason(making, stage, fold)}"
+        if not run.up_to_date(stage, fold):
+            return f"{stage}: {reason(run, stage, fold)}"
     return ""
 
 
-def reason(making: Making, stage: str, fold: int | None) -> str:
+def reason(run: Run, stage: str, fold: int | None) -> str:
     """Return why a stage would make again what is there, in a few words."""
-    now, before = making.made_from(stage, fold), making.record(stage, fold).get("made_from")
-    stated = making.stated(stage, fold)
+    now, before = run.made_from(stage, fold), run.record(stage, fold).get("made_from")
+    stated = run.stated(stage, fold)
     if stated == fingerprint_value(now):
-        return f"raw files changed: {listed(making.other_raw_files())}"
+        return f"raw files changed: {listed(run.other_raw_files())}"
     if not isinstance(before, dict) or fingerprint_value(before) != stated:
-        return "no record says what it was made from"
+        return "its files were edited, or no record says what it was made from"
     return "; ".join(differences(before, now)) or "after a stage that is another one now"
 
 

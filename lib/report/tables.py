@@ -11,7 +11,7 @@ from lib.ranking.folds import family
 from lib.report.experiment import Experiment
 from lib.report.figures import bar, ranked
 from lib.report.statistics import mean, with_error
-from lib.runs.ingredients import SCRIPTS, STAGES
+from lib.runs.code import SCRIPTS, STAGES
 
 SIZES = (  # of a graph before stage 1 and after it: name, columns of the cache's table
     ("nodes", "source_nodes", "nodes"),

@@ -11,8 +11,7 @@ from typing import Any
 
 from lib.files.artifacts import fingerprint_value
 from lib.files.processor import processor
-from lib.runs.ingredients import code_for
-from lib.runs.sources import ROOT
+from lib.runs.code import ROOT, code_for
 from lib.settings import Settings
 
 PACKAGES = ("torch", "numpy", "polars", "scipy")

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 BLENDINGS = ("mean", "standardized")  # the methods of lib/ranking/blending.py
 BLENDED = f"scale of the blended scores: {', '.join(BLENDINGS)}"
-OPTIMIZERS = ("adamw", "adam")  # lib/train/loop.py
-SCHEDULES = ("cosine", "cyclic")  # the functions of lib/train/schedule.py
+OPTIMIZERS = ("adamw", "adam")  # lib/training/fold.py
+SCHEDULES = ("cosine", "cyclic")  # the functions of lib/training/schedule.py
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
 ByData = Mapping[str, Mapping[str, Any]]  # values of settings, by a size or hardware of data
 EXPERIMENT = re.compile(r"[\w.-]{0,60}", re.ASCII)
@@ -112,7 +112,7 @@ class Settings:
 
     kind: ClassVar[str]
     # Code that the model runs, as lib/files/named.py reads it: its network's class, how it sees a
-    # cached graph (lib/inputs/input.py), and what a fold trains on (lib/train/fold.py).
+    # cached graph (lib/models/common/input.py), and its fold (lib/training/fold.py).
     network: ClassVar[str]
     input: ClassVar[str]
     fold: ClassVar[str]
@@ -132,6 +132,10 @@ class Settings:
     # What suits data better than the defaults. A class beats its bases, a hardware beats a size.
     fits: ClassVar[ByData] = {}
     implied: ClassVar[ByData] = {}  # what a switch, by its name, sets beside itself
+    hardware_of: ClassVar[tuple[str, ...]] = ("cpu", "tpu")  # whose programs it can learn from
+    # It is the default only where a collection has so many programs, and why it is then.
+    least_programs: ClassVar[int] = 0
+    evidence: ClassVar[str] = ""
     how_to_get: ClassVar[str] = "name a folder that has it with DATA=path"  # the raw data
     # ... and a network only with those that it was trained with.
     weights_depend_on: ClassVar[tuple[str, ...]] = (
@@ -150,52 +154,16 @@ class Settings:
         1, "torch threads of one fold; the same number gives the same bits", most=1024
     )
     device: str = setting("auto", "`cpu`, `cuda`, or `auto`: a GPU where there is one")
-    # stage 2 (2.4)
-    epochs: float = setting(1.0, "passes over the training graphs (2.4.2)")
-    learning_rate: float = setting(
-        1e-3,
-        "peak of the learning rate (2.4.2)",
-        0,
-        1,
-        search=between(1e-4, 2e-2, logarithmic=True),
-    )
-    schedule: str = choice("cosine", "of the learning rate after its rise", SCHEDULES)
-    optimizer: str = choice("adamw", "what takes the steps", OPTIMIZERS)
-    accumulate: int = setting(
-        1, "samples whose gradients a step averages; of P processes of torchrun, at least P"
-    )
-    weight_decay: float = setting(
-        1e-5,
-        "weight decay of all parameters but biases (2.4.2)",
-        0,
-        1,
-        search=between(1e-6, 0.3, logarithmic=True),
-    )
-    warmup: float = setting(
-        0.05, "share of the steps with rising rate (2.4.2)", 0, 1, search=between(0, 0.3)
-    )
-    gradient_clip: float = setting(
-        1.0, "largest gradient norm (2.4.2)", 1e-6, search=between(0.1, 10, logarithmic=True)
-    )
+    # folds (2.4.3)
     folds_total: int = setting(20, "K: parts that the graphs are split into (2.4.3)", 2)
     keep_together: str = setting(
         "graph", f"what is never split between folds: {' or '.join(TOGETHER)}", choices=TOGETHER
-    )
-    validate_every: int = setting(1, "epochs between validations")
-    save_seconds: float = setting(
-        20.0,
-        "seconds between saves that a killed run resumes; 0: each epoch",
-        0,
-        changes_results=False,
     )
     # stage 3
     weights: str = setting(
         "last", "weights to score with: `last`, or `best` in validation", choices=(*WEIGHTS_FILES,)
     )
     score_training: bool = setting(False, "score a fold's training graphs as well", first=3)
-    permutations: int = setting(
-        1, "groupings of configurations to average over, if scores depend on the batch", first=3
-    )
     # stage 4 (2.4.3)
     best_folds: int = setting(4, "trained folds that are blended, best validation first", first=4)
     blending: str = setting("mean", BLENDED, choices=BLENDINGS, first=4)
@@ -224,8 +192,8 @@ class Settings:
         return {}
 
     @property
-    def taught(self) -> Path | None:
-        """A file that a new network is taught before it is trained; ``None`` if there is none."""
+    def pretrained_on(self) -> Path | None:
+        """A file that a new network is pretrained on; ``None`` if there is none."""
         return None
 
     @property
@@ -245,3 +213,39 @@ class Settings:
         if not EXPERIMENT.fullmatch(self.experiment):
             expected = "must be up to 60 letters, digits and _ . -"
             raise UserError(f"--experiment {self.experiment!r} (EXPERIMENT of make): {expected}")
+
+
+@dataclass(frozen=True)
+class TrainedSettings(Settings):
+    """Settings of networks that are trained by steps (2.4), which 02_train.py takes."""
+
+    epochs: float = setting(1.0, "passes over the training graphs (2.4.2)")
+    learning_rate: float = setting(
+        1e-3,
+        "peak of the learning rate (2.4.2)",
+        0,
+        1,
+        search=between(1e-4, 2e-2, logarithmic=True),
+    )
+    schedule: str = choice("cosine", "of the learning rate after its rise", SCHEDULES)
+    optimizer: str = choice("adamw", "what takes the steps", OPTIMIZERS)
+    weight_decay: float = setting(
+        1e-5,
+        "weight decay of all parameters but biases (2.4.2)",
+        0,
+        1,
+        search=between(1e-6, 0.3, logarithmic=True),
+    )
+    warmup: float = setting(
+        0.05, "share of the steps with rising rate (2.4.2)", 0, 1, search=between(0, 0.3)
+    )
+    gradient_clip: float = setting(
+        1.0, "largest gradient norm (2.4.2)", 1e-6, search=between(0.1, 10, logarithmic=True)
+    )
+    validate_every: int = setting(1, "epochs between validations")
+    save_seconds: float = setting(
+        20.0,
+        "seconds between saves that a killed run resumes; 0: each epoch",
+        0,
+        changes_results=False,
+    )

@@ -7,7 +7,9 @@ import dataclasses
 from pathlib import Path
 
 from lib.files.command_line import Parser
+from lib.files.errors import UserError
 from lib.settings.base import Settings
+from lib.settings.resolved import dataset_for
 from lib.settings.tables import COLLECTIONS, MODELS, settings_class
 
 
@@ -19,11 +21,15 @@ class _StageFlags(Parser):
         first = Parser(prog=self.prog, add_help=False)
         first.add_argument("--collection")
         first.add_argument("--model")
+        first.add_argument("--data", type=Path)
+        first.add_argument("--hardware")
         first.add_argument("--show", action="store_true")
         first.add_argument("-h", "--help", action="store_true")
         named = first.parse_known_args(args)[0]
         if named.collection in COLLECTIONS:
-            every = [settings_class(named.collection, named.model)]
+            dataset = dataset_for(named.collection, named.data)
+            dataset = dataclasses.replace(dataset, hardware=named.hardware or dataset.hardware)
+            every = [settings_class(named.collection, named.model, dataset)]
         elif named.help:
             self.epilog, every = _models(), []
         else:  # and the error is about the collection
@@ -34,7 +40,14 @@ class _StageFlags(Parser):
         if named.show:  # which needs no fold
             for action in self._actions:
                 action.required = action.dest == "collection"
-        return super().parse_known_args(args, namespace)
+        found, unknown = super().parse_known_args(args, namespace)
+        for word in unknown:
+            if readers := [kind.model for kind in _readers(word, named.collection)]:
+                flag = word.partition("=")[0]
+                raise UserError(
+                    f"{flag}: {every[0].model} has no such setting; it is of {', '.join(readers)}"
+                )
+        return found, unknown
 
 
 def parser(description: str) -> argparse.ArgumentParser:
@@ -55,6 +68,14 @@ def parser(description: str) -> argparse.ArgumentParser:
     shown = "print every setting, its value and where it comes from, and do no more"
     flags.add_argument("--show", action="store_true", help=shown)
     return flags
+
+
+def _readers(word: str, collection: str) -> list[type[Settings]]:
+    """The models of a collection's kind that have a flag."""
+    name = word.removeprefix("--").removeprefix("no-").partition("=")[0].replace("-", "_")
+    kinds = MODELS[COLLECTIONS[collection]].values() if collection in COLLECTIONS else ()
+    fields = {kind: [field.name for field in dataclasses.fields(kind)] for kind in kinds}
+    return [kind for kind in kinds if word.startswith("--") and name in fields[kind]]
 
 
 def _models() -> str:

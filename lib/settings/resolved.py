@@ -90,8 +90,8 @@ class Resolved:
     def choice(self) -> str:
         """One line: which model is meant, and why."""
         settings, dataset = self.settings, self.dataset
-        best = f"the default for {dataset.size} data: it ranks best there"
-        why = "as --model says" if self.origins["model"] == COMMAND_LINE else best
+        why = settings.evidence or f"the default for {settings.kind} collections"
+        why = "as --model says" if self.origins["model"] == COMMAND_LINE else why
         where = self.root().path
         text = f"{settings.model} ({why}) on {settings.collection} of {dataset.name}, {where}"
         if guessed := [f"{n} {getattr(dataset, n)}" for n in OF_DATA if n in dataset.guessed]:
@@ -135,7 +135,8 @@ def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolve
     """
     place = None if dataset else place_of(args.collection, args.data)
     data = dataset or (read_dataset(place[0]) if place else TPUGRAPHS)
-    by_place = _given_in(args, settings_class(args.collection, getattr(args, "model", None)))
+    kind = settings_class(args.collection, getattr(args, "model", None), data)
+    by_place = _given_in(args, kind)
     settings = _settings_in(by_place, args.collection, data)
     count, most = getattr(args, "folds", None), settings.folds_total
     if count is not None and not 1 <= count <= most:

@@ -10,9 +10,9 @@ from typing import Any
 
 from lib.files.errors import DataError, UserError
 from lib.files.named import Named
+from lib.models.common.settings import EVERY, NONE
 from lib.ranking.folds import UNIT_OF
 from lib.settings.base import Settings
-from lib.settings.models import EVERY, NONE
 from lib.systems import SYSTEMS
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset, folder_of
 from lib.tpugraphs.rankable import count_parts
@@ -42,23 +42,52 @@ def model_names() -> list[str]:
     return sorted({name for models in MODELS.values() for name in models})
 
 
-def settings_class(collection: str, model: str | None = None) -> type[Settings]:
-    """The settings of a model on a collection; of the one with its plain name if none is named;
-    raises UserError for an unknown collection, or a model that is not one of its kind's."""
+def settings_class(
+    collection: str, model: str | None = None, dataset: Dataset | None = None
+) -> type[Settings]:
+    """Return the settings of a model on a collection.
+
+    If none is named, it is the data's default (:func:`default_model`), or without a ``dataset`` the
+    one whose results have the collection's plain name.
+
+    Raises:
+        UserError: for an unknown collection, or a model that is not one of its kind's.
+    """
     check_collection(collection)
     models = MODELS[COLLECTIONS[collection]]
-    if model is None:
-        return plain_model(collection)
+    if not model:
+        return default_model(collection, dataset) if dataset else plain_model(collection)
     if model not in models:
         raise UserError(f"--model {model!r}: not one of {', '.join(models)}")
     return models[model]
 
 
+def default_model(collection: str, dataset: Dataset) -> type[Settings]:
+    """Return the first model of a kind that can learn from the data.
+
+    That is one for their hardware that needs no more programs than there are
+    (``least_programs``): a network of hundreds of thousands of weights learns nothing from three.
+    """
+    for kind in MODELS[COLLECTIONS[collection]].values():
+        if dataset.hardware in kind.hardware_of and programs_in(
+            collection, dataset, kind.least_programs
+        ):
+            return kind
+    return plain_model(collection)
+
+
+def programs_in(collection: str, dataset: Dataset, least: int) -> bool:
+    """Return whether a collection has so many programs to learn from, as far as that is known."""
+    if not least or dataset.root is None:
+        return True
+    return count_parts(dataset.root, folder_of(collection), str, least) >= least
+
+
 def settings_for(collection: str, dataset: Dataset, overrides: Mapping[str, Any]) -> Settings:
     """The settings of one collection on its data; ``overrides``, by field name, take precedence;
     raises UserError for an unknown name (with the nearest known one) or a value out of range."""
-    chosen = settings_class(collection, overrides.get("model"))
     dataset = dataclasses.replace(dataset, hardware=overrides.get("hardware", dataset.hardware))
+    chosen = settings_class(collection, overrides.get("model"), dataset)
     values = fitting(collection, chosen, dataset)
     for switch, layer in chosen.implied.items():
         values |= layer if overrides.get(switch) else {}
@@ -105,13 +134,14 @@ def others_in(also: str, collection: str, dataset: Dataset) -> str:
 
 def fitting(collection: str, kind: type[Settings], dataset: Dataset) -> dict[str, Any]:
     """What a collection and its data change of a model's defaults, by field name."""
-    values = {"model": kind.model, **VALUES[collection]}
+    values = VALUES[collection]
     fits = [vars(base).get("fits", {}) for base in reversed(kind.__mro__)]
     for word in (dataset.size, dataset.hardware):
         for fit in fits:
-            values |= fit.get(word, {})
+            values = values | fit.get(word, {})
     fields = {setting.name for setting in dataclasses.fields(kind)}
-    return values | {name: getattr(dataset, name) for name in OF_DATA if name in fields}
+    values = values | {name: getattr(dataset, name) for name in OF_DATA}
+    return {"model": kind.model} | {name: values[name] for name in values if name in fields}
 
 
 def origins_of(

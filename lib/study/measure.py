@@ -23,17 +23,17 @@ import torch
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
 from lib.files.progress import Lines
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
+from lib.models.common.settings import NONE, WHOLE
 from lib.preprocess.collection import RawFile, write_cache
 from lib.runs.stage import peak_memory, process_seconds
 from lib.scoring.scores import scores_of
 from lib.settings import Settings
-from lib.settings.models import NONE, WHOLE
 from lib.settings.resolved import BUNDLED_TPU
 from lib.tpugraphs.npz import read_layout, read_tile, write_layout, write_tile
 from lib.tpugraphs.sizes import GraphSize
-from lib.train.fold import load_fold
-from lib.train.loop import FoldTraining
+from lib.training.fold import load_fold
+from lib.training.loop import FoldTraining
 
 KERNELS = BUNDLED_TPU / "npz" / "tile" / "xla" / "train"
 PROGRAM = BUNDLED_TPU / "npz" / "layout" / "xla" / "default" / "train" / "main__.10904.npz"

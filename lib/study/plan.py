@@ -28,9 +28,9 @@ from lib import settings
 from lib.files.command_line import check_least
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.terminal import counted, duration, table
-from lib.inputs.input import input_of
+from lib.models.common.input import input_of
+from lib.runs.make import TRAINED
 from lib.runs.memory import gigabytes
-from lib.runs.plan import TRAINED
 from lib.settings import Settings
 from lib.study.measure import BATCHES, Rates, measure, scored, width
 from lib.tpugraphs import archive
@@ -38,7 +38,7 @@ from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.protobuf import read_protobuf
 from lib.tpugraphs.roots import SPLITS, DataRoot
 from lib.tpugraphs.sizes import GraphSize, official_graphs
-from lib.train.schedule import passes_of
+from lib.training.schedule import passes_of
 
 OFFICIAL = Path("official")
 # Of a score, measured on parquets of 2.6 and 5.3 million: bytes on disk, and in memory before it is

@@ -24,12 +24,12 @@ from lib.cache.manifest import read_manifest
 from lib.files.command_line import check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.progress import Lines
-from lib.runs.identity import Making
+from lib.runs.identity import Run
 from lib.runs.stage import Stage
 from lib.settings import Resolved
 from lib.settings.file import VARIABLES
 from lib.settings.search import space_of
-from lib.train.schedule import passes_of
+from lib.training.schedule import passes_of
 from lib.tune.results import report_text, write_best
 from lib.tune.search import Tuning
 from lib.tune.space import name_of
@@ -49,7 +49,7 @@ def main(stage: Stage, arguments: list[str] | None = None) -> None:
     stage.alone(args.outputs, folder, database, best)
     print(f"tune: {choice}", flush=True)
 
-    making = Making(args.outputs, chosen, args.data)
+    making = Run(args.outputs, chosen, args.data)
     tuning = tuning_of(resolved, args.folds, making, folder)
     kept, flags = resolved.given(str(args.settings)), flags_of(resolved)
     use = command_with(best, args, resolved)
@@ -78,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def tuning_of(resolved: Resolved, folds: int, making: Making, folder: Path) -> Tuning:
+def tuning_of(resolved: Resolved, folds: int, making: Run, folder: Path) -> Tuning:
     """The search that a command line means, with what is known of it.
 
     Args:

@@ -19,12 +19,11 @@ import torch
 from lib.cache.reader import Cache
 from lib.files.artifacts import fingerprint_value
 from lib.files.errors import UserError
-from lib.inputs.input import network_for
-from lib.runs.identity import Making
-from lib.runs.ingredients import outputs_of
+from lib.models.common.build import network_for
+from lib.runs.identity import Run, outputs_of
 from lib.settings import Settings, described
-from lib.train.fold import load_fold
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import load_fold, new_network
+from lib.training.loop import FoldTraining
 
 Report = Callable[[int, float | None], bool]
 
@@ -73,7 +72,7 @@ def opened(folder: Path) -> Cache:
 def _train(
     settings: Settings, data: Cache, folds: int, folder: Path, report: Report
 ) -> float | None:
-    making = Making(outputs_of(data.folder, settings), settings)
+    making = Run(outputs_of(data.folder, settings), settings)
     trainings = [_training(settings, data, fold) for fold in range(folds)]
     runs = [
         # A state is resumed by settings, fold, data, and the code that trains.

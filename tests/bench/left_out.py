@@ -35,7 +35,7 @@ from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.artifacts import read_json, write_json
 from lib.files.terminal import table
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
 from lib.programs.adapt.judge import judged
 from lib.programs.adapt.transfer import best_factor
 from lib.programs.calibrate.tuning import tuned
@@ -55,7 +55,8 @@ from lib.programs.task import networks_of
 from lib.programs.tensorir.records import SPLITS, is_general
 from lib.programs.train import ProgramsFold
 from lib.settings.resolved import BUNDLED_PROGRAMS
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import new_network
+from lib.training.loop import FoldTraining
 
 COUNTS, DRAWS, PICKED = (100, 300, 1000), 3, 8
 KINDS = {"": True, ", as deployed": False}  # whether programs are compiled for a set alone

@@ -37,7 +37,7 @@ from lib.files.artifacts import atomic_file
 from lib.files.named import named
 from lib.files.progress import Lines
 from lib.files.terminal import table
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
 from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.folds import Chosen, sides_of_fold
 from lib.programs.inputs import (
@@ -60,7 +60,8 @@ from lib.programs.tensorir.records import read_programs
 from lib.report.statistics import p_text, paired
 from lib.settings import MODELS
 from lib.settings.resolved import BUNDLED_PROGRAMS
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import new_network
+from lib.training.loop import FoldTraining
 from tests.bench.recursive import Trees
 from tests.bench.rivals import CURVES, MEASURABLE, VARIANTS, Case, lstm_of, lstm_step
 

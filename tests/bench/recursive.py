@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lib.models.rows import Standardize
+from lib.models.common.rows import Standardize
 from lib.programs.models.cdmpp import DEVICE_FEATURES, LEAF_FEATURES, perceptron
 from lib.programs.tensorir.records import Programs
 from lib.programs.tensorir.tree import LEAF, NO_ROW

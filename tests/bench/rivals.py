@@ -15,13 +15,14 @@ import torch
 from torch import nn
 
 from lib.files.named import named
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
 from lib.programs.adapt.case import POOLED, pooled_rows
 from lib.programs.adapt.transfer import BOOSTING, best_factor
 from lib.programs.inputs import Programs, predict
 from lib.programs.settings import LOSS_NAMES, TRANSFORMS, ProgramCollection
 from lib.settings import MODELS
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import new_network
+from lib.training.loop import FoldTraining
 from tests.bench.recursive import RecursiveLstm, Trees
 
 ROUNDS = 300  # of boosting

@@ -30,15 +30,17 @@ from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
 from lib.experiments.kernel_fold import KernelSegmentsFold
 from lib.files.artifacts import atomic_file
-from lib.inputs.input import input_of, network_for
+from lib.models.common.build import network_for
+from lib.models.common.input import input_of
+from lib.models.tile.training import KernelsFold
 from lib.preprocess.collection import RawFile, write_cache
 from lib.ranking.baseline import output_tile
 from lib.ranking.kinds import TILES
 from lib.ranking.metrics import kendall_tau
 from lib.settings import MODELS
 from lib.tpugraphs.npz import read_tile, write_tile
-from lib.train.kernels import KernelsFold
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import new_network
+from lib.training.loop import FoldTraining
 from tests.tpu import kernels
 
 COLLECTION = "tile-xla"

@@ -89,7 +89,7 @@ def alone(tmp_path_factory) -> Path:
     write_collection(folder / "data", COLLECTION, train=3, valid=2, test=0)
     flags = ("--data", folder / "data", "--outputs", folder / "outputs")
     assert killing.run("01_preprocess.py", *flags)
-    assert killing.run("02_train.py", *flags, "--epochs", EPOCHS, "--fold", 0, "--lessons", 0)
+    assert killing.run("02_train.py", *flags, "--epochs", EPOCHS, "--fold", 0, "--pretraining", 0)
     return folder / "outputs"
 
 
@@ -101,7 +101,7 @@ def test_a_lost_node_changes_no_byte(alone, environment, tmp_path):
     (venv / "bin" / "python").chmod(0o755)
     (tmp_path / "venv-cluster").symlink_to(environment)
     given = {"DATA": alone.parent / "data", "OUTPUTS": outputs, "FOLDS": 1, "EPOCHS": EPOCHS}
-    given |= {"EXECUTOR": "ray", "ARGS": "--save-seconds 0 --lessons 0"}
+    given |= {"EXECUTOR": "ray", "ARGS": "--save-seconds 0 --pretraining 0"}
     # All that make starts is to leave the environment alone, as make itself is.
     given["SUBMAKE"] = " ".join(make_without_setup(venv))
     with two_nodes(environment) as (cluster, about):

@@ -11,12 +11,12 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.inputs.kernels import kernel_batch
-from lib.models import build_network
+from lib.models.common.build import build_network
+from lib.models.tile.inputs import kernel_batch
 from lib.ranking.metrics import tile_metrics
 from lib.settings import MODELS
-from lib.train.fold import load_fold
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import load_fold, new_network
+from lib.training.loop import FoldTraining
 from tests.kernels import COLLECTION, cached_kernel
 
 OWN = {
@@ -108,7 +108,7 @@ def test_killed_and_resumed_it_ends_with_the_same_bits(cache, model, tmp_path, m
     undisturbed = finished(cache, model, tmp_path / "a" / "state")
     clock = iter(range(0, 100_000, 25))  # every second epoch is saved
     now = SimpleNamespace(monotonic=lambda: next(clock))
-    monkeypatch.setattr("lib.train.state.time", now)
+    monkeypatch.setattr("lib.training.checkpoint.time", now)
     state = tmp_path / "b" / "state"
     finished(cache, model, state, epochs_run=3, save_seconds=30.0)
     resumed = finished(cache, model, state)

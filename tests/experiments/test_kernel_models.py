@@ -12,7 +12,7 @@ from torch import nn
 from lib.experiments.inputs import segments_batch, segments_scores
 from lib.experiments.kernel_inputs import SegmentedKernel
 from lib.experiments.models.kernel_segments import TiledAttentionModel, TiledPoolingModel
-from lib.models.tile import signed_log
+from lib.models.tile.network import signed_log
 from tests.kernels import cached_kernel
 
 KINDS = [TiledAttentionModel, TiledPoolingModel]

@@ -19,8 +19,8 @@ import torch
 from lib.files import tensor_file
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.parquet import write_parquet
-from lib.runs.identity import Making
-from lib.train.loop import FoldTraining
+from lib.runs.identity import Run
+from lib.training.loop import FoldTraining
 from tests.builders import COLLECTION, TGRAPH
 from tests.stages import REPOSITORY, TINY_FLAGS, environment, run_stage
 from tests.synthetic import write_collection
@@ -63,7 +63,7 @@ def error_of(root, monkeypatch, capfd):
     The stage works, although its results may be there.
     """
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    monkeypatch.setattr(Making, "as_it_was", lambda *_: False)
+    monkeypatch.setattr(Run, "as_it_was", lambda *_: False)
 
     def error_of(line: str, **keywords: str) -> str:
         capfd.readouterr()

@@ -10,13 +10,12 @@ from lib.files.artifacts import write_json
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.results import SPLIT_OF
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
 from lib.programs.ensemble import ENDING, expected_of, pairs_of, prediction_table, summary_table
 from lib.programs.folds import sides_of_fold
 from lib.programs.infer import predict_programs, programs_to_predict
 from lib.programs.predictions import SCHEMA, nearest, read_predictions
-from lib.train.fold import load_fold
-from lib.train.loop import new_network
+from lib.training.fold import load_fold, new_network
 from tests.programs.builders import tiny_settings, write_programs
 
 

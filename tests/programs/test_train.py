@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from lib.files.errors import UserError
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
 from lib.programs.models.discrepancy import central_moment_discrepancy
-from lib.train.fold import load_fold
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import load_fold, new_network
+from lib.training.loop import FoldTraining
 from tests.programs.builders import tiny_plus, tiny_settings, write_programs
 
 SETTINGS, PLUS = tiny_settings(), tiny_plus()

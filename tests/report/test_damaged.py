@@ -17,7 +17,7 @@ from lib.files.parquet import write_parquet
 from lib.report import compare, status
 from lib.report.experiment import read_experiment
 from lib.report.page import write_report
-from lib.runs.due import all_flags
+from lib.runs.make import all_flags
 from tests.report.builders import graph_row, write_outputs
 
 ODD = ("[]", "3", '"text"', "null", "true", "NaN", "{", "[" * 50_000, "\udcff", '{"a": {"b": []}}')

@@ -14,7 +14,7 @@ import torch
 
 from lib.files import tensor_file
 from lib.report.status import differences, status
-from lib.runs.due import all_flags
+from lib.runs.make import all_flags
 from tests.builders import COLLECTION
 from tests.report.builders import graph_row, write_outputs
 from tests.report.conftest import Finished

@@ -7,30 +7,30 @@ import re
 from pathlib import Path
 
 import pytest
+from lib.runs.descent import check_scored, check_trained
 
 from lib.files.artifacts import read_json, write_json
 from lib.files.errors import DataError
 from lib.files.sealed import sealed
-from lib.runs.descent import check_scored, check_trained
-from lib.runs.due import parts_of
-from lib.runs.identity import Making
+from lib.runs.identity import Run
+from lib.runs.make import parts_of
 from lib.settings import settings_for
 from tests.builders import COLLECTION, CPU_LAYOUTS
 from tests.pretended import pretend
 
 
-def making_in(folder: Path, **given: object) -> Making:
+def making_in(folder: Path, **given: object) -> Run:
     settings = settings_for(COLLECTION, CPU_LAYOUTS, {"model": "tgraph", **given})
-    return Making(folder, settings, folds=2)
+    return Run(folder, settings, folds=2)
 
 
 @pytest.fixture
-def made(tmp_path) -> Making:
+def made(tmp_path) -> Run:
     """What the stages would leave of two folds, as far as it tells what it was made from."""
     return make(making_in(tmp_path))
 
 
-def make(making: Making) -> Making:
+def make(making: Run) -> Run:
     making.cache.mkdir(parents=True, exist_ok=True)
     (making.cache / "manifest.json").write_text('{"fingerprint": "d"}')
     making.__dict__.pop("data_of_training", None)
@@ -39,11 +39,11 @@ def make(making: Making) -> Making:
     return making
 
 
-def scores(making: Making, fold: int) -> Path:
+def scores(making: Run, fold: int) -> Path:
     return making.files("infer", fold)[0]
 
 
-def metrics(making: Making, fold: int) -> Path:
+def metrics(making: Run, fold: int) -> Path:
     return making.folder / f"fold_{fold}" / "metrics.json"
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from lib.files.named import named
-from lib.runs import ingredients, sources
-from lib.runs.due import parts_of
-from lib.runs.identity import Making
+from lib.runs import code as sources
+from lib.runs import identity as ingredients
+from lib.runs.identity import Run
+from lib.runs.make import parts_of
 from lib.settings import COLLECTIONS, MODELS, settings_for
 from lib.settings.resolved import dataset_for
 from lib.systems import SYSTEMS
@@ -42,11 +43,11 @@ def made(tmp_path_factory):
     forget()
 
 
-def making_in(folder: Path, **given: object) -> Making:
+def making_in(folder: Path, **given: object) -> Run:
     # (Nothing is taught, for what is lies beside the copy's code, where there are no data.)
-    values = {"model": "tgraph-plus", "lessons": 0, **given}
+    values = {"model": "tgraph-plus", "pretraining": 0, **given}
     settings = settings_for(COLLECTION, dataset_for(COLLECTION, folder / "data"), values)
-    return Making(folder / "out", settings, folder / "data", folds=2)
+    return Run(folder / "out", settings, folder / "data", folds=2)
 
 
 def forget() -> None:
@@ -55,7 +56,7 @@ def forget() -> None:
     sources._files.cache_clear()
 
 
-def due(making: Making) -> str:
+def due(making: Run) -> str:
     """The numbers of the stages that would work."""
     found = {s for s, fold in parts_of(making) if not making.as_it_was(s, fold)}
     return "".join(script[1] for stage, script in ingredients.SCRIPTS.items() if stage in found)
@@ -78,20 +79,20 @@ def edited(text: str, how: str) -> str:
 @pytest.mark.parametrize(
     ("path", "how", "expected"),
     [
-        ("lib/train/loop.py", "touch", ""),
-        ("lib/train/loop.py", "comment", ""),
-        ("lib/train/loop.py", "docstring", ""),
-        ("lib/train/loop.py", "code", "234"),
-        ("lib/train/loss.py", "code", "234"),
-        ("lib/train/copies.py", "code", "234"),
+        ("lib/training/loop.py", "touch", ""),
+        ("lib/training/loop.py", "comment", ""),
+        ("lib/training/loop.py", "docstring", ""),
+        ("lib/training/loop.py", "code", "234"),
+        ("lib/training/loss.py", "code", "234"),
+        ("lib/models/tgraph_plus/training.py", "code", "234"),
         ("lib/experiments/fold.py", "code", ""),  # of other models, as far as "" goes
         ("lib/programs/train.py", "code", ""),
-        ("lib/inputs/copies.py", "code", "234"),
-        ("lib/inputs/pruned.py", "code", "234"),
-        ("lib/models/plus.py", "code", "234"),
-        ("lib/models/plus.py", "comment", ""),
+        ("lib/models/tgraph_plus/inputs.py", "code", "234"),
+        ("lib/models/tgraph/inputs.py", "code", "234"),
+        ("lib/models/tgraph_plus/network.py", "code", "234"),
+        ("lib/models/tgraph_plus/network.py", "comment", ""),
         ("lib/experiments/models/gat.py", "code", ""),
-        ("lib/models/tgraph.py", "code", "234"),
+        ("lib/models/tgraph/network.py", "code", "234"),
         ("lib/programs/models/cdmpp.py", "code", ""),
         ("lib/native/local.cpp", "C comment", ""),
         ("lib/native/local.cpp", "code", "234"),
@@ -160,7 +161,7 @@ OTHER_DEFAULTS = [
     (
         "../systems.py",
         '            "tgraph": ',
-        '            "linear": "lib.settings.models:LayoutSettings",\n            "tgraph": ',
+        '            "linear": "lib.models.common.settings:LayoutSettings",\n            "tgraph": ',
         "",
     ),
     ("../experiments/settings.py", "heads: int = setting(4,", "heads: int = setting(8,", ""),
@@ -177,8 +178,8 @@ def test_what_an_edit_of_settings_makes_again(made, name, old, new, expected):
     changed = text.replace(old, new, 1) if old else text + new
     assert changed != text
     flags = ["--outputs", made / "out", "--data", made / "data", "--collection", COLLECTION]
-    flags += ["--model=tgraph-plus", "--lessons=0", "--folds=2"]
-    line = [sys.executable, "-SEB", "-m", "lib.runs.due", *map(str, flags)]
+    flags += ["--model=tgraph-plus", "--pretraining=0", "--folds=2"]
+    line = [sys.executable, "-SEB", "-m", "lib.runs.make", *map(str, flags)]
     try:
         file.write_text(changed)
         done = subprocess.run(line, cwd=made / "tree", capture_output=True, text=True, check=True)

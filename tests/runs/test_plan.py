@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lib.files.errors import UserError
-from lib.runs.plan import settings_of
+from lib.runs.make import settings_of
 from lib.settings import COLLECTIONS, MODELS, settings_class, settings_for
 from lib.settings.resolved import dataset_for
 from tests.stages import REPOSITORY
@@ -16,7 +16,7 @@ from tests.stages import REPOSITORY
 
 def planned(*words: str) -> str:
     """What Make is told, by a Python without libraries."""
-    line = [sys.executable, "-SEB", "-m", "lib.runs.plan", *words]
+    line = [sys.executable, "-SEB", "-m", "lib.runs.make", *words]
     done = subprocess.run(line, cwd=REPOSITORY, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

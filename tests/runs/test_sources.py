@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.runs import sources
+from lib.runs import code as sources
 from tests.stages import REPOSITORY
 
 EVERY = [
@@ -17,7 +17,7 @@ EVERY = [
 
 
 def parsed(path: str) -> set[str]:
-    """What :func:`lib.runs.sources.imports_of` should find, from the file's syntax tree."""
+    """What :func:`lib.runs.code.imports_of` should find, from the file's syntax tree."""
     names = set()
     for node in ast.walk(ast.parse((REPOSITORY / path).read_text())):
         if isinstance(node, ast.Import):
@@ -44,7 +44,7 @@ def test_a_program_runs_what_it_imports_at_any_distance() -> None:
     found = sources.code_of("02_train.py")
     wanted = {
         "02_train.py",
-        "lib/train/loss.py",
+        "lib/training/loss.py",
         "lib/tpugraphs/opcodes.py",
         "lib/native/local.cpp",
     }
@@ -55,9 +55,9 @@ def test_a_program_runs_what_it_imports_at_any_distance() -> None:
 
 
 def test_what_is_named_counts_with_the_packages_that_hold_it() -> None:
-    both = {"lib/train/__init__.py", "lib/train/loss.py"}
-    assert both <= sources.code_of("lib.train.loss:LOSSES").keys()
-    assert both - sources.code_of("lib.train.loss:LOSSES", aside=("lib/train/__",)).keys() == {
+    both = {"lib/train/__init__.py", "lib/training/loss.py"}
+    assert both <= sources.code_of("lib.training.loss:LOSSES").keys()
+    assert both - sources.code_of("lib.training.loss:LOSSES", aside=("lib/train/__",)).keys() == {
         "lib/train/__init__.py"
     }
 

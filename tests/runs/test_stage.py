@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from lib.runs.identity import Making
-from lib.runs.ingredients import STAGES
+from lib.runs.code import STAGES
+from lib.runs.identity import Run
 from lib.runs.stage import Stage
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
@@ -24,7 +24,7 @@ def untracked(monkeypatch):
 
 def run_stage(folder, name, data=DATA, settings=SETTINGS) -> Stage:
     with Stage() as stage:
-        stage.begin(name, Making(folder, settings, folds=0), data)
+        stage.begin(name, Run(folder, settings, folds=0), data)
     return stage
 
 
@@ -43,7 +43,7 @@ def test_runs_are_found_by_data_collection_model_and_fold(tmp_path):
     tags = ["data-012345", "layout-xla-default", "tgraph-plus"]
     assert run_stage(tmp_path, "ensemble").tracker.about["tags"] == tags
     with Stage() as stage:
-        stage.begin("train", Making(tmp_path, SETTINGS), DATA, fold=3)
+        stage.begin("train", Run(tmp_path, SETTINGS), DATA, fold=3)
     assert stage.tracker.about["tags"] == [*tags, "fold-3"]
 
 
@@ -67,5 +67,5 @@ def test_with_a_name_all_stages_are_in_its_group(tmp_path):
 def test_what_is_noted_before_the_run_begins_is_recorded(tmp_path):
     with Stage() as stage:
         stage.note(origins={"epochs": "command line"})
-        stage.begin("train", Making(tmp_path, SETTINGS), DATA)
+        stage.begin("train", Run(tmp_path, SETTINGS), DATA)
     assert json.loads(stage.path.read_text())["origins"] == {"epochs": "command line"}

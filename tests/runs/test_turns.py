@@ -7,11 +7,11 @@ import threading
 
 import pytest
 import torch
+from lib.runs.asked import parser_of
 
 from lib.files import locks
 from lib.files.errors import UserError
 from lib.runs import turns
-from lib.runs.asked import parser_of
 from lib.settings import resolve
 from tests.builders import COLLECTION
 from tests.stages import LONGEST, REPOSITORY

@@ -10,7 +10,7 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.models import build_network
+from lib.models.common.build import build_network
 from lib.scoring.scores import SCHEMA, score_graphs
 from tests.kernels import cached_kernel, tiny_settings
 

@@ -14,7 +14,7 @@ from lib.cache.compress import compress
 from lib.cache.kernel import CachedKernel
 from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
-from lib.models import build_network
+from lib.models.common.build import build_network
 from lib.scoring import rank, trained
 from lib.scoring.candidates import Request
 from lib.scoring.rank import as_json, as_text, rank_programs

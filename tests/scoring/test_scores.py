@@ -12,9 +12,9 @@ import torch
 from lib.cache.prune import pruned as pruned_graph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.inputs import pruned
-from lib.inputs.pruned import graph_tensors, score_groupings
-from lib.models import build_network
+from lib.models.common.build import build_network
+from lib.models.tgraph.inputs import graph_tensors, score_groupings
+from lib.models.tgraph.network import inputs as pruned
 from lib.ranking.folds import assign_folds
 from lib.scoring.scores import (
     SCHEMA,

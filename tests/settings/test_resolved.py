@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from lib.files.errors import UserError
-from lib.runs.due import all_flags, making_by
+from lib.runs.make import all_flags, run_of
 from tests.interpreter import python
 from tests.stages import LONGEST, REPOSITORY, SCRIPTS, TINY_FLAGS, command, environment
 from tests.synthetic import write_collection
@@ -37,4 +37,4 @@ def test_a_stage_reads_its_settings_and_what_the_data_say_once(tmp_path):
 def test_more_folds_than_there_are_are_refused_before_anything_starts():
     line = ["--collection", "layout-xla-default", "--folds", "99"]
     with pytest.raises(UserError, match=r"^--folds 99 \(FOLDS of make\): must be from 1 to"):
-        making_by(all_flags("x").parse_args(line))
+        run_of(all_flags("x").parse_args(line))

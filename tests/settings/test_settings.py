@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from lib import settings
 from lib.files.errors import DataError, UserError
-from lib.runs.plan import settings_of
-from lib.settings import COLLECTIONS, MODELS, PlusSettings, TileSettings, settings_for
+from lib.models.tgraph_plus.settings import TGraphPlusSettings
+from lib.models.tile.settings import TileSettings
+from lib.runs.make import settings_of
+from lib.settings import COLLECTIONS, MODELS, settings_for
 from lib.settings.resolved import BUNDLED, BUNDLED_TPU
 from lib.settings.tables import cache_of, check_trained_with
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, TPUGRAPHS, WORDS, read_dataset
-from lib.train.schedule import MOST_PASSES, STEPS, passes_of
+from lib.training.schedule import MOST_PASSES, STEPS, passes_of
 from tests.builders import CPU_LAYOUTS
 from tests.stages import REPOSITORY
 from tests.synthetic import write_collection
@@ -302,7 +304,7 @@ def test_weights_that_were_trained_with_another_network_are_refused(part):
 
 
 def test_help_shows_the_flags_of_the_collections_kind(capsys):
-    for collection, kind in (("tile-xla", TileSettings), ("layout-nlp-random", PlusSettings)):
+    for collection, kind in (("tile-xla", TileSettings), ("layout-nlp-random", TGraphPlusSettings)):
         with pytest.raises(SystemExit):
             arguments("--help", collection=collection)
         shown = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))

@@ -11,8 +11,8 @@ import pytest
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
+from lib.models.common.settings import AUTO
 from lib.settings import root_of, settings_for
-from lib.settings.models import AUTO
 from lib.study import measure as measuring
 from lib.study import plan
 from lib.study.measure import (
@@ -28,7 +28,7 @@ from lib.study.plan import DISK, Sides, forecast, graphs_in
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import read_layout
 from lib.tpugraphs.sizes import GraphSize, official_graphs
-from lib.train.schedule import MOST_PASSES, STEPS
+from lib.training.schedule import MOST_PASSES, STEPS
 from tests.builders import COLLECTION, CPU_LAYOUTS
 from tests.commands import call
 from tests.kernels import tile_kernel, write_kernels
@@ -136,7 +136,7 @@ def test_other_collections_are_preprocessed_and_learned_from():
 def test_stages_are_measured(data, here, model):
     collection = "tile-xla" if model == "tile" else COLLECTION
     given = {"model": model, "channels": 16, "folds_total": 2, "keep_together": "graph"}
-    given |= {"lessons": 20} if model == "tgraph-plus" else {}
+    given |= {"pretraining": 20} if model == "tgraph-plus" else {}
     root = root_of(collection, data)
     settings = settings_for(collection, root.dataset, given)
     rates = measure(settings, graphs_in(root, settings))

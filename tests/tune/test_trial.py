@@ -9,10 +9,10 @@ import pytest
 
 from lib.cache.reader import Cache
 from lib.files.errors import UserError
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
 from lib.settings.search import space_of
-from lib.train.fold import load_fold
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import load_fold, new_network
+from lib.training.loop import FoldTraining
 from lib.tune import search
 from lib.tune.search import Tuning
 from lib.tune.storage import finished, open_study

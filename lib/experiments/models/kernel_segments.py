@@ -7,7 +7,7 @@ node's first vector is M1(opcode) + M3(node), the same under all configurations,
 M2(configuration), the same at all nodes.
 
 Bounds, dimensions and their products act by factors: numbers are standardized as signed logarithms,
-as in :mod:`lib.models.tile`.
+as in :mod:`lib.models.tile.network`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from lib.experiments.models.segments import Segment
 from lib.experiments.models.whole import AttentionModel, GraphSum, WholeInputs
 from lib.experiments.settings import PoolingSettings
-from lib.models.batch import OnDevice
-from lib.models.rows import FLOAT, NUMERIC
-from lib.models.tile import TILE_FEATURES, LogStandardize
+from lib.models.common.batch import OnDevice
+from lib.models.common.rows import FLOAT, NUMERIC
+from lib.models.tile.network import TILE_FEATURES, LogStandardize
 
 
 @dataclass(frozen=True)

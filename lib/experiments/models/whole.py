@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from lib.experiments.models.gat import GraphAttention, forward_bytes, with_itself
 from lib.experiments.models.segments import Segment, SegmentsBatch
 from lib.experiments.settings import AttentionSettings, PoolingSettings
-from lib.models.rows import (
+from lib.models.common.rows import (
     CONFIG_DIGITS,
     DIGIT_VALUES,
     FLOAT,
@@ -35,7 +35,7 @@ from lib.models.rows import (
     Standardize,
     expand_rows,
 )
-from lib.models.scatter import targets
+from lib.models.common.scatter import targets
 
 SET_VALUES = DIGIT_VALUES - 1  # of a digit, but for "not set"
 

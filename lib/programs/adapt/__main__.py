@@ -12,7 +12,7 @@ other tasks. A processor that the data do not have is for ``make calibrate``.
 
 from __future__ import annotations
 
-from lib.runs.begin import one_line_errors  # before all others, which take seconds
+from lib.files.errors import one_line_errors
 
 # isort: split
 import argparse

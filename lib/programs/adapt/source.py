@@ -13,14 +13,15 @@ from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.errors import DataError
 from lib.files.named import named
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
 from lib.programs.adapt.case import Case
 from lib.programs.inputs import Programs
 from lib.programs.settings import ProgramCollection
 from lib.programs.train import load_sides
 from lib.runs.provenance import run_identity, versions
 from lib.settings import described
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import new_network
+from lib.training.loop import FoldTraining
 
 
 def source_network(

@@ -22,8 +22,8 @@ from lib.programs.losses import LATENCY_LOSSES
 from lib.programs.models.cdmpp import ProgramBatch
 from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.programs.settings import ProgramCollection
-from lib.train.fold import Fold
-from lib.train.loop import FoldTraining
+from lib.training.fold import Fold
+from lib.training.loop import FoldTraining
 
 EPOCH = 20  # steps after which a killed run can go on
 # Numbers of programs, and what their mean loss counts, so that all programs of a part count alike:
@@ -51,7 +51,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class AdaptSample:
-    """What a step trains on; as :class:`lib.train.fold.Sample`.
+    """What a step trains on; as :class:`lib.training.fold.Sample`.
 
     Attributes:
         inputs: of the network: batches with labels, then a batch without if alpha counts.

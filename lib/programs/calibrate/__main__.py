@@ -51,7 +51,7 @@ from lib.programs.latency.predict import predicted_seconds, predictor_in, predic
 from lib.programs.latency.predictor import check_flags, predictor_flags
 from lib.programs.losses import STEEPEST
 from lib.programs.messages import NATIVE, last_words
-from lib.runs.sources import ROOT
+from lib.runs.code import ROOT
 from lib.scoring.trained import Ensemble
 
 PROGRAMS = 4  # of each task

@@ -34,7 +34,7 @@ from lib.programs.latency.predict import (
 )
 from lib.programs.messages import last_words
 from lib.programs.tensorir.records import ADVICE, TABLES, is_general, table_path
-from lib.runs.sources import ROOT
+from lib.runs.code import ROOT
 from lib.scoring.trained import Ensemble
 
 TVM = Path(".venv-collect-programs/bin/python")

@@ -60,7 +60,7 @@ from lib.programs.messages import (
 )
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 from lib.programs.search.scorer import Scorer
-from lib.runs.sources import ROOT
+from lib.runs.code import ROOT
 
 PASSED = (
     *("batch", "task", "budget", "device", "core", "threads", "seed", "cost_model", "limit"),

@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import nn
 
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
 from lib.programs.calibrate.tuning import tuned
 from lib.programs.folds import all_pairs
 from lib.programs.inputs import Programs, device_features, devices_of, load_programs
 from lib.programs.settings import ProgramCollection
 from lib.programs.train import ProgramsFold
-from lib.train.loop import new_network
+from lib.training.fold import new_network
 from tests.programs.builders import cached, tiny_plus, tiny_settings, write_root
 
 

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
 from lib.programs.adapt.case import pooled
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.models.cdmpp import LOOP_FEATURES as LOOPS

@@ -1,0 +1,99 @@
+"""Which graphs a fold trains on and which it is validated on."""
+
+from __future__ import annotations
+
+import runpy
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from lib.cache.graph import CachedGraph
+from lib.cache.reader import Cache
+from lib.cache.writer import CacheWriter
+from lib.files.errors import UserError
+from lib.models.common.rows import Standardize
+from lib.ranking.folds import assign_folds
+from lib.runs.identity import Run
+from lib.training.fold import Beside, load_fold
+from lib.training.loss import pairwise_hinge
+from tests.builders import cached_graph, tiny_settings
+from tests.stages import REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Cache:
+    graphs = [
+        cached_graph(i, name=f"g{i}", split="valid" if i % 3 == 0 else "train") for i in range(9)
+    ]
+    flat = cached_graph(10, name="flat")
+    graphs.append(CachedGraph(**{**vars(flat), "runtime": np.full(10, 7)}))
+    graphs.append(cached_graph(11, name="single", configurations=1))
+    graphs.append(cached_graph(12, name="unlabelled", labelled=False))
+    graphs.append(cached_graph(13, name="test", split="test"))
+    folder = tmp_path_factory.mktemp("cache")
+    writer = CacheWriter(folder)
+    for graph in graphs:
+        writer.add(graph, {})
+    writer.finish({"fingerprint": "0", "settings": {}})
+    return Cache(folder)
+
+
+@pytest.mark.parametrize("fold", range(4))
+def test_a_fold_and_the_rest(cache, fold):
+    data = load_fold(cache, fold, tiny_settings(folds_total=4))
+    useful = {f"g{i}" for i in range(9)}
+    assigned = assign_folds(useful, 4, 0)
+    valid = sorted(name for name in useful if assigned[name] == fold)
+    assert [graph.name for graph in data.valid] == valid
+    assert [graph.name for graph in data.train] == sorted(useful - set(valid))
+    assert np.array_equal(data.valid[0].runtime, cache.graph(valid[0]).runtime)
+
+
+def test_standardization_sees_the_training_graphs_only(cache):
+    data = load_fold(cache, 1, tiny_settings(folds_total=4))
+    standardize, expected = Standardize(), Standardize()
+    data.standardize(SimpleNamespace(inputs=SimpleNamespace(standardize=standardize)))
+    expected.fit(torch.cat([graph.prepared.features for graph in data.train]))
+    assert torch.equal(standardize.mean, expected.mean)
+    assert torch.equal(standardize.factor, expected.factor)
+
+
+def test_the_loss_is_the_hinge(cache):
+    chosen = tiny_settings(folds_total=4)
+    sample = next(load_fold(cache, 1, chosen).samples(np.random.default_rng(0)))
+    scores = torch.linspace(-1, 1, sample.size)
+    assert sample.loss(scores) == pairwise_hinge(scores, sample.runtimes[0])
+
+
+@pytest.mark.parametrize("fold", [-1, 4])
+def test_no_such_fold(cache, fold):
+    with pytest.raises(UserError, match=f"--fold {fold}"):
+        load_fold(cache, fold, tiny_settings(folds_total=4))
+
+
+def test_a_fold_without_labelled_graphs(tmp_path):
+    writer = CacheWriter(tmp_path)
+    writer.add(cached_graph(1, name="a"), {})
+    writer.add(cached_graph(2, name="b", labelled=False), {})
+    writer.finish({"fingerprint": "0", "settings": {}})
+    wanted = r"2 graphs that can be ranked, .*left out of all folds: b \(no runtimes\)$"
+    with pytest.raises(UserError, match=wanted):
+        load_fold(Cache(tmp_path), 0, tiny_settings(folds_total=2))
+
+
+def test_stage_2_names_what_no_fold_has(cache, tmp_path, capsys):
+    making = Run(tmp_path, tiny_settings(folds_total=4))
+    making.cache.parent.mkdir()
+    making.cache.symlink_to(cache.folder)
+    run = SimpleNamespace(**dict.fromkeys(("alone", "begin", "note"), lambda *_, **__: None))
+    data = SimpleNamespace(beside=Beside())
+    stage = runpy.run_path(str(REPOSITORY / "02_train.py"), run_name="stage")["train_fold"]
+    stage.__globals__.update(new_fold_network=lambda *_: (data, None))
+    stage.__globals__.update(dict.fromkeys(("FoldTraining", "train", "finish"), lambda *_: None))
+    stage(run, making, 0, {}, SimpleNamespace(first=True, count=1, broadcast=lambda one: one))
+    assert capsys.readouterr().out == (
+        "train: left out of all folds: flat (all its configurations ran equally fast), "
+        "single (all its configurations are the same), unlabelled (no runtimes)\n"
+    )
