@@ -101,13 +101,6 @@ def test_operands_of_a_module_are_in_their_order(tmp_path):
     assert slot_ranks(hlo(tmp_path)) == [(3, 2, 3), (0, 3, 0)]
 
 
-def test_a_program_without_a_choice_is_one_line(tmp_path):
-    made = module(computation("main", 1, instruction(1, "parameter", shape=shape(4))))
-    (tmp_path / "a.pb").write_bytes(made.SerializeToString())
-    with pytest.raises(UserError, match=r"a\.pb: no convolution, dot or reshape with a layout"):
-        with_drawn(read_program(tmp_path / "a.pb"), Request("random", 5), "cpu", lambda one: one)
-
-
 def stand_in(folder: Path, script: str) -> Path:
     """What is called in place of a Python with JAX."""
     path = folder / "python"

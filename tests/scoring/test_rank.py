@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -288,38 +287,18 @@ def test_what_cannot_be_ranked(folds, program, tmp_path):
         load_ensemble(folder, COLLECTION, MODEL)
 
 
-def test_folders_of_other_names_are_no_folds(folds):
-    folder, _ = folds
-    shutil.copytree(folder / "fold_0", folder / "fold_0_before")
-    shutil.copytree(folder / "fold_0", folder / "fold_²")
-    assert list(load_ensemble(folder, COLLECTION, MODEL).networks) == [2, 0]
-
-
 @pytest.mark.parametrize(
     ("about", "field"),
     [
         ({"tau": "0.5"}, "tau"),
-        ({"tau": float("nan")}, "tau"),
         ({"data": 3}, "data"),
-        ({"channels": [32]}, "channels"),
-        ({"hops": 1.5}, "hops"),
         ({"temperature": True}, "temperature"),
-        ({"channels": True}, "channels"),
     ],
 )
 def test_a_fold_about_something_else(folds, about, field):
     folder, networks = folds
     write_fold(folder, 0, networks[0], **{"tau": 0.3, **about})
     with pytest.raises(DataError, match=rf"fold_0/last\.safetensors: {field}: found"):
-        load_ensemble(folder, COLLECTION, MODEL)
-
-
-def test_a_folds_weights_are_not_finite(folds):
-    folder, networks = folds
-    name, weights = next(iter(networks[2].named_parameters()))
-    weights.data.view(-1)[0] = torch.nan
-    write_fold(folder, 2, networks[2], tau=0.5)
-    with pytest.raises(DataError, match=rf"fold_2/last\.safetensors: {name}: .* not finite"):
         load_ensemble(folder, COLLECTION, MODEL)
 
 
