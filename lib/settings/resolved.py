@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib.files.errors import UserError
-from lib.files.terminal import table
+from lib.files.terminal import printable, table
 from lib.settings.base import Settings
 from lib.settings.file import read_settings
 from lib.settings.tables import (
@@ -100,7 +100,7 @@ class Resolved:
             usual = usual_folds(settings.collection, type(settings), dataset)
             what = "families" if settings.keep_together == "family" else "graphs"
             text += f"; {settings.folds_total} folds, not {usual}: no more {what} can be ranked"
-        return text
+        return printable(text)
 
     def text(self) -> str:
         """Return every setting, its value and where it comes from, as aligned text."""
@@ -115,7 +115,7 @@ class Resolved:
         dataset = self.dataset
         text = f"{dataset.name}: {dataset.size} data, measured on {dataset.processor}"
         text += f"; guessed: {', '.join(dataset.guessed)}" if dataset.guessed else ""
-        return f"data root: {self.root().path} ({text})"
+        return printable(f"data root: {self.root().path} ({text})")
 
 
 def resolve(args: argparse.Namespace, dataset: Dataset | None = None) -> Resolved:
