@@ -26,7 +26,8 @@ K = 3
 
 
 def plus(also: str, together: str = "family", kind: type = TGraphPlusSettings):
-    return kind(OWN, also=also, folds_total=K, keep_together=together)
+    more = {"pretraining": 0} if kind is TGraphPlusSettings else {}
+    return kind(OWN, also=also, folds_total=K, keep_together=together, **more)
 
 
 def write_cache(outputs: Path, collection: str, names: dict[str, str]) -> Cache:
