@@ -192,6 +192,7 @@ class Stage:
             folder=Path(run.outputs),
             tags=_tags(settings, data, self.fold),
             bests=_bests(settings) if self.name == "train" else {},
+            announces=self.name == "train" and self.fold == 0,
         )
         return self.tracker.start()
 
