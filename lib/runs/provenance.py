@@ -11,7 +11,7 @@ from typing import Any
 
 from lib.files.artifacts import fingerprint_value
 from lib.files.processor import processor
-from lib.runs.code import ROOT, code_for
+from lib.runs.code import NO_RESULT, ROOT, code_for, code_of
 from lib.settings import Settings
 
 PACKAGES = ("torch", "numpy", "polars", "scipy")
@@ -25,7 +25,8 @@ def run_identity(about: Any, settings: Settings, *programs: str) -> str:
         settings: of the model.
         programs: whose code counts as well, such as ``lib/programs/adapt/__main__.py``.
     """
-    return fingerprint_value({"about": about, "code": code_for("train", settings, *programs)})
+    code = code_for("train", settings) | (code_of(*programs, aside=NO_RESULT) if programs else {})
+    return fingerprint_value({"about": about, "code": code})
 
 
 def versions() -> dict[str, str]:
