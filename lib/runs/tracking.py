@@ -277,8 +277,10 @@ def mode_of_runs() -> tuple[str, str]:
     """Return how W&B keeps runs, ``online``, ``offline`` or ``disabled``, and why."""
     import wandb  # late: it takes a second
 
+    if os.environ.get("WANDB_MODE") == "":
+        del os.environ["WANDB_MODE"]  # which W&B refuses
     settings = wandb.setup().settings
-    if settings.mode != "online" or os.environ.get("WANDB_MODE"):
+    if settings.mode != "online" or "WANDB_MODE" in os.environ:
         return settings.mode, "as W&B's settings say"
     if has_key():
         return "online", "W&B has a key"

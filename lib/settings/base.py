@@ -22,6 +22,7 @@ BLENDINGS = ("mean", "standardized")  # the methods of lib/ranking/blending.py
 BLENDED = f"scale of the blended scores: {', '.join(BLENDINGS)}"
 OPTIMIZERS = ("adamw", "adam")  # lib/training/fold.py
 SCHEDULES = ("cosine", "cyclic")  # the functions of lib/training/schedule.py
+EVERY, NONE = "all", "none"  # other collections of the data root to learn from
 WEIGHTS_FILES = {"last": "last.safetensors", "best": "model.safetensors"}
 ByData = Mapping[str, Mapping[str, Any]]  # values of settings, by a size or hardware of data
 EXPERIMENT = re.compile(r"[\w.-]{0,60}", re.ASCII)

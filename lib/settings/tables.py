@@ -10,9 +10,8 @@ from typing import Any
 
 from lib.files.errors import DataError, UserError
 from lib.files.named import Named
-from lib.models.common.settings import EVERY, NONE
 from lib.ranking.folds import UNIT_OF
-from lib.settings.base import Settings
+from lib.settings.base import EVERY, NONE, Settings
 from lib.systems import SYSTEMS
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, Dataset, count_parts, folder_of
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
-from lib.models.common.settings import NONE
 from lib.models.tgraph.settings import TGraphSettings
 from lib.models.tgraph_plus.settings import TGraphPlusSettings
 from lib.ranking.folds import assign_folds, family
 from lib.runs.identity import Run
+from lib.settings.base import NONE
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 from lib.training.fold import load_fold
 from lib.training.split import of_other_collections, sides_of
@@ -26,7 +26,8 @@ K = 3
 
 
 def plus(also: str, together: str = "family", kind: type = TGraphPlusSettings):
-    return kind(OWN, also=also, folds_total=K, keep_together=together)
+    more = {"pretraining": 0} if kind is TGraphPlusSettings else {}
+    return kind(OWN, also=also, folds_total=K, keep_together=together, **more)
 
 
 def write_cache(outputs: Path, collection: str, names: dict[str, str]) -> Cache:
