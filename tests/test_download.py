@@ -16,25 +16,28 @@ CONTENT = {"train": ["unet_3d.4x4.bf16.npz", "b.npz"], "valid": ["c.npz"], "test
 @pytest.fixture
 def site(tmp_path) -> Path:
     """A folder of archives in the official form, which curl reads as it reads a server's."""
+    site = tmp_path / "it's"
     for collection in ("layout-xla-default", "tile-xla"):
         for split, names in CONTENT.items():
-            folder = tmp_path / "source" / "npz" / Path(*collection.split("-")) / split
+            folder = site / "source" / "npz" / Path(*collection.split("-")) / split
             folder.mkdir(parents=True)
             for name in names:
                 (folder / name).write_text(f"{collection} {name} " * 1000)
             name = f"npz_{collection.replace('-', '_')}_{split}.tar"
-            with tarfile.open(tmp_path / name, "w") as archive:
-                archive.add(folder, folder.relative_to(tmp_path / "source"))
-    return tmp_path
+            with tarfile.open(site / name, "w") as archive:
+                archive.add(folder, folder.relative_to(site / "source"))
+    return site
 
 
 def download(site: Path, **variables: object):
-    given = {"DATA": site / "root", "BASE_URL": f"file://{site}", **variables}
+    given = {"DATA": site.parent / "root", "BASE_URL": f"file://{site}", **variables}
     return run_make("download", **given)
 
 
 def files_in(site: Path) -> list[str]:
-    return sorted(str(p.relative_to(site / "root")) for p in (site / "root").rglob("*.*"))
+    return sorted(
+        str(p.relative_to(site.parent / "root")) for p in (site.parent / "root").rglob("*.*")
+    )
 
 
 @pytest.mark.parametrize("collection", ["layout-xla-default", "tile-xla"])
@@ -50,12 +53,12 @@ def test_all_splits_come_to_the_data_root_once(site, collection):
 
 def test_a_transfer_that_broke_off_goes_on(site):
     (archive,) = site.glob("npz_layout*valid.tar")
-    whole, partial = archive.read_bytes(), site / "root" / f".partial-{archive.name}"
+    whole, partial = archive.read_bytes(), site.parent / "root" / f".partial-{archive.name}"
     partial.parent.mkdir()
     partial.write_bytes(whole[:600])
     archive.write_bytes(b"\0" * 600 + whole[600:])  # what is there already is not fetched
     assert download(site, SPLITS="valid").returncode == 0
-    assert (site / "root/npz/layout/xla/default/valid/c.npz").read_text().endswith("c.npz ")
+    assert (site.parent / "root/npz/layout/xla/default/valid/c.npz").read_text().endswith("c.npz ")
     assert not partial.exists()
 
 
@@ -68,7 +71,7 @@ def test_an_archive_that_is_no_good_leaves_no_split(site, damage):
         archive.write_bytes(archive.read_bytes()[:20_000])
     done = download(site)
     assert done.returncode == 2 and archive.name in done.stderr
-    folder = site / "root/npz/layout/xla/default"
+    folder = site.parent / "root/npz/layout/xla/default"
     assert sorted(path.name for path in folder.iterdir()) == ["test", "valid"]
 
 
@@ -89,4 +92,4 @@ def test_what_cannot_be_fetched_is_one_line(site, tmp_path, given, line):
     done = download(site, **given)
     assert (done.returncode, done.stdout) == (2, "")
     assert line in done.stderr and done.stderr.count("\n") == 1
-    assert not (site / "root").exists()
+    assert not (site.parent / "root").exists()
