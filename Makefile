@@ -16,7 +16,7 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # second are quoted there. The third are for the programs, and make hands them on.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA \
 	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE ON \
-	PROCESSES TASKS SOURCES BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE THREADS
+	TASKS SOURCES BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE THREADS
 QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_MAKE
 HANDED_ON := NO_COLOR TGRAPH_NATIVE WANDB_%
 quoted = '$(subst ','\'',$(1))'
@@ -67,10 +67,8 @@ TO := --outputs $(OUTPUTS)
 FLAGS = --collection $(COLLECTION) $(call flag,DATA,data) $(call flag,SEED,seed) \
 	$(call flag,HOPS,hops) $(call flag,MODEL,model) $(call flag,SETTINGS,settings) \
 	$(call flag,EXPERIMENT,experiment) $(ARGS)
-# Of all stages alike, for one compares what it reads with what it would have been made from. (Of P
-# processes a step takes P samples, whoever computes them.)
-TRAIN_FLAGS = $(if $(PROCESSES),--accumulate $(PROCESSES) )$(FLAGS) $(call flag,EPOCHS,epochs) \
-	$(call flag,ALSO,also)
+# Of all stages alike, for one compares what it reads with what it would have been made from.
+TRAIN_FLAGS = $(FLAGS) $(call flag,EPOCHS,epochs) $(call flag,ALSO,also)
 STAGE_FLAGS = $(TRAIN_FLAGS) $(call flag,TTA,permutations)
 ALL_FLAGS = $(STAGE_FLAGS) --folds $(FOLD_COUNT) $(if $(KEEP_GOING),--keep-going)
 
@@ -131,7 +129,7 @@ $(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
 	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none SETTINGS= FOLDS=
 
 $(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(LOOPS)
-	$(STAGE)$(if $(PROCESSES), -m lib.train.torchrun $(PROCESSES)) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
+	$(STAGE) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
 	$(WRITTEN)
 
 $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json | $(LOOPS)

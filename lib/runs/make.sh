@@ -33,7 +33,6 @@ help() { # OUT MAKEFILE ...
   EXPERIMENT=name                  results in a folder of their own, with +name, beside the others
   KEEP_GOING=1                     stage 1 leaves bad files out and says so
   ON="srun -c2 --gres=gpu:1"       before every stage's command: on a cluster (docs/how-to/cluster.md)
-  PROCESSES=4                      train a fold by so many processes of a machine, a GPU each if it has some
   ARGS="--channels 256"            any other setting (docs/reference/settings.md has them)
   WANDB_MODE=disabled  NO_COLOR=1  no W&B (offline without a key, online with one); no colour
 END
@@ -44,14 +43,14 @@ check() { # KIND before CORES
   for given; do
     value=${given#*=}
     case $given in
-      FOLDS= | KIND= | CORES= | ROUNDS= | DATA= | DATABASE= | SETTINGS= | TRIALS= | BATCH= | PROCESSES= | TASKS= | SOURCES= | TOP= | MEASURE=) ;;
+      FOLDS= | KIND= | CORES= | ROUNDS= | DATA= | DATABASE= | SETTINGS= | TRIALS= | BATCH= | TASKS= | SOURCES= | TOP= | MEASURE=) ;;
       KEEP_GOING= | KEEP_GOING=1 | KEEP_GOING=yes | PARTIAL= | PARTIAL=1 | PARTIAL=yes) ;;
       KEEP_GOING=* | PARTIAL=*) fail "$given: must be 1; leave it out for no" ;;
       EXPERIMENT=*[!A-Za-z0-9_.-]*) fail "$given: must be letters, digits and _ . -" ;;
       KIND=layouts | KIND=programs) kind=$value ;;
       KIND=*) fail "$given: must be one of layouts programs" ;;
       CORES=*) core_list "$value" ;;
-      FOLDS=* | JOBS=* | ROUNDS=* | TRIALS=* | BATCH=* | PROCESSES=* | TASKS=* | TOP=* | MEASURE=*)
+      FOLDS=* | JOBS=* | ROUNDS=* | TRIALS=* | BATCH=* | TASKS=* | TOP=* | MEASURE=*)
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
         esac ;;

@@ -14,7 +14,7 @@ from lib.files import tensor_file
 from lib.train.processes import Processes
 from lib.train.schedule import peak_rate
 from tests.interpreter import python
-from tests.stages import REPOSITORY, environment, make
+from tests.stages import REPOSITORY, environment
 from tests.train import together
 from tests.train.together import EPOCHS, cases, training
 
@@ -142,10 +142,3 @@ def test_an_error_of_all_processes_is_told_once_and_others_as_well(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     said = sorted(done.stderr.splitlines())
     assert said == ["error: no such file", *(f"error: rank {rank}" for rank in range(3))]
-
-
-def test_make_starts_processes_and_says_what_a_step_takes():
-    said = make("-n", "train", FOLDS=1, PROCESSES=3, ARGS="--accumulate 6", OUTPUTS="nowhere")
-    (line,) = (one for one in said.splitlines() if "02_train.py" in one)
-    assert "bin/python -m lib.train.torchrun 3 02_train.py " in line
-    assert line.index("--accumulate 3") < line.index("--accumulate 6")  # the last one counts
