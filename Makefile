@@ -179,4 +179,4 @@ clean:  ## delete the results of COLLECTION, MODEL and EXPERIMENT; those of the 
 	rm -rf $(OUT)
 
 # Questions beside the pipeline, and where data come from, which has environments of its own.
-include lib/study/study.mk lib/experiments/experiments.mk lib/tune/tune.mk lib/collect/data.mk lib/programs/programs.mk
+include lib/experiments/experiments.mk lib/tune/tune.mk lib/collect/data.mk lib/programs/programs.mk

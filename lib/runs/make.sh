@@ -28,7 +28,7 @@ help() { # OUT MAKEFILE ...
                                    cdmpp-plus, cdmpp (the paper's) of programs-cpu (docs/explanation/latencies.md)
   ALSO=all                         other layout collections that tgraph and tgraph-plus learn from, between commas; none
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
-  DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go (make plan: also DATA=official)
+  DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
   SETTINGS=file                    a TOML file of settings (docs/how-to/tune.md); the other variables and ARGS beat it
   EXPERIMENT=name                  results in a folder of their own, with +name, beside the others
   KEEP_GOING=1                     stage 1 leaves bad files out and says so

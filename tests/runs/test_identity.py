@@ -107,7 +107,7 @@ def edited(text: str, how: str) -> str:
         ("lib/runs/stage.py", "code", "4"),
         ("lib/report/page.css", "code", "4"),
         ("lib/report/compare.py", "code", ""),
-        ("lib/study/plan.py", "code", ""),
+        ("lib/scoring/merge.py", "code", ""),
         ("01_preprocess.py", "code", "1"),
         ("02_train.py", "code", "234"),
         ("03_infer.py", "code", "34"),
