@@ -15,7 +15,7 @@ from lib.experiments.settings import LayoutPooling
 from lib.models.common.chunks import device_of, in_order, scores_of_rows
 from lib.models.common.input import Input
 from lib.models.tgraph.inputs import GraphTensors, graph_tensors
-from lib.runs.memory import Estimate, free_memory, out_of_memory_told
+from lib.runs.memory import Estimate, free_memory, memory_errors
 
 SCORED_BYTES = 1 << 30  # of what is computed at a time in scoring, about
 ADVICE = "use MODEL=gst with fewer --segment-nodes, or lower --channels or --heads"
@@ -163,7 +163,7 @@ def segments_scores(
         most = min(SCORED_BYTES, (free_memory() or 2 * SCORED_BYTES) // 2)
         size = max(1, min(size, most // configuration_bytes))
     what = f"scoring {graph.graph.name} ({nodes:,} nodes at once, {size} configurations)"
-    with out_of_memory_told(Estimate(size * configuration_bytes, what, ADVICE), device):
+    with memory_errors(Estimate(size * configuration_bytes, what, ADVICE), device):
         return scores_of_rows(
             lambda chosen: network(segments_batch(graph, chosen)),
             len(graph.graph.runtime),

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from lib.download.untar import extract
 from lib.files import regular, tensor_file
 from lib.files.artifacts import fingerprint_files, read_json
 from lib.files.errors import DataError
@@ -39,7 +38,6 @@ READERS = {
     "npz": (open_regular, read_layout, read_tile, count_configurations, read_candidates),
     "pb": (detect_kind, lambda path: read_protobuf(path, "tile"), read_runtimes, read_program),
     "jsonl": (read_candidates, lambda path: read_regular(path, 9)),
-    "tar": (lambda path: extract(path, str(path), Path("x"), path.parent),),
     "any": (lambda path: fingerprint_files([path], path.parent),),
 }
 CASES = [(suffix, read) for suffix, readers in READERS.items() for read in readers]

@@ -17,8 +17,7 @@ from lib.files.parquet import write_parquet
 from lib.report import compare, status
 from lib.report.experiment import read_experiment
 from lib.report.page import write_report
-from lib.report.stale import stale_parts
-from lib.runs.make import all_flags, run_of
+from lib.runs.make import all_flags
 from tests.report.builders import graph_row, write_outputs
 
 ODD = ("[]", "3", '"text"', "null", "true", "NaN", "{", "[" * 50_000, "\udcff", '{"a": {"b": []}}')
@@ -43,8 +42,7 @@ def look_at(folder) -> None:
     """Everything that people see of outputs."""
     write_report(folder)
     given = ["--collection", folder.name, "--outputs", str(folder.parent), "--folds", "2"]
-    making = run_of(all_flags("").parse_args(given))
-    status.status(making, stale_parts(making))
+    status.status(all_flags("").parse_args(given), given)
     compare.comparison(*compare.read_two(folder, folder))
 
 
@@ -87,13 +85,12 @@ def test_a_damaged_table(folder, name, damage):
         write_report(folder)
 
 
-@pytest.mark.parametrize("column", ["epoch", "loss", "validation_tau"])
 @pytest.mark.parametrize("kind", [pl.String, pl.Boolean, pl.List(pl.Float64)])
-def test_a_history_of_what_is_no_number(folder, column, kind):
+def test_a_history_of_what_is_no_number(folder, kind):
     path = folder / "fold_1" / "history.parquet"
-    write_parquet(pl.read_parquet(path).with_columns(pl.lit(None, kind).alias(column)), path)
+    write_parquet(pl.read_parquet(path).with_columns(pl.lit(None, kind).alias("loss")), path)
     with pytest.raises(
-        DataError, match=rf"history\.parquet: {column}: .*numbers; delete it, and train again"
+        DataError, match=r"history\.parquet: loss: .*numbers; delete it, and train again"
     ):
         write_report(folder)
 
@@ -127,7 +124,7 @@ def changed(document: Any, draw: random.Random) -> Any:
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_any_other_value_is_told_or_does_no_harm(folder, capsys, name, count=40):
+def test_any_other_value_is_told_or_does_no_harm(folder, capsys, name, count=12):
     document, draw = read_json(folder / name), random.Random(0)
     for _ in range(count):
         other = changed(document, draw)

@@ -92,7 +92,7 @@ def sides_of(cache: Cache, fold: int, settings: TileCollection) -> tuple[list[st
 
 
 def evenly_spaced(kernel: CachedKernel) -> Tensor:
-    """What the standardization of tiles sees of a kernel, (at most 256, 24)."""
+    """Return the configurations of a kernel that tiles are standardized by, (at most 256, 24)."""
     step = -(-len(kernel.config_feat) // STATISTICS_ROWS)
     return torch.from_numpy(np.array(kernel.config_feat[::step]))
 
