@@ -30,7 +30,7 @@ from tests.stages import REPOSITORY, environment
 from tests.tpugraphs.builders import chain, layout_run, tuning
 
 SUCCESS, ONE_LINE, WORSE = OUTCOMES = ("success", "one line", "worse")
-SECONDS, ADDRESSES = 120, 6 << 30  # that a command may take
+SECONDS = 120  # that a command may take
 LAYOUT = "layout-xla-default"
 TINY = "--model tgraph --folds-total 2 --epochs 2 --channels 16 --blocks 1 --configurations 4"
 TILES = "--model tile --folds-total 2 --epochs 2 --channels 16 --blocks 1"
@@ -107,13 +107,9 @@ def main() -> int:
                 print(done.stdout, done.stderr)
             shutil.rmtree(tree)
     for kind in (*COMMANDS, "all"):
-        found = [
-            sum(counts[k, one] for k in (COMMANDS if kind == "all" else [kind])) for one in OUTCOMES
-        ]
-        print(
-            f"{kind:<18}"
-            + "".join(f"{n:>8,} {one}" for n, one in zip(found, OUTCOMES, strict=True))
-        )
+        kinds = COMMANDS if kind == "all" else [kind]
+        found = [f"{sum(counts[one, how] for one in kinds):>8,} {how}" for how in OUTCOMES]
+        print(f"{kind:<18}{''.join(found)}")
     return int(any(outcome == WORSE for _, outcome in counts))
 
 
@@ -150,7 +146,7 @@ def build(world: Path) -> None:
     stages = [COMMANDS["preprocess"].words, COMMANDS["preprocess tiles"].words]
     for fold in range(2):
         stages += [f"{name} {_LAYOUTS} --fold {fold}" for name in ("02_train.py", "03_infer.py")]
-    for words in (*stages, COMMANDS["ensemble"].words):
+    for words in (*stages, *(command.words for command in COMMANDS.values())):
         done = run(words.split(), world)
         if done.returncode or done.stderr:
             raise RuntimeError(f"{words} fails on undamaged files: {done}")
@@ -183,7 +179,7 @@ def attack(tree: Path, rng: Random) -> tuple[str, str, subprocess.CompletedProce
 
 
 def run(words: list[str], folder: Path) -> subprocess.CompletedProcess:
-    """Run a command in a folder with bounded time and memory; -9 is its code if it hangs."""
+    """Run a command in a folder in bounded time; -9 is its code if it hangs."""
     full = [
         str(REPOSITORY / word) if word.startswith("0") and k == 0 else word
         for k, word in enumerate(words)

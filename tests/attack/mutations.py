@@ -101,12 +101,14 @@ def grow_array(path: Path, rng: Random) -> str:
     key = rng.choice(sorted(arrays))
     shape = (rng.choice((2**20, 2**24)), *arrays.pop(key).shape[1:])
     np.savez(path, **arrays)
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        with archive.open(f"{key}.npy", "w", force_zip64=True) as file:
-            header = {"descr": "<i8", "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(file, header)
-            for _ in range(math.prod(shape) * 8 >> 20):
-                file.write(bytes(1 << 20))
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        archive.open(f"{key}.npy", "w", force_zip64=True) as file,
+    ):
+        header = {"descr": "<i8", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
+        for _ in range(math.prod(shape) * 8 >> 20):
+            file.write(bytes(1 << 20))
     return f"{key}: {shape}"
 
 
