@@ -9,8 +9,8 @@ from lib.files.errors import UserError
 from lib.settings.base import ByData, TrainedSettings, check_heads, setting
 from lib.settings.search import among, between
 
-TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
-LOSS_NAMES = ("mse+mape", "mse", "mape", "mspe")  # of the table in lib/programs/losses.py
+TRANSFORMS = ("box-cox", "none")  # lib/programs/models/labels.py
+LOSS_NAMES = ("mse+mape", "mse", "mape")  # of the table in lib/programs/losses.py
 SIDES = ("networks", "random", "processors")
 WIDTHS, HEADS = among(48, 96, 128, 192, 384), among(2, 4, 8)  # of a search; each divides each
 # Of the programs in a random split: 8 to train on, 1 for validation, 1 for the test.
@@ -46,13 +46,6 @@ class ProgramCollection(TrainedSettings):
         256,
         "programs a step, all of them with equally many leaves",
         search=among(64, 128, 256, 512, 600),
-    )
-    alpha: float = setting(
-        0.0,
-        "what the discrepancy between the devices of a step counts (5.3, equation 7)",
-        least=0,
-        most=1e6,
-        search=among(0.0, 0.01, 0.1, 1.0),
     )
 
     def check(self) -> None:

@@ -10,7 +10,6 @@ from lib.files.artifacts import write_json
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.results import SPLIT_OF
-from lib.models.common.build import network_for
 from lib.programs.ensemble import ENDING, expected_of, pairs_of, prediction_table, summary_table
 from lib.programs.folds import sides_of_fold
 from lib.programs.infer import predict_programs, programs_to_predict
@@ -35,7 +34,7 @@ def folder(cache, settings, tmp_path):
     (tmp_path / "scores").mkdir()
     for fold in range(2):
         data = load_fold(cache, fold, settings)
-        network = new_network(lambda: network_for(settings), data, 0, fold)
+        network = new_network(data, 0, fold)
         frames = predict_programs(
             network, cache, programs_to_predict(cache, fold, settings), settings
         )

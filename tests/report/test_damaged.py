@@ -74,14 +74,13 @@ def test_a_record_of_another_kind_is_left_out(folder, capsys, text):
 TABLES = ("fold_1/history.parquet", "scores/fold_1.parquet")
 
 
-@pytest.mark.parametrize("damage", ["empty", "flipped", "text"])
+@pytest.mark.parametrize("damage", ["empty", "half", "text"])
 @pytest.mark.parametrize("name", TABLES)
 def test_a_damaged_table(folder, name, damage):
     path = folder / name
     content = path.read_bytes()
-    half = len(content) // 2
-    flipped = content[:half] + bytes([content[half] ^ 8]) + content[half + 1 :]
-    path.write_bytes({"empty": b"", "flipped": flipped, "text": b"PAR1 text"}[damage])
+    half = content[: len(content) // 2]
+    path.write_bytes({"empty": b"", "half": half, "text": b"PAR1 text"}[damage])
     with pytest.raises(DataError, match=rf"{name}: .* again"):
         write_report(folder)
 
