@@ -1,4 +1,4 @@
-"""Which tasks, and whose, are measured on a processor: those that are unlike one another."""
+"""Choice of the tasks that are measured on a processor: those that are unlike one another."""
 
 from __future__ import annotations
 

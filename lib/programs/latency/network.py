@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 31  # of all arrays together
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """What a network runs.
+    """A network's calls, tasks and programs.
 
     Attributes:
         name: the network's.
