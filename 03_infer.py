@@ -21,7 +21,7 @@ from lib.models.common.build import network_for
 from lib.models.common.chunks import device_of
 from lib.models.common.input import memory_of
 from lib.models.common.precision import resolve_device
-from lib.runs.memory import out_of_memory_told
+from lib.runs.memory import memory_errors
 from lib.runs.stage import Stage, run
 from lib.runs.turns import turn_on
 from lib.scoring.scores import stand_for_themselves
@@ -40,7 +40,7 @@ def main(stage: Stage) -> None:
         scoring, started = scoring_of(settings), time.perf_counter()
         to_score = scoring.to_score(cache, fold, settings)
         lines = Lines(f"infer: {settings.results} fold {fold}", len(to_score), "graph")
-        with out_of_memory_told(memory_of(settings, "scoring"), device_of(network), "infer"):
+        with memory_errors(memory_of(settings, "scoring"), device_of(network), "infer"):
             scores = pl.concat(lines.over(scoring.frames(network, cache, to_score, settings)))
     seconds = time.perf_counter() - started
 

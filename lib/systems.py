@@ -58,13 +58,7 @@ SYSTEMS: dict[str, System] = {
         ranking="lib.ranking.kinds:LAYOUTS",
     ),
     "tile": System(
-        models={
-            "tile": "lib.models.tile.settings:TileSettings",
-            "gst": "lib.experiments.settings:TileSegments",
-            "pooling": "lib.experiments.settings:TilePooling",
-            "partitioning": "lib.experiments.settings:TilePartitioning",
-            "gat": "lib.experiments.settings:TileAttention",
-        },
+        models={"tile": "lib.models.tile.settings:TileSettings"},
         cache="lib.cache.format:TILE",
         preprocess="lib.preprocess.kernels:READING",
         infer="lib.scoring.scores:SCORING",

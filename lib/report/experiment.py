@@ -100,6 +100,10 @@ class Experiment:
             raise DataError(path, "settings.blending", method, f"one of {', '.join(METHODS)}")
         return method
 
+    def runs_of(self, stage: str) -> list[dict[str, Any]]:
+        """Return the records of a stage's last runs."""
+        return [run for run in self.stages.values() if run.get("stage") == stage]
+
     @property
     def headline(self) -> str:
         """The section that counts most among those with numbers; empty if there is none."""

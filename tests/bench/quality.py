@@ -42,7 +42,7 @@ from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, read_dataset
 from lib.training.fold import load_fold, new_network
 from lib.training.loop import FoldTraining
-from lib.training.split import learned_beside
+from lib.training.split import of_other_collections
 from tests.bench.quality_tables import differences, draw_curve, tables
 from tests.bench.variants import VARIANTS, Taus, Variant
 
@@ -141,7 +141,7 @@ def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -
     if not others:
         return
     told = replace(settings, also=",".join(others))
-    wanted = sorted(graph.name for graph in learned_beside(cache, fold, told))
+    wanted = sorted(graph.name for graph in of_other_collections(cache, fold, told))
     found = sorted(g.name for name, data in every.items() if name != own for g in data.train)
     assert wanted == found, f"{own}, fold {fold}: other graphs are learned from"
 

@@ -17,7 +17,7 @@ from lib.experiments import embeddings
 from lib.experiments.steps import SegmentSteps
 from lib.files.errors import UserError
 from lib.models.common.build import build_network
-from lib.runs.memory import Estimate, out_of_memory_told
+from lib.runs.memory import Estimate, memory_errors
 from lib.settings import MODELS
 from lib.training.fold import load_fold, new_network
 from lib.training.loop import FoldTraining
@@ -234,7 +234,7 @@ def test_out_of_memory_is_told_in_one_line(error):
     estimate = Estimate(3 * 10**9, "a step of gat on g", "use MODEL=gst", 10**9)
     with (
         pytest.raises(UserError) as told,
-        out_of_memory_told(estimate, torch.device("meta")),
+        memory_errors(estimate, torch.device("meta")),
     ):
         raise error
     assert str(told.value) == (
@@ -247,6 +247,6 @@ def test_other_errors_pass():
     estimate = Estimate(1, "a", "b", 1)
     with (
         pytest.raises(RuntimeError, match="shape"),
-        out_of_memory_told(estimate, torch.device("meta")),
+        memory_errors(estimate, torch.device("meta")),
     ):
         raise RuntimeError("shape mismatch")

@@ -19,17 +19,9 @@ ROWS = st.lists(
 )  # few runtimes: many ties
 
 
-def slow_terms(scores: list[float], runtimes: list[int]) -> list[float]:
-    terms = []
-    for i in range(len(scores)):
-        for j in range(len(scores)):
-            if runtimes[i] > runtimes[j]:
-                terms.append(max(0.0, 1 - (scores[i] - scores[j])))
-    return terms
-
-
 def slow_hinge(scores: list[float], runtimes: list[int]) -> float:
-    terms = slow_terms(scores, runtimes)
+    pairs = [(i, j) for i, a in enumerate(runtimes) for j, b in enumerate(runtimes) if a > b]
+    terms = [max(0.0, 1 - (scores[i] - scores[j])) for i, j in pairs]
     return sum(terms) / len(terms) if terms else 0.0
 
 

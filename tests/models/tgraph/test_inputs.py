@@ -16,10 +16,10 @@ from lib.cache.codec import decode_layouts
 from lib.files.errors import UserError
 from lib.models.common.build import build_network
 from lib.models.common.input import memory_of
+from lib.models.tgraph import inputs
 from lib.models.tgraph.inputs import graph_tensors, score_groupings, score_in_batches
-from lib.models.tgraph.network import inputs as scoring
 from lib.ranking.metrics import ranking_metrics
-from lib.runs.memory import out_of_memory_told
+from lib.runs.memory import memory_errors
 from tests.builders import cached_graph, tiny_settings
 
 
@@ -147,20 +147,6 @@ def test_real_batches_of_a_real_network():
         np.testing.assert_array_equal(scores[rows], expected.astype(np.float64))
 
 
-def test_no_gradient_is_kept():
-    seen = []
-    network = Network(lambda _: seen.append(torch.is_grad_enabled()) or torch.zeros(4))
-    score_in_batches(network, Rows(), np.arange(4), 4)
-    assert seen == [False]
-
-
-@pytest.mark.parametrize("size", [1, 3, 100])
-def test_one_batch_or_many(size):
-    graph = Rows()
-    score_in_batches(Network(lambda b: torch.zeros(len(b.asked[-1]))), graph, np.arange(7), size)
-    assert len(graph.asked) == {1: 7, 3: 3, 100: 1}[size]
-
-
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_groupings_equal_batches_by_themselves(blocks, precision):
@@ -193,7 +179,7 @@ def test_more_than_memory_holds_is_grouped_in_pools(monkeypatch):
     network = build_network(tiny_settings(channels=64, precision="float32")).eval()
     if not network.shares():
         pytest.skip("no C++ compiler: nothing is shared")
-    monkeypatch.setattr(scoring, "POOL_BYTES", 1)
+    monkeypatch.setattr(inputs, "POOL_BYTES", 1)
     graph = graph_tensors(cached_graph(configurations=23))
     orders = np.stack([np.random.default_rng(seed).permutation(23) for seed in range(3)])
     found = score_groupings(network, graph, orders, 6)
@@ -227,7 +213,7 @@ def test_more_memory_than_is_free_is_one_line(monkeypatch):
     estimate = memory_of(tiny_settings(), "scoring")
     with (
         pytest.raises(UserError, match=r"^out of memory: scoring of tgraph, .* --configurations"),
-        out_of_memory_told(estimate, torch.device("cpu")),
+        memory_errors(estimate, torch.device("cpu")),
     ):
         torch.empty(1 << 30)
     torch.empty(1 << 30)  # which is not held to it any more

@@ -11,6 +11,7 @@ from torch import nn
 
 from lib.models.tgraph.inputs import program_alone
 from lib.models.tgraph_plus.network import CostBatch, TGraphPlus
+from lib.training.fold import Batch
 from lib.training.loss import LOSSES, NOISE, SHARPNESS, pairwise_logistic
 from tests.compiler.builders import network as program_of
 
@@ -135,10 +136,10 @@ def test_every_parameter_learns(network):
 @pytest.mark.parametrize("loss", LOSSES.values())
 def test_members_learn_each_from_its_own_scores(loss):
     runtimes = torch.tensor([3, 1, 2, 2, 5, 4])
-    sample = Batch(batch_of(), [runtimes], loss)
+    batch = Batch(batch_of(), [runtimes], loss)
     scores = torch.randn(3, 6, generator=torch.Generator().manual_seed(0))
     parts = [loss(own, runtimes) for own in scores]
-    torch.testing.assert_close(sample.loss(scores), sum(parts))
+    torch.testing.assert_close(batch.loss(scores), sum(parts))
 
 
 def test_the_logistic_loss_against_its_definition():

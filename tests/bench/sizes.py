@@ -1,4 +1,4 @@
-"""How large official TpuGraphs is: what a rehearsal generates, and what a plan reckons with.
+"""How large official TpuGraphs is, for a rehearsal.
 
 Sources: the numbers of files are those of Kaggle's archive (a public notebook counts them: 235,
 244, 7,229 files, 5,709 / 676 / 844 of them tiles); nodes and configurations are the means and
@@ -16,7 +16,6 @@ from scipy.stats import beta
 
 SPREAD = 3.0  # of the beta distribution between least and most: larger is narrower
 CONFIGURABLE = (0.02, 0.08)  # share of a graph's nodes
-FEATURES = 1000  # configurations whose layouts of a node take as much as its and its neighbours'
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,6 @@ class GraphSize:
     nodes: int
     configurable: int
     configurations: int
-
-    @property
-    def cells(self) -> int:
-        """What stage 1 does with its raw file grows with: layouts of configurable nodes, and their
-        features, or of a kernel tile sizes."""
-        return (self.configurations + FEATURES) * max(1, self.configurable)
 
 
 def official_graphs(collection: str, share: float = 1.0, seed: int = 0) -> list[GraphSize]:

@@ -11,8 +11,8 @@ from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.ranking.blending import METHODS, blend
 from lib.ranking.metrics import kendall_tau
-from lib.report.evidence import examples
 from lib.report.experiment import read_experiment
+from lib.report.page import examples
 from tests.report.builders import graph_row, write_outputs
 
 CONFIGURATIONS = 12
@@ -47,9 +47,9 @@ def test_a_figures_scores_are_blended_as_its_number_was(tmp_path, method):
     scores, runtimes = write_scores(folder, "test")
     expected = blend(list(scores), method)
     (found,) = examples(read_experiment(folder), "test", None)
-    assert found.scores == pytest.approx(expected)
-    assert found.runtimes.tolist() == runtimes.tolist()
-    assert kendall_tau(found.scores, found.runtimes) == kendall_tau(expected, runtimes)
+    assert found["scores"] == pytest.approx(expected)
+    assert found["runtimes"].tolist() == runtimes.tolist()
+    assert kendall_tau(found["scores"], found["runtimes"]) == kendall_tau(expected, runtimes)
 
 
 def test_only_the_folds_that_stage_4_measured_are_shown(tmp_path):
@@ -60,14 +60,15 @@ def test_only_the_folds_that_stage_4_measured_are_shown(tmp_path):
     metrics["folds"]["validation_tau"] = {"0": 0.5, "2": 0.4}
     write_json(folder / "metrics.json", metrics)
     (found,) = examples(read_experiment(folder), "validation", None)
-    assert found.scores == pytest.approx(scores[[0, 2]].mean(axis=0))
+    assert found["scores"] == pytest.approx(scores[[0, 2]].mean(axis=0))
 
 
 def test_numbers_and_figures_of_real_stages_agree(finished):
     found = examples(read_experiment(finished.folder), "validation", None)
     assert found
     for one in found:
-        assert kendall_tau(one.scores, one.runtimes) == pytest.approx(one.value, abs=1e-12)
+        tau = kendall_tau(one["scores"], one["runtimes"])
+        assert tau == pytest.approx(one["value"], abs=1e-12)
 
 
 def test_a_way_of_blending_that_is_not_known_is_refused_in_one_line(tmp_path):
