@@ -90,7 +90,9 @@ def read_graphs(
     yield from tasks_of(path, SPLITS)
 
 
-def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, dict[str, int]]]:
+def tasks_of(  # longer: it is one table, read to the end
+    path: Path, wanted: Sequence[str]
+) -> Iterator[tuple[CachedTask, dict[str, int]]]:
     """The measured tasks of some splits of a dataset; otherwise as :func:`read_graphs`."""
     data = read_programs(path.parent)
     if (data.accesses == UNKNOWN).all():

@@ -121,7 +121,7 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
     return Cache(folder / "cache")
 
 
-def calibrated(
+def calibrated(  # longer: its arguments
     method: str,
     ensemble: Ensemble,
     cache: Cache,

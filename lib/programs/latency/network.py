@@ -59,7 +59,7 @@ class Network:
         return np.bincount([task for task, _ in self.calls], minlength=len(self.hashes))
 
 
-def read_network(path: Path) -> Network:
+def read_network(path: Path) -> Network:  # longer: one check after the other
     """Read and check the file.
 
     Raises:
