@@ -1,11 +1,10 @@
 """How far two processors agree on the order of the same configurations.
 
-    .venv/bin/python -m tests.bench.processors RAW [DATASET]
+    .venv/bin/python -m tests.bench.processors outputs/xla-cpu [DATASET]
 
-``RAW`` is a folder of ``python -m lib.collect.xla --output RAW --random 48 --genetic 0``, measured
-on this machine: of programs that ``DATASET`` has too, the collector draws the same configurations.
-Printed for each program, and as a mean: Kendall's tau between the two labels of the configurations
-that both have, and the ceilings of both measurements. Were the processors alike, the tau would lie
+The first is a dataset that ``make collect`` wrote on this machine. Printed for each program that
+``DATASET`` has too, and as a mean: Kendall's tau between the two labels of the configurations that
+both have, and the ceilings of both measurements. Were the processors alike, the tau would lie
 between the ceilings.
 """
 
@@ -17,43 +16,46 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from lib.collect.xla.export import raw_files
-from lib.collect.xla.exported import read_exported
-from lib.collect.xla.hlo import Measurements, read_raw
 from lib.ranking.metrics import kendall_tau
-from lib.ranking.rounds import ceiling
+from lib.ranking.rounds import ceiling, label
 from lib.settings.resolved import BUNDLED
+from lib.tpugraphs.dataset import MEASUREMENTS
+from lib.tpugraphs.npz import read_layout
+
+Measured = dict[bytes, list[int]]  # the rounds of each configuration
 
 
-def agreement(one: Measurements, other: Measurements) -> tuple[int, float, float, float] | None:
-    """How many configurations both have, tau between their labels, and both ceilings; ``None`` if
-    they have none in common."""
-    places = {own.tobytes(): place for place, own in enumerate(other.configuration)}
-    keys = [own.tobytes() for own in one.configuration.astype(other.configuration.dtype)]
-    pairs = [(place, places[key]) for place, key in enumerate(keys) if key in places]
-    if not pairs:
-        return None
-    here, there = np.array(pairs).T
-    tau = kendall_tau(one.runtime[here], other.runtime[there])
-    return len(pairs), tau, ceiling(one.rounds), ceiling(other.rounds)
+def measured_in(root: Path) -> dict[tuple[str, str], Measured]:
+    """The random configurations of each graph of a dataset, by collection and graph."""
+    table = pl.read_parquet(root / MEASUREMENTS).filter(
+        pl.col("collection").str.ends_with("random")
+    )
+    found: dict[tuple[str, str], Measured] = {}
+    for (collection, split, graph), rows in table.group_by("collection", "split", "graph"):
+        place = root / "npz" / Path(*str(collection).split("-"))
+        features = read_layout(place / str(split) / f"{graph}.npz").node_config_feat
+        rounds = rows.sort("config")["rounds"].to_list()
+        keys = [one.astype(np.int8).tobytes() for one in features]
+        found[str(collection), str(graph)] = dict(zip(keys, rounds, strict=True))
+    return found
 
 
 def main() -> None:
     """Print a line a program, and the means."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("raw", type=Path)
+    parser.add_argument("measured", type=Path)
     parser.add_argument("dataset", type=Path, nargs="?", default=BUNDLED)
     args = parser.parse_args()
-    known = {(m.source, m.search, m.program): m for m in read_exported(args.dataset)}
+    here, there = measured_in(args.measured), measured_in(args.dataset)
     rows = []
-    for one in (m for path in raw_files(args.raw) for m in read_raw(path)):
-        other = known.get((one.source, one.search, one.program))
-        if other is None or one.search != "random":
-            continue
-        if (found := agreement(one, other)) is not None:
-            rows.append((one.program, *found))
+    for key in sorted(here.keys() & there.keys()):
+        both = [own for own in here[key] if own in there[key]]
+        if len(both) > 1:
+            one, other = (np.array([m[key][own] for own in both]) for m in (here, there))
+            tau = kendall_tau(label(one), label(other))
+            rows.append((key[1], len(both), tau, ceiling(one), ceiling(other)))
     if not rows:
-        raise SystemExit(f"{args.raw}: no configuration that {args.dataset} has too")
+        raise SystemExit(f"{args.measured}: no configuration that {args.dataset} has too")
     names = ("program", "configurations", "tau", "ceiling here", "ceiling there")
     table = pl.DataFrame(rows, schema=list(names), orient="row")
     with pl.Config(tbl_rows=-1, tbl_hide_dataframe_shape=True, fmt_str_lengths=60):
