@@ -9,7 +9,7 @@ import polars as pl
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.programs.folds import Chosen, sides_of_fold
+from lib.programs.folds import Pairs, sides_of_fold
 from lib.programs.inputs import (
     device_features,
     devices_of,
@@ -29,7 +29,7 @@ def programs_to_predict(cache: Cache, fold: int, settings: ProgramCollection) ->
     sides = sides_of_fold(cache, fold, settings)
     if not settings.score_training:
         del sides["train"]
-    return [(side, name, mask) for side, chosen in sides.items() for name, mask in chosen.items()]
+    return [(side, name, mask) for side, own in sides.items() for name, mask in own.items()]
 
 
 def predict_programs(
@@ -40,10 +40,10 @@ def predict_programs(
     devices = devices_of(cache)
     features, names = device_features(devices), [device["name"] for device in devices]
     for side in dict.fromkeys(side for side, _, _ in wanted):
-        chosen: Chosen = {name: mask for split, name, mask in wanted if split == side}
-        predictions = predict(network, load_programs(cache, chosen), features, settings.batch)
+        own: Pairs = {name: mask for split, name, mask in wanted if split == side}
+        predictions = predict(network, load_programs(cache, own), features, settings.batch)
         first = 0
-        for name, mask in chosen.items():
+        for name, mask in own.items():
             task = cache.graph(name).restricted(mask)
             distinct = task.used
             part = predictions[first : first + len(distinct)]

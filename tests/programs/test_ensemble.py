@@ -13,7 +13,7 @@ from lib.files.results import SPLIT_OF
 from lib.programs.ensemble import ENDING, expected_of, pairs_of, prediction_table, summary_table
 from lib.programs.folds import sides_of_fold
 from lib.programs.infer import predict_programs, programs_to_predict
-from lib.programs.predictions import SCHEMA, nearest, read_predictions
+from lib.programs.predictions import SCHEMA, nearest
 from lib.training.fold import load_fold, new_network
 from tests.programs.builders import tiny_settings, write_programs
 
@@ -104,15 +104,6 @@ def test_errors_are_over_all_pairs(folder, cache, settings):
     assert "conv2d" in told and "cpu.avx512.1t" in told
 
 
-def test_the_table_is_written_as_csv(folder, cache, settings, tmp_path):
-    _, frames = blended(folder, cache, settings)
-    write, told = ENDING.table(frames, cache, settings)
-    write(tmp_path / "predictions.csv")
-    rows = pl.read_csv(tmp_path / "predictions.csv")
-    assert rows.columns == [*SCHEMA, "in_sums"]
-    assert told.startswith(f"{len(rows):,} latencies of ")
-
-
 BROKEN = {
     "one is missing": lambda rows: rows[1:],
     "one is there twice": lambda rows: pl.concat([rows, rows[:1]]),
@@ -130,12 +121,3 @@ def test_a_damaged_fold_is_told(folder, cache, settings, name):
     with pytest.raises(DataError) as error:
         ENDING.read(folder, cache, settings, None)
     assert str(path) in str(error.value) and "\n" not in str(error.value)
-
-
-def test_a_whole_fold_is_read_in_order(folder, cache, settings):
-    wanted = expected_of(pairs_of(cache), sides_of_fold(cache, 0, settings))
-    path = folder / "scores" / "fold_0.parquet"
-    found = read_predictions(path, wanted, ["train"])
-    assert found.equals(found.sort("split", "task", "program", "device"))
-    with pytest.raises(DataError, match="train: found 0 predictions"):
-        read_predictions(path, wanted, [])

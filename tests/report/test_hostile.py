@@ -151,23 +151,6 @@ def test_what_is_not_escaped_does_not_run_either(browser, tmp_path):
     assert did == {True: set(), False: set(PAYLOADS)}
 
 
-def test_in_a_frame_of_another_page_it_works_and_nothing_runs(browser, page, tmp_path):
-    """As W&B's dashboard shows it."""
-    host = tmp_path / "host.html"
-    inner = page.read_text("utf-8").replace("&", "&amp;").replace('"', "&quot;")
-    host.write_text(f'<iframe sandbox="allow-scripts" srcdoc="{inner}"></iframe>', "utf-8")
-    shown, complaints = look(browser, host)
-    frame = shown.frames[1]
-    frame.evaluate(TOUCH)  # presses the heads of columns, too
-    assert frame.locator("[aria-sort]").count() == 1
-    assert frame.evaluate("getComputedStyle(document.querySelector('.tile')).borderTopWidth") == (
-        "3px"
-    )
-    assert frame.evaluate("window.ran") is None
-    assert complaints == []
-    shown.context.close()
-
-
 @settings(deadline=None, max_examples=25)
 @given(st.text(max_size=20))
 def test_any_text_at_all_gives_a_well_formed_figure(text):
