@@ -20,7 +20,6 @@ from lib.files import tensor_file
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.parquet import write_parquet
 from lib.runs.identity import Run
-from lib.training.loop import FoldTraining
 from tests.builders import COLLECTION, TGRAPH
 from tests.stages import REPOSITORY, TINY_FLAGS, environment
 from tests.synthetic import write_collection
@@ -300,7 +299,7 @@ def test_a_place_that_is_taken_is_told_before_training(error_of, root, monkeypat
     path = root / "outputs" / TGRAPH / "fold_0" / name
     path.unlink()
     path.mkdir()
-    monkeypatch.setattr(FoldTraining, "run", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr("lib.training.fold.load_fold", lambda *_: pytest.fail("trained"))
     assert f"{path}: Is a directory" in error_of(STAGES[1])
 
 
