@@ -9,7 +9,7 @@ import pytest
 
 from lib.cache.compress import compress
 from lib.compiler.graph import TensorGraph
-from lib.compiler.tpu import ConfiguredNodes, padded_lanes, padded_sublanes, tile_padding
+from lib.compiler.tpu import ConfiguredNodes
 from lib.ranking.baseline import padded_work
 from lib.ranking.kinds import kind_of
 from lib.ranking.metrics import kendall_tau
@@ -30,12 +30,6 @@ def products():
     multiplied = made.add("dot", (32, 5), rows, columns)
     flat = made.add("reshape", (160,), multiplied)
     return made, (convolved, multiplied, flat)
-
-
-def test_tiles_are_compact():
-    assert padded_lanes(np.array([1, 3, 128, 129])).tolist() == [128, 128, 128, 256]
-    assert padded_sublanes(np.array([1, 2, 3, 4, 5, 8, 9])).tolist() == [2, 2, 4, 4, 8, 8, 16]
-    assert tile_padding(np.array([[64, 3], [128, 8]])).tolist() == [2 * 4 / 3, 1.0]
 
 
 def test_work_is_counted_in_multiply_adds():

@@ -7,7 +7,6 @@ import pytest
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
-from lib.files.results import METRICS, VALIDATION
 from lib.ranking.kinds import LAYOUTS, TILES, Kind, kind_of
 from lib.ranking.metrics import GLUE, PAIRS, SLOWDOWNS, TAU, ranking_metrics, tile_metrics
 from lib.settings import MODELS
@@ -73,12 +72,6 @@ def test_settings_name_the_number_that_counts():
             assert settings.metric == KINDS[name].main.key
             assert settings.higher_is_better == KINDS[name].main.higher_is_better
             assert settings.kind == name
-
-
-def test_what_stages_leave_may_have_the_number_that_counts():
-    for kind in KINDS.values():
-        assert f"{kind.main.key}?" in VALIDATION
-        assert f"validation_{kind.main.key}?" in METRICS["folds?"]
 
 
 @pytest.mark.parametrize(
