@@ -27,8 +27,8 @@ class Infer:
 
     Attributes:
         to_score: (cache, fold, settings) -> what one fold scores.
-        frames: (network, cache, those, settings, :data:`PermutedScores`) -> a frame of scores of each
-            graph or task.
+        frames: (network, cache, those, settings, :data:`PermutedScores`) -> a frame of scores for
+            each graph or task.
         counts: what the table at the end counts of each split, by heading; the last are scores.
     """
 
