@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.compiler.cpu.numbering import BITS, NumberingAtSites, Occurrences
+from lib.compiler.cpu.tables import BITS, NumberingAtSites, Occurrences
 
 CONFIGURATIONS = 4
 
