@@ -6,63 +6,44 @@ Writes  <outputs>/<collection>/cache/ (or cache-<hops>/, if graphs are pruned ot
 
 from __future__ import annotations
 
-from lib.runs.begin import one_line_errors
-
-# isort: split
-from lib.runs.asked import parse_or_end
-
-if __name__ == "__main__":  # before all other imports, which take seconds
-    asked = parse_or_end("preprocess", __doc__)
-
-# isort: split
-import argparse
 import sys
 
-import polars as pl
-
-from lib import settings
 from lib.cache.manifest import read_manifest
 from lib.preprocess.collection import raw_files, write_cache
 from lib.preprocess.summary import log_sizes, summary_table
-from lib.runs.asked import making_of, tell_as_it_was
-from lib.runs.identity import Making
-from lib.runs.ingredients import record_path
-from lib.runs.stage import Stage
+from lib.runs.stage import Stage, run
 
 
-def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
+def main(stage: Stage) -> None:
     """Prune, de-duplicate, compress and pad every graph of one collection."""
-    chosen, root = resolved.settings, resolved.root()
-    files = raw_files(root, chosen.folder)
-    making = making_of(args, chosen)
-    cache, record = making.cache, record_path(args.outputs, "preprocess", chosen)
-    if stage.alone(args.outputs, cache, record) and making.as_it_was("preprocess"):
-        tell_as_it_was(making, "preprocess")
-        return
-    about = {name: getattr(chosen, name) for name in chosen.cache_depends_on}
-    table, skipped = write_cache(cache, files, about, args.jobs, args.keep_going, chosen.kind)
-    note_run(stage, making, table)
-    stage.note(**resolved.record())
+    settings, arguments, root = stage.settings, stage.arguments, stage.resolved.root()
+    stage.run.check_raw_files()  # their sizes and times, before any is read
+    files = raw_files(root, settings.folder)
+    metadata = {name: getattr(settings, name) for name in settings.cache_depends_on}
+    table, skipped = write_cache(
+        stage.run.cache,
+        files,
+        metadata,
+        arguments.jobs,
+        arguments.keep_going,
+        settings.kind,
+        stage.run.check_raw_files,
+    )
+    tracker = stage.begin(read_manifest(stage.run.cache)["fingerprint"])
+    log_sizes(tracker, table)
+    rows = table.select("split", "source", "fingerprint").iter_rows()
+    known = {f"{split}/{source}": fingerprint for split, source, fingerprint in rows}
+    stage.note(raw=stage.run.raw_files, contents=stage.run.contents(known))
 
     for graph in skipped:
         print(f"skipped: {graph}", file=sys.stderr)
     left_out = f", {len(skipped)} bad files skipped" if skipped else ""
-    print(summary_table(table, cache))
+    print(summary_table(table, stage.run.cache))
     print(
-        f"preprocess: {chosen.collection} from {root.path}: "
-        f"{len(table)} {chosen.graphs} in {cache}/{left_out}"
+        f"preprocess: {settings.collection} from {root.path}: "
+        f"{len(table)} {settings.graphs} in {stage.run.cache}/{left_out}"
     )
 
 
-def note_run(stage: Stage, making: Making, table: pl.DataFrame) -> None:
-    """Say what was made, and of which raw files."""
-    tracker = stage.begin("preprocess", making, read_manifest(making.cache)["fingerprint"])
-    log_sizes(tracker, table)
-    rows = table.select("split", "source", "fingerprint").iter_rows()
-    known = {f"{split}/{source}": fingerprint for split, source, fingerprint in rows}
-    stage.note(raw=making.raw_files, contents=making.contents(known))
-
-
 if __name__ == "__main__":
-    with one_line_errors(), Stage() as stage:
-        main(stage, *asked)
+    run("preprocess", main, __doc__)

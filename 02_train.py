@@ -1,146 +1,176 @@
 """Stage 2: train the network of one fold.
 
 Reads   <outputs>/<collection>/cache/
-Writes  <outputs>/<collection>[@<model>]/fold_<k>/{model,last}.safetensors, history.parquet and
-        metrics.json; trees.safetensors, if the network stands beside trees
+Writes  <outputs>/<collection>[@<model>]/fold_<k>/: model.safetensors (the best epoch's weights),
+        last.safetensors, metrics.json and history.parquet
 """
 
 from __future__ import annotations
 
-from lib.runs.begin import one_line_errors
+import math
+import time
+from collections.abc import Callable, Iterator
 
-# isort: split
-from lib.runs.asked import parse_or_end
-
-if __name__ == "__main__":  # before all other imports, which take seconds
-    asked = parse_or_end("train", __doc__)
-
-# isort: split
-import argparse
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
-
+import numpy as np
 import torch
+from torch import nn
 
-from lib import settings
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.artifacts import write_json
 from lib.files.parquet import write_parquet
 from lib.files.progress import Lines
-from lib.files.sealed import sealed
 from lib.files.terminal import counted
-from lib.inputs.input import network_for
-from lib.models.precision import resolve_device
-from lib.runs.asked import making_of, tell_as_it_was
-from lib.runs.identity import Making
-from lib.runs.provenance import versions
-from lib.runs.stage import Stage
-from lib.runs.tracking import Tracker, epoch_point
+from lib.models.common.precision import resolve_device
+from lib.runs.memory import memory_errors
+from lib.runs.stage import Stage, run
+from lib.runs.tracking import epoch_point
 from lib.runs.turns import turn_on
-from lib.train.fold import load_fold
-from lib.train.loop import FoldTraining, new_network
-from lib.train.processes import Processes, processes_on
-from lib.train.schedule import shared
-from lib.train.split import left_out
-from lib.train.summary import log_graphs, summary_table
+from lib.training.checkpoint import Checkpoint
+from lib.training.fold import Fold, load_fold, new_network, seed_torch
+from lib.training.schedule import learning_rate, passes_of
+from lib.training.split import left_out
+from lib.training.summary import log_graphs, summary_table
 
 
-def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
-    """Train one fold, or go on where a killed run of it stopped."""
-    chosen = resolved.settings
-    torch.set_num_threads(chosen.threads)
-    device = resolve_device(chosen.device)
-    with turn_on(device, args.outputs, args.fold), processes_on(device) as processes:
-        chosen = shared(chosen, processes)
-        if processes.first:
-            print(f"train: {resolved.choice()}", flush=True)
-        train_fold(stage, making_of(args, chosen), args.fold, resolved.record(), processes)
+def main(stage: Stage) -> None:
+    """Train one fold, or go on where a killed run of it stopped, and write its results."""
+    settings, fold = stage.settings, stage.fold
+    torch.set_num_threads(settings.threads)
+    device = resolve_device(settings.device)
+    print(f"train: {stage.resolved.choice()}", flush=True)
+    with turn_on(device, stage.run.outputs, fold):
+        cache = Cache(stage.run.cache)
+        if graphs := left_out(cache):
+            print(f"train: {graphs}", flush=True)
+        data = load_fold(cache, fold, settings)
+        network = new_network(data, settings.seed, fold)
+        state = stage.files[0].parent / "state.safetensors"
+        identity = stage.run.identity("train", fold)
+        checkpoint = Checkpoint(state, network, data, identity)
+        tracker = stage.begin(cache.fingerprint)
+
+        label = f"train: {settings.results} fold {fold}"
+        lines = Lines(label, total_steps(data), "step")
+        with memory_errors(data.estimate(), device, "train"):
+            for row in train(network, data, fold, checkpoint, lines.at):
+                tracker.log(epoch_point(row))  # those before a kill too, which it may have lost
+                metric = f"validation_{settings.metric}"
+                names = {"loss": "loss", settings.metric: metric}
+                found = {name: row.get(key) for name, key in names.items()}
+                lines.note(", ".join(f"{k} {v:.3f}" for k, v in found.items() if v is not None))
+    write_results(stage, cache, network, data, checkpoint)
 
 
-def train_fold(
-    stage: Stage, making: Making, fold: int, changed: dict[str, Any], processes: Processes
-) -> None:
-    """Train a fold and write its results; of several processes the first one does what is told."""
-    chosen, cache = making.settings, Cache(making.cache)
-    about = {**settings.described(chosen), "fold": fold, **making.data_of_training}
-    about |= {"identity": making.identity("train", fold), "versions": versions()}
-    files = making.files("train", fold)
-    folder = files[0].parent
-    state_file = folder / "state.safetensors"
-    waited = processes.first and stage.alone(making.outputs, folder, *files, state_file)
-    if processes.broadcast(waited and making.as_it_was("train", fold)):
-        if processes.first:
-            tell_as_it_was(making, "train", fold)
-        return
-    data = load_fold(cache, fold, chosen)
-    network = new_network(lambda: network_for(chosen), data, chosen.seed, fold)
-    training = FoldTraining(network, data, fold, processes)
-    if not processes.first:
-        for _ in training.run(state_file, about["identity"]):
-            pass
-        return
-    if told := left_out(cache):
-        print(f"train: {told}", flush=True)
-    tracker = stage.begin("train", making, cache.fingerprint, fold)
-    train(training, state_file, about["identity"], tracker)
-    stage.note(**changed, processes=processes.count, **data.beside.record())
-    finish(stage, training, about, files, tracker)
+def train(
+    network: nn.Module,
+    data: Fold,
+    fold: int,
+    checkpoint: Checkpoint,
+    after_step: Callable[[int], None] = lambda step: None,
+) -> Iterator[dict[str, float]]:
+    """Train to the end, yielding a row of numbers an epoch, those of earlier runs first.
+
+    Everything random is drawn from (seed, fold, epoch), so that a run that is killed and resumed
+    ends with the same bits. A run whose loss is no longer finite stops: nothing after that can be
+    of use (the paper drops such a fold by its validation score).
+
+    Args:
+        network: standardized, with fresh weights, or those of the checkpoint.
+        data: graphs to draw from; what its methods do for a model is in lib/models/<model>/.
+        fold: its number.
+        checkpoint: optimizer, history and validations.
+        after_step: gets the number of steps that are done.
+    """
+    settings, optimizer = data.settings, checkpoint.optimizer
+    device = next(network.parameters()).device
+    steps_per_epoch, steps = data.steps(), total_steps(data)
+    epochs = passes_of(settings, steps_per_epoch)  # 17.5: the last epoch is half a pass
+    last = math.ceil(steps / steps_per_epoch if steps else epochs)
+    yield from checkpoint.history
+
+    for epoch in range(checkpoint.epochs, last):
+        started = time.perf_counter()
+        generator = np.random.default_rng([settings.seed, fold, epoch])
+        seed_torch(generator)  # for dropout
+        network.train()
+        losses, norms, configurations, rate = [], [], 0, 0.0
+        first = epoch * steps_per_epoch
+        for step, group in zip(range(first, steps), data.groups(generator), strict=False):
+            batch = data.draw(group, generator, first / steps).to(device)
+            scores = data.forward(network, batch)  # (b,): lower is faster
+            loss = data.loss(scores, batch)
+
+            rate = learning_rate(
+                step, steps, settings.learning_rate, settings.warmup, settings.schedule
+            )
+            for parameters in optimizer.param_groups:
+                parameters["lr"] = rate
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            norm = nn.utils.clip_grad_norm_(network.parameters(), settings.gradient_clip)
+            optimizer.step()
+
+            data.after_step()
+            after_step(step + 1)
+            configurations += batch.size
+            losses.append(loss.detach())  # read after the epoch, so that no GPU is waited for
+            norms.append(norm)
+
+        row = {"epoch": type(epochs)(min(epoch + 1, epochs))}  # passes; whole if all are
+        if losses:
+            row["loss"] = float(np.mean(torch.stack(losses).tolist()))
+            row["gradient_norm"] = float(np.mean(torch.stack(norms).tolist()))
+            row["learning_rate"] = rate
+        trained = time.perf_counter()
+        row["configurations_per_second"] = configurations / (trained - started)
+        if (epoch + 1) % settings.validate_every == 0 or epoch + 1 == last:
+            row |= checkpoint.add_validation(row["epoch"], data.validate(network.eval()))
+        row["validation_seconds"] = time.perf_counter() - trained
+        row["seconds"] = time.perf_counter() - started
+        checkpoint.add(row)
+        yield row
+        if not math.isfinite(row.get("loss", 0.0)):
+            checkpoint.validations["last"] = {}  # it may be an earlier epoch's
+            return
+        checkpoint.save_if_due()
+    checkpoint.validate_whole()
 
 
-def finish(
-    stage: Stage,
-    training: FoldTraining,
-    about: dict[str, Any],
-    files: list[Path],
-    tracker: Tracker,
-) -> None:
-    """Write the results of a training that has ended, and say what it has come to."""
-    chosen, fold, data, state = training.settings, training.fold, training.data, training.state
-    used, folder = state.validation(chosen.weights), files[0].parent
-    history = state.history_frame()
-    resumed = history["seconds"][: state.resumed_at].sum()
-    stage.note(earlier_seconds=resumed)
-    write_results(stage, files, training, about)
-    state.delete()
-    tracker.artifact(f"weights-{chosen.results}-fold-{fold}", "model", *files[:3])
-    print(
-        f"{summary_table(history, state.validations, chosen.metric)}\n"
-        f"train: {chosen.results} fold {fold}: validation {chosen.metric} "
-        f"{used[chosen.metric]:.4f} ({chosen.weights} of {counted(training.epochs, 'epoch')}), "
-        f"{len(data.train)} + {len(data.valid)} "
-        f"{chosen.graphs}; wrote {folder}/"
-    )
-
-
-def train(training: FoldTraining, state_file: Path, identity: str, tracker: Tracker) -> None:
-    """Train to the end; say how far it is now and then, and tell W&B of each epoch and the end."""
-    chosen, seen = training.settings, ""
-    lines = Lines(f"train: {chosen.results} fold {training.fold}", training.steps, "step")
-    training.after_step = lambda steps: lines.at(steps, seen)
-    for row in training.run(state_file, identity):
-        tracker.log(epoch_point(row))  # those before a kill too, some of which it may have lost
-        value = row.get(f"validation_{chosen.metric}")
-        validated = "" if value is None else f", {chosen.metric} {value:.3f}"
-        seen = f"loss {row['loss']:.3f}{validated}"
-    log_graphs(tracker, training.state.validations, chosen.metric)
+def total_steps(data: Fold) -> int:
+    """Return the number of steps of a training; none of a network that is solved for."""
+    return max(min(1, data.steps()), round(passes_of(data.settings, data.steps()) * data.steps()))
 
 
 def write_results(
-    stage: Stage, files: Sequence[Path], training: FoldTraining, about: dict[str, Any]
+    stage: Stage, cache: Cache, network: nn.Module, data: Fold, checkpoint: Checkpoint
 ) -> None:
-    """Write the results of a fold, weights, metrics and history: all of them, or none."""
-    state, validations = training.state, training.state.validations
-    used = validations[training.settings.weights]
-    with stage.results(*files) as (best, last, metrics, epochs):
-        weights = {"best": state.best_weights, "last": training.network.state_dict()}
+    """Write weights, metrics and history: all of them, or none; and print a summary."""
+    settings, fold, validations = stage.settings, stage.fold, checkpoint.validations
+    used = checkpoint.validation(fold)  # by the weights that stage 3 takes
+    metadata = stage.result_metadata(cache.fingerprint)
+    metadata |= {"fold": fold, **stage.run.data_of_training}
+    history = checkpoint.history_frame()
+    stage.note(earlier_seconds=history["seconds"][: checkpoint.resumed_at].sum(), **data.record())
+    with stage.results() as (best, last, metrics, epochs):
+        weights = {"best": checkpoint.best_weights, "last": network.state_dict()}
         for path, kept in ((best, "best"), (last, "last")):
-            tensor_file.save(path, weights[kept], {**about, "kept": kept, **validations[kept]})
-        write_json(metrics, sealed({**about, "validation": used, **validations}))
-        write_parquet(state.history_frame(), epochs)
+            tensor_file.save(path, weights[kept], {**metadata, "kept": kept, **validations[kept]})
+        write_json(metrics, {**metadata, "validation": used, **validations})
+        write_parquet(history, epochs)
+    checkpoint.delete()
+
+    tracker, name = stage.tracker, f"weights-{settings.results}-fold-{fold}"
+    log_graphs(tracker, validations, settings.metric)
+    tracker.artifact(name, "model", *stage.files[:3])
+    print(
+        f"{summary_table(history, validations, settings.metric)}\n"
+        f"train: {settings.results} fold {fold}: validation {settings.metric} "
+        f"{used[settings.metric]:.4f} ({settings.weights} of "
+        f"{counted(passes_of(settings, data.steps()), 'epoch')}), "
+        f"{len(data.train)} + {len(data.valid)} {settings.graphs}; wrote {stage.files[0].parent}/"
+    )
 
 
 if __name__ == "__main__":
-    with one_line_errors(), Stage() as stage:
-        main(stage, *asked)
+    run("train", main, __doc__)

@@ -6,96 +6,68 @@ Writes  <outputs>/<collection>[@<model>]/scores/fold_<k>.parquet
 
 from __future__ import annotations
 
-from lib.runs.begin import one_line_errors
-
-# isort: split
-from lib.runs.asked import parse_or_end
-
-if __name__ == "__main__":  # before all other imports, which take seconds
-    asked = parse_or_end("infer", __doc__)
-
-# isort: split
-import argparse
 import time
-from typing import Any
 
 import polars as pl
 import torch
 from torch import nn
 
-from lib import settings
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.parquet import write_parquet
 from lib.files.progress import Lines
 from lib.files.schema import expect
-from lib.inputs.chunks import device_of
-from lib.inputs.input import memory_of, network_for
-from lib.models.precision import resolve_device
-from lib.runs.asked import making_of, tell_as_it_was
-from lib.runs.descent import check_trained
-from lib.runs.memory import out_of_memory_told
-from lib.runs.stage import Stage
+from lib.models.common.build import network_for
+from lib.models.common.chunks import device_of
+from lib.models.common.input import memory_of
+from lib.models.common.precision import resolve_device
+from lib.runs.memory import memory_errors
+from lib.runs.stage import Stage, run
 from lib.runs.turns import turn_on
 from lib.scoring.scores import stand_for_themselves
 from lib.scoring.scoring import log_splits, scoring_of, summary_table
+from lib.settings import WEIGHTS_FILES
 from lib.settings.tables import check_trained_with
 
 
-def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
-    """Score the fold's validation graphs and the test graphs, on a GPU when it is its turn."""
-    torch.set_num_threads(resolved.settings.threads)
-    with turn_on(resolve_device(resolved.settings.device), args.outputs, args.fold):
-        score_fold(stage, args, resolved)
-
-
-def score_fold(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
-    """Score with the network of a fold, and write its scores."""
-    chosen = resolved.settings
-    making = making_of(args, chosen)
-    cache = Cache(making.cache)
-    (path,) = making.files("infer", args.fold)
-    if stage.alone(args.outputs, path, path) and making.as_it_was("infer", args.fold):
-        tell_as_it_was(making, "infer", args.fold)
-        return
-    weights = making.folder / f"fold_{args.fold}" / settings.WEIGHTS_FILES[chosen.weights]
-    tensors, about = tensor_file.load(weights)
-    expect(about, {"data": str}, weights)
-    check_trained(weights, about, making, args.fold)
-    check_trained_with(weights, about, chosen, args.fold)
-    network = network_for(chosen)
-    tensor_file.load_into(network, weights, tensors)
-    if chosen.permutations > 1 and stand_for_themselves(network, chosen):
-        print(f"infer: permutations change nothing: scores of {chosen.model} stand for themselves")
-
-    tracker = stage.begin("infer", making, cache.fingerprint, args.fold)
-    stage.note(**resolved.record())
-    scoring = scoring_of(chosen)
-    to_score = scoring.to_score(cache, args.fold, chosen)
-    started = time.perf_counter()
-    scores = score(network, cache, to_score, chosen, args.fold)
+def main(stage: Stage) -> None:
+    """Score the fold's validation graphs and the test graphs."""
+    settings, fold = stage.settings, stage.fold
+    torch.set_num_threads(settings.threads)
+    with turn_on(resolve_device(settings.device), stage.run.outputs, fold):
+        cache, network = Cache(stage.run.cache), trained_network(stage)
+        tracker = stage.begin(cache.fingerprint)
+        scoring, started = scoring_of(settings), time.perf_counter()
+        to_score = scoring.to_score(cache, fold, settings)
+        lines = Lines(f"infer: {settings.results} fold {fold}", len(to_score), "graph")
+        with memory_errors(memory_of(settings, "scoring"), device_of(network), "infer"):
+            scores = pl.concat(lines.over(scoring.frames(network, cache, to_score, settings)))
     seconds = time.perf_counter() - started
-    with stage.results(path) as (temporary,):
-        write_parquet(scores, temporary, {"identity": making.identity("infer", args.fold)})
+
+    with stage.results() as (path,):
+        write_parquet(scores, path, {"identity": stage.run.identity("infer", fold)})
     log_splits(tracker, scores, seconds, scoring.counts)
     print(
         f"{summary_table(scores, seconds, scoring.counts)}\n"
-        f"infer: {chosen.results} fold {args.fold}: {len(scores):,} scores of {len(to_score)} "
-        f"{chosen.graphs}; wrote {path}"
+        f"infer: {settings.results} fold {fold}: {len(scores):,} scores of {len(to_score)} "
+        f"{settings.graphs}; wrote {stage.files[0]}"
     )
 
 
-def score(
-    network: nn.Module, cache: Cache, to_score: list[Any], chosen: settings.Settings, fold: int
-) -> pl.DataFrame:
-    """All scores; memory that is not there is told in one line."""
-    scoring = scoring_of(chosen)
-    frames = scoring.frames(network, cache, to_score, chosen)
-    lines = Lines(f"infer: {chosen.results} fold {fold}", len(to_score), "graph")
-    with out_of_memory_told(memory_of(chosen, "scoring"), device_of(network), "infer"):
-        return pl.concat(lines.over(frames))
+def trained_network(stage: Stage) -> nn.Module:
+    """Return the network of the fold, if its weights are those that stage 2 would train."""
+    settings, fold = stage.settings, stage.fold
+    weights = stage.run.folder / f"fold_{fold}" / WEIGHTS_FILES[settings.weights]
+    tensors, metadata = tensor_file.load(weights)
+    expect(metadata, {"data": str}, weights)
+    stage.run.check_trained(weights, metadata, fold)
+    check_trained_with(weights, metadata, settings, fold)
+    network = network_for(settings)
+    tensor_file.load_into(network, weights, tensors)
+    if getattr(settings, "permutations", 1) > 1 and stand_for_themselves(network, settings):
+        print(f"infer: permutations change nothing: scores of {settings.model} are independent")
+    return network
 
 
 if __name__ == "__main__":
-    with one_line_errors(), Stage() as stage:
-        main(stage, *asked)
+    run("infer", main, __doc__)

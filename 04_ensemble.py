@@ -8,18 +8,6 @@ Writes  <outputs>/<collection>[@<model>]/submission.csv (of programs: prediction
 
 from __future__ import annotations
 
-from lib.runs.begin import one_line_errors
-
-# isort: split
-from lib.runs.asked import parse_or_end
-
-if __name__ == "__main__":  # before all other imports, which take seconds
-    asked = parse_or_end("ensemble", __doc__)
-
-# isort: split
-import argparse
-
-from lib import settings
 from lib.cache.reader import Cache
 from lib.files.artifacts import write_json
 from lib.files.named import named
@@ -27,54 +15,46 @@ from lib.files.results import SPLIT_OF
 from lib.report.experiment import read_experiment
 from lib.report.page import write_page
 from lib.report.publish import publish
-from lib.runs.asked import making_of, tell_as_it_was
-from lib.runs.descent import check_scored
-from lib.runs.provenance import versions
-from lib.runs.stage import Stage
+from lib.runs.stage import Stage, run
 from lib.scoring.ending import ending_of
 
 
-def main(stage: Stage, args: argparse.Namespace, resolved: settings.Resolved) -> None:
+def main(stage: Stage) -> None:
     """Choose folds by validation score, blend them, write the results and the metrics."""
-    chosen = resolved.settings
-    making = making_of(args, chosen)
-    folder, cache = making.folder, Cache(making.cache)
-    ending = ending_of(chosen)
-    results = making.files("ensemble")
-    if stage.alone(args.outputs, results[0], *results) and making.as_it_was("ensemble"):
-        tell_as_it_was(making, "ensemble")
-        return
+    settings, folder, cache = stage.settings, stage.run.folder, Cache(stage.run.cache)
+    ensemble = ending_of(settings)
 
-    folds = ending.read(folder, cache, chosen, args.folds)
+    # Of each fold its scores, mean over permutations; the best in validation are blended.
+    folds = ensemble.read(folder, cache, settings, stage.run.folds)
     for fold in folds.scores:
-        check_scored(making, fold)
+        stage.run.check_scored(fold)
     blended = {section: folds.blended(split) for section, split in SPLIT_OF.items()}
-    write_table, told = ending.table(blended, cache, chosen)
-    measurements = resolved.root().measurements(chosen.collection)
-    sections = ending.evaluate(blended, cache, measurements, chosen)
-    explained = {}
-    if chosen.picks:
-        explained["picks"] = named(chosen.picks)(folder, cache, chosen, folds.best, blended["test"])
-    stage.begin("ensemble", making, cache.fingerprint)
-    stage.note(**resolved.record())
-    about = {**settings.described(chosen), "data": cache.fingerprint, "versions": versions()}
-    about["identity"] = making.identity("ensemble")
-    used = {f"validation_{chosen.metric}": folds.validation, "blended": folds.best}
-    with stage.results(*results) as (table, metrics, report):
+
+    write_table, content = ensemble.table(blended, cache, settings)
+    measurements = stage.resolved.root().measurements(settings.collection)
+    sections = ensemble.evaluate(blended, cache, measurements, settings)
+    picks = {}
+    if settings.picks:
+        pick = named(settings.picks)
+        picks = {"picks": pick(folder, cache, settings, folds.best, blended["test"])}
+
+    stage.begin(cache.fingerprint)
+    used = {f"validation_{settings.metric}": folds.validation, "blended": folds.best}
+    metadata = stage.result_metadata(cache.fingerprint)
+    with stage.results() as (table, metrics, report):
         write_table(table)
-        write_json(metrics, {**sections, **explained, "folds": used, "settings": about})
+        write_json(metrics, {**sections, **picks, "folds": used, "settings": metadata})
         experiment = read_experiment(folder, metrics)
         write_page(report, experiment, measurements, stage.record())
-    publish(experiment, stage, results)
+    publish(experiment, stage, stage.files)
 
-    print(ending.summary(sections, chosen.collection))
+    print(ensemble.summary(sections, settings.collection))
     print(
-        f"ensemble: {chosen.results}: folds {', '.join(map(str, folds.best))} of "
-        f"{len(folds.scores)}, {told}; "
-        f"wrote {results[0]}, metrics.json and report.html"
+        f"ensemble: {settings.results}: folds {', '.join(map(str, folds.best))} of "
+        f"{len(folds.scores)}, {content}; "
+        f"wrote {stage.files[0]}, metrics.json and report.html"
     )
 
 
 if __name__ == "__main__":
-    with one_line_errors(), Stage() as stage:
-        main(stage, *asked)
+    run("ensemble", main, __doc__)

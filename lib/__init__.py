@@ -1,43 +1,23 @@
-"""All that the stages do."""
+"""Everything that the stages run."""
 
-import os
+import io
+import re
 import resource
 import sys
-import zlib
+import warnings
 from pathlib import Path
 
 INTERRUPTED, INTERRUPTED_CODE = "interrupted; run the same command again to go on", 130
-TOLD = "TGRAPH_TOLD"  # of the environment of processes that run the same: a folder of all of them
 LEAST_ADDRESS_SPACE = 2 << 30  # bytes; with less, libraries abort, or wait for ever (OpenBLAS)
-
-
-def told_first(line: str) -> bool:
-    """Whether to tell a line: of several processes that run the same, one does."""
-    folder = os.environ.get(TOLD)
-    try:
-        if folder:
-            Path(folder, f"{zlib.crc32(line.encode(errors='replace')):08x}").mkdir()
-    except FileExistsError:
-        return False
-    except OSError:
-        pass  # better twice than not at all
-    return True
-
-
-def _tell(kind, error, trace) -> None:
-    """What Python calls with an error that nothing has caught, such as one during imports."""
-    from lib.files.errors import exit_because_of  # late, for it takes a while
-
-    exit_because_of(error)
-    sys.__excepthook__(kind, error, trace)
+STAGE = re.compile(r"0\d_\w+\.py")
 
 
 def begin_program() -> None:
-    """What a program of ours does first: before the imports that take seconds, and may fail.
+    """Set a process up, before the imports that take seconds and may fail.
 
     From then on an error that nothing catches is one line, if a user can mend it.
     """
-    sys.excepthook = _tell
+    sys.excepthook = _one_line
     allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
     if 0 <= allowed < LEAST_ADDRESS_SPACE:
         print(
@@ -46,7 +26,22 @@ def begin_program() -> None:
             file=sys.stderr,
         )
         sys.exit(2)
+    # joblib says this where shared memory is full: one process does all then, or an error says why.
+    warnings.filterwarnings("ignore", ".*joblib will operate in serial mode", UserWarning)
+    # A line is written at once. Unbuffered (PYTHONUNBUFFERED, as containers often have it) its end
+    # is written by itself, and another fold's line can come between.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True, write_through=False)
 
 
-if sys.argv[:1] == ["-m"]:  # as Python has it while it looks for `python -m lib...`
+def _one_line(kind, error, trace) -> None:
+    """Python calls it with an error that nothing has caught, such as one during imports."""
+    from lib.files.errors import exit_because_of  # late, for it takes a while
+
+    exit_because_of(error)
+    sys.__excepthook__(kind, error, trace)
+
+
+# Of a stage, or as Python has it while it looks for `python -m lib...`.
+if sys.argv[:1] == ["-m"] or (sys.argv and STAGE.fullmatch(Path(sys.argv[0]).name)):
     begin_program()

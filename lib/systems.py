@@ -2,7 +2,7 @@
 
 A name is ``module:object`` and imported when it is asked for (:mod:`lib.files.named`). So nobody
 pays for what another system runs, and results are made from the code of their own system alone
-(:mod:`lib.runs.ingredients`).
+(:mod:`lib.runs.identity`).
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class System:
 SYSTEMS: dict[str, System] = {
     "layout": System(
         models={
-            "tgraph-plus": "lib.settings.models:PlusSettings",
-            "tgraph": "lib.settings.models:LayoutSettings",
+            "tgraph-plus": "lib.models.tgraph_plus.settings:TGraphPlusSettings",
+            "tgraph": "lib.models.tgraph.settings:TGraphSettings",
+            "prices": "lib.models.prices.settings:PricesSettings",
             "gst": "lib.experiments.settings:LayoutSegments",
             "pooling": "lib.experiments.settings:LayoutPooling",
             "partitioning": "lib.experiments.settings:LayoutPartitioning",
@@ -57,13 +58,7 @@ SYSTEMS: dict[str, System] = {
         ranking="lib.ranking.kinds:LAYOUTS",
     ),
     "tile": System(
-        models={
-            "tile": "lib.settings.models:TileSettings",
-            "gst": "lib.experiments.settings:TileSegments",
-            "pooling": "lib.experiments.settings:TilePooling",
-            "partitioning": "lib.experiments.settings:TilePartitioning",
-            "gat": "lib.experiments.settings:TileAttention",
-        },
+        models={"tile": "lib.models.tile.settings:TileSettings"},
         cache="lib.cache.format:TILE",
         preprocess="lib.preprocess.kernels:READING",
         infer="lib.scoring.scores:SCORING",

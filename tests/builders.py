@@ -11,7 +11,7 @@ from lib.cache.codec import LARGEST, smallest_type
 from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.settings import LayoutSettings
+from lib.models.tgraph.settings import TGraphSettings
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import read_dataset
 
@@ -21,9 +21,9 @@ TGRAPH = f"{COLLECTION}@tgraph"  # where its results go
 TINY = {"channels": 16, "epochs": 4, "configurations": 8, "inference_configurations": 8}
 
 
-def tiny_settings(**overrides: Any) -> LayoutSettings:
+def tiny_settings(**overrides: Any) -> TGraphSettings:
     """Settings of a network and a run of milliseconds."""
-    return LayoutSettings(COLLECTION, **{**TINY, **overrides})
+    return TGraphSettings(COLLECTION, **{**TINY, **overrides})
 
 
 def split_cache(folder: Path, configurations: int) -> Cache:

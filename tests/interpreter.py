@@ -53,7 +53,6 @@ PROGRAMS = (
     *("lib/report/compare.py", "lib/scoring/merge.py"),
     "lib/scoring/leaderboard.py",
 )
-FRESH = ("lib.runs.begin",)  # of what is imported: does something when it is
 
 
 @cache
@@ -113,15 +112,14 @@ def import_all() -> None:
     import torch.profiler  # noqa: F401
 
     from lib import native
-    from lib.runs.ingredients import STAGES, code_for
-    from lib.runs.sources import code_of
+    from lib.runs.code import STAGES, code_for, code_of
     from lib.settings import MODELS
 
     every = [model("") for models in MODELS.values() for model in models.values()]
     looked_up = (code_for(stage, settings) for settings in every for stage in STAGES)
     for path in sorted({*code_of(*PROGRAMS)}.union(*looked_up)):
         name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        if path.endswith(".py") and path not in PROGRAMS and name not in FRESH:
+        if path.endswith(".py") and path not in PROGRAMS:
             __import__(name)
     native.available()
     gc.collect()

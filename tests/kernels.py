@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lib.cache.kernel import CachedKernel
-from lib.settings import TileSettings
+from lib.models.tile.settings import TileSettings
 from lib.tpugraphs.npz import TileKernel, write_tile
 from tests.synthetic import ADD, DOT, PARAMETER, matrix_features, operands
 

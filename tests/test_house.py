@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from lib.runs.sources import ROOT, imports_of, source_of
-from lib.settings.models import HARDWARE
+from lib.models.common.settings import HARDWARE
+from lib.runs.code import ROOT, imports_of, source_of
 from lib.systems import SYSTEMS
 
 FLOORS = (  # from the ground up
@@ -289,13 +289,13 @@ def test_networks_know_tensors_only() -> None:
     ("path", "other", "rule"),
     [
         ("lib/files/errors.py", "lib/cache/reader.py", arrows_up),
-        ("lib/cache/reader.py", "lib/train/loop.py", arrows_up),
-        ("lib/train/loop.py", "lib/scoring/scores.py", wings_that_meet),
+        ("lib/cache/reader.py", "lib/training/loop.py", arrows_up),
+        ("lib/training/loop.py", "lib/scoring/scores.py", wings_that_meet),
         ("lib/programs/search/scorer.py", "lib/collect/quiet.py", measuring),
-        ("lib/train/loop.py", "lib/programs/train.py", arrows_up),
-        ("lib/train/loop.py", "lib/experiments/embeddings.py", arrows_up),
+        ("lib/training/loop.py", "lib/programs/train.py", arrows_up),
+        ("lib/training/loop.py", "lib/experiments/embeddings.py", arrows_up),
         ("lib/programs/train.py", "lib/experiments/embeddings.py", arrows_up),
-        ("lib/systems.py", "lib/train/loop.py", measuring),
+        ("lib/systems.py", "lib/training/loop.py", measuring),
         ("lib/compiler/tpu.py", "lib/compiler/cpu/loops.py", hardware_that_meets),
         ("lib/compiler/graph.py", "lib/compiler/cpu/loops.py", hardware_that_meets),
         ("lib/cache/format.py", "lib/cache/reader.py", rings),

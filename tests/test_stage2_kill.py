@@ -23,11 +23,11 @@ STEPS = EPOCHS * GRAPHS // 2
 FLAGS = ("--fold", 0, "--folds-total", 2, "--configurations", 6, "--epochs", EPOCHS)
 TILES = ("--collection", kernels.COLLECTION, "--kernels", 1, "--channels", 16)
 WIDTHS = ("--channels", 16, "--heads", 2)
-DROPOUT = ("--channels", 8, "--dropout", 0.5, "--configurations", 3, "--lessons", 20)
+DROPOUT = ("--channels", 8, "--dropout", 0.5, "--configurations", 3, "--pretraining", 20)
 # A model's results, its flags, and the steps at which one run of it is killed, again and again.
 MODELS = {
     "tgraph-plus": (COLLECTION, DROPOUT, (5, 4)),
-    "tgraph-plus, two threads": (COLLECTION, (*DROPOUT, "--lessons", 0, "--threads", 2), (3,)),
+    "tgraph-plus, two threads": (COLLECTION, (*DROPOUT, "--pretraining", 0, "--threads", 2), (3,)),
     "tgraph, two threads": (f"{COLLECTION}@tgraph", ("--channels", 64, "--threads", 2), (5,)),
     "gst": (
         f"{COLLECTION}@gst",
@@ -93,7 +93,7 @@ def test_killed_inside_a_fold(outputs, tmp_path, name):
 
 
 def test_killed_at_random_moments(outputs, tmp_path):
-    flags = (*DROPOUT, "--lessons", 0, "--save-seconds", 0)
+    flags = (*DROPOUT, "--pretraining", 0, "--save-seconds", 0)
     changes = train(outputs, tmp_path / "whole", *flags)
     expected = tmp_path / "whole" / COLLECTION / "fold_0"
 

@@ -7,16 +7,17 @@ import pytest
 import torch
 
 from lib.cache.reader import Cache
-from lib.inputs.kernels import kernel_scores
-from lib.models import build_network
+from lib.models.common.build import build_network
+from lib.models.tile.inputs import kernel_scores
+from lib.models.tile.training import KernelsFold
 from lib.preprocess.collection import RawFile, write_cache
 from lib.ranking.kinds import TILES
 from lib.ranking.metrics import mean_metrics
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import write_tile
-from lib.train.kernels import KernelsFold
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import new_network
+from lib.training.loop import FoldTraining
 from tests.kernels import COLLECTION
 from tests.tpu import kernels
 

@@ -10,8 +10,8 @@ import pytest
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import read_json
+from lib.models.tgraph_plus.settings import TGraphPlusSettings
 from lib.scoring.picks import picks
-from lib.settings import PlusSettings
 from tests.builders import COLLECTION
 from tests.stages import SCRIPTS, make, run_stage, stages_in
 from tests.synthetic import write_collection
@@ -21,7 +21,7 @@ ATTENTION = [*SMALL, "--channels", 8, "--heads", 2]
 FLAGS = {
     "gst": [*ATTENTION, "--segment-nodes", 8, "--trained-segments", 2, "--segment-dropout", 0.3],
     "pooling": SMALL,
-    "tgraph-plus": [*SMALL, "--channels", 8, "--lessons", 20],
+    "tgraph-plus": [*SMALL, "--channels", 8, "--pretraining", 20],
 }
 
 
@@ -79,7 +79,7 @@ def test_parts_of_picks_are_those_of_the_test_graphs(outputs, tmp_path):
     assert all(abs(part["share"]) <= 1 for parts in found.values() for part in parts)
     shown = "What the picks’ layouts cost and gain" in (folder / "report.html").read_text()
     assert shown == any(found.values())
-    settings = PlusSettings(COLLECTION)
+    settings = TGraphPlusSettings(COLLECTION)
     assert picks(tmp_path, cache, settings, [0], pl.DataFrame()) == {}, "weights were deleted"
 
 

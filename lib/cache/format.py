@@ -2,8 +2,7 @@
 
 ``graphs.parquet`` has a row per graph; all else are flat arrays that it points into. An offset
 counts entries along the flat array's first axis. Which arrays there are depends on the kind of
-collection; the manifest lists them, and so tells the kind. It also has the checksum of every other
-file, and one of itself.
+collection; the manifest lists them, and so tells the kind.
 """
 
 from __future__ import annotations

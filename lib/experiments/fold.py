@@ -5,28 +5,27 @@ What a model's step is, :mod:`lib.experiments.steps` says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.experiments.inputs import Segmented, segmented
-from lib.experiments.settings import PoolingSettings
+from lib.experiments.inputs import SegmentedGraph, segmented
+from lib.experiments.settings import LayoutPooling
 from lib.files.named import named
-from lib.models.rows import NUMERIC
+from lib.models.common.rows import NUMERIC
 from lib.runs.memory import Estimate
-from lib.train.fold import GraphsFold, Sample
-from lib.train.split import LabelledGraph, sides_of
+from lib.training.fold import Batch, Fold
+from lib.training.split import LabelledGraph, sides_of
 
 KEPT_NODES = 1 << 13  # of graphs that stay prepared between steps
 
 
 @dataclass(eq=False)
-class SegmentsFold(GraphsFold[Any, Any]):
+class SegmentsFold(Fold):
     """Names of the training and validation graphs of one fold, sorted, and a model's steps.
 
     Graphs are read from the cache when they are needed; a few of them stay prepared.
@@ -36,12 +35,12 @@ class SegmentsFold(GraphsFold[Any, Any]):
     prepare = staticmethod(segmented)  # (cached graph, settings, whether its segments stay)
 
     def __post_init__(self) -> None:
-        self.in_memory: dict[str, Segmented] = {}
-        self.step = self.beside = named(self.settings.steps)(self.cache, self.train, self.settings)
+        self.in_memory: dict[str, SegmentedGraph] = {}
+        self.step = named(self.settings.steps)(self.cache, self.train, self.settings)
 
     @classmethod
-    def load(cls, cache: Cache, fold: int, settings: PoolingSettings) -> SegmentsFold:
-        """The graphs of a fold; raises as :func:`lib.train.split.sides_of`.
+    def load(cls, cache: Cache, fold: int, settings: LayoutPooling) -> SegmentsFold:
+        """The graphs of a fold; raises as :func:`lib.training.split.sides_of`.
 
         Raises:
             UserError: also if the historical table would be larger than was asked for.
@@ -62,25 +61,35 @@ class SegmentsFold(GraphsFold[Any, Any]):
         graph = self.graph(name)
         return LabelledGraph(name, graph, graph.graph.runtime)
 
-    def sample(
+    def batch(
         self,
         graphs: Sequence[LabelledGraph],
-        chosen: Sequence[np.ndarray],
+        rows: Sequence[np.ndarray],
         generator: np.random.Generator,
-    ) -> Sample:
-        """One graph, cut into segments, as the model's steps take it."""
-        (graph,), (rows,) = graphs, chosen
-        batch = self.step.batch(graph.prepared, rows, generator)
-        self.taken = graph.prepared, rows, batch
-        return Sample(batch, [torch.from_numpy(graph.runtime[rows])])
+    ) -> Batch:
+        """Return one graph, cut into segments, as the model's steps take it."""
+        (graph,), (some,) = graphs, rows
+        batch = self.step.batch(graph.prepared, some, generator)
+        self.drawn = graph.prepared, some, batch
+        return Batch(batch, [torch.from_numpy(graph.runtime[some])])
 
-    def done(self) -> None:
-        self.step.done(*self.taken)
+    def after_step(self) -> None:
+        """Let the historical table have what was computed."""
+        self.step.done(*self.drawn)
 
-    def estimate(self, network: nn.Module) -> Estimate | None:
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return the historical table."""
+        return self.step.state()
+
+    def restore(self, tensors: Mapping[str, torch.Tensor]) -> bool:
+        """Take the historical table back."""
+        return self.step.restore(tensors)
+
+    def estimate(self) -> Estimate | None:
+        """Return the memory of a step on the training graph that takes most."""
         return self.step.estimate()
 
-    def graph(self, name: str) -> Segmented:
+    def graph(self, name: str) -> SegmentedGraph:
         """A graph, cut; small ones are kept."""
         if name in self.in_memory:
             return self.in_memory[name]

@@ -6,28 +6,24 @@ segments with gradients and the others from the historical table (GST).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import torch
 
 from lib.cache.reader import Cache
 from lib.experiments.embeddings import EmbeddingTable
-from lib.experiments.inputs import Segmented, boundaries, segments_batch
+from lib.experiments.inputs import SegmentedGraph, boundaries, segments_batch
 from lib.experiments.models.gat import attention_bytes, forward_bytes
 from lib.experiments.models.segments import Segment, SegmentsBatch
-from lib.experiments.settings import AttentionSettings, SegmentSettings
-from lib.files.errors import UserError
-from lib.runs.memory import Estimate, gigabytes
-from lib.train.fold import Beside
-from lib.train.processes import Processes
+from lib.experiments.settings import LayoutAttention, LayoutSegments
+from lib.runs.memory import Estimate
 
 ADVICE = "use MODEL=gst, or lower --configurations, --channels or --heads"
 
 
-class FullSteps(Beside):
+class FullSteps:
     """Steps with gradients everywhere.
 
     Args:
@@ -36,17 +32,25 @@ class FullSteps(Beside):
         settings: the model's.
     """
 
-    def __init__(self, cache: Cache, names: list[str], settings: AttentionSettings):
+    def __init__(self, cache: Cache, names: list[str], settings: LayoutAttention):
         self.cache, self.names, self.settings = cache, names, settings
 
     def batch(
-        self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """A graph under some configurations; all that is random comes from ``generator``."""
         return segments_batch(graph, chosen)
 
-    def done(self, graph: Segmented, chosen: np.ndarray, batch: SegmentsBatch) -> None:
-        """The step was taken."""
+    def done(self, graph: SegmentedGraph, chosen: np.ndarray, batch: SegmentsBatch) -> None:
+        """Note what the step has computed."""
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return what a checkpoint needs besides the network."""
+        return {}
+
+    def restore(self, tensors: Mapping[str, torch.Tensor]) -> bool:
+        """Take a :meth:`state` back; return whether it fits."""
+        return not tensors
 
     def estimate(self) -> Estimate | None:
         """Bytes of a step on the training graph that takes most."""
@@ -77,7 +81,7 @@ class RunSteps(FullSteps):
     """Steps with gradients in a random contiguous run of nodes (GST thesis, section 4)."""
 
     def batch(
-        self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """The whole graph, with gradients in the nodes of one run."""
         length = min(self.settings.trained_nodes, graph.node_count)
@@ -101,24 +105,22 @@ class SegmentSteps(FullSteps):
 
     ``trained_segments`` at random have gradients. The others' embeddings come from the historical
     table; embeddings that are not there yet, or all if there is no table, are computed without
-    gradients, as algorithm 1 is written. A table that does not fit the disk is not made, unless
-    ``history_gigabytes`` asks for it. With segment dropout p each of the others is left out with
+    gradients, as algorithm 1 is written. With segment dropout p each of the others is left out with
     probability p, and the trained ones count (1 - p) + p * segments / trained, so that the
     expected sum is that of all segments alike (staleness-aware dropout, Cao et al. 2023, section
     3.3).
     """
 
-    def __init__(self, cache: Cache, names: list[str], settings: SegmentSettings):
+    def __init__(self, cache: Cache, names: list[str], settings: LayoutSegments):
         super().__init__(cache, names, settings)
-        self.embeddings: EmbeddingTable | None = None
+        self.table: EmbeddingTable | None = None
         if settings.history:
             limit = round(settings.history_gigabytes * 1e9)
             sizes = {name: self._size(name) for name in names}
-            self.embeddings = EmbeddingTable(sizes, settings.channels, limit)
-        self.table = self.embeddings  # None also if it was not made
+            self.table = EmbeddingTable(sizes, settings.channels, limit)
 
     def batch(
-        self, graph: Segmented, chosen: np.ndarray, generator: np.random.Generator
+        self, graph: SegmentedGraph, chosen: np.ndarray, generator: np.random.Generator
     ) -> SegmentsBatch:
         """Some segments with gradients; of others, unless dropped, the remembered sums."""
         s, cells = self.settings, graph.cells(chosen)
@@ -137,75 +139,25 @@ class SegmentSteps(FullSteps):
         computed = None if self.table is None else []
         return SegmentsBatch(len(chosen), graph.node_count, segments(), remembered, computed)
 
-    def done(self, graph: Segmented, chosen: np.ndarray, batch: SegmentsBatch) -> None:
+    def done(self, graph: SegmentedGraph, chosen: np.ndarray, batch: SegmentsBatch) -> None:
         """Remember what was computed."""
         if self.table is None:
             return
-        self.table.next_step()
+        self.table.step += 1
         for embedded in batch.computed:
             where = chosen[embedded.places.numpy()]
             self.table.write(graph.graph.name, where, embedded.number, embedded.embeddings.numpy())
 
-    def share(self, processes: Processes) -> None:
-        """Have all processes share the table: one file, mapped by all of them.
+    def state(self) -> dict[str, torch.Tensor]:
+        """Return the historical table."""
+        return {} if self.table is None else self.table.state()
 
-        Raises:
-            UserError: if they run on several machines, which do not see each other's memory.
-        """
-        if self.embeddings is None:
-            return
-        if not processes.on_one_machine:
-            raise UserError("--history: processes on several machines share no table; --no-history")
-        self.embeddings.processes = processes
-
-    def idle(self) -> None:
-        """Count a step of which this process has no part, as all others do."""
-        if self.table is not None:
-            self.table.next_step()
-
-    def begin(self, state: Path, identity: str, epochs: int) -> bool:
-        """Make the table beside the steps; tell its size, or why there is none.
-
-        Raises:
-            UserError: if there is none, and segments were to be dropped that it remembers.
-        """
-        if self.embeddings is None:
-            return True
-        resumable = self.embeddings.begin(state, identity, epochs)
-        self.table = self.embeddings if self.embeddings.made else None
-        if resumable and self.embeddings.processes.first:
-            print(f"train: {state.parent.name}: {self._size_text()}", flush=True)
-        return resumable
-
-    def _size_text(self) -> str:
-        about = f"historical embeddings of {self.embeddings.count:,} segments"
-        size = gigabytes(self.embeddings.bytes)
-        if self.table is not None:
-            return f"{about}, {size} on disk"
-        if self.settings.segment_dropout:
-            self.embeddings.end()
-            raise UserError(
-                f"--segment-dropout: drops what the table remembers, and {about} do not fit the "
-                f"disk: {size}"
-            )
-        return (
-            f"{about} would take {size}, which does not fit the disk beside the rest: "
-            "goes on without them, as with --no-history"
-        )
-
-    def record(self) -> dict[str, bool]:
-        return {"historical_embeddings": self.table is not None}
-
-    def saved(self, epochs: int) -> None:
-        if self.embeddings is not None:
-            self.embeddings.saved(epochs)
-
-    def end(self) -> None:
-        if self.embeddings is not None:
-            self.embeddings.end()
+    def restore(self, tensors: Mapping[str, torch.Tensor]) -> bool:
+        """Take the historical table back; return whether it is this one."""
+        return not tensors if self.table is None else self.table.restore(dict(tensors))
 
     def _remembered(
-        self, graph: Segmented, chosen: np.ndarray, others: np.ndarray
+        self, graph: SegmentedGraph, chosen: np.ndarray, others: np.ndarray
     ) -> tuple[torch.Tensor | None, list[tuple[int, np.ndarray]]]:
         """The sum of the other segments' embeddings in the table; segments and places it lacks."""
         if self.table is None:

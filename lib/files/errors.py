@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from lib import INTERRUPTED, INTERRUPTED_CODE, told_first
+from lib import INTERRUPTED, INTERRUPTED_CODE
 
 NO_MEMORY = re.compile(
     "failed to map segment|cannot allocate memory|can't allocate memory|bad_alloc"
@@ -70,18 +70,17 @@ def exit_because_of(error: BaseException) -> None:
         _drop_output()
         sys.exit(141)
     if isinstance(error, KeyboardInterrupt):
-        _tell(INTERRUPTED)
+        _print(INTERRUPTED)
         sys.exit(INTERRUPTED_CODE)
     if isinstance(error, UserError | OSError | MemoryError) or _is_want_of_memory(error):
         with suppress(OSError):
             _flush_output()
-        _tell(f"error: {in_one_line(error)}")
+        _print(f"error: {in_one_line(error)}")
         sys.exit(2)
 
 
-def _tell(line: str) -> None:
-    if told_first(line):
-        print(f"{line}\n", end="", file=sys.stderr)  # at once: of others, none comes between
+def _print(line: str) -> None:
+    print(f"{line}\n", end="", file=sys.stderr)  # in one piece: no other process's comes between
 
 
 def _is_want_of_memory(error: BaseException) -> bool:

@@ -1,7 +1,7 @@
 """What systems and settings name: ``module:object``, imported when it is asked for.
 
 A table of such names imports none of what it lists. So a program runs only what it uses, and what
-it was made from (:mod:`lib.runs.sources`) can be told apart from what it was not.
+it was made from (:mod:`lib.runs.code`) can be told apart from what it was not.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def named(place: str) -> Any:
-    """The object of a module, such as ``lib.models.plus:TGraphPlus``."""
+    """The object of a module, such as ``lib.models.tgraph_plus.network:TGraphPlus``."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 

@@ -23,13 +23,17 @@ class Lines:
     """
 
     def __init__(self, what: str, total: int, unit: str):
-        self.what, self.total, self.unit = what, total, unit
+        self.what, self.total, self.unit, self.text = what, total, unit, ""
         self.pause = WATCHED if sys.stdout.isatty() else LOGGED
         self._first: tuple[float, int] | None = None  # when it was asked first, and what was done
         self._shown_at = time.monotonic()
 
-    def at(self, done: int, also: str = "") -> None:
-        """Say that so many parts are done, if it is time; and something else, such as a loss.
+    def note(self, text: str) -> None:
+        """Add something to the next lines, such as a loss."""
+        self.text = text
+
+    def at(self, done: int) -> None:
+        """Say that so many parts are done, if it is time.
 
         The time that is left goes by the parts that this run itself has done.
         """
@@ -41,7 +45,7 @@ class Lines:
         began, before = self._first
         left = duration((now - began) / (done - before) * (self.total - done))
         text = f"{done:,} of {counted(self.total, self.unit)}, {left} left"
-        print(f"{self.what}: {text}{also and ', '}{also}", flush=True)
+        print(f"{self.what}: {text}{self.text and ', '}{self.text}", flush=True)
         self._shown_at = now
 
     def over(self, items: Iterable[Item]) -> Iterator[Item]:

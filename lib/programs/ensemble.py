@@ -91,7 +91,13 @@ def evaluate_all(
     kind, sections = kind_of(collection), {}
     for section, frame in blended.items():
         parts = frame.sort("graph", "config").partition_by("graph", as_dict=True)
-        predictions = [_predicted(cache, name, part) for (name,), part in sorted(parts.items())]
+        predictions = []
+        for (name,), part in sorted(parts.items()):
+            task = cache.graph(name)
+            pairs = np.zeros(len(task.owner), bool)
+            pairs[part["config"].to_numpy()] = True
+            seconds = part.select(NEAREST).to_series().to_numpy()
+            predictions.append(Predicted(task.restricted(pairs), seconds))
         graphs = {
             prediction.task.name: kind.measure(
                 np.log(prediction.seconds), prediction.task.seconds, prediction.task
@@ -106,13 +112,6 @@ def evaluate_all(
                 "groups": measure_groups(predictions, devices),
             }
     return sections
-
-
-def _predicted(cache: Cache, name: str, frame: pl.DataFrame) -> Predicted:
-    task = cache.graph(name)
-    pairs = np.zeros(len(task.owner), bool)
-    pairs[frame["config"].to_numpy()] = True
-    return Predicted(task.restricted(pairs), frame.select(NEAREST).to_series().to_numpy())
 
 
 def prediction_table(blended: Mapping[str, pl.DataFrame], cache: Cache) -> pl.DataFrame:

@@ -44,8 +44,17 @@ def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str,
     if not 0 <= fold < settings.folds_total:
         raise UserError(f"--fold {fold}: must be from 0 to {settings.folds_total - 1}")
     names = cache.names("train", "valid")
+    sides: dict[str, Chosen] = {"valid": {}, "test": {}, "train": {}}
     if settings.split == "random":
-        return _by_tenths(cache, names, fold, settings.seed)
+        for name in names:
+            task = cache.graph(name)
+            tenth = tenths(name, task.original, settings.seed)[task.owner]
+            masks = {"valid": tenth == fold, "test": tenth == TEST_TENTH}
+            masks["train"] = ~(masks["valid"] | masks["test"])
+            for side, mask in masks.items():
+                if mask.any():
+                    sides[side][name] = mask
+        return sides
     called = {name: networks_of(cache.rows[name]) for name in names}
     held_out = held_out_by(called, fold, settings)
     parts = {
@@ -53,9 +62,15 @@ def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str,
         "test": cache.names("test"),
         "train": [name for name in names if name not in held_out],
     }
-    if settings.split == "processors":
-        return _by_processor(cache, parts, fold)
-    return {side: all_pairs(cache, tasks) for side, tasks in parts.items()}
+    if settings.split != "processors":
+        return {side: all_pairs(cache, tasks) for side, tasks in parts.items()}
+    out = left_out(cache.manifest["devices"], fold)
+    for side, tasks in parts.items():
+        for name in tasks:
+            mask = out[cache.graph(name).device] != (side == "train")
+            if mask.any():
+                sides[side][name] = mask
+    return sides
 
 
 def left_out(devices: Sequence[Mapping[str, Any]], fold: int) -> np.ndarray:
@@ -69,17 +84,6 @@ def left_out(devices: Sequence[Mapping[str, Any]], fold: int) -> np.ndarray:
     if len(every) < 2:
         raise UserError(f"--split processors: all devices are of {every[0]}; it needs another")
     return np.array([name == every[fold % len(every)] for name in processors])
-
-
-def _by_processor(cache: Cache, parts: Mapping[str, list[str]], fold: int) -> dict[str, Chosen]:
-    out = left_out(cache.manifest["devices"], fold)
-    sides: dict[str, Chosen] = {side: {} for side in parts}
-    for side, names in parts.items():
-        for name in names:
-            mask = out[cache.graph(name).device] != (side == "train")
-            if mask.any():
-                sides[side][name] = mask
-    return sides
 
 
 def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSettings) -> set[str]:
@@ -100,19 +104,6 @@ def held_out_by(called: Mapping[str, Iterable[str]], fold: int, settings: FoldSe
         )
     folds = folds_of(networks, settings)
     return {task for task, names in callers.items() if any(folds[name] == fold for name in names)}
-
-
-def _by_tenths(cache: Cache, names: list[str], fold: int, seed: int) -> dict[str, Chosen]:
-    sides: dict[str, Chosen] = {"valid": {}, "test": {}, "train": {}}
-    for name in names:
-        task = cache.graph(name)
-        tenth = tenths(name, task.original, seed)[task.owner]
-        masks = {"valid": tenth == fold, "test": tenth == TEST_TENTH}
-        masks["train"] = ~(masks["valid"] | masks["test"])
-        for side, mask in masks.items():
-            if mask.any():
-                sides[side][name] = mask
-    return sides
 
 
 def tenths(name: str, original: np.ndarray, seed: int) -> np.ndarray:

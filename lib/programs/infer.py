@@ -19,7 +19,6 @@ from lib.programs.inputs import (
 )
 from lib.programs.predictions import SCHEMA
 from lib.programs.settings import ProgramCollection
-from lib.programs.task import CachedTask
 from lib.scoring.scoring import Scoring
 
 Wanted = tuple[str, str, np.ndarray]  # split, task, which of its pairs
@@ -49,24 +48,16 @@ def predict_programs(
             distinct = task.used
             part = predictions[first : first + len(distinct)]
             first += len(distinct)
-            yield _frame(side, task, distinct, part, names)
-
-
-def _frame(
-    side: str, task: CachedTask, distinct: np.ndarray, logs: np.ndarray, devices: Sequence[str]
-) -> pl.DataFrame:
-    predicted = np.exp(pair_predictions(task, distinct, logs))
-    return pl.DataFrame(
-        {
-            "split": [side] * len(predicted),
-            "task": [task.name] * len(predicted),
-            "program": task.program[task.owner],
-            "device": [devices[number] for number in task.device],
-            "prediction": predicted,
-            "latency": task.seconds,
-        },
-        schema=SCHEMA,
-    )
+            predicted = np.exp(pair_predictions(task, distinct, part))
+            columns = {
+                "split": [side] * len(predicted),
+                "task": [task.name] * len(predicted),
+                "program": task.program[task.owner],
+                "device": [names[number] for number in task.device],
+                "prediction": predicted,
+                "latency": task.seconds,
+            }
+            yield pl.DataFrame(columns, schema=SCHEMA)
 
 
 SCORING = Scoring(

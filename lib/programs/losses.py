@@ -36,12 +36,6 @@ def mean_relative(labels: Tensor, measured: Tensor, weight: float, least: float)
     return _mean(difference.abs() / size, size)
 
 
-def mean_square_relative(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
-    """Mean squared relative error; arguments as of :func:`mse_and_mape`."""
-    difference, size = _differences(labels, measured, least)
-    return _mean((difference / size).square(), size)
-
-
 def relative_of_logarithms(labels: Tensor, measured: Tensor, weight: float, least: float) -> Tensor:
     """Relative error of predicted logarithms, ``weight``, and their own smooth one, the rest.
 
@@ -75,6 +69,5 @@ LATENCY_LOSSES: dict[str, Callable[[Tensor, Tensor, float, float], Tensor]] = {
     "mse+mape": mse_and_mape,
     "mse": mean_square,
     "mape": mean_relative,
-    "mspe": mean_square_relative,
     "relative": relative_of_logarithms,
 }

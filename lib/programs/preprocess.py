@@ -114,39 +114,38 @@ def tasks_of(path: Path, wanted: Sequence[str]) -> Iterator[tuple[CachedTask, di
     for task in tasks:
         programs = by_task[task]["program"].to_numpy().astype(np.int64)
         part = pl.concat([pairs[first[program] : first[program + 1]] for program in programs])
-        networks = tuple(sorted(called.get(task, ())))
-        yield _task(data, loops, task, programs, part, networks), _sizes(data, programs, part)
-
-
-def _task(
-    data: Programs,
-    loops: np.ndarray,
-    task: int,
-    programs: np.ndarray,
-    pairs: pl.DataFrame,
-    networks: tuple[str, ...],
-) -> CachedTask:
-    leaves = [np.arange(data.starts[program], data.starts[program + 1]) for program in programs]
-    original, firsts = merged((data.features, data.position, loops), leaves)
-    rows = np.concatenate([leaves[first] for first in firsts])
-    row = data.tasks.row(task, named=True)
-    return CachedTask(
-        name=f"{row['operators']}.{row['task']}",
-        split=row["split"],
-        operators=row["operators"],
-        networks=networks,
-        features=data.features[rows],
-        position=data.position[rows],
-        loops=loops[rows],
-        counts=np.array([len(leaves[first]) for first in firsts]),
-        original=original,
-        program=programs,
-        owner=np.searchsorted(programs, pairs["program"].to_numpy()),
-        device=pairs["device"].to_numpy(),
-        seconds=pairs["seconds"].to_numpy(),
-        again=pairs["again"].cast(pl.Float32).fill_null(np.nan).to_numpy(),
-        flags=pairs["flags"].to_numpy(),
-    )
+        leaves = [np.arange(data.starts[one], data.starts[one + 1]) for one in programs]
+        original, firsts = merged((data.features, data.position, loops), leaves)
+        kept = np.concatenate([leaves[one] for one in firsts])
+        row = data.tasks.row(task, named=True)
+        made = CachedTask(
+            name=f"{row['operators']}.{row['task']}",
+            split=row["split"],
+            operators=row["operators"],
+            networks=tuple(sorted(called.get(task, ()))),
+            features=data.features[kept],
+            position=data.position[kept],
+            loops=loops[kept],
+            counts=np.array([len(leaves[one]) for one in firsts]),
+            original=original,
+            program=programs,
+            owner=np.searchsorted(programs, part["program"].to_numpy()),
+            device=part["device"].to_numpy(),
+            seconds=part["seconds"].to_numpy(),
+            again=part["again"].cast(pl.Float32).fill_null(np.nan).to_numpy(),
+        )
+        nodes, count = int(data.programs["nodes"][programs].sum()), sum(map(len, leaves))
+        yield (
+            made,
+            {
+                "nodes": nodes,
+                "source_nodes": nodes,
+                "source_leaves": count,
+                "source_programs": len(programs),
+                "source_configurations": len(part),
+                "source_bytes": count * LEAF_BYTES_RAW + len(part) * 8,
+            },
+        )
 
 
 def merged(
@@ -172,19 +171,6 @@ def merged(
             firsts.append(number)
         original[number] = seen[key]
     return original, firsts
-
-
-def _sizes(data: Programs, programs: np.ndarray, pairs: pl.DataFrame) -> dict[str, int]:
-    counts = data.programs[programs]
-    leaves, nodes = int(counts["leaves"].sum()), int(counts["nodes"].sum())
-    return {
-        "nodes": nodes,
-        "source_nodes": nodes,
-        "source_leaves": leaves,
-        "source_programs": len(programs),
-        "source_configurations": len(pairs),
-        "source_bytes": leaves * LEAF_BYTES_RAW + len(pairs) * 8,
-    }
 
 
 READING = Reading(read_graphs, source_files, about)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.files.errors import UserError
-from lib.settings.base import ByData, Settings, check_heads, setting
+from lib.settings.base import ByData, TrainedSettings, check_heads, setting
 from lib.settings.search import among, between
 
-TRANSFORMS = ("box-cox", "yeo-johnson", "quantile", "none")  # lib/programs/models/labels.py
-LOSS_NAMES = ("mse+mape", "mse", "mape", "mspe")  # of the table in lib/programs/losses.py
+TRANSFORMS = ("box-cox", "none")  # lib/programs/models/labels.py
+LOSS_NAMES = ("mse+mape", "mse", "mape")  # of the table in lib/programs/losses.py
 SIDES = ("networks", "random", "processors")
 WIDTHS, HEADS = among(48, 96, 128, 192, 384), among(2, 4, 8)  # of a search; each divides each
 # Of the programs in a random split: 8 to train on, 1 for validation, 1 for the test.
@@ -18,7 +18,7 @@ RANDOM_PARTS = 10
 
 
 @dataclass(frozen=True)
-class ProgramCollection(Settings):
+class ProgramCollection(TrainedSettings):
     """A collection of tensor programs: what is predicted is seconds, not an order."""
 
     kind: ClassVar[str] = "programs"
@@ -29,7 +29,7 @@ class ProgramCollection(Settings):
     graphs: ClassVar[str] = "tasks"
     table: ClassVar[str] = "predictions.csv"
     how_to_get: ClassVar[str] = "`make collect KIND=programs` measures some"
-    weights_depend_on: ClassVar[tuple[str, ...]] = (*Settings.weights_depend_on, "split")
+    weights_depend_on: ClassVar[tuple[str, ...]] = (*TrainedSettings.weights_depend_on, "split")
 
     folds_total: int = setting(4, "K: parts that the networks are split into", 2)
     # Shares of training between which the relative error's weight rises; by default it never does.
@@ -46,13 +46,6 @@ class ProgramCollection(Settings):
         256,
         "programs a step, all of them with equally many leaves",
         search=among(64, 128, 256, 512, 600),
-    )
-    alpha: float = setting(
-        0.0,
-        "what the discrepancy between the devices of a step counts (5.3, equation 7)",
-        least=0,
-        most=1e6,
-        search=among(0.0, 0.01, 0.1, 1.0),
     )
 
     def check(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,28 +23,25 @@ from lib.programs.inputs import (
 from lib.programs.losses import LATENCY_LOSSES
 from lib.programs.metrics import MAPE, MEDIAN
 from lib.programs.models.cdmpp import ProgramBatch
-from lib.programs.models.discrepancy import central_moment_discrepancy
 from lib.programs.settings import ProgramCollection
-from lib.train.fold import Fold
+from lib.training.fold import Fold
 
 
 @dataclass(frozen=True, eq=False)
 class LabelledPrograms:
-    """What a step trains on; as :class:`lib.train.fold.Sample`, of latencies.
+    """What a step trains on; as :class:`lib.training.fold.Sample`, of latencies.
 
     Attributes:
         inputs: of the network, b programs on d devices.
         labels: (b, d).
         settings: which loss, and its numbers.
         mape_weight: what the relative error counts in it.
-        apart: the device whose programs are compared with those on all others; -1 for none.
     """
 
     inputs: ProgramBatch
     labels: Tensor
     settings: ProgramCollection
     mape_weight: float
-    apart: int = -1
 
     @property
     def size(self) -> int:
@@ -63,7 +59,7 @@ class LabelledPrograms:
 
 
 @dataclass(eq=False)
-class ProgramsFold(Fold[Any, Any]):
+class ProgramsFold(Fold):
     """The programs of one fold.
 
     Attributes:
@@ -77,10 +73,9 @@ class ProgramsFold(Fold[Any, Any]):
     programs: Programs
     held: Programs
     devices: Tensor
-    settings: ProgramCollection
+    labels: Tensor | None = None
     train: list[str] = field(init=False)
     valid: list[str] = field(init=False)
-    labels: Tensor | None = None
 
     def __post_init__(self) -> None:
         self.train, self.valid = list(self.programs.tasks), list(self.held.tasks)
@@ -89,7 +84,7 @@ class ProgramsFold(Fold[Any, Any]):
     def load(cls, cache: Cache, fold: int, settings: ProgramCollection) -> ProgramsFold:
         """The programs of a fold, in memory; raises as :func:`load_sides`."""
         sides = load_sides(cache, fold, settings)
-        return cls(*sides, device_features(devices_of(cache)), settings)
+        return cls(settings, *sides, device_features(devices_of(cache)))
 
     def standardize(self, network: nn.Module) -> None:
         """Fit the transforms of features and of labels to the training programs."""
@@ -109,53 +104,28 @@ class ProgramsFold(Fold[Any, Any]):
         return [order[batches[number]] for number in generator.permutation(len(batches))]
 
     def _alike(self) -> np.ndarray:
-        """(n,) a number for each number of leaves and of devices that programs were measured on.
-
-        Where devices are compared, for each set of them: a step has the same of all its programs.
-        """
+        """(n,) a number for each number of leaves and of devices that programs were measured on."""
         measured = np.isfinite(self.programs.seconds)
-        if self.settings.alpha:
-            _, sets = np.unique(measured, axis=0, return_inverse=True)
-            return self.programs.counts * (1 + sets.max()) + sets.reshape(-1)
         return self.programs.counts * (1 + measured.shape[1]) + measured.sum(1)
 
-    def take(self, group: np.ndarray, generator: np.random.Generator) -> LabelledPrograms:
-        """Programs, each on the devices that it was measured on; one is drawn to be compared."""
+    def draw(
+        self, group: np.ndarray, generator: np.random.Generator, done: float
+    ) -> LabelledPrograms:
+        """Programs, each on the devices that it was measured on."""
         _, device = np.nonzero(np.isfinite(self.programs.seconds[group]))
         places = torch.from_numpy(device.reshape(len(group), len(device) // len(group)))  # (b, d)
         inputs = self.programs.batch(group, self.devices[places])
         labels = self.labels[torch.from_numpy(group)].gather(1, places)
-        compared = self.settings.alpha and places.shape[1] > 1
-        apart = int(generator.integers(places.shape[1])) if compared else -1
-        return LabelledPrograms(inputs, labels, self.settings, self._mape_weight(), apart)
-
-    def _mape_weight(self) -> float:
-        """What relative errors count now."""
         first, last = self.settings.rising
-        risen = (self.progress - first) / (last - first)
-        return self.settings.mape_weight * min(1.0, max(0.0, risen))
-
-    def loss(self, network: nn.Module, sample: LabelledPrograms) -> Tensor:
-        """The loss of a batch, with the discrepancy between devices if it counts.
-
-        The paper keeps latent representations of all domains alike while it trains (section 3),
-        and prints the discrepancy of two (equation 7). Here a step compares one of its
-        devices, drawn at random, with all others; a batch mixes networks already.
-        """
-        if sample.apart < 0:
-            return super().loss(network, sample)
-        predicted, latents = network.with_latents(sample.inputs)
-        others = [place for place in range(latents.shape[1]) if place != sample.apart]
-        drawn, rest = latents[:, sample.apart], latents[:, others].flatten(0, 1)
-        far = central_moment_discrepancy(drawn, rest)
-        return sample.loss(predicted) + sample.settings.alpha * far
+        risen = min(1.0, max(0.0, (done - first) / (last - first)))
+        return LabelledPrograms(inputs, labels, self.settings, self.settings.mape_weight * risen)
 
     def validate(self, network: nn.Module, whole: bool = False) -> Mapping[str, dict[str, float]]:
         """The errors of each validation task."""
         predicted = predict(network, self.held, self.devices, self.settings.batch)
         return self.errors(predicted) if np.isfinite(predicted).all() else {}
 
-    def samples_validation(self) -> bool:
+    def validates_a_part(self) -> bool:
         """False: programs have no configurations of which some are drawn."""
         return False
 

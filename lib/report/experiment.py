@@ -20,7 +20,8 @@ from lib.ranking.blending import METHODS
 from lib.ranking.folds import fold_number
 from lib.ranking.kinds import Kind, kind_of
 from lib.report.statistics import Mean, mean
-from lib.runs.ingredients import RECORDS, STAGES
+from lib.runs.code import STAGES
+from lib.runs.identity import RECORDS
 from lib.runs.stage import read_record
 from lib.settings.tables import cache_of
 
@@ -98,6 +99,10 @@ class Experiment:
             path = self.folder / "metrics.json"
             raise DataError(path, "settings.blending", method, f"one of {', '.join(METHODS)}")
         return method
+
+    def runs_of(self, stage: str) -> list[dict[str, Any]]:
+        """Return the records of a stage's last runs."""
+        return [run for run in self.stages.values() if run.get("stage") == stage]
 
     @property
     def headline(self) -> str:

@@ -1,25 +1,26 @@
-"""One run of a stage: its flags, how long it took, and its W&B run.
+"""A run of a stage: its command line, its lock, whether it has anything to do, and its record.
 
-    with one_line_errors(), Stage() as stage:
-        main(stage)
+    if __name__ == "__main__":
+        run("train", main, __doc__)
 
-When ``main`` has called :meth:`Stage.begin`, a record of the run is left in
-``<outputs>/<collection>/stages/``, for the report, `make status` and `make compare`: together with
-the results, or when ``main`` comes to its end.
+After :meth:`Stage.begin` a record of the run is left in ``<outputs>/<collection>/stages/``, for the
+report, ``make status`` and ``make compare``: together with the results, or at the end.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from lib import settings
 from lib.files.artifacts import (
     atomic_files,
     check_place,
@@ -27,18 +28,18 @@ from lib.files.artifacts import (
     read_json,
     write_json,
 )
+from lib.files.errors import one_line_errors
 from lib.files.locks import only_writer
 from lib.files.named import named
 from lib.files.schema import expect
-from lib.runs.identity import Making
-from lib.runs.ingredients import part_of, record_path
+from lib.runs.identity import Run, part_of, record_path, state_of
 from lib.runs.provenance import commit, machine, versions
 from lib.runs.tracking import Tracker
-from lib.settings import Settings, described
+from lib.settings import Resolved, Settings, described
 from lib.systems import SYSTEMS
 
 NAME_DIGITS = 6  # of an experiment that nobody has named
-RECORD = {  # what is read of one
+RECORD = {  # the parts of one that are read
     "stage": str,
     "experiment": str,
     "seconds": float,
@@ -49,95 +50,185 @@ RECORD = {  # what is read of one
     "run?": str,
     "command?": [str],  # the flags of the run
     "commit?": str,  # of the code
-    "origins?": {str: str},  # of settings that are no defaults: where their values come from
+    "origins?": {str: str},  # where values of settings come from that are no defaults
     "identity?": str,  # of the results, see lib/runs/identity.py
     "made_from?": dict,
-    "raw?": {str: [int]},  # of stage 1: size and time of each raw file
+    "files?": {str: [int]},  # of results, see state_of there
+    "raw?": {str: [int]},  # of stage 1: sizes_and_times of raw files
     "contents?": {str: str},  # and fingerprint
     "machine?": {"processor": str, "system": str, "cores": int},
 }
 SAME_RESULT = ("threads", "collection")  # settings that make no other experiment
 
 
-class Stage:
-    """A context manager around a stage's ``main``; nothing happens before :meth:`begin`."""
+def run(name: str, main: Callable[[Stage], None], description: str | None) -> None:
+    """Run a stage, unless its results are there already.
 
-    def __init__(self) -> None:
+    Args:
+        name: ``preprocess``, ``train``, ``infer`` or ``ensemble``.
+        main: does the work.
+        description: for ``--help``.
+    """
+    with one_line_errors():
+        arguments = parser_of(name, description or "").parse_args()
+        with Stage(name, arguments, settings.resolve(arguments)) as stage:
+            if not stage.up_to_date():
+                main(stage)
+
+
+def parser_of(stage: str, description: str = "") -> argparse.ArgumentParser:
+    """Return the command line of a stage: all settings of its model, and its own flags."""
+    parser = settings.parser(description)
+    match stage:
+        case "preprocess":
+            cores = len(os.sched_getaffinity(0))
+            help = "worker processes (one a core)"
+            parser.add_argument("--jobs", type=int, default=cores, help=help)
+            help = "name bad files, skip them"
+            parser.add_argument("--keep-going", action="store_true", help=help)
+        case "train":
+            help = "which fold to leave out, from 0"
+            parser.add_argument("--fold", type=int, required=True, help=help)
+            help = "how many are trained in all, one after another"
+            parser.add_argument("--folds", type=int, help=help)
+        case "infer":
+            help = "which fold's network to use"
+            parser.add_argument("--fold", type=int, required=True, help=help)
+        case "ensemble":
+            help = "use folds 0 to this minus 1 (default: all)"
+            parser.add_argument("--folds", type=int, help=help)
+    return parser
+
+
+class Stage:
+    """A context manager around the work of a stage.
+
+    Args:
+        name: ``preprocess``, ``train``, ``infer`` or ``ensemble``.
+        arguments: of :func:`parser_of`.
+        resolved: the settings that they mean.
+
+    Attributes:
+        settings: of the model.
+        fold: number, if the stage runs once a fold.
+        run: what its results are made from, and where they are.
+        files: that it writes.
+    """
+
+    def __init__(self, name: str, arguments: argparse.Namespace, resolved: Resolved):
+        self.name, self.arguments, self.resolved = name, arguments, resolved
+        self.settings, self.fold = resolved.settings, getattr(arguments, "fold", None)
+        keep_going, folds = (getattr(arguments, key, None) for key in ("keep_going", "folds"))
+        self.run = Run(arguments.outputs, self.settings, arguments.data, folds, bool(keep_going))
+        self.files = self.run.files(name, self.fold)
+        self.path = record_path(self.run.outputs, part_of(name, self.fold), self.settings)
         self.tracker: Tracker | None = None
-        self.path: Path | None = None
-        self.about: dict[str, Any] = {}
+        self.metadata: dict[str, Any] = {}
         self.recorded: dict[str, Any] = {}
         self.locks = ExitStack()
 
-    def alone(self, outputs: Path, artifact: Path, *files: Path) -> bool:
-        """Let no other run write what this stage writes, until it ends; wait for one that does.
+    def up_to_date(self) -> bool:
+        """Lock the results, and return whether they are what this run would make; then say so.
 
-        Args:
-            outputs: where results go.
-            artifact: what the stage writes, a path below ``outputs``.
-            files: that it will write; if one cannot be, that is reported now, not after the work.
-
-        Returns:
-            Whether there was one to wait for.
+        Another run of the stage that writes them is waited for.
 
         Raises:
-            OSError: if one of ``files`` cannot be written.
+            UserError: if they are not, and there are no raw data to make them from.
+            OSError: if they cannot be written: now, not after the work.
         """
-        for file in files:
+        for file in (*self.files, self.path):
             check_place(file)
-        return self.locks.enter_context(only_writer(outputs, artifact))
+        shared = self.run.cache if self.name == "preprocess" else self.files[0]
+        self.locks.enter_context(only_writer(self.run.outputs, shared))
+        if not self.run.up_to_date(self.name, self.fold):
+            self.resolved.root()
+            return False
+        for file in self.files:  # Make sees by their time that nothing is to be done
+            if self.name != "preprocess":  # folds go by the time of the manifest
+                os.utime(file)
+        if self.name == "preprocess":
+            record = {**self.run.record(self.name), "raw": self.run.raw_files}
+            write_json(self.path, record)
+        elif self.name == "ensemble":
+            files = state_of(self.files, self.name)
+            write_json(self.path, {**self.run.record(self.name), "files": files})
+        whole = self.name == "preprocess"
+        what = self.settings.collection if whole else self.settings.results
+        of_fold = "" if self.fold is None else f" fold {self.fold}"
+        where = f"{self.files[0].parent}/" if whole or len(self.files) > 1 else self.files[0]
+        print(f"{self.name}: {what}{of_fold}: up to date, {where}")
+        return True
 
-    def begin(self, name: str, making: Making, data: str, fold: int | None = None) -> Tracker:
-        """Say what runs; returns its W&B run.
-
-        Args:
-            name: ``preprocess``, ``train``, ``infer`` or ``ensemble``.
-            making: what its results are made from.
-            data: the cache's fingerprint.
-            fold: which, if the stage runs once a fold.
-        """
-        outputs, settings, part = making.outputs, making.settings, part_of(name, fold)
-        chosen = described(settings)
-        experiment = settings.experiment or experiment_name(chosen, data)
-        self.path = record_path(outputs, part, settings)
-        check_place(self.path)
-        made_from = making.made_from(name, fold)
+    def begin(self, data: str) -> Tracker:
+        """Begin the record, and return the W&B run; ``data`` is the cache's fingerprint."""
+        run, settings, part = self.run, self.settings, part_of(self.name, self.fold)
+        values = described(settings)
+        experiment = settings.experiment or experiment_name(values, data)
+        made_from = run.made_from(self.name, self.fold)
         identity = fingerprint_value(made_from)
-        self.about |= _about(name, chosen, data, experiment)
-        self.about |= {"identity": identity, "made_from": made_from}
-        self.about |= {"fold": fold, "run": _run_id(part, settings, data, identity)}
-        about = {k: v for k, v in self.about.items() if k not in ("settings", "made_from")}
+        self.metadata |= {
+            "stage": self.name,
+            "experiment": experiment,
+            "settings": values,
+            "data": data,
+            "command": sys.argv[1:],
+            "commit": commit(),
+            "versions": versions(),
+            "machine": machine(),
+            "identity": identity,
+            "made_from": made_from,
+            "fold": self.fold,
+            "run": _run_id(part, settings, data, identity),
+            **self.resolved.record(),
+        }
+        shown = {k: v for k, v in self.metadata.items() if k not in ("settings", "made_from")}
+        of_fold = "" if self.fold is None else f" fold {self.fold}"
         self.tracker = Tracker(
-            job_type=name,
+            job_type=self.name,
             group=f"{settings.results.partition('+')[0]}-{experiment}",
-            name=f"{name} {settings.results}" + ("" if fold is None else f" fold {fold}"),
-            identity=self.about["run"],
-            config={**chosen, **about},
-            folder=Path(outputs),
-            tags=_tags(settings, data, fold),
-            bests=_bests(settings) if name == "train" else {},
+            name=f"{self.name} {settings.results}{of_fold}",
+            identity=self.metadata["run"],
+            config={**values, **shown},
+            folder=Path(run.outputs),
+            tags=_tags(settings, data, self.fold),
+            bests=_bests(settings) if self.name == "train" else {},
+            announces=self.name == "train" and self.fold == 0,
         )
         return self.tracker.start()
 
+    def result_metadata(self, data: str) -> dict[str, Any]:
+        """Return what a result states of itself: settings, data, identity, versions."""
+        metadata = {**described(self.settings), "data": data, "versions": versions()}
+        return {**metadata, "identity": self.run.identity(self.name, self.fold)}
+
     def record(self) -> dict[str, Any]:
-        """What is known of the run by now; seconds count from the start of the process."""
+        """Return what is known of the run by now; seconds count from the start of the process."""
         return {
-            **self.about,
+            **self.metadata,
             "finished": datetime.now(UTC).isoformat(timespec="seconds"),
             "seconds": round(process_seconds(), 2),
             "peak_memory_bytes": peak_memory(),
         }
 
     @contextmanager
-    def results(self, *files: Path) -> Iterator[list[Path]]:
-        """As :func:`lib.files.artifacts.atomic_files`; none takes its place without the record."""
-        with atomic_files(*files) as temporary:
+    def results(self) -> Iterator[list[Path]]:
+        """Yield a temporary path for each of ``files``; all take their places, or none does.
+
+        None does without the record.
+        """
+        with atomic_files(*self.files) as temporary:
             yield temporary
-            self._write_record()
+            written = dict(zip(temporary, self.files, strict=True))
+            states = {
+                written[path].name: state
+                for path in temporary
+                for state in state_of([path], self.name).values()
+            }
+            self._write_record(files=states)
 
     def note(self, **values: Any) -> None:
-        """Add to the record, before the run begins or after."""
-        self.about |= values
+        """Add to the record."""
+        self.metadata |= values
 
     def __enter__(self) -> Stage:
         return self
@@ -149,7 +240,7 @@ class Stage:
         trace: TracebackType | None,
     ) -> None:
         with self.locks:
-            if self.path is None or self.tracker is None:
+            if self.tracker is None:
                 return
             if kind is None:
                 if not self.recorded:
@@ -158,27 +249,13 @@ class Stage:
                 self.tracker.summarize(totals)
             self.tracker.finish(kind is not None)
 
-    def _write_record(self) -> None:
-        self.recorded = self.record()
-        write_json(self.path, self.recorded)  # type: ignore[arg-type]
-
-
-def _about(name: str, chosen: Mapping[str, Any], data: str, experiment: str) -> dict[str, Any]:
-    """What a stage's record says of a run before it ends."""
-    return {
-        "stage": name,
-        "experiment": experiment,
-        "settings": chosen,
-        "data": data,
-        "command": sys.argv[1:],
-        "commit": commit(),
-        "versions": versions(),
-        "machine": machine(),
-    }
+    def _write_record(self, **more: Any) -> None:
+        self.recorded = {**self.record(), **more}
+        write_json(self.path, self.recorded)
 
 
 def _run_id(part: str, settings: Settings, data: str, identity: str) -> str:
-    """The run's id in W&B, where one has letters, digits and dashes."""
+    """Return the run's id in W&B, where one has letters, digits and dashes."""
     learned = {"settings": described(settings), "data": data}
     digits = fingerprint_value({**learned, "made": identity})
     results = settings.results.replace("@", "-").replace("+", "-")
@@ -186,7 +263,7 @@ def _run_id(part: str, settings: Settings, data: str, identity: str) -> str:
 
 
 def experiment_name(settings: Mapping[str, Any], data: str) -> str:
-    """What runs are grouped by, within a collection, where nobody has named it.
+    """Return the name of an experiment that nobody has named: W&B groups runs by it.
 
     A short fingerprint of what the network was trained with and on, so that another learning rate
     is another experiment. Stage 1's run is in the group of the first that its cache was made for.
@@ -196,32 +273,32 @@ def experiment_name(settings: Mapping[str, Any], data: str) -> str:
 
 
 def _tags(settings: Settings, data: str, fold: int | None) -> list[str]:
-    """What W&B can filter runs of all groups by: all runs on the same cache, of a model, ..."""
+    """Return tags, by which W&B filters runs of all groups: by cache, model, fold."""
     tags = [f"data-{data[:NAME_DIGITS]}", settings.collection, settings.model]
     return tags if fold is None else [*tags, f"fold-{fold}"]
 
 
 def _bests(settings: Settings) -> dict[str, str]:
-    """Whether the highest or the lowest point of a training's curve is its best, by its name."""
+    """Return by the name of each curve whether its highest or lowest point is its best."""
     metrics = named(SYSTEMS[settings.kind].ranking).metrics
     ways = {f"validation/{m.key}": "max" if m.higher_is_better else "min" for m in metrics}
     return ways | {"train/loss": "min"}
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """What a stage left of a run; :class:`lib.files.errors.DataError` if that is no such record."""
+    """Return the record of a run; raises DataError if the file is none."""
     return expect(read_json(path), RECORD, path, advice="what a stage records")
 
 
 def process_seconds() -> float:
-    """Wall-clock seconds since this process began, its imports included."""
+    """Return wall-clock seconds since this process began, its imports included."""
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
     up = float(Path("/proc/uptime").read_text().split()[0])
     return up - int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_memory() -> int:
-    """Bytes that this process has held at most.
+    """Return the most bytes that this process has held.
 
     Not what ``getrusage`` says: that counts what the process that started this one had held.
     """

@@ -1,15 +1,16 @@
-"""Weights & Biases: a run per stage and fold, grouped by experiment; offline without a key, or
-where its server does not answer, which is tried once a make.
+"""Weights & Biases: a run per stage and fold, grouped by experiment.
 
-Tracking is an extra: whatever goes wrong in it is one warning, and the stage goes on.
+W&B decides how runs are kept: by its own settings (``wandb offline``, ``WANDB_MODE``), else online
+if it finds a key or token, else offline. A server that does not answer is waited for once a make.
+Whatever goes wrong here is one warning, and the stage goes on.
 """
 
 from __future__ import annotations
 
 import math
-import netrc
 import os
 import re
+import secrets
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,9 @@ PROJECT = "tgraph"
 TIME = "time"  # a section of seconds and the like, which are kept and not drawn
 INIT_SECONDS = 30  # how long a server that does not answer may keep a stage from starting
 UNREACHABLE = "unreachable"  # among the runs: which make has found the server so
+MODES = ("online", "offline", "disabled", "shared", "dryrun", "run")  # that WANDB_MODE can have
+# Of `wandb agent`, which hands one run's identity to whatever it starts: stages have runs each.
+OF_A_SWEEP = ("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
 RETRIES = 4  # of an upload; the rest stays on disk, for `make wandb-sync`
 
 
@@ -43,6 +47,7 @@ class Tracker:
         tags: words that runs of several groups may share.
         bests: of curves by ``epoch``, whether their highest (``max``) or lowest (``min``) value is
             what the run is compared by.
+        announces: whether it says so if runs are kept offline.
     """
 
     def __init__(
@@ -55,9 +60,10 @@ class Tracker:
         folder: Path,
         tags: Sequence[str] = (),
         bests: Mapping[str, str] | None = None,
+        announces: bool = False,
     ):
-        self.bests = dict(bests or {})
-        self.about: dict[str, Any] = {
+        self.bests, self.announces = dict(bests or {}), announces
+        self.arguments: dict[str, Any] = {
             "project": os.environ.get("WANDB_PROJECT") or PROJECT,
             "job_type": job_type,
             "group": group,
@@ -73,9 +79,14 @@ class Tracker:
 
     def start(self) -> Tracker:
         """Begin the run, unless ``WANDB_MODE=disabled``, which does not even import W&B."""
-        self.mode = os.environ.get("WANDB_MODE") or ("online" if has_key() else "offline")
-        if self.mode != "disabled":
-            self._attempt(self._start)
+        mode = os.environ.get("WANDB_MODE", "")
+        if mode == "disabled":
+            return self
+        if mode and mode not in MODES:
+            expected = "must be online, offline or disabled"
+            print(f"warning: WANDB_MODE={mode}: {expected}; W&B is off", file=sys.stderr)
+            return self
+        self._attempt(self._start)
         return self
 
     def log(self, values: Mapping[str, Any], axis: str = "epoch") -> None:
@@ -127,18 +138,29 @@ class Tracker:
         self.finish(kind is not None)
 
     def _start(self) -> None:
-        folder = Path(self.about["dir"])
+        folder = Path(self.arguments["dir"])
         folder.mkdir(parents=True, exist_ok=True)
-        # Artifacts wait for their upload beside the runs, not in the user's home.
-        os.environ.setdefault("WANDB_DATA_DIR", str((folder / "wandb" / "staging").resolve()))
+        # Artifacts wait for their upload, and logs are written, next to the runs and not in the
+        # user's home, which may be full or read-only.
+        for name, part in {"DATA": "staging", "CACHE": "cache"}.items():
+            os.environ.setdefault(f"WANDB_{name}_DIR", str((folder / "wandb" / part).resolve()))
+        if sweep := os.environ.get("WANDB_SWEEP_ID"):
+            self.arguments["tags"].append(f"sweep-{sweep}")
+        for name in OF_A_SWEEP:
+            os.environ.pop(name, None)
+        self.mode, why = mode_of_runs()
         if self.mode == "online" and self._is_unreachable():
-            self.mode = "offline"
+            self.mode, why = "offline", "its server did not answer"
+        if self.mode == "disabled":
+            return
+        if self.mode == "offline" and self.announces:
+            print(f"W&B: offline, {why}; `make wandb-sync` uploads the runs in {folder}/wandb")
         try:
             self.run = self._init()
         except Exception as error:
             if self.mode != "online":
                 raise
-            self._go_offline(error)
+            self.run = self._init_otherwise(error)
         self.run.define_metric("epoch", hidden=True)
         for section in ("train", "validation", TIME):
             self.run.define_metric(f"{section}/*", step_metric="epoch", hidden=section == TIME)
@@ -156,24 +178,36 @@ class Tracker:
             x_file_stream_retry_max=RETRIES,
             x_file_transfer_retry_max=RETRIES,
         )
-        return wandb.init(mode=self.mode, settings=quiet, **self.about)  # type: ignore[arg-type]
+        return wandb.init(mode=self.mode, settings=quiet, **self.arguments)  # type: ignore[arg-type]
 
     def _is_unreachable(self) -> bool:
-        """Whether a stage of the same make has waited for the server before."""
-        make, note = os.environ.get("TGRAPH_MAKE"), Path(self.about["dir"], "wandb", UNREACHABLE)
+        """Return whether a stage of the same make has waited for the server before."""
+        make, note = (
+            os.environ.get("TGRAPH_MAKE"),
+            Path(self.arguments["dir"], "wandb", UNREACHABLE),
+        )
         return bool(make) and note.is_file() and note.read_text() == make
 
-    def _go_offline(self, error: Exception) -> None:
-        """Keep the run on disk, and let the make's other stages do so at once."""
+    def _init_otherwise(self, error: Exception) -> wandb.Run:
+        """Begin the run under another id if its own was deleted; else keep it on disk.
+
+        A server that does not answer is not asked again by the make's other stages.
+        """
         import wandb
 
         wandb.teardown()  # or the run's id would be in use
-        self.mode, folder = "offline", Path(self.about["dir"], "wandb")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / UNREACHABLE).write_text(os.environ.get("TGRAPH_MAKE", ""))
+        if "previously created and deleted" in str(error):
+            self.arguments["id"] += f"-{secrets.token_hex(2)}"
+            return self._init()
+        self.mode, folder = "offline", Path(self.arguments["dir"], "wandb")
+        refused = re.search(r"\b40[13]\b|permission denied|unauthori[sz]ed", str(error), re.I)
+        what = "does not accept the key" if refused else "does not answer"
+        if not refused:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / UNREACHABLE).write_text(os.environ.get("TGRAPH_MAKE", ""))
         where = f"runs are kept in {folder} for `make wandb-sync`: {_first_line(error)}"
-        print(f"warning: W&B does not answer, {where}", file=sys.stderr)
-        self.run = self._init()
+        print(f"warning: W&B {what}, {where}", file=sys.stderr)
+        return self._init()
 
     def _table(self, name: str, rows: pl.DataFrame) -> None:
         self.run.log({name: wandb_table(rows)})
@@ -205,7 +239,7 @@ def _first_line(error: Exception) -> str:
 
 
 def wandb_table(rows: pl.DataFrame) -> wandb.Table:
-    """A table for W&B; told its columns' types, it takes a fifth of the time.
+    """Return a table for W&B; with types of its columns it takes a fifth of the time.
 
     W&B keeps tables as JSON, which has no way to write what is missing or not finite: ``None``
     stands there instead.
@@ -218,14 +252,15 @@ def wandb_table(rows: pl.DataFrame) -> wandb.Table:
 
 
 def _kind(kind: pl.DataType) -> type:
-    """W&B's type of a column."""
+    """Return W&B's type of a column."""
     return float if kind.is_numeric() else bool if kind == pl.Boolean else str
 
 
 def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of a training's history as a point to log: ``train/...`` and ``validation/...`` by
-    ``epoch``, so that the folds of a group overlay. How long it took, and how fast it was, are in
-    ``time/...``, which W&B draws no panels of by itself."""
+    """Return a row of a training's history as a point to log: ``train/...`` and ``validation/...``
+    by ``epoch``, so that the folds of a group overlay. How long it took, and how fast it was, are
+    in ``time/...``, which W&B draws no panels of by itself.
+    """
     point = {}
     for key, value in row.items():
         if key.endswith(("second", "seconds")):
@@ -238,11 +273,25 @@ def epoch_point(row: Mapping[str, Any]) -> dict[str, Any]:
     return point
 
 
+def mode_of_runs() -> tuple[str, str]:
+    """Return how W&B keeps runs, ``online``, ``offline`` or ``disabled``, and why."""
+    import wandb  # late: it takes a second
+
+    if os.environ.get("WANDB_MODE") == "":
+        del os.environ["WANDB_MODE"]  # which W&B refuses
+    settings = wandb.setup().settings
+    if settings.mode != "online" or "WANDB_MODE" in os.environ:
+        return settings.mode, "as W&B's settings say"
+    if has_key():
+        return "online", "W&B has a key"
+    return "offline", f"no key for {settings.base_url} (`wandb login` saves one)"
+
+
 def has_key() -> bool:
-    """Whether W&B has a key to upload with: WANDB_API_KEY, or one of `wandb login`."""
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    try:
-        return netrc.netrc().authenticators("api.wandb.ai") is not None
-    except (OSError, netrc.NetrcParseError):
-        return False
+    """Return whether W&B finds a key or token for its server, wherever it looks for one."""
+    import wandb
+    from wandb.sdk.lib import wbauth
+
+    host = wandb.setup().settings.base_url
+    find = wbauth.authenticate_session
+    return find(host=host, source="tgraph", prompt=False, update_session=False) is not None

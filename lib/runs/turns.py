@@ -1,7 +1,4 @@
-"""Folds take turns on a machine's GPUs: make starts one a core, which may be more than fit.
-
-To train, and to score.
-"""
+"""Turns on a machine's GPUs: make starts a fold a core, which may be more than a GPU can hold."""
 
 from __future__ import annotations
 
@@ -14,22 +11,21 @@ import torch
 
 from lib.files.locks import only_writer
 
-ASKED = "TGRAPH_GPU_TURNS"  # of the environment: make sets it unless JOBS= says how many at a time
+TURNS = "TGRAPH_GPU_TURNS"  # of the environment: make sets it unless JOBS= says how many at a time
 
 
 @contextmanager
 def turn_on(device: torch.device, outputs: Path, fold: int) -> Iterator[None]:
     """Have one of the GPUs alone while the block runs; wait for it if another fold has it.
 
-    Nothing is waited for on a CPU, or if nobody has asked for turns, or by torchrun's processes,
-    which have a GPU each.
+    Nothing is waited for on a CPU, or without :data:`TURNS`.
 
     Args:
-        device: that the network will be on.
-        outputs: the folder of all outputs, of which folds take turns.
-        fold: by its number a GPU is chosen, unless the device names one.
+        device: of the network.
+        outputs: the folder of all outputs, whose folds take turns.
+        fold: chooses a GPU by its number, unless the device names one.
     """
-    if device.type != "cuda" or not os.environ.get(ASKED) or "TORCHELASTIC_RUN_ID" in os.environ:
+    if device.type != "cuda" or not os.environ.get(TURNS):
         yield
         return
     number = fold % torch.cuda.device_count() if device.index is None else device.index

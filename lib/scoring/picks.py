@@ -15,7 +15,8 @@ from lib.cache.graph import CachedGraph
 from lib.cache.reader import Cache
 from lib.compiler.graph import TensorGraph
 from lib.files import tensor_file
-from lib.inputs.input import Part, input_of, network_for
+from lib.models.common.build import network_for
+from lib.models.common.input import Part, input_of
 from lib.ranking.metrics import pick_of
 from lib.ranking.truth import column_by_graph
 from lib.settings import WEIGHTS_FILES, Settings

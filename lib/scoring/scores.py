@@ -12,10 +12,11 @@ from torch import nn
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
 from lib.cache.reader import Cache
-from lib.inputs.input import input_of
+from lib.models.common.input import input_of
+from lib.models.common.settings import LayoutCollection, TileCollection
 from lib.ranking.folds import splits_of_fold
 from lib.scoring.scoring import Scoring
-from lib.settings import LayoutCollection, Settings, TileCollection
+from lib.settings import Settings
 
 SCHEMA = {
     "split": pl.String,

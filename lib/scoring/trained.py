@@ -19,8 +19,8 @@ from lib.cache.kernel import CachedKernel
 from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
 from lib.files.schema import expect
-from lib.inputs.input import network_for
-from lib.inputs.resolving import resolver
+from lib.models.common.build import network_for
+from lib.preprocess.resolving import resolver
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
 from lib.scoring.scores import scores_of, stand_for_themselves

@@ -7,7 +7,9 @@ import dataclasses
 from pathlib import Path
 
 from lib.files.command_line import Parser
+from lib.files.errors import UserError
 from lib.settings.base import Settings
+from lib.settings.resolved import dataset_for
 from lib.settings.tables import COLLECTIONS, MODELS, settings_class
 
 
@@ -15,18 +17,22 @@ class _StageFlags(Parser):
     """A stage's command line, whose settings are those of the named collection and model."""
 
     def parse_known_args(self, args=None, namespace=None):
-        """What parse_args calls: first the collection and model, then the flags they have."""
+        """Parse the collection and model first, then the flags that they have."""
         first = Parser(prog=self.prog, add_help=False)
         first.add_argument("--collection")
         first.add_argument("--model")
+        first.add_argument("--data", type=Path)
+        first.add_argument("--hardware")
         first.add_argument("--show", action="store_true")
         first.add_argument("-h", "--help", action="store_true")
         named = first.parse_known_args(args)[0]
         if named.collection in COLLECTIONS:
-            every = [settings_class(named.collection, named.model)]
+            dataset = dataset_for(named.collection, named.data)
+            dataset = dataclasses.replace(dataset, hardware=named.hardware or dataset.hardware)
+            every = [settings_class(named.collection, named.model, dataset)]
         elif named.help:
             self.epilog, every = _models(), []
-        else:  # and the error is about the collection
+        else:  # the error names the collection
             every = [kind for models in MODELS.values() for kind in models.values()]
         names: set[str] = set()
         for kind in every:
@@ -34,11 +40,19 @@ class _StageFlags(Parser):
         if named.show:  # which needs no fold
             for action in self._actions:
                 action.required = action.dest == "collection"
-        return super().parse_known_args(args, namespace)
+        found, unknown = super().parse_known_args(args, namespace)
+        for word in unknown:
+            if readers := [kind.model for kind in _readers(word, named.collection)]:
+                flag = word.partition("=")[0]
+                raise UserError(
+                    f"{flag}: {every[0].model} has no such setting; it is of {', '.join(readers)}"
+                )
+        return found, unknown
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """A stage's command line: what to work on, and a flag for each setting of its kind and model.
+    """Return a stage's command line: what to work on, and a flag for each setting of its kind and
+    model.
 
     Which these are, ``--collection`` and ``--model`` say; without a collection, ``--help`` names
     the models.
@@ -57,8 +71,16 @@ def parser(description: str) -> argparse.ArgumentParser:
     return flags
 
 
+def _readers(word: str, collection: str) -> list[type[Settings]]:
+    """The models of a collection's kind that have a flag."""
+    name = word.removeprefix("--").removeprefix("no-").partition("=")[0].replace("-", "_")
+    kinds = MODELS[COLLECTIONS[collection]].values() if collection in COLLECTIONS else ()
+    fields = {kind: [field.name for field in dataclasses.fields(kind)] for kind in kinds}
+    return [kind for kind in kinds if word.startswith("--") and name in fields[kind]]
+
+
 def _models() -> str:
-    """Which models there are, and how to see the settings of one."""
+    """Return in words which models there are, and how to see the settings of one."""
     collections = {
         kind: [name for name in COLLECTIONS if COLLECTIONS[name] == kind] for kind in MODELS
     }
@@ -75,8 +97,8 @@ def _add_settings(flags: argparse.ArgumentParser, kind: type[Settings], names: s
         if "help" in setting.metadata and setting.name not in names:
             names.add(setting.name)
             flag = "--" + setting.name.replace("_", "-")
-            about = {"help": setting.metadata["help"], "default": argparse.SUPPRESS}
+            options = {"help": setting.metadata["help"], "default": argparse.SUPPRESS}
             if isinstance(setting.default, bool):
-                group.add_argument(flag, action=argparse.BooleanOptionalAction, **about)
+                group.add_argument(flag, action=argparse.BooleanOptionalAction, **options)
             else:
-                group.add_argument(flag, type=setting.metadata["parse"], **about)
+                group.add_argument(flag, type=setting.metadata["parse"], **options)

@@ -14,12 +14,10 @@ from tests.attack import mutations, runner, world
 from tests.attack.commands import TARGETS, Command, all_commands, matches
 from tests.attack.judging import GONE, SUCCESS, WORSE, Result, Verdict, judge
 from tests.attack.mutations import flags
-from tests.attack.mutations.values import SEALED
 from tests.attack.snapshot import FOLDER, Snapshot, restore, snapshot
 
 ONCE_MORE = 0.1  # how often something else is damaged as well
 APART = (".parquet", ".safetensors")  # polars and torch would start threads
-UNCHECKED = ("history.bin", "history.log")  # of a fold that is being trained: no checksum
 LEAST_ROOM, MOST_ROOM = 1 << 12, 1 << 20  # bytes; what a command says has room
 FOLLOWED = 0.5  # how often the stages after one that succeeded are run
 
@@ -155,8 +153,7 @@ def _damage(
 ) -> str:
     """Damage one of a command's files of a kind; returns what was done, in words.
 
-    To ``kinds`` are added the file's, ``SEALED`` if nothing can tell of the damage, and ``GONE`` if
-    the file is not there any more.
+    To ``kinds`` are added the file's, and ``GONE`` if the file is not there any more.
     """
     patterns = _targets(command, kind)
     files = [name for name in attacked.files if matches(name, patterns)]
@@ -169,8 +166,7 @@ def _damage(
     drawn = Random(rng.random())
     apart = runner.call if Path(name).suffix in APART else _here
     what = apart(lambda: change(tree / name, drawn, others))
-    sealed = SEALED in what or Path(name).name in UNCHECKED
-    kinds |= {kind, *([SEALED] * sealed), *([GONE] * (not _there(tree / name)))}
+    kinds |= {kind, *([GONE] * (not _there(tree / name)))}
     return f"{name}: {what}"
 
 

@@ -16,7 +16,6 @@ TARGETS = (
     "measurements",
     "program",
     "candidates",
-    "cache",
     "fold",
     "scores",
     "record",
@@ -138,7 +137,7 @@ def _preprocess(at: Place) -> Command:
     return Command(
         f"preprocess {at.model}",
         ("01_preprocess.py", *at.flags, "--jobs", "1"),
-        {"raw": (f"{at.raw}/*",), "cache": (f"{at.cache}/*",), "record": at.records},
+        {"raw": (f"{at.raw}/*",), "record": at.records},
         (at.cache, f"{at.cache}/*", *at.records, at.lock(at.cache)),
         (f"{at.cache}/*",),
         then=tuple(f"{stage} {at.model}" for stage in ("train", "infer", "ensemble-of-one")),
@@ -166,7 +165,7 @@ def _train(at: Place) -> Command:
     return Command(
         f"train {at.model}",
         ("02_train.py", *at.flags, "--fold", "0"),
-        {"cache": (f"{at.cache}/*",), "fold": (f"{fold}/*",)},
+        {"fold": (f"{fold}/*",)},
         (
             *results,
             *(f"{fold}/{name}" for name in beside),
@@ -183,7 +182,7 @@ def _infer(at: Place) -> Command:
     return Command(
         f"infer {at.model}",
         ("03_infer.py", *at.flags, "--fold", "0"),
-        {"cache": (f"{at.cache}/*",), "fold": (weights,)},
+        {"fold": (weights,)},
         (scores, f"{at.results}/stages/infer_0.json", at.lock(scores)),
         (scores,),
     )
@@ -195,18 +194,17 @@ def _ensemble(at: Place, name: str, folds: int) -> Command:
     return Command(
         f"{name} {at.model}",
         ("04_ensemble.py", *at.flags, "--folds", str(folds)),
-        {"cache": (f"{at.cache}/*",), **at.seen},
+        {**at.seen},
         (submission, metrics, *beside, at.lock(submission)),
         (submission, metrics),
     )
 
 
 def _report(at: Place) -> Command:
-    tables = (f"{at.cache}/graphs.parquet", f"{at.cache}/manifest.json")
     return Command(
         f"report {at.model}",
         ("-m", "lib.report", *at.flags),
-        {"cache": tables, **at.seen},
+        at.seen,
         (f"{at.results}/report.html",),
     )
 
@@ -234,21 +232,20 @@ def _submissions() -> list[Command]:
     raw = (f"{DATA}/npz/*/test/*",)
     own = (f"{OUTPUTS}/{LAYOUT}/submission.csv", f"{OUTPUTS}/{TILE}/submission.csv")
     merged = (f"{OUTPUTS}/submission.csv",)
-    tables = (f"{OUTPUTS}/*/graphs.parquet",)
     sample = ("--sample", "sample.csv")
     apart = (f"{DATA}/measurements.parquet", f"{DATA}/programs.parquet")
     return [
         Command(
             "merge",
             ("-m", "lib.scoring.merge", *given, "--partial"),
-            {"csv": own, "cache": tables, "raw": raw},
+            {"csv": own, "raw": raw},
             merged,
             merged,
         ),
         Command(
             "merge by sample",
             ("-m", "lib.scoring.merge", *given, "--partial", *sample),
-            {"csv": (*own, "sample.csv"), "cache": tables},
+            {"csv": (*own, "sample.csv")},
             merged,
             merged,
         ),
@@ -265,11 +262,9 @@ def _submissions() -> list[Command]:
 def _looks() -> list[Command]:
     """Commands that only look."""
     first, second = f"{OUTPUTS}/{LAYOUT}", f"{OUTPUTS}/{LAYOUT}@gst"
-    cache = f"{OUTPUTS}/{LAYOUT}/cache"
     records = {"record": (f"{first}/*.json", f"{second}/*.json")}
     folds = {"fold": (f"{first}/fold_*/*", f"{second}/fold_*/*")}
-    files = {**records, **folds, "scores": (f"{first}/scores/*",)}
-    reads = {**files, "cache": (f"{cache}/graphs.parquet", f"{cache}/manifest.json")}
+    reads = {**records, **folds, "scores": (f"{first}/scores/*",)}
     return [
         Command("compare", ("-m", "lib.report.compare", first, second), reads),
         Command("status", ("-m", "lib.report.status", *place_of("gst").flags), reads),

@@ -14,8 +14,8 @@ ERRORS = ("error: ", "Makefile:")  # how the line of a command begins, and that 
 REMARKS = ("warning:", "skipped:")  # lines on standard error that are no error
 LARGEST_PEAK = 3 << 29  # bytes of memory, those of the libraries among them
 SHOWN = 4  # files named
-# Damage that must not change a result unnoticed: these are the pipeline's own, not its input.
-OWN = {"cache", "fold", "scores", "outputs", "disk"}
+# Damage that must not change a result: what stands where a command writes.
+OWN = {"outputs", "disk"}
 GONE = "gone"  # a file that is not there is another question: what is made of the others says so
 
 

@@ -198,9 +198,9 @@ def _command(words: Sequence[str], folder: Path, largest: int, stdout: Path, std
 
 
 def _run_as_main(words: Sequence[str]) -> None:
-    from lib.runs.identity import Making
+    from lib.runs.identity import Run
 
-    Making.as_it_was = lambda *_: False  # stages work, although their results may be there
+    Run.as_it_was = lambda *_: False  # stages work, although their results may be there
     if words[0] == "-m":
         sys.argv = list(words[1:])
         if not hasattr(sys.modules.get(words[1]), "__path__"):

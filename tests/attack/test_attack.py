@@ -53,11 +53,11 @@ def test_hostile_files_and_flags_end_in_one_line_at_worst(world):
 
 
 def test_a_case_is_run_again(world):
-    done = attack(world, "--case", 7, "--seed", 3, "--only", "cache")
+    done = attack(world, "--case", 7, "--seed", 3, "--only", "record")
     assert done.stderr == ""
     line = done.stdout.splitlines()[0]
     assert line.endswith("; python -m tests.attack --seed 3 --case 7 --only cache")
-    assert re.match(r"\[cache\] .*: outputs/.*/cache", line)
+    assert re.match(r"\[record\] .*: outputs/", line)
 
 
 @pytest.fixture
@@ -128,13 +128,13 @@ def test_a_command_that_fails_changes_nothing(tree):
 def test_another_result_of_damaged_results_is_found(tree):
     wanted = Result({"out/a": snapshot(tree)["out/a"]}, "said")
     said = dataclasses.replace(GOOD, stdout="said")
-    assert verdict(tree, kinds={"cache"}, result=wanted, outcome=said).outcome == SUCCESS
+    assert verdict(tree, kinds={"outputs"}, result=wanted, outcome=said).outcome == SUCCESS
     assert (
-        verdict(tree, kinds={"cache"}, result=wanted).why == "silently wrong: says something else"
+        verdict(tree, kinds={"outputs"}, result=wanted).why == "silently wrong: says something else"
     )
-    assert verdict(tree, kinds={"fold", GONE}, result=wanted).outcome == SUCCESS
+    assert verdict(tree, kinds={"outputs", GONE}, result=wanted).outcome == SUCCESS
     (tree / "out" / "a").write_text("other")
-    assert verdict(tree, kinds={"cache"}, result=wanted, outcome=said).why.endswith("out/a")
+    assert verdict(tree, kinds={"outputs"}, result=wanted, outcome=said).why.endswith("out/a")
     assert verdict(tree, kinds={"raw"}, result=wanted, outcome=said).outcome == SUCCESS
 
 

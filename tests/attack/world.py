@@ -18,7 +18,7 @@ from lib.files.parquet import write_parquet
 from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.npz import write_layout
 from lib.tpugraphs.schema_pb2 import HloModuleProto, ModuleTuningData, TuningData
-from lib.train.state import TrainingState
+from lib.training.checkpoint import Checkpoint
 from tests import kernels, synthetic
 from tests.attack import runner
 from tests.attack.commands import (
@@ -174,13 +174,13 @@ def write_rest(folder: Path) -> None:
 
 def interrupt(command: Command, folder: Path) -> None:
     """Train once more, and leave beside the finished fold what a kill leaves in its midst."""
-    save, saved = TrainingState.save_if_due, []
+    save, saved = Checkpoint.save_if_due, []
 
-    def save_once(state: TrainingState) -> None:
+    def save_once(state: Checkpoint) -> None:
         if not saved:
             saved.append(save(state))
 
-    TrainingState.save_if_due, TrainingState.delete = save_once, lambda state: None
+    Checkpoint.save_if_due, Checkpoint.delete = save_once, lambda state: None
     runner.become((*command.words, "--save-seconds", "0"), folder)
     if not saved:
         raise RuntimeError(f"{command.name}: no state was saved")

@@ -25,7 +25,7 @@ from lib.files.processor import processor
 from lib.files.terminal import table
 from lib.programs.latency.error import calls_of, error_of, held_out, of_blend, ratios_of
 from lib.programs.latency.predictor import BUDGET
-from lib.runs.sources import ROOT
+from lib.runs.code import ROOT
 from lib.settings.resolved import BUNDLED_PROGRAMS
 from tests.bench.deployed import MEASURED, NETWORKS, PLACE
 

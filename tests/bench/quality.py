@@ -35,14 +35,14 @@ import torch
 
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
-from lib.inputs.input import network_for
+from lib.models.common.build import network_for
 from lib.ranking.folds import folds_of
 from lib.settings import settings_for
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, read_dataset
-from lib.train.fold import load_fold
-from lib.train.loop import FoldTraining, new_network
-from lib.train.split import learned_beside
+from lib.training.fold import load_fold, new_network
+from lib.training.loop import FoldTraining
+from lib.training.split import of_other_collections
 from tests.bench.quality_tables import differences, draw_curve, tables
 from tests.bench.variants import VARIANTS, Taus, Variant
 
@@ -141,7 +141,7 @@ def _check_same(every: dict[str, Any], fold: int, cache: Cache, settings: Any) -
     if not others:
         return
     told = replace(settings, also=",".join(others))
-    wanted = sorted(graph.name for graph in learned_beside(cache, fold, told))
+    wanted = sorted(graph.name for graph in of_other_collections(cache, fold, told))
     found = sorted(g.name for name, data in every.items() if name != own for g in data.train)
     assert wanted == found, f"{own}, fold {fold}: other graphs are learned from"
 

@@ -40,17 +40,18 @@ from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
 from lib.files.artifacts import atomic_file
 from lib.files.terminal import table
-from lib.inputs.input import input_of, network_for
+from lib.models.common.build import network_for
+from lib.models.common.input import input_of
+from lib.models.tgraph_plus import training as copies
 from lib.ranking.baseline import moved_bytes, padded_work
 from lib.ranking.metrics import kendall_tau
 from lib.ranking.rounds import noise_of, repeated_ceiling
 from lib.settings import Settings, settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
 from lib.tpugraphs.npz import read_layout
-from lib.train import copies
-from lib.train.fold import Fold, GraphsFold
-from lib.train.loop import FoldTraining, new_network
-from lib.train.split import LabelledGraph
+from lib.training.fold import Fold, new_network
+from lib.training.loop import FoldTraining
+from lib.training.split import LabelledGraph
 
 OFFICIAL = Path(__file__).resolve().parents[3] / "shared" / "tpugraphs" / "official"
 GRAPHS = {
@@ -86,8 +87,8 @@ def fold_of(train: list[CachedGraph], valid: list[CachedGraph], settings: Settin
         [LabelledGraph(own.name, prepare(own, settings), own.runtime) for own in side]
         for side in (train, valid)
     ]
-    of_copies = settings.input == "lib.inputs.copies:INPUT"
-    return copies.fold_of(*sides, settings) if of_copies else GraphsFold(*sides, settings)
+    of_copies = settings.input == "lib.models.tgraph_plus.inputs:INPUT"
+    return copies.fold_of(*sides, settings) if of_copies else Fold(*sides, settings)
 
 
 def by_network(model: str) -> Method:

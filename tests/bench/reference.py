@@ -3,7 +3,7 @@
 What one writes first from the paper (section 2.3) with the usual library: the features of every
 node are repeated for every configuration, every layer runs on all (configuration, node) cells,
 messages go through ``MessagePassing``. Parameters and buffers have the names of
-:class:`lib.models.tgraph.TGraph`, so that one ``state_dict`` loads into both.
+:class:`lib.models.tgraph.network.TGraph`, so that one ``state_dict`` loads into both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import MessagePassing
 
-from lib.inputs.pruned import GraphTensors
+from lib.models.tgraph.inputs import GraphTensors
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,10 @@ from lib.cache.prune import ALL, pruned
 from lib.cache.reader import Cache
 from lib.compiler.cpu.resolved import effects_of
 from lib.files.terminal import table
-from lib.inputs.input import input_of, network_for
-from lib.settings import LayoutCollection, settings_for
+from lib.models.common.build import network_for
+from lib.models.common.input import input_of
+from lib.models.common.settings import LayoutCollection
+from lib.settings import settings_for
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import read_dataset
 from lib.tpugraphs.drawing import random_configuration

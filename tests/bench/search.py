@@ -40,7 +40,7 @@ from lib.files.artifacts import atomic_file
 from lib.files.progress import Lines
 from lib.files.terminal import table
 from lib.programs.latency.predictor import TVM
-from lib.runs.sources import ROOT
+from lib.runs.code import ROOT
 from lib.settings.resolved import BUNDLED_PROGRAMS
 from tests.bench.deployed import changed
 

@@ -27,9 +27,10 @@ import torch
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.experiments.fold import SegmentsFold
-from lib.models import build_network
+from lib.models.common.build import build_network
 from lib.settings import MODELS
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import new_network
+from lib.training.loop import FoldTraining
 from tests.bench.case import Shape, program_graph
 
 SIZES = (1000, 2000, 5000, 10_000, 20_000, 50_000)

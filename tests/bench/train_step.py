@@ -32,9 +32,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from lib.inputs.pruned import GraphTensors, graph_tensors, score_groupings
-from lib.models.tgraph import TGraph
-from lib.train.loss import pairwise_hinge
+from lib.models.tgraph.inputs import GraphTensors, graph_tensors, score_groupings
+from lib.models.tgraph.network import TGraph
+from lib.training.loss import pairwise_hinge
 from tests.bench.case import SHAPES, Shape, program_graph
 from tests.bench.reference import Reference, dense_batch, load_weights
 

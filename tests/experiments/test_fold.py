@@ -16,11 +16,11 @@ from lib.cache.writer import CacheWriter
 from lib.experiments import embeddings
 from lib.experiments.steps import SegmentSteps
 from lib.files.errors import UserError
-from lib.models import build_network
-from lib.runs.memory import Estimate, out_of_memory_told
+from lib.models.common.build import build_network
+from lib.runs.memory import Estimate, memory_errors
 from lib.settings import MODELS
-from lib.train.fold import load_fold
-from lib.train.loop import FoldTraining, new_network
+from lib.training.fold import load_fold, new_network
+from lib.training.loop import FoldTraining
 from tests.builders import COLLECTION, cached_graph
 
 TINY = {"epochs": 4, "configurations": 8, "inference_configurations": 8, "folds_total": 2}
@@ -99,7 +99,7 @@ def test_killed_and_resumed_gst_ends_with_the_same_bits(cache, options, tmp_path
     undisturbed = finished(cache, "gst", tmp_path / "a" / "state", epochs=6, **options)
     clock = iter(range(0, 100_000, 25))  # every second epoch is saved
     now = SimpleNamespace(monotonic=lambda: next(clock))
-    monkeypatch.setattr("lib.train.state.time", now)
+    monkeypatch.setattr("lib.training.checkpoint.time", now)
     killed = training(cache, "gst", epochs=6, save_seconds=30.0, **options)
     state = tmp_path / "b" / "state"
     epochs = killed.run(state, "a")
@@ -234,7 +234,7 @@ def test_out_of_memory_is_told_in_one_line(error):
     estimate = Estimate(3 * 10**9, "a step of gat on g", "use MODEL=gst", 10**9)
     with (
         pytest.raises(UserError) as told,
-        out_of_memory_told(estimate, torch.device("meta")),
+        memory_errors(estimate, torch.device("meta")),
     ):
         raise error
     assert str(told.value) == (
@@ -247,6 +247,6 @@ def test_other_errors_pass():
     estimate = Estimate(1, "a", "b", 1)
     with (
         pytest.raises(RuntimeError, match="shape"),
-        out_of_memory_told(estimate, torch.device("meta")),
+        memory_errors(estimate, torch.device("meta")),
     ):
         raise RuntimeError("shape mismatch")

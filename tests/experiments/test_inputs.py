@@ -208,7 +208,7 @@ def test_a_run_changes_gradients_and_no_score(seed, start, length):
 def _stopped(made: AttentionModel, batch: SegmentsBatch, nodes: torch.Tensor) -> torch.Tensor:
     """The scores with every vector outside of the run detached, layer by layer."""
     from lib.experiments.models.gat import with_itself
-    from lib.models.rows import expand_rows
+    from lib.models.common.rows import expand_rows
 
     part = batch.segments[0]
     graph, inside = part.graph, torch.zeros(12, 1, 1, dtype=torch.bool)

@@ -13,7 +13,7 @@ from lib.collect.tvm import raw
 from lib.collect.xla import copies, hlo
 from lib.files.believing import ZLIB_MEMORY, believing
 from lib.files.errors import DataError
-from lib.inputs.measured import measured_copies
+from lib.models.tgraph_plus.measured import measured_copies
 from lib.programs.latency.network import read_network
 from lib.programs.tensorir.described import ARRAYS
 

@@ -13,10 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lib.download.untar import extract
 from lib.files import regular, tensor_file
 from lib.files.artifacts import fingerprint_files, read_json
-from lib.files.checksum import checksum_of
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet
 from lib.files.regular import UnreadableError, open_regular, read_regular
@@ -40,7 +38,6 @@ READERS = {
     "npz": (open_regular, read_layout, read_tile, count_configurations, read_candidates),
     "pb": (detect_kind, lambda path: read_protobuf(path, "tile"), read_runtimes, read_program),
     "jsonl": (read_candidates, lambda path: read_regular(path, 9)),
-    "tar": (lambda path: extract(path, str(path), Path("x"), path.parent),),
     "any": (lambda path: fingerprint_files([path], path.parent),),
 }
 CASES = [(suffix, read) for suffix, readers in READERS.items() for read in readers]
@@ -57,7 +54,7 @@ def measured(path: Path) -> None:
 
 # These say what they expect of the file, and what to do if it is not there.
 TELLING = (read_json, tensor_file.load, tensor_file.read_about, read_table)
-OTHERS = (checksum_of, read_entries, read_ids, measured)
+OTHERS = (read_entries, read_ids, measured)
 
 
 @contextmanager

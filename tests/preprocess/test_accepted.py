@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from lib.cache.compress import compress
 from lib.experiments.inputs import SegmentedGraph, segments_batch
 from lib.files.errors import DataError
-from lib.inputs.copies import CopiesGraph
-from lib.inputs.products import ProductsGraph
-from lib.inputs.pruned import graph_tensors
+from lib.models.prices.inputs import ProductsGraph
+from lib.models.tgraph.inputs import graph_tensors
+from lib.models.tgraph_plus.inputs import CopiesGraph
 from lib.ranking.baseline import moved_bytes
 from lib.tpugraphs.checks import RANGES
 from lib.tpugraphs.encoding import FEATURE_NAMES

@@ -20,7 +20,7 @@ from lib.cache.reader import Cache
 from lib.files.errors import DataError
 from lib.preprocess.collection import RawFile, write_cache
 from lib.preprocess.graphs import compress, open_raw
-from lib.tpugraphs import archive, arrays, npz
+from lib.tpugraphs import archive, npz
 from lib.tpugraphs.npz import write_layout
 from tests.bench.rawfiles import write_raw
 from tests.stages import REPOSITORY, environment
@@ -159,7 +159,7 @@ def test_a_large_array_in_fortran_order_is_refused(tmp_path, monkeypatch):
     assert np.array_equal(
         npz.read_layout(tmp_path / "a.npz").node_config_feat, raw.node_config_feat
     )
-    monkeypatch.setattr(arrays, "MAX_WHOLE_BYTES", 20_000)
+    monkeypatch.setattr(archive, "MAX_WHOLE_BYTES", 20_000)
     with pytest.raises(DataError, match=r"a\.npz: node_config_feat: found 21600 bytes"):
         npz.read_layout(tmp_path / "a.npz")
 

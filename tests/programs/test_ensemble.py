@@ -10,13 +10,11 @@ from lib.files.artifacts import write_json
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.results import SPLIT_OF
-from lib.inputs.input import network_for
 from lib.programs.ensemble import ENDING, expected_of, pairs_of, prediction_table, summary_table
 from lib.programs.folds import sides_of_fold
 from lib.programs.infer import predict_programs, programs_to_predict
 from lib.programs.predictions import SCHEMA, nearest, read_predictions
-from lib.train.fold import load_fold
-from lib.train.loop import new_network
+from lib.training.fold import load_fold, new_network
 from tests.programs.builders import tiny_settings, write_programs
 
 
@@ -36,7 +34,7 @@ def folder(cache, settings, tmp_path):
     (tmp_path / "scores").mkdir()
     for fold in range(2):
         data = load_fold(cache, fold, settings)
-        network = new_network(lambda: network_for(settings), data, 0, fold)
+        network = new_network(data, 0, fold)
         frames = predict_programs(
             network, cache, programs_to_predict(cache, fold, settings), settings
         )

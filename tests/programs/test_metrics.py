@@ -43,7 +43,6 @@ def task(seconds: np.ndarray, device: np.ndarray, again: np.ndarray | None = Non
         device=device.astype(np.uint8),
         seconds=seconds.astype(np.float32),
         again=np.full(count, np.nan) if again is None else again,
-        flags=np.zeros(count, np.uint8),
     )
 
 

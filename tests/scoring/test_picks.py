@@ -7,12 +7,12 @@ import pytest
 
 from lib.cache.compress import compress
 from lib.cache.graph import CachedGraph
-from lib.inputs.input import input_of
-from lib.inputs.resolving import resolver
+from lib.models.common.input import input_of
+from lib.models.tgraph_plus.settings import TGraphPlusSettings
+from lib.preprocess.resolving import resolver
 from lib.scoring.picks import MOST_PARTS, parts_of
 from lib.scoring.trained import Ensemble, load_networks
 from lib.scoring.weights import BUNDLED
-from lib.settings.models import PlusSettings
 from lib.tpugraphs.program import read_program
 from tests.scoring.test_weights import TESTS
 
@@ -21,7 +21,7 @@ PATH = TESTS / "wavenet.w64_d3_4x4096.forward.npz"
 
 @pytest.fixture(scope="module")
 def ensemble() -> Ensemble:
-    return load_networks(BUNDLED / "layout-xla-default", PlusSettings, {})
+    return load_networks(BUNDLED / "layout-xla-default", TGraphPlusSettings, {})
 
 
 @pytest.fixture(scope="module")

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
-import polars as pl
 import pytest
 import torch
 
 from lib.cache.prune import pruned as pruned_graph
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.inputs import pruned
-from lib.inputs.pruned import graph_tensors, score_groupings
-from lib.models import build_network
+from lib.models.common.build import build_network
+from lib.models.tgraph.inputs import graph_tensors, score_groupings
 from lib.ranking.folds import assign_folds
 from lib.scoring.scores import (
     SCHEMA,
@@ -90,15 +86,6 @@ def test_scores_that_do_not_depend_on_the_batch_are_computed_once(cache, network
     np.testing.assert_allclose(found, again, rtol=1e-5, atol=1e-6)
 
 
-def test_equal_configurations_get_equal_scores(cache, network):
-    (frame,) = score_graphs(network, cache, [("test", "many")], SETTINGS)
-    original = cache.graph("many").original
-    for permutation in range(4):
-        scores = frame.filter(pl.col("permutation") == permutation)["score"].to_numpy()
-        distinct = scores_of(network, cache.graph("many"), SETTINGS)[permutation]
-        assert np.array_equal(scores, distinct[original])
-
-
 def test_permutations_group_differently_and_repeat_themselves(cache, network):
     graph = cache.graph("many")
     first = scores_of(network, graph, SETTINGS)
@@ -118,17 +105,3 @@ def test_one_permutation_where_one_batch_holds_all(network, count, rounds):
         network.eval()
         expected = network(graph_tensors(graph).batch(np.arange(count))).detach().numpy()
         np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-6)
-
-
-def test_graphs_of_one_size_are_grouped_differently(network, monkeypatch):
-    orders = []
-
-    def watched(network, tensors, asked, size):
-        orders.extend(asked)
-        return np.zeros(asked.shape)
-
-    monkeypatch.setattr(pruned, "INPUT", replace(pruned.INPUT, groupings=watched))
-    for name in ("a", "b"):
-        scores_of(network, cached_graph(name=name), SETTINGS)
-    assert len({order.tobytes() for order in orders}) == 8
-    assert all(sorted(order) == list(range(10)) for order in orders)

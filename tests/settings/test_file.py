@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from lib import settings
 from lib.files.errors import DataError, UserError
-from lib.settings import MODELS, PlusSettings
+from lib.models.tgraph_plus.settings import TGraphPlusSettings
+from lib.settings import MODELS
 from lib.settings.base import MOST
 from lib.settings.file import read_settings, write_settings
 
@@ -64,7 +65,7 @@ def test_what_is_written_is_read(tmp_path, made, comment):
 def test_names_are_those_of_the_flags_and_a_whole_number_may_stand_for_another(tmp_path):
     path = tmp_path / "a.toml"
     path.write_text("# ours\nlearning-rate = 1\nvalidate_every = 2\n")
-    found = read_settings(path, COLLECTION, PlusSettings)
+    found = read_settings(path, COLLECTION, TGraphPlusSettings)
     assert found == {"learning_rate": 1.0, "validate_every": 2}
     assert isinstance(found["learning_rate"], float)
 
@@ -109,7 +110,7 @@ def test_what_a_setting_cannot_be_is_told(tmp_path, text, said):
     path = tmp_path / "a.toml"
     path.write_bytes(text.encode(errors="surrogatepass"))
     with pytest.raises(DataError, match=said) as error:
-        read_settings(path, COLLECTION, PlusSettings)
+        read_settings(path, COLLECTION, TGraphPlusSettings)
     assert str(error.value).startswith(f"{path}: ")
 
 
@@ -118,7 +119,7 @@ def test_what_is_no_file_of_settings(tmp_path):
     large.write_text("#" * (1 << 21))
     for path in (tmp_path, tmp_path / "missing", large):
         with pytest.raises(DataError, match=f"{path}: TOML: found .*, expected a TOML file"):
-            read_settings(path, COLLECTION, PlusSettings)
+            read_settings(path, COLLECTION, TGraphPlusSettings)
 
 
 def given_by(*flags: str, model: str = "tgraph-plus", show: bool = False):

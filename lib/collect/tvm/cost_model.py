@@ -29,7 +29,7 @@ from lib.collect.tvm import raw
 from lib.collect.tvm.compiler import hash_of
 from lib.files.errors import UserError
 from lib.programs.messages import last_words, receive, send
-from lib.runs.sources import ROOT
+from lib.runs.code import ROOT
 
 PYTHON = Path(".venv/bin/python")  # that has the predictor
 

@@ -3,7 +3,8 @@
 What a copy costs that brings a tensor from one layout to another depends on the processor: on its
 caches, and on how a loop that reads or writes in jumps meets them. A network that has to learn it
 from the runtimes of whole programs sees it through many other things; so it is shown these first
-(:mod:`lib.train.copies`). Shapes and layouts are drawn at random: they are of no program.
+(lib/models/tgraph_plus/training.py). Shapes and layouts are drawn at random: they are of no
+program.
 
 Programs of many copies are compiled, and XLA's profiler tells how long each takes. A file that is
 there is added to; a kill loses the copies of one program.
@@ -95,7 +96,7 @@ def copied_by(kernel: Kernel) -> Copy | None:
 
 
 def write_copies(path: Path, copies: list[tuple[Copy, float]]) -> None:
-    """Write copies and their microseconds, in the form that ``lib.inputs.measured`` reads."""
+    """Write copies and their microseconds, as lib/models/tgraph_plus/measured.py reads them."""
     most = max(RANKS)
     shapes, before, after = (
         np.array([(*copy[k], *[UNUSED] * (most - len(copy[k]))) for copy, _ in copies], np.int32)

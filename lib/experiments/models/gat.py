@@ -9,8 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lib.models.rows import FLOAT
-from lib.models.scatter import segment, targets
+from lib.models.common.rows import FLOAT
+from lib.models.common.scatter import segment, targets
 
 SLOPE = 0.2  # of the LeakyReLU on the attention's logits
 
@@ -62,7 +62,7 @@ def with_itself(sources: Tensor, pointers: Tensor) -> tuple[Tensor, Tensor]:
     """The neighbours of each node with the node itself put before them; a loop counts no more.
 
     Args:
-        sources, pointers: as in :class:`lib.models.rows.GraphBatch`.
+        sources, pointers: as in :class:`lib.models.common.rows.GraphBatch`.
     """
     nodes = torch.arange(len(pointers) - 1, device=pointers.device)
     target = targets(pointers)

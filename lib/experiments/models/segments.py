@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from lib.models.rows import GraphBatch
+from lib.models.common.rows import GraphBatch
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ COUNTS = (1, 4, 8, 16, 32, 64)  # of schedules of a task, for which bundled weig
 HOW = ("drawn", "searched")  # programs at random, or after a search
 # What is predicted to be fastest is predicted too low, the more so the more there is to choose
 # from, and the less so the more folds are blended. Natural logarithm for each doubling of the
-# programs, of one fold over a blend of any number (tests/bench/picks.py).
+# programs, of one fold over a blend of any number: of 30 search tasks of data/programs-cpu.
 OF_BLEND = {"drawn": 0.021, "searched": 0.010}
 ERRORS = {"errors": {str: {str: {int: [float]}}}}
 Task = tuple[np.ndarray, np.ndarray]  # predicted and measured seconds of its programs

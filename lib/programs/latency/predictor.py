@@ -34,7 +34,7 @@ from lib.programs.latency.predict import (
 )
 from lib.programs.messages import last_words
 from lib.programs.tensorir.records import ADVICE, TABLES, is_general, table_path
-from lib.runs.sources import ROOT
+from lib.runs.code import ROOT
 from lib.scoring.trained import Ensemble
 
 TVM = Path(".venv-collect-programs/bin/python")
@@ -217,8 +217,17 @@ def write_programs(tvm: Path, network: str, path: Path, **flags: Any) -> None:
     command = [str(tvm), "-m", "lib.collect.tvm.whole", network, str(path.resolve())]
     for name, value in flags.items():
         command += [f"--{name}", str(value)] if value is not None else []
-    places = {**os.environ, "PYTHONPATH": str(ROOT)}  # for a folder that is not the repository's
-    how = {"text": True, "env": places, "preexec_fn": end_with_parent}
-    done = subprocess.run(command, capture_output=True, **how)
+    run_part(command, stdout=subprocess.PIPE)
+
+
+def run_part(command: list[str], **how: Any) -> None:
+    """Run a program of this repository from any folder, which ends with this process.
+
+    Raises:
+        UserError: with its last line, if it fails.
+    """
+    how |= {"text": True, "preexec_fn": end_with_parent}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, stderr=subprocess.PIPE, env=environment, **how)
     if done.returncode:
         raise UserError(last_words(done.returncode, done.stderr))

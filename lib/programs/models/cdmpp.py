@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lib.models.batch import OnDevice
-from lib.models.rows import Standardize
+from lib.models.common.batch import OnDevice
+from lib.models.common.rows import Standardize
 from lib.programs.models.labels import LabelTransform
 from lib.programs.settings import ProgramSettings
 

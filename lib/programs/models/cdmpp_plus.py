@@ -12,7 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from lib.models.rows import Standardize
+from lib.models.common.rows import Standardize
 from lib.programs.models.cdmpp import (
     DEVICE_FEATURES,
     LEAF_FEATURES,

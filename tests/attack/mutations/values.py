@@ -15,7 +15,6 @@ class Unsuitable(Exception):
     """The mutation cannot be done to this file."""
 
 
-SEALED = ", checksum renewed"  # so that no checksum tells of the damage
 LARGEST = 1 << 26  # bytes of a file whose content is changed
 NUMBERS = (
     0,

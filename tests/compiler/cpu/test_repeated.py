@@ -7,7 +7,7 @@ import pytest
 
 from lib.compiler.cpu.effects import RepeatedOperation
 from lib.compiler.cpu.repeated import REPEATED_FEATURES, WORK, repeated_features, repeated_work
-from lib.inputs.copies import CopiesGraph
+from lib.models.tgraph_plus.inputs import CopiesGraph
 from tests.compiler.builders import PLAIN, resolved
 from tests.compiler.cpu.test_calls import calls_of, chain
 

@@ -10,11 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.inputs.input import network_for
-from lib.programs.adapt.case import pooled
+from lib.models.common.build import network_for
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.models.cdmpp import LOOP_FEATURES as LOOPS
 from lib.programs.models.cdmpp_plus import NEVER, READ, THRESHOLDS, CdmppPlus, Thresholds, log_work
+from lib.programs.pooled import pooled
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.tensorir.features import FEATURES
 from tests.programs.models.test_cdmpp import batch, rows_of

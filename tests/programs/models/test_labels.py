@@ -52,11 +52,10 @@ def test_labels_are_standardized(name):
     assert abs(labels.mean()) < 1e-9 and abs(labels.std(correction=0) - 1) < 1e-9
 
 
-@pytest.mark.parametrize("name", ["box-cox", "yeo-johnson"])
-def test_power_transforms_are_those_of_scikit_learn(name):
+def test_box_and_coxs_transform_is_that_of_scikit_learn():
     seconds = latencies(3)
-    theirs = PowerTransformer(name).fit_transform(seconds[:, None] * MILLISECONDS)[:, 0]
-    ours = fitted(name, seconds)(torch.from_numpy(seconds)).numpy()
+    theirs = PowerTransformer("box-cox").fit_transform(seconds[:, None] * MILLISECONDS)[:, 0]
+    ours = fitted("box-cox", seconds)(torch.from_numpy(seconds)).numpy()
     np.testing.assert_allclose(ours, theirs, atol=1e-3)
 
 
@@ -82,7 +81,7 @@ def test_one_latency_is_label_zero(name):
 
 
 def test_what_was_fitted_is_saved_with_the_weights():
-    made, other = fitted("quantile", latencies(1)), LabelTransform("quantile")
+    made, other = fitted("box-cox", latencies(1)), LabelTransform("box-cox")
     other.load_state_dict(made.state_dict())
     some = torch.tensor([1e-4, 1e-3])
     assert torch.equal(made(some), other(some))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lib.programs.described import described_programs
+from lib.programs.inputs import described_programs
 from lib.programs.search.scorer import FEWEST, Scorer
 from tests.programs.search.half import DRAWN, programs
 

@@ -43,7 +43,7 @@ def root(good, tmp_path):
 
 
 def change(root, table: str, **columns) -> None:
-    """Give a table other columns, and the checksum that goes with them."""
+    """Give a table other columns."""
     frame = pl.read_parquet(table_path(root, table))
     write_parquet(frame.with_columns(**columns), table_path(root, table))
 

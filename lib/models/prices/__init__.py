@@ -1,0 +1,1 @@
+"""Prices of a TPU's layouts: arithmetic, and what was measured, solved for."""

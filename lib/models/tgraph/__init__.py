@@ -1,0 +1,1 @@
+"""TGraph, as the paper has it."""

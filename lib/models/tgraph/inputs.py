@@ -1,0 +1,168 @@
+"""Pruned graphs: what a network reads of a batch of configurations, and scores of all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import nn
+
+from lib.cache.codec import TENSORS, decode_layouts
+from lib.cache.graph import CachedGraph, neighbours
+from lib.cache.prune import without_effects
+from lib.models.common.chunks import chunk_scores, device_of, even, scores_of_rows
+from lib.models.common.input import Input
+from lib.models.common.rows import LARGEST_DIGIT, NUMERIC, GraphBatch
+
+POOL_BYTES = 1 << 30  # of what groupings share; more configurations are grouped in several pools
+
+
+@dataclass(frozen=True, eq=False)
+class GraphTensors:
+    """Tensors that all batches of one graph share; :meth:`batch` adds the configurations.
+
+    Nodes are renumbered: the k configurable ones first, in their order, then the other nodes.
+    """
+
+    cells: np.ndarray  # (c, k) as in the cache, possibly a memory map
+    digits: torch.Tensor  # (d, 18) int64, the dictionary's digits + 1
+    features: torch.Tensor  # (n, 134) float32
+    opcode: torch.Tensor  # (n,) int64
+    layout: torch.Tensor  # (n, 6) int64, digits + 1
+    sources: torch.Tensor
+    pointers: torch.Tensor
+
+    def batch(self, rows: np.ndarray) -> GraphBatch:
+        """The graph under the configurations at ``rows`` of the cache's cells, (b,) integers."""
+        cells = np.asarray(self.cells[rows])  # (b, k); reads these rows only
+        configurable, size = cells.shape[1], len(self.digits)
+        fixed = len(self.opcode) - configurable
+        keys = cells.T.astype(np.int64) + size * np.arange(configurable)[:, None]
+        pairs, index = np.unique(keys, return_inverse=True)  # sorted: node by node
+        node = torch.cat(
+            [torch.arange(configurable, configurable + fixed), torch.from_numpy(pairs // size)]
+        )
+        unset = torch.zeros((fixed, self.digits.shape[1]), dtype=torch.int64)
+        return GraphBatch(
+            features=self.features[node],
+            opcode=self.opcode[node],
+            layout=self.layout[node],
+            config=torch.cat([unset, self.digits[torch.from_numpy(pairs % size)]]),
+            cells=torch.from_numpy(index.reshape(keys.shape) + fixed),
+            sources=self.sources,
+            pointers=self.pointers,
+        )
+
+
+def _order(graph: CachedGraph) -> np.ndarray:
+    """The nodes as they are renumbered."""
+    is_other = np.ones(len(graph.node_opcode), bool)
+    is_other[graph.config_nodes] = False
+    return np.concatenate([graph.config_nodes, np.flatnonzero(is_other)])
+
+
+def places_of(graph: CachedGraph) -> np.ndarray:
+    """Each node's number in a batch, (n,)."""
+    return np.argsort(_order(graph))
+
+
+def program_alone(graph: CachedGraph) -> GraphBatch:
+    """A cached graph under the one configuration that sets no layout."""
+    unset = np.zeros((1, len(graph.config_nodes)), np.uint8)
+    dictionary = np.zeros((1, TENSORS), np.int32)  # code 0: six times -1
+    return graph_tensors(replace(graph, cells=unset, dictionary=dictionary)).batch(np.arange(1))
+
+
+def graph_tensors(graph: CachedGraph) -> GraphTensors:
+    """Prepare a cached graph for batching."""
+    order = _order(graph)
+    sources, pointers = neighbours(len(order), np.argsort(order)[graph.edges])
+    features = np.asarray(graph.node_feat)[order]
+    return GraphTensors(
+        cells=graph.cells,
+        digits=torch.from_numpy(decode_layouts(graph.dictionary).astype(np.int64) + 1),
+        features=torch.from_numpy(features[:, :NUMERIC].copy()),
+        opcode=torch.from_numpy(graph.node_opcode[order].astype(np.int64)),
+        layout=torch.from_numpy(
+            np.clip(features[:, NUMERIC:], -1, LARGEST_DIGIT).astype(np.int64) + 1
+        ),
+        sources=torch.from_numpy(sources),
+        pointers=torch.from_numpy(pointers),
+    )
+
+
+def score_in_batches(
+    network: nn.Module, graph: GraphTensors, order: np.ndarray, size: int
+) -> np.ndarray:
+    """Scores of every configuration of a graph, (c,) float64 in the order of the cache.
+
+    A score depends on the batch it is computed in, because configurations attend to each other:
+    neighbours in ``order``, a (c,) permutation, share one. Batches have at most ``size``
+    configurations and differ by one at most, so that none is scored among a few left-overs.
+    """
+    device = device_of(network)
+    return chunk_scores(
+        lambda batch: network(graph.batch(batch).to(device)), even(order, size), len(order)
+    )
+
+
+def score_in_order(
+    network: nn.Module, graph: GraphTensors, size: int, rows: np.ndarray | None = None
+) -> np.ndarray:
+    """:func:`score_in_batches` in the order of the cache, of all configurations or of those at
+    ``rows``, (r,) float64."""
+    device = device_of(network)
+    return scores_of_rows(
+        lambda batch: network(graph.batch(batch).to(device)),
+        len(graph.cells),
+        rows,
+        lambda count: even(np.arange(count), size),
+    )
+
+
+def score_groupings(
+    network: nn.Module, graph: GraphTensors, orders: np.ndarray, size: int
+) -> np.ndarray:
+    """:func:`score_in_batches` for (p, c) orders, (p, c), at a fraction of the work of each by
+    itself.
+
+    What does not depend on which configurations share a batch is computed once (a network offers
+    it as ``share`` and ``score_group``). It is kept in memory, so that only as many configurations
+    as fit in ``POOL_BYTES`` are grouped among themselves: a graph of more is dealt to pools by the
+    first order, and the other orders are followed within each pool.
+    """
+    if len(orders) == 1 or not getattr(network, "shares", lambda: False)():
+        return np.stack([score_in_batches(network, graph, order, size) for order in orders])
+    scores = np.empty(orders.shape, np.float64)
+    fits = max(size, POOL_BYTES // network.bytes_shared(len(graph.opcode)))  # type: ignore[operator]
+    places = np.argsort(orders, axis=1)  # where each configuration is in each order
+    for pool in even(orders[0], fits):
+        scores[:, pool] = _pool_scores(network, graph.batch(pool), places[:, pool], size)
+    return scores
+
+
+@torch.inference_mode()
+def _pool_scores(
+    network: nn.Module, batch: GraphBatch, places: np.ndarray, size: int
+) -> np.ndarray:
+    """Scores of the configurations of one pool in the order of each of (p, b) places, (p, b)."""
+    shared = network.share(batch)  # type: ignore[operator]
+    return np.stack(
+        [
+            chunk_scores(
+                lambda group: network.score_group(shared, torch.from_numpy(group)),  # type: ignore[operator]
+                even(np.argsort(place), size),
+                len(place),
+            )
+            for place in places
+        ]
+    )
+
+
+INPUT = Input(
+    prepare=lambda graph, settings: graph_tensors(without_effects(graph, settings.hops)),
+    scores=score_in_order,
+    groupings=score_groupings,
+    takes_less="lower --configurations, --inference-configurations or --channels",
+)

@@ -1,0 +1,1 @@
+"""TGraph+: learned costs of what layouts make XLA:CPU do."""

@@ -1,0 +1,73 @@
+"""Training of TGraph+: on the layout copies of configurations, a graph a step.
+
+A new network is pretrained on copies that were measured by themselves (measured.py): how a loop
+that reads or writes in jumps meets the processor's caches is the same in every program, and there
+are many more copies than programs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import nn
+
+from lib.cache.reader import Cache
+from lib.models.tgraph_plus.measured import MeasuredCopies, measured_copies
+from lib.models.tgraph_plus.network import TGraphPlus
+from lib.models.tgraph_plus.settings import TGraphPlusSettings
+from lib.training.fold import Fold
+from lib.training.schedule import learning_rate
+from lib.training.split import prepared_sides
+
+ROWS = 256  # measured copies of a step of pretraining
+PEAK, WARMUP, DECAY = 2e-3, 0.1, 1e-2  # of the learning rate in pretraining
+OUTLIER = 0.3  # of a logarithm: the clock may be to blame for more
+
+
+@dataclass(eq=False)
+class CopiesFold(Fold):
+    """Training and validation graphs of one fold.
+
+    Attributes:
+        measured: copies that the network is pretrained on, if there are any.
+    """
+
+    measured: MeasuredCopies | None = None
+
+    @classmethod
+    def load(cls, cache: Cache, fold: int, settings: TGraphPlusSettings) -> CopiesFold:
+        file = settings.pretrained_on
+        measured = None if file is None else measured_copies(file)
+        return cls(*prepared_sides(cache, fold, settings), settings, measured)
+
+    def standardize(self, network: TGraphPlus) -> None:
+        """Fit the transforms on a graph's first configurations, as many as a step has."""
+        most = self.settings.configurations
+        rows = [np.arange(min(most, len(graph.runtime))) for graph in self.train]
+        batches = [g.prepared.batch(some) for g, some in zip(self.train, rows, strict=True)]
+        parts = ((batch.features, batch.kinds, batch.program.features) for batch in batches)
+        features, kinds, nodes = (torch.cat(part) for part in zip(*parts, strict=True))
+        network.effects.fit(features, kinds)
+        network.states.inputs.standardize.fit(nodes)
+
+    def pretrain(self, network: TGraphPlus) -> None:
+        """Fit the costs of single layout copies to those that were measured by themselves."""
+        if self.measured is None:
+            return
+        known, mean = self.measured.known, network.effects.standardize.mean
+        features = torch.where(known, self.measured.features, mean)
+        inputs = network.effects(features, torch.zeros(len(features), dtype=torch.int64))
+        optimizer = torch.optim.AdamW(network.parameters(), weight_decay=DECAY, fused=True)
+        network.train()
+        steps = self.settings.pretraining
+        for step in range(steps):
+            optimizer.param_groups[0]["lr"] = learning_rate(step, steps, PEAK, WARMUP)
+            rows = torch.randint(len(inputs), (ROWS,))
+            costs = network.alone(inputs[rows])  # (members, ROWS)
+            targets = self.measured.costs[rows].expand_as(costs)
+            optimizer.zero_grad()
+            loss = nn.functional.huber_loss(costs, targets, delta=OUTLIER)
+            (loss * len(costs)).backward()
+            optimizer.step()

@@ -1,0 +1,1 @@
+"""The network for tile sizes of fused kernels: late fusion."""

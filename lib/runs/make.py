@@ -1,0 +1,158 @@
+"""Answers to Make's questions: where results go, and which of them a stage would make anew.
+
+Only the standard library is needed, for there may be no environment yet::
+
+    python3 -SEB -m lib.runs.make paths COLLECTION MODEL HOPS DATA ALSO SETTINGS EXPERIMENT
+    python3 -SEB -m lib.runs.make due --collection layout-xla-default --folds 5
+    python3 -SEB -m lib.runs.make unknown NAME VARIABLES...
+
+Each prints words that Make can take apart, or a line about a wrong value.
+"""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 (what comes next could not be imported)
+    version = ".".join(map(str, sys.version_info[:2]))
+    print(f"PYTHON: is {version} here, and must be 3.11 or later; say PYTHON=python3.11 make ...")
+    sys.exit()
+
+import argparse
+import dataclasses
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lib import settings
+from lib.files.errors import UserError, in_one_line, one_line_errors
+from lib.runs import code
+from lib.runs.code import SCRIPTS
+from lib.runs.identity import Run
+from lib.settings import COLLECTIONS, MODELS, Settings, settings_class, settings_for
+from lib.settings.file import read_settings
+from lib.settings.resolved import dataset_for
+
+TRAINED = 5  # of all folds: TGraph has 20 and trains the first 5 "to limit the compute" (2.4.2)
+
+
+def paths(
+    collection: str, model: str, hops: str, data: str, also: str, file: str, experiment: str
+) -> None:
+    """Print the folders of results and cache below the outputs, and the usual number of folds.
+
+    ``table`` is the file that stage 4 writes besides metrics and report, ``scatter`` where
+    torch-scatter adds up, and ``others`` the caches of other collections. ``results`` comes first,
+    which no line about a wrong value begins with.
+    """
+    try:
+        found = settings_of(collection, model, hops, data, also)
+        found = dataclasses.replace(found, experiment=experiment)
+        found.check()
+        if file:
+            read_settings(Path(file), collection, type(found))
+    except UserError as error:
+        print(in_one_line(error))
+        return
+    folds = min(TRAINED, found.folds_total)
+    print(f"results={found.results} cache={found.cache} folds={folds} table={found.table}")
+    print(f"scatter={found.scatter}")
+    print(f"others={':'.join(map(str, found.others.values()))}")
+
+
+def due(*arguments: str) -> None:
+    """Print the files that Make has to see as out of date."""
+    parser = all_flags(__doc__)
+    parser.add_argument("--keep", action="store_true", help="write down what was parsed, for later")
+    args = parser.parse_args(arguments)
+    words = list(due_files(run_of(args)))
+    if args.keep:
+        code.keep()
+    print("due:", *words)
+
+
+def unknown(name: str, *variables: str) -> None:
+    """Print a line about a variable that nothing reads, and the name that may be meant."""
+    near = difflib.get_close_matches(name.upper(), variables, n=1)
+    meant = f"; is {near[0]} meant?" if near else ""
+    print(f"{name}: make has no such variable{meant} (What is for others: {name}=... make)")
+
+
+def all_flags(description: str | None) -> argparse.ArgumentParser:
+    """Return a command line with every flag that Make gives to some stage."""
+    parser = settings.parser(description or "")
+    parser.prog = SCRIPTS["train"]  # messages name it; it has these settings
+    parser.add_argument("--folds", type=int, help="how many are trained")
+    parser.add_argument("--keep-going", action="store_true", help="stage 1 leaves bad files out")
+    return parser
+
+
+def run_of(args: argparse.Namespace) -> Run:
+    """Return the run that a command line of :func:`all_flags` asks for."""
+    found = settings.resolve(args).settings
+    return Run(args.outputs, found, args.data, args.folds or found.folds_total, args.keep_going)
+
+
+def due_files(run: Run) -> Iterator[Path]:
+    """Yield the files that stages would make anew, other collections' caches among them.
+
+    Raw files whose times alone differ count as changed here, for reading them may take minutes:
+    stage 1 looks at them, and has nothing to do if they hold the same.
+    """
+    for name in run.settings.others:
+        other_settings = dataclasses.replace(run.settings, collection=name)
+        other = dataclasses.replace(run, settings=other_settings)
+        if not other.up_to_date("preprocess", reads=False):
+            yield from other.files("preprocess")
+    for stage, fold in run.parts():
+        if not run.up_to_date(stage, fold, reads=False):
+            yield from run.files(stage, fold)
+
+
+def settings_of(
+    collection: str, model: str = "", hops: str = "", data: str = "", also: str = ""
+) -> Settings:
+    """Return the settings that decide where results go.
+
+    A model of another kind of collections passes here: stage 1 refuses it.
+
+    Raises:
+        UserError: for an unknown collection or model, hops that graphs cannot be pruned to, or
+            other collections that cannot be learned from. It names make's variable.
+    """
+    if collection not in COLLECTIONS:
+        near = difflib.get_close_matches(collection, COLLECTIONS, n=1, cutoff=0.3)
+        meant = f"; is {near[0]} meant?" if near else ""
+        raise UserError(f"COLLECTION={collection}: must be one of {' '.join(COLLECTIONS)}{meant}")
+    fitting = MODELS[COLLECTIONS[collection]]
+    models = {name: kind for group in (*MODELS.values(), fitting) for name, kind in group.items()}
+    if model and model not in models:
+        raise UserError(f"MODEL={model}: must be one of {' '.join(models)}")
+    if model and model not in fitting:
+        return models[model](collection=collection)
+    dataset = dataset_for(collection, Path(data) if data else None)
+    overrides: dict[str, Any] = {"model": model} if model else {}
+    kind = settings_class(collection, model or None, dataset)
+    fields = {setting.name: setting for setting in dataclasses.fields(kind)}
+    if hops and "hops" not in fields:
+        raise UserError(f"HOPS={hops}: the graphs of {collection} are not pruned; leave it out")
+    if also and "also" not in fields:
+        raise UserError(f"ALSO={also}: {kind.model} learns from its own collection alone")
+    try:
+        if hops:
+            overrides["hops"] = fields["hops"].metadata["parse"](hops)
+        settings_for(collection, dataset, overrides)
+    except ValueError:
+        raise UserError(f"HOPS={hops}: must be a whole number from 1, or all") from None
+    except UserError as error:
+        if not hops:
+            raise
+        raise UserError(f"HOPS={hops}: must be a whole number from 1, or all") from error
+    try:
+        return settings_for(collection, dataset, overrides | ({"also": also} if also else {}))
+    except UserError as error:
+        raise UserError(str(error).replace(f"--also {also}", f"ALSO={also}")) from None
+
+
+if __name__ == "__main__":
+    with one_line_errors():
+        {"paths": paths, "due": due, "unknown": unknown}[sys.argv[1]](*sys.argv[2:])

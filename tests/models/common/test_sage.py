@@ -1,0 +1,57 @@
+"""Message passing against a product with a dense adjacency matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.cache.graph import neighbours
+from lib.models.common.sage import SageConvolution, neighbour_sum
+from tests.models.dense import adjacency_matrix
+
+
+@st.composite
+def edge_lists(draw) -> tuple[int, np.ndarray]:
+    """A number of nodes and edges between them: repeated, both ways, loops, or none."""
+    count = draw(st.integers(1, 8))
+    node = st.integers(0, count - 1)
+    edges = draw(st.lists(st.tuples(node, node), max_size=20))
+    return count, np.array(edges, np.int32).reshape(-1, 2)
+
+
+@given(edge_lists())
+@settings(max_examples=80, deadline=None)
+def test_neighbours_are_symmetric_and_each_stands_once(graph):
+    count, edges = graph
+    sources, pointers = neighbours(count, edges)
+    expected = [np.flatnonzero(row).tolist() for row in adjacency_matrix(count, edges)]
+    found = [sources[pointers[i] : pointers[i + 1]].tolist() for i in range(count)]
+    assert found == expected
+    assert (pointers[0], pointers[-1]) == (0, len(sources))
+    assert (sources.dtype, pointers.dtype) == (np.int64, np.int64)
+
+
+@given(edge_lists())
+@settings(max_examples=60, deadline=None)
+def test_the_sum_over_neighbours_is_a_matrix_product(graph):
+    count, edges = graph
+    sources, pointers = map(torch.from_numpy, neighbours(count, edges))
+    messages = torch.randn(count, 3, 4, dtype=torch.float64, requires_grad=True)
+    adjacency = torch.from_numpy(adjacency_matrix(count, edges))
+    expected = torch.einsum("ij,jbc->ibc", adjacency, messages)
+    actual = neighbour_sum(messages, sources, pointers)
+    torch.testing.assert_close(actual, expected)
+    weights = torch.randn_like(expected)
+    (one,) = torch.autograd.grad((actual * weights).sum(), messages)
+    (other,) = torch.autograd.grad((expected * weights).sum(), messages)
+    torch.testing.assert_close(one, other)
+
+
+def test_convolution_gives_unit_vectors_of_its_width():
+    torch.manual_seed(0)
+    sources, pointers = map(torch.from_numpy, neighbours(5, np.array([[1, 0], [2, 0], [3, 1]])))
+    found = SageConvolution(6, 3)(torch.randn(5, 2, 6), sources, pointers)
+    assert found.shape == (5, 2, 3)
+    torch.testing.assert_close(found.norm(dim=-1), torch.ones(5, 2))

@@ -1,0 +1,79 @@
+"""Both ways of reducing runs of rows give the same."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.models.common import scatter
+from lib.models.common.build import build_network
+from lib.models.tgraph.inputs import graph_tensors
+from tests.builders import cached_graph, tiny_settings
+
+
+@given(
+    degrees=st.lists(st.integers(0, 4), min_size=1, max_size=20),
+    width=st.integers(1, 5),
+    reduce=st.sampled_from(["sum", "mean", "max"]),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=40, deadline=None)
+def test_reductions_are_those_of_a_loop(degrees, width, reduce, seed):
+    """To the bit if torch_scatter is there: who adds up is no reason to train anew."""
+    generator = torch.Generator().manual_seed(seed)
+    pointers = torch.tensor([0, *np.cumsum(degrees)])
+    shape = (int(pointers[-1]), 3, width)
+    values = torch.randn(shape, generator=generator).double().requires_grad_()
+    own = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax}[reduce]
+    runs = [values[i:j] for i, j in itertools.pairwise(pointers.tolist())]
+    expected = torch.stack([own(x, 0) if len(x) else values.sum(0) * 0 for x in runs])
+    found = scatter.torch_segment(values, pointers, reduce)
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn(found.shape, generator=generator).double()
+    gradient = torch.autograd.grad((found * weights).sum(), values)[0]
+    torch.testing.assert_close(gradient, torch.autograd.grad((expected * weights).sum(), values)[0])
+    other = scatter.segment(values, pointers, reduce)
+    assert torch.equal(found, other)
+    assert torch.equal(gradient, torch.autograd.grad((other * weights).sum(), values)[0])
+
+
+@pytest.mark.parametrize("incoming", [1.0, -1.0])
+def test_a_maximum_that_several_rows_have_shares_its_gradient(incoming):
+    values = torch.tensor([5.0, 5.0, 0.0], requires_grad=True)
+    found = scatter.segment(values, torch.tensor([0, 3]), "max")
+    (gradient,) = torch.autograd.grad(found.sum() * incoming, values)
+    assert gradient.tolist() == [incoming / 2, incoming / 2, 0.0]
+
+
+def test_the_sum_over_neighbours():
+    messages = torch.tensor([[1.0], [10.0], [100.0]])
+    sources, pointers = torch.tensor([1, 2, 0, 0]), torch.tensor([0, 2, 3, 4])
+    found = scatter.neighbour_sum(messages, sources, pointers)
+    assert found.flatten().tolist() == [110.0, 1.0, 1.0]
+
+
+def test_an_empty_run_is_zero():
+    values = torch.arange(6.0)
+    assert scatter.segment(values, torch.tensor([0, 2, 2, 6]), "mean").tolist() == [0.5, 0, 3.5]
+
+
+def test_the_network_runs_either_way(monkeypatch):
+    if not scatter.has_torch_scatter("cpu"):
+        pytest.skip("torch_scatter is not installed (make .venv/.ready-scatter)")
+    torch.manual_seed(0)
+    network = build_network(tiny_settings()).double().eval()
+    batch = graph_tensors(cached_graph(0)).batch(np.arange(5))
+    with torch.no_grad():
+        expected = network(batch)
+        monkeypatch.setattr(scatter, "has_torch_scatter", lambda device: False)
+        calls, alone = [], scatter.torch_segment
+        monkeypatch.setattr(
+            scatter, "torch_segment", lambda *given: calls.append(given) or alone(*given)
+        )
+        torch.testing.assert_close(network(batch), expected)
+    assert calls

@@ -1,0 +1,142 @@
+"""Prices of a TPU's layouts: what is solved for, and what stands where nothing was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lib.cache import compress as compress_module
+from lib.cache.compress import compress
+from lib.cache.graph import CachedGraph
+from lib.models.common.build import network_for
+from lib.models.prices.inputs import INPUT, ProductsGraph
+from lib.models.prices.network import RESOLUTION, Prices
+from lib.models.prices.settings import PricesSettings
+from lib.models.prices.training import PricesFold
+from lib.ranking.baseline import padded_work
+from lib.ranking.metrics import kendall_tau
+from lib.ranking.rounds import noise_of, repeated_ceiling
+from lib.tpugraphs.npz import read_layout
+from lib.training.fold import new_network
+from lib.training.split import LabelledGraph
+from tests.compiler.builders import Builder
+from tests.compiler.test_operands import OFFICIAL
+from tests.tpu import PROGRAM
+
+SETTINGS = PricesSettings("layout-xla-default")
+CHANNELS = (16, 48, 160, 320)
+ORDERS = ((), (3, 0), (0, 3))
+
+
+def program(seed: int = 0, configurations: int = 80, base: int = 1 << 20) -> CachedGraph:
+    """Four convolutions in a row under drawn layouts. A runtime is ``base``, a tenth more for each
+    kernel that is set to (0, 3), and nothing for all else."""
+    made = Builder()
+    before, nodes = made.add("parameter", (8, 16, 16, 8)), []
+    for inputs, outputs in zip((8, *CHANNELS), CHANNELS, strict=False):
+        kernel = made.add("parameter", (3, 3, inputs, outputs))
+        before = made.convolution((8, 16, 16, outputs), before, kernel, window_size_product=9)
+        nodes.append(before)
+    drawn = np.random.default_rng(seed).integers(0, 3, (configurations, len(nodes), 3))
+    drawn[0] = 0
+    graph = made.graph(nodes, [[[ORDERS[d] for d in node] for node in one] for one in drawn])
+    runtime = base + base // 10 * (drawn[:, :, 2] == 2).sum(axis=1)
+    return replace(graph, name=f"program{seed}", runtime=runtime.astype(np.int64))
+
+
+def part(graph: CachedGraph, rows: np.ndarray) -> CachedGraph:
+    kept = {"cells": graph.cells[rows], "runtime": graph.runtime[rows]}
+    return replace(graph, **kept, original=np.arange(len(kept["runtime"]), dtype=np.int32))
+
+
+def learned(graph: CachedGraph) -> Prices:
+    labelled = [LabelledGraph(graph.name, ProductsGraph(graph), graph.runtime)]
+    return new_network(PricesFold(labelled, labelled, SETTINGS), 0, 0).eval()
+
+
+def scores(network: Prices, graph: CachedGraph) -> np.ndarray:
+    return INPUT.scores(network, ProductsGraph(graph), 32, None)
+
+
+def test_without_measurements_arithmetic_ranks():
+    graph = program()
+    found, wanted = scores(network_for(SETTINGS).eval(), graph), padded_work(graph)
+    np.testing.assert_allclose(found - found[0], wanted / 2, atol=RESOLUTION)
+    assert len(np.unique(wanted)) > 10
+
+
+def test_configurations_of_a_measured_program_are_ranked_as_they_ran():
+    graph = program(configurations=160)
+    network = learned(part(graph, np.arange(120)))
+    held = part(graph, np.arange(120, 160))
+    assert kendall_tau(scores(network, held), held.runtime) > 0.95  # equal ones are tied
+    assert kendall_tau(padded_work(held), held.runtime) < 0.5
+
+
+def test_a_program_unlike_all_that_was_measured_is_ranked_by_arithmetic():
+    network = learned(program())
+    made = Builder()
+    rows, columns = made.add("parameter", (4096, 512)), made.add("parameter", (512, 40))
+    dot = made.add("dot", (4096, 40), rows, columns)
+    other = made.graph([dot], [[[order, (), ()]] for order in ((), (0, 1), (1, 0))])
+    found = scores(network, other)
+    assert found[0] == pytest.approx(found[2], abs=2 * RESOLUTION) and found[1] < found[0]
+
+
+def test_scores_do_not_depend_on_the_batch():
+    graph = program()
+    network = learned(graph)
+    few = INPUT.scores(network, ProductsGraph(graph), 7, None)
+    np.testing.assert_allclose(few, scores(network, graph), atol=RESOLUTION * 1.01)
+
+
+def test_a_score_is_the_sum_of_what_nodes_cost_beside_themselves():
+    graph = program()
+    network, prepared = learned(graph), ProductsGraph(graph)
+    found = scores(network, graph)
+    for configuration in range(8):
+        parts = prepared.parts(network, configuration)
+        gained = sum(part.cost for part in parts)
+        assert gained == pytest.approx(found[configuration] - found[0], abs=2 * RESOLUTION)
+        assert {part.nodes[0] for part in parts} <= {*graph.config_nodes.tolist()}
+    assert prepared.parts(network, 0) == []  # which sets nothing
+
+
+def test_repeats_say_how_far_runtimes_agree():
+    first = np.arange(1000, 1100)
+    repeats = np.stack([first * 1000, first * 1000 + np.where(first % 2, 20, -20)], axis=1)
+    assert noise_of(repeats) == pytest.approx(20 / 1.05e6 / np.sqrt(2), rel=0.01)
+    assert noise_of(repeats[:0]) == 0.0
+    assert repeated_ceiling(repeats) == 1.0 and repeated_ceiling(repeats[:7]) is None
+
+
+def test_the_first_two_of_repeated_measurements_are_kept():
+    first, original = np.array([0, 1, 3]), np.array([0, 1, 0, 2, 0, 1])
+    found = compress_module._repeats(first, original, np.array([50, 60, 70, 65, 80, 0]))
+    assert found.tolist() == [[50, 70]]  # 60 was not measured again: a runtime of 0 is none
+    graph = compress(read_layout(PROGRAM), "train", 1, path=PROGRAM)
+    assert len(graph.original) - len(graph.cells) >= len(graph.repeats) > 0
+    assert noise_of(graph.repeats) < 1e-4
+
+
+# name, least tau from half of the configurations, and from 64 of them
+OF_ITSELF = [
+    ("default/train/unet3d", 0.81, 0.80),
+    ("default/valid/unet_3d.4x4.bf16", 0.46, 0.46),
+    ("random/valid/unet_3d.4x4.bf16", 0.80, 0.80),
+]
+
+
+@pytest.mark.parametrize(("name", "half", "few"), OF_ITSELF)
+def test_real_programs_from_some_of_their_configurations(name, half, few):
+    path = OFFICIAL / "npz" / "layout" / "xla" / f"{name}.npz"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    graph = compress(read_layout(path), "train", 1, path=path)
+    order = np.random.default_rng(0).permutation(len(graph.cells))
+    for count, least in ((len(order) // 2, half), (64, few)):
+        held = part(graph, order[count:])
+        tau = kendall_tau(scores(learned(part(graph, order[:count])), held), held.runtime)
+        assert tau > least

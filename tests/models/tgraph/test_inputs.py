@@ -1,0 +1,219 @@
+"""A batch is what was asked for, in as few rows as can be; scores of all batches."""
+
+from __future__ import annotations
+
+import tracemalloc
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from lib.cache.codec import decode_layouts
+from lib.files.errors import UserError
+from lib.models.common.build import build_network
+from lib.models.common.input import memory_of
+from lib.models.tgraph import inputs
+from lib.models.tgraph.inputs import graph_tensors, score_groupings, score_in_batches
+from lib.ranking.metrics import ranking_metrics
+from lib.runs.memory import memory_errors
+from tests.builders import cached_graph, tiny_settings
+
+
+@st.composite
+def graphs_and_rows(draw):
+    nodes = draw(st.integers(1, 9))
+    graph = cached_graph(
+        draw(st.integers(0, 10_000)),
+        nodes=nodes,
+        configurable=draw(st.integers(1, nodes)),
+        edges=draw(st.integers(0, 12)),
+        configurations=draw(st.integers(1, 12)),
+        triples=draw(st.sampled_from([1, 3, 400])),
+    )
+    rows = draw(st.lists(st.integers(0, len(graph.cells) - 1), min_size=1, max_size=15))
+    return graph, np.array(rows)
+
+
+@given(graphs_and_rows())
+@settings(max_examples=80, deadline=None)
+def test_a_batch_decodes_to_the_configurations_asked_for(case):
+    graph, rows = case
+    batch = graph_tensors(graph).batch(rows)
+    wanted = decode_layouts(graph.dictionary[graph.cells[rows]])  # (b, k, 18)
+    assert np.array_equal((batch.config[batch.cells] - 1).permute(1, 0, 2), wanted)
+
+    others = np.setdiff1d(np.arange(len(graph.node_opcode)), graph.config_nodes)
+    order = np.concatenate([graph.config_nodes, others])
+    for place, node in enumerate(order):
+        configurable = place < len(graph.config_nodes)
+        at = batch.cells[place] if configurable else [place - len(graph.config_nodes)]
+        for row in at:
+            assert np.array_equal(batch.features[row], graph.node_feat[node, :134])
+            assert np.array_equal(batch.layout[row] - 1, graph.node_feat[node, 134:])
+            assert batch.opcode[row] == graph.node_opcode[node]
+            assert configurable or (batch.config[row] == 0).all()
+
+
+@given(graphs_and_rows())
+@settings(max_examples=40, deadline=None)
+def test_a_batch_has_a_row_for_each_distinct_pair_only(case):
+    graph, rows = case
+    batch = graph_tensors(graph).batch(rows)
+    pairs = sum(len(np.unique(graph.cells[rows, k])) for k in range(len(graph.config_nodes)))
+    others = len(graph.node_opcode) - len(graph.config_nodes)
+    assert len(batch.opcode) == others + pairs
+    used = torch.cat([torch.arange(others), batch.cells.flatten()]).unique()
+    assert len(used) == others + pairs
+
+
+def test_edges_are_renumbered_with_the_nodes():
+    graph = cached_graph(3, nodes=7, configurable=3, edges=9)
+    batch = graph_tensors(graph).batch(np.arange(2))
+    others = np.setdiff1d(np.arange(7), graph.config_nodes)
+    order = np.concatenate([graph.config_nodes, others])
+    found = {
+        (order[i], order[j])
+        for i in range(7)
+        for j in batch.sources[batch.pointers[i] : batch.pointers[i + 1]].tolist()
+    }
+    edges = {(int(u), int(v)) for u, v in graph.edges}
+    assert found == edges | {(v, u) for u, v in edges}
+
+
+def test_types_and_moving():
+    batch = graph_tensors(cached_graph()).batch(np.arange(3))
+    assert batch.node_count == 12
+    assert batch.features.dtype == torch.float32
+    moved = batch.to("meta")
+    for one in fields(batch):
+        assert getattr(moved, one.name).device.type == "meta"
+        if one.name != "features":
+            assert getattr(batch, one.name).dtype == torch.int64
+
+
+class Rows:
+    """Stands for a graph and its batch: remembers which rows were asked for."""
+
+    def __init__(self):
+        self.asked = []
+
+    def batch(self, rows):
+        self.asked.append(rows)
+        return self
+
+    def to(self, device):
+        return self
+
+
+class Network(nn.Module):
+    """A network that is a function of the batch."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function, self.weight = function, nn.Parameter(torch.zeros(1))
+
+    def forward(self, batch):
+        return self.function(batch)
+
+
+@given(st.integers(1, 60), st.integers(1, 20), st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_batches_are_even_and_scores_in_the_caches_order(count, size, seed):
+    graph = Rows()
+    order = np.random.default_rng(seed).permutation(count)
+    network = Network(lambda batch: torch.from_numpy(batch.asked[-1] * 10.0))
+    scores = score_in_batches(network, graph, order, size)
+    assert np.array_equal(scores, np.arange(count) * 10.0)
+    assert np.array_equal(np.concatenate(graph.asked), order)
+    sizes = [len(rows) for rows in graph.asked]
+    assert len(sizes) == -(-count // size)
+    assert max(sizes) <= size
+    assert max(sizes) - min(sizes) <= 1
+    assert scores.dtype == np.float64
+
+
+def test_real_batches_of_a_real_network():
+    torch.manual_seed(0)
+    network = build_network(tiny_settings()).eval()
+    graph = graph_tensors(cached_graph(configurations=11))
+    order = np.random.default_rng(0).permutation(11)
+    scores = score_in_batches(network, graph, order, 6)
+    for rows in (order[:6], order[6:]):
+        expected = network(graph.batch(rows)).detach().numpy()
+        np.testing.assert_array_equal(scores[rows], expected.astype(np.float64))
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_groupings_equal_batches_by_themselves(blocks, precision):
+    torch.manual_seed(0)
+    network = build_network(tiny_settings(channels=64, blocks=blocks, precision=precision)).eval()
+    graph = graph_tensors(cached_graph(configurations=23))
+    orders = np.stack([np.random.default_rng(seed).permutation(23) for seed in range(4)])
+    found = score_groupings(network, graph, orders, 6)
+    alone = np.stack([score_in_batches(network, graph, order, 6) for order in orders])
+    scale = alone.std()
+    tolerance = 1e-4 if precision == "float32" else 0.05
+    np.testing.assert_allclose(found, alone, rtol=0, atol=tolerance * scale)
+    assert (found.std(axis=0) > 0).any()  # the groupings do differ
+
+
+def test_what_groupings_share_is_computed_once(monkeypatch):
+    network = build_network(tiny_settings(channels=64)).eval()
+    if not network.shares():
+        pytest.skip("no C++ compiler: nothing is shared")
+    made = []
+    monkeypatch.setattr(network, "share", lambda batch: made.append(batch) or original(batch))
+    original = type(network).share.__get__(network)
+    orders = np.stack([np.random.default_rng(seed).permutation(23) for seed in range(4)])
+    score_groupings(network, graph_tensors(cached_graph(configurations=23)), orders, 6)
+    assert len(made) == 1
+
+
+def test_more_than_memory_holds_is_grouped_in_pools(monkeypatch):
+    """With room for one batch only, each batch of the first order is a pool."""
+    network = build_network(tiny_settings(channels=64, precision="float32")).eval()
+    if not network.shares():
+        pytest.skip("no C++ compiler: nothing is shared")
+    monkeypatch.setattr(inputs, "POOL_BYTES", 1)
+    graph = graph_tensors(cached_graph(configurations=23))
+    orders = np.stack([np.random.default_rng(seed).permutation(23) for seed in range(3)])
+    found = score_groupings(network, graph, orders, 6)
+    first = score_in_batches(network, graph, orders[0], 6)
+    for scores in found:
+        np.testing.assert_allclose(scores, first, rtol=0, atol=1e-4 * first.std())
+
+
+def test_a_hundred_thousand_configurations_take_no_more_memory(tmp_path):
+    """Batches are streamed: ten times the configurations, the same peak but for the scores."""
+    network = build_network(tiny_settings()).eval()
+    peaks = []
+    for count in (10_000, 100_000):
+        graph = cached_graph(nodes=4, configurable=2, configurations=count, triples=6)
+        cells = np.lib.format.open_memmap(
+            tmp_path / f"{count}.npy", mode="w+", dtype=np.uint8, shape=graph.cells.shape
+        )
+        cells[:] = graph.cells
+        tensors = graph_tensors(replace(graph, cells=cells))
+        tracemalloc.start()
+        scores = score_in_batches(network, tensors, np.arange(count), 1000)
+        metrics = ranking_metrics(scores, graph.runtime)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert np.isfinite(list(metrics.values())).all()
+    assert peaks[1] - peaks[0] < 100_000 * 8 * 30  # a few arrays of scores, no table of pairs
+
+
+def test_more_memory_than_is_free_is_one_line(monkeypatch):
+    monkeypatch.setattr("lib.runs.memory.free_memory", lambda: 1)
+    estimate = memory_of(tiny_settings(), "scoring")
+    with (
+        pytest.raises(UserError, match=r"^out of memory: scoring of tgraph, .* --configurations"),
+        memory_errors(estimate, torch.device("cpu")),
+    ):
+        torch.empty(1 << 30)
+    torch.empty(1 << 30)  # which is not held to it any more

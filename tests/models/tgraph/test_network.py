@@ -1,0 +1,207 @@
+"""The whole network against a dense one, and the symmetries it must have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from lib.cache.graph import CachedGraph
+from lib.models.common.build import build_network
+from lib.models.tgraph.inputs import graph_tensors
+from lib.models.tgraph.network import TGraph, instance_norm
+from tests.builders import cached_graph, tiny_settings
+from tests.models.dense import dense_scores
+
+GRAPHS = {
+    "plain": {},
+    "many edges": {"nodes": 20, "edges": 150},
+    "no edges": {"edges": 0},
+    "all configurable": {"nodes": 6, "configurable": 6},
+    "one configurable": {"configurable": 1},
+    "one configuration": {"configurations": 1},
+    "one triple": {"triples": 1},
+    "one node": {"nodes": 1, "configurable": 1, "edges": 2, "configurations": 5},
+    "wide cells": {"triples": 400, "configurations": 120},
+}
+
+
+# What table 3 takes out, and of which parameters nothing is left then.
+TAKEN_OUT = {
+    "channel_attention": "channel_attention",
+    "cross_attention": "cross_attention",
+    "edges": "sage.message",
+}
+WITHOUT = [{name: False} for name in TAKEN_OUT] + [dict.fromkeys(TAKEN_OUT, False)]
+
+
+def network_for(graph: CachedGraph, seed: int = 0, **sizes) -> TGraph:
+    """A network in double precision with all parameters, biases and temperatures too, random."""
+    torch.manual_seed(seed)
+    network = TGraph(**{"channels": 16, "layout_channels": 3, "opcode_channels": 5, **sizes})
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    network.inputs.standardize.fit(torch.from_numpy(graph.node_feat[:, :134]))
+    return network.double()
+
+
+def scores_of(network: TGraph, graph: CachedGraph, rows: np.ndarray | None = None) -> torch.Tensor:
+    rows = np.arange(len(graph.cells)) if rows is None else rows
+    return network(graph_tensors(graph).batch(rows))
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize("blocks", [0, 1, 3])
+def test_equals_the_dense_network(kind, blocks):
+    graph = cached_graph(1, **GRAPHS[kind])
+    network = network_for(graph, blocks=blocks)
+    rows = np.random.default_rng(2).permutation(len(graph.cells))[:9]
+    fast, dense = scores_of(network, graph, rows), dense_scores(network, graph, rows)
+    assert fast.shape == (len(rows),)
+    torch.testing.assert_close(fast, dense, rtol=1e-9, atol=1e-9)
+    if len(rows) > 1 and kind not in ("one triple", "one node"):
+        assert fast.std() > 1e-6  # else the comparison would show nothing
+
+
+@pytest.mark.parametrize("without", WITHOUT)
+@pytest.mark.parametrize("kind", ["plain", "many edges", "one configuration"])
+def test_without_a_part_it_equals_the_dense_network_without(kind, without):
+    graph = cached_graph(1, **GRAPHS[kind])
+    network = network_for(graph, **without)
+    rows = np.arange(min(9, len(graph.cells)))
+    fast, dense = scores_of(network, graph, rows), dense_scores(network, graph, rows)
+    torch.testing.assert_close(fast, dense, rtol=1e-9, atol=1e-9)
+    if len(rows) > 1:
+        assert fast.std() > 1e-6
+
+
+@pytest.mark.parametrize("edges", [True, False])
+def test_scores_depend_on_edges_where_there_are_any(edges):
+    graph = cached_graph(1)
+    network = network_for(graph, edges=edges)
+    others = replace(graph, edges=cached_graph(2).edges)
+    same = torch.equal(scores_of(network, graph), scores_of(network, others))
+    assert same is not edges
+
+
+def test_without_cross_attention_a_score_does_not_depend_on_the_batch():
+    graph = cached_graph(6)
+    network = network_for(graph, cross_attention=False)
+    alone = scores_of(network, graph, np.array([0, 1]))[0]
+    assert abs(alone - scores_of(network, graph)[0]) < 1e-12
+
+
+@pytest.mark.parametrize("without", WITHOUT)
+def test_settings_take_parts_out(without):
+    network = build_network(tiny_settings(**without))
+    names = [name for name, _ in network.named_parameters()]
+    for part, word in TAKEN_OUT.items():
+        assert any(word in name for name in names) is without.get(part, True)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+def test_channels_are_left_out_in_training_alone(share):
+    """At 0 nothing is drawn either: not one bit of a training changes."""
+    graph = cached_graph(1)
+    network, state = network_for(graph, dropout=share), torch.get_rng_state()
+    table = network.table(batch := graph_tensors(graph).batch(np.arange(3)))
+    assert torch.equal(torch.get_rng_state(), state) is (not share)
+    network.eval()
+    whole = network.table(batch)
+    assert torch.equal(scores_of(network, graph), scores_of(network_for(graph).eval(), graph))
+    assert torch.equal(table[table != 0], whole[table != 0] / (1 - share))
+    assert (table == 0).double().mean() == pytest.approx(share, abs=0.1)
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_gradients_equal_those_of_the_dense_network(kind):
+    graph = cached_graph(3, **GRAPHS[kind])
+    network = network_for(graph)
+    rows = np.arange(min(7, len(graph.cells)))
+    weights = torch.randn(len(rows), dtype=torch.float64)
+    parameters = list(network.parameters())
+    fast = torch.autograd.grad(scores_of(network, graph, rows) @ weights, parameters)
+    dense = torch.autograd.grad(dense_scores(network, graph, rows) @ weights, parameters)
+    for (name, _), one, other in zip(network.named_parameters(), fast, dense, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-7, atol=1e-8, msg=lambda m, n=name: n + m)
+
+
+def test_single_precision_is_near_the_dense_network_at_the_papers_size():
+    graph = cached_graph(4, nodes=40, configurable=10, edges=80, configurations=16)
+    network = network_for(graph, channels=256, layout_channels=4, opcode_channels=16)
+    rows = np.arange(16)
+    dense = dense_scores(network, graph, rows)
+    single = scores_of(network.float(), graph, rows).double()
+    torch.testing.assert_close(single, dense, rtol=1e-4, atol=1e-4 * dense.abs().max().item())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_permuted_configurations_give_permuted_scores(seed):
+    graph = cached_graph(seed, configurations=9)
+    network = network_for(graph, seed)
+    order = np.random.default_rng(seed).permutation(9)
+    torch.testing.assert_close(
+        scores_of(network, graph, order), scores_of(network, graph)[order], rtol=1e-9, atol=1e-9
+    )
+
+
+def test_equal_configurations_get_equal_scores():
+    graph = cached_graph(5)
+    scores = scores_of(network_for(graph), graph, np.array([0, 3, 0]))
+    assert scores[0] == scores[2] != scores[1]
+
+
+def test_a_score_depends_on_the_batch():
+    graph = cached_graph(6)
+    network = network_for(graph)
+    alone = scores_of(network, graph, np.array([0, 1]))[0]
+    assert abs(alone - scores_of(network, graph)[0]) > 1e-9
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_numbering_of_nodes_does_not_matter(seed):
+    graph = cached_graph(seed, nodes=15, edges=30)
+    rng = np.random.default_rng(seed)
+    new = rng.permutation(15)  # old position to new
+    old = np.argsort(new)
+    places = rng.permutation(len(graph.config_nodes))
+    changed = {
+        "node_feat": graph.node_feat[old],
+        "node_opcode": graph.node_opcode[old],
+        "edges": rng.permutation(new[graph.edges])[:, ::-1].astype(np.int32),
+        "config_nodes": new[graph.config_nodes][places].astype(np.int32),
+        "cells": graph.cells[:, places],
+    }
+    network = network_for(graph, seed)
+    renumbered = CachedGraph(**{**vars(graph), **changed})
+    torch.testing.assert_close(
+        scores_of(network, renumbered), scores_of(network, graph), rtol=1e-9, atol=1e-9
+    )
+
+
+def test_instance_norm_over_nodes():
+    x = torch.randn(50, 3, 4, dtype=torch.float64) * 7 + 2
+    normal = instance_norm(x).numpy()
+    np.testing.assert_allclose(normal.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(normal.std(axis=0), 1, atol=1e-5)
+    assert (instance_norm(x[:1]) == 0).all()
+
+
+def test_the_papers_network():
+    network = build_network(tiny_settings(channels=256))
+    shapes = {name: tuple(tensor.shape) for name, tensor in network.named_parameters()}
+    assert shapes["inputs.opcode.weight"] == (121, 16)
+    assert shapes["inputs.digit.weight"] == (7, 4)
+    assert shapes["first.weight"] == (256, 134 + 16 + 24 * 4)
+    assert shapes["second.weight"] == (256, 256)
+    assert len(network.blocks) == 2
+    assert shapes["blocks.1.sage.message.weight"] == (128, 256)
+    assert shapes["blocks.1.sage.update.weight"] == (128, 256 + 128)
+    assert shapes["blocks.1.channel_attention.excitation.weight"] == (16, 128)
+    assert shapes["blocks.1.channel_attention.squeeze.weight"] == (128, 16)
+    assert shapes["out.weight"] == (1, 256)
+    temperature = network.blocks[0].cross_attention.log_temperature.exp().item()
+    assert temperature == pytest.approx(0.5)

@@ -1,0 +1,142 @@
+"""What a network of learned costs reads: the same scores however configurations are batched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from lib.cache.prune import pruned
+from lib.compiler.cpu.resolved import WIDTHS
+from lib.models.tgraph_plus.inputs import CopiesGraph
+from lib.models.tgraph_plus.network import LARGEST_LOGARITHM, TGraphPlus
+from tests.compiler.builders import OTHER, random_programs, resolved
+from tests.compiler.builders import network as program_of
+
+CHANNELS = 16
+OFF_LAYOUT = 1  # the kind of effects that may be gains
+
+
+def network_of(members: int = 2) -> TGraphPlus:
+    """One without dropout, that hears what surrounds an effect."""
+    torch.manual_seed(0)
+    sizes = {"channels": 8, "context_channels": CHANNELS, "context_dropout": 0.0}
+    made = TGraphPlus(WIDTHS, members=members, **sizes).eval()
+    nn.init.normal_(made.hears.weight)
+    return made
+
+
+@given(program=random_programs(), hops=st.sampled_from([1, "all"]), data=st.data())
+@settings(deadline=None, max_examples=25)
+def test_scores_do_not_depend_on_the_batch(program, hops, data):
+    made, configurable, configured = program
+    graph = pruned(resolved(made.graph(configurable, configured)), hops)
+    network, count = network_of(), len(graph.cells)
+    rows = np.array(data.draw(st.permutations(range(count))))[: data.draw(st.integers(1, count))]
+    with torch.no_grad():
+        together = network(CopiesGraph(graph).batch(np.arange(count)))
+        some = network(CopiesGraph(graph).batch(rows))
+    torch.testing.assert_close(some, together[torch.from_numpy(rows)], rtol=1e-4, atol=1e-6)
+
+
+@given(program=random_programs(), hops=st.sampled_from([1, "all"]))
+@settings(deadline=None, max_examples=15)
+def test_scores_are_as_the_docstrings_have_them(program, hops):
+    made, configurable, configured = program
+    graph = pruned(resolved(made.graph(configurable, configured)), hops)
+    prepared, network = CopiesGraph(graph), network_of(members=1)
+    with torch.no_grad():
+        scores = network(prepared.batch(np.arange(len(graph.cells)))).tolist()
+        for configuration, score in enumerate(scores):
+            wanted = one_by_one(network, prepared, configuration)
+            assert score == pytest.approx(wanted, rel=1e-3, abs=1e-5)
+
+
+def one_by_one(network: TGraphPlus, prepared: CopiesGraph, configuration: int) -> float:
+    """The score of a configuration, one effect after the other."""
+    graph = prepared.graph
+    around = network.states(prepared.program)[:, 0]
+    kinds = graph.effects[:, 0]
+    starts, columns = np.cumsum([0, *np.array(WIDTHS)[kinds]]), np.cumsum([0, *WIDTHS])
+    happening = graph.happens[graph.happens[:, 0] == configuration, 1].tolist()
+    first = network.reads.weight[0]
+    read, ends = {}, {}
+    for number in happening:
+        kind = kinds[number]
+        vector = torch.zeros(first.shape[1])
+        raw = torch.from_numpy(graph.effect_feat[starts[number] : starts[number + 1]].copy())
+        vector[columns[kind] : columns[kind + 1]] = raw.float()
+        vector[columns[-1] + kind] = 1
+        read[number] = (first @ vector).split([*network.parts[:1], CHANNELS, CHANNELS])
+        ends[number] = prepared._nodes[number].tolist()
+    told = around.clone()
+    for number in happening:
+        for end, tells in zip(ends[number], read[number][1:], strict=True):
+            told[end] = told[end] + tells
+    heard = nn.functional.gelu(nn.functional.layer_norm(told, told.shape[1:]))
+    score = 0.0
+    for number in happening:
+        layer = read[number][0]
+        for end, weight in zip(ends[number], network.hears.weight[0].chunk(2), strict=True):
+            layer = layer + weight @ heard[end]
+        cost = network.perceptron(layer[None, None])
+        if kinds[number] != OFF_LAYOUT:
+            cost = cost.clamp(max=LARGEST_LOGARITHM).exp()
+        score += cost.item() * float(graph.effect_sizes[number])
+    return score
+
+
+@given(program=random_programs(), hops=st.sampled_from([1, "all"]))
+@settings(deadline=None, max_examples=15)
+def test_parts_add_up_to_what_a_score_is_above_the_compilers_own(program, hops):
+    made, configurable, configured = program
+    unset = [((), (), ())] * len(configurable)
+    whole = resolved(made.graph(configurable, [*configured, unset]))
+    graph, network = pruned(whole, hops), network_of()
+    prepared, own = CopiesGraph(graph), int(graph.original[graph.compilers_own])
+    with torch.no_grad():
+        scores = network(prepared.batch(np.arange(len(graph.cells)))).tolist()
+    assert prepared.parts(network, own) == []
+    for configuration, score in enumerate(scores):
+        parts = prepared.parts(network, configuration)
+        gap = sum(part.cost for part in parts)
+        assert gap == pytest.approx(score - scores[own], rel=1e-3, abs=1e-5)
+        for part in parts:
+            assert len(part.nodes) == 1 or part.what == "copied to another layout"
+
+
+def test_without_the_compilers_own_nothing_is_known_of_parts():
+    made, nodes = program_of()
+    graph = resolved(made.graph([nodes["first"]], [[(OTHER, OTHER, ())], [(OTHER, (), ())]]))
+    assert CopiesGraph(graph).parts(network_of(), 0) == []
+
+
+@given(program=random_programs())
+@settings(deadline=None, max_examples=10)
+def test_a_whole_batch_is_made_once(program):
+    made, configurable, configured = program
+    prepared = CopiesGraph(resolved(made.graph(configurable, configured)))
+    every = np.arange(len(prepared.graph.cells))
+    assert prepared.batch(every) is prepared.batch(every)
+    assert prepared.batch(every[:1]) is not prepared.batch(every[:1])
+
+
+def test_a_graph_without_effects_has_equal_scores():
+    """As of a program in which no configuration changes anything."""
+    made, nodes = program_of()
+    graph = resolved(made.graph([nodes["first"]], [[((), (), ())], [(OTHER, OTHER, ())]]))
+    assert len(graph.effects)
+    empty = replace(
+        graph,
+        happens=np.zeros((0, 2), np.int32),
+        effects=np.zeros((0, 3), np.int32),
+        effect_sizes=np.zeros(0, np.float32),
+        effect_feat=np.zeros(0, np.float16),
+    )
+    batch = CopiesGraph(empty).batch(np.arange(len(graph.cells)))
+    assert network_of()(batch).tolist() == [0.0] * len(graph.cells)

@@ -1,0 +1,62 @@
+"""Pretraining of a new network: the costs of copies that were measured by themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from lib.cache.reader import Cache
+from lib.models.common.build import network_for
+from lib.models.tgraph_plus.settings import TGraphPlusSettings
+from lib.runs.identity import Run, outputs_of
+from lib.training.fold import load_fold, new_network
+from tests.training.test_split import OWN, names_of, write_cache
+
+SETTINGS = TGraphPlusSettings(
+    OWN, hardware="cpu", folds_total=3, keep_together="family", pretraining=300
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Cache:
+    return write_cache(tmp_path_factory.mktemp("outputs"), OWN, names_of(4, 2, 0))
+
+
+def new(cache: Cache, settings: TGraphPlusSettings) -> nn.Module:
+    """A new network, of the first fold."""
+    return new_network(load_fold(cache, 0, settings), 0, 0)
+
+
+def test_pretraining_is_on_what_copies_cost(cache):
+    fold = load_fold(cache, 0, SETTINGS)
+    measured = fold.measured
+    torch.manual_seed(0)
+    network = network_for(SETTINGS)
+    copies = torch.zeros(len(measured.features), dtype=torch.int64)
+    network.effects.fit(measured.features, copies)
+    errors = []
+    for _ in range(2):
+        network.eval()
+        with torch.no_grad():
+            costs = network.alone(network.effects(measured.features, copies))
+        errors.append([(each - measured.costs).std().item() for each in costs])
+        fold.pretrain(network)
+    assert len(errors[0]) == SETTINGS.members
+    assert all(after < 0.6 * before for before, after in zip(*errors, strict=True)), errors
+
+
+def test_the_same_seed_gives_the_same_weights(cache):
+    one, other = (new(cache, SETTINGS).state_dict() for _ in range(2))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_what_was_measured_counts_where_it_is_used(cache):
+    outputs = outputs_of(cache.folder, SETTINGS)
+    assert set(Run(outputs, SETTINGS).data_of_training) == {"data", "measured"}
+    own = replace(SETTINGS, pretraining=0)
+    assert load_fold(cache, 0, own).measured is None
+    assert own.pretrained_on is None
+    assert set(Run(outputs, own).data_of_training) == {"data"}

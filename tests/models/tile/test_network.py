@@ -1,0 +1,126 @@
+"""The tile network: what a score depends on, and that its shortcuts change nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from lib.models.common.rows import Standardize
+from lib.models.tile.inputs import kernel_scores, tile_batch
+from lib.models.tile.network import LogStandardize, TileNetwork, signed_log
+from tests.kernels import cached_kernel
+
+SIZES = ((1, 1), (2, 3), (9, 40), (5, 2))  # nodes, configurations
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return [cached_kernel(f"k{i}", i, nodes=n, configurations=c) for i, (n, c) in enumerate(SIZES)]
+
+
+@pytest.fixture(scope="module")
+def network() -> TileNetwork:
+    torch.manual_seed(0)
+    made = TileNetwork(channels=16, blocks=2).eval()
+    made.kernel.standardize.fit_chunks(lambda: [torch.rand(50, 134) * 9])
+    made.standardize.fit_chunks(lambda: [torch.rand(50, 24) * 99])
+    return made
+
+
+def everything(kernels) -> list[np.ndarray]:
+    return [np.arange(len(kernel.runtime)) for kernel in kernels]
+
+
+def test_a_kernels_scores_do_not_depend_on_its_batch(kernels, network):
+    with torch.inference_mode():
+        together = network(tile_batch(kernels, everything(kernels))).numpy()
+    alone = np.concatenate([kernel_scores(network, kernel, 7) for kernel in kernels])
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
+    assert len(np.unique(alone.round(4))) > 20  # and they are not all the same
+
+
+def test_the_head_is_a_layer_on_the_concatenation(kernels, network):
+    batch = tile_batch(kernels, everything(kernels))
+    with torch.inference_mode():
+        graph = network.kernel(batch.graph)[batch.kernel]
+        own = network.configuration(network.standardize(batch.configurations))
+        weight = torch.cat([network.join_kernel.weight, network.join_configuration.weight], 1)
+        joined = nn.functional.linear(torch.cat([graph, own], 1), weight, network.join_kernel.bias)
+        expected = network.out(nn.functional.gelu(joined))[:, 0]
+        torch.testing.assert_close(network(batch), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_order_of_nodes_does_not_matter(kernels, network):
+    kernel = kernels[2]
+    order = np.random.default_rng(0).permutation(9)
+    moved = {"node_feat": kernel.node_feat[order], "node_opcode": kernel.node_opcode[order]}
+    other = type(kernel)(**{**vars(kernel), **moved, "edges": np.argsort(order)[kernel.edges]})
+    expected = kernel_scores(network, kernel, 64)
+    np.testing.assert_allclose(kernel_scores(network, other, 64), expected, rtol=1e-4, atol=1e-5)
+
+
+def changed(kernel, what: str):
+    values = {name: np.array(value) for name, value in vars(kernel).items() if name != "split"}
+    values |= {"name": kernel.name, "split": kernel.split}
+    if what == "edges":
+        values["edges"] = kernel.edges[:-1]
+    elif what == "opcode":
+        values["node_opcode"][0] = 77
+    elif what == "number":
+        values["node_feat"][0, 21] *= 2
+    elif what == "layout":
+        values["node_feat"][0, 134:136] = [0, 1]
+    return type(kernel)(**values)
+
+
+@pytest.mark.parametrize("what", ["edges", "opcode", "number", "layout"])
+def test_everything_about_the_graph_is_seen(kernels, network, what):
+    kernel = kernels[2]
+    one, other = (kernel_scores(network, k, 64) for k in (kernel, changed(kernel, what)))
+    assert not np.allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_equal_rows_get_equal_scores(kernels, network):
+    kernel = kernels[2]
+    repeated = np.repeat(kernel.config_feat[:1], 40, axis=0)
+    same = type(kernel)(**{**vars(kernel), "config_feat": repeated})
+    assert np.ptp(kernel_scores(network, same, 64)) == 0
+
+
+def test_every_parameter_learns(kernels):
+    torch.manual_seed(1)
+    network = TileNetwork(channels=16)
+    network(tile_batch(kernels, everything(kernels))).square().sum().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.integers(0, 2**32 - 1))
+def test_streamed_statistics_are_those_of_all_rows(sizes, seed):
+    generator = torch.Generator().manual_seed(seed)
+    chunks = [torch.randn(size, 6, generator=generator) * 1e6 for size in sizes]
+    for chunk in chunks:
+        chunk[:, 2] = 0.1  # constant: of no use, and its deviation must be exactly zero
+    streamed, whole = LogStandardize(6), Standardize(6)
+    streamed.fit_chunks(lambda: iter(chunks))
+    rows = signed_log(torch.cat(chunks))
+    whole.fit(rows)
+    assert streamed.factor[2] == 0
+    torch.testing.assert_close(streamed.mean, whole.mean)
+    if sum(sizes) > 1:
+        torch.testing.assert_close(streamed.factor[:2], whole.factor[:2])
+        torch.testing.assert_close(streamed(torch.cat(chunks))[:, :2], whole(rows)[:, :2])
+
+
+@given(st.lists(st.floats(-1e9, 1e9, width=32, allow_subnormal=False), min_size=2, max_size=9))
+def test_signed_log_keeps_order_sign_and_zero(values):
+    x = torch.tensor(values).sort().values
+    y = signed_log(x)
+    assert (y.diff() >= 0).all()
+    assert torch.equal(torch.sign(x), torch.sign(y))
+    assert y.isfinite().all()

@@ -1,0 +1,102 @@
+"""The loss against a double loop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lib.models.common.settings import LOSS_NAMES
+from lib.models.tgraph.inputs import graph_tensors
+from lib.models.tgraph.network import TGraph
+from lib.training.loss import LOSSES, correlation, pairwise_hinge
+from tests.builders import cached_graph, tiny_settings
+
+ROWS = st.lists(
+    st.tuples(st.floats(-5, 5), st.integers(1, 4)), min_size=1, max_size=9
+)  # few runtimes: many ties
+
+
+def slow_hinge(scores: list[float], runtimes: list[int]) -> float:
+    pairs = [(i, j) for i, a in enumerate(runtimes) for j, b in enumerate(runtimes) if a > b]
+    terms = [max(0.0, 1 - (scores[i] - scores[j])) for i, j in pairs]
+    return sum(terms) / len(terms) if terms else 0.0
+
+
+@given(ROWS)
+@settings(max_examples=80, deadline=None)
+def test_equals_a_double_loop(rows):
+    scores, runtimes = zip(*rows, strict=True)
+    found = pairwise_hinge(torch.tensor(scores, dtype=torch.float64), torch.tensor(runtimes))
+    assert found.item() == pytest.approx(slow_hinge(scores, runtimes), abs=1e-12)
+
+
+def test_gradient():
+    scores = torch.tensor([0.3, -0.1, 2.5, 0.9, -3.0], dtype=torch.float64, requires_grad=True)
+    runtimes = torch.tensor([5, 7, 7, 1, 3])
+    assert torch.autograd.gradcheck(lambda s: pairwise_hinge(s, runtimes), scores)
+
+
+def test_clipping_at_one_leaves_most_steps_of_the_mean_and_none_of_the_sum():
+    """Fresh networks of the paper's size, 64 configurations of a graph: norms of gradients."""
+    norms = {"mean": [], "sum": []}
+    for seed in range(4):
+        graph = cached_graph(seed, nodes=30, configurable=10, edges=60, configurations=64)
+        torch.manual_seed(seed)
+        network = TGraph()
+        network.inputs.standardize.fit(torch.from_numpy(graph.node_feat[:, :134]))
+        batch, runtimes = graph_tensors(graph).batch(np.arange(64)), torch.from_numpy(graph.runtime)
+        loss = pairwise_hinge(network(batch), runtimes)
+        gradients = torch.autograd.grad(loss, list(network.parameters()))
+        norm = torch.cat([one.flatten() for one in gradients]).norm().item()
+        pairs = int((runtimes[:, None] > runtimes).sum())  # that the mean is of
+        norms["mean"].append(norm)
+        norms["sum"].append(pairs * norm)
+    assert max(norms["mean"]) < 1 < min(norms["sum"])
+
+
+def test_a_ranking_with_margins_costs_nothing():
+    assert pairwise_hinge(torch.tensor([0.0, 1.0, 2.5]), torch.tensor([10, 20, 30])) == 0
+    assert pairwise_hinge(torch.tensor([0.0, -1.0]), torch.tensor([10, 20])) == 2
+
+
+def test_equal_runtimes_cost_nothing_and_move_nothing():
+    scores = torch.tensor([1.0, 5.0, -3.0], requires_grad=True)
+    loss = pairwise_hinge(scores, torch.tensor([4, 4, 4]))
+    loss.backward()
+    assert loss == 0
+    assert torch.equal(scores.grad, torch.zeros(3))
+
+
+def test_nanoseconds_that_floats_cannot_tell_apart():
+    runtimes = torch.from_numpy(np.array([2**60, 2**60 + 1]))
+    assert pairwise_hinge(torch.tensor([3.0, 0.0]), runtimes) == 4
+
+
+@given(st.lists(st.tuples(st.floats(-5, 5), st.integers(10**6, 10**7)), min_size=2, max_size=30))
+@settings(max_examples=80, deadline=None)
+def test_correlation_is_pearsons_whatever_the_unit(rows):
+    scores, runtimes = map(np.array, zip(*rows, strict=True))
+    if scores.std() < 1e-3 or runtimes.std() == 0:
+        return
+    given_scores = torch.tensor(scores, dtype=torch.float64)
+    found = correlation(given_scores, torch.tensor(runtimes))
+    expected = 1 - np.corrcoef(scores, runtimes)[0, 1]
+    assert found.item() == pytest.approx(expected, abs=1e-6)
+    other = correlation(3 * given_scores + 1, torch.tensor(runtimes * 7))
+    assert other.item() == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_orders_that_say_nothing_have_no_gradient_and_are_finite(name):
+    for runtimes in ([5, 5, 5], [5]):
+        scores = torch.linspace(0, 1, len(runtimes), dtype=torch.float64).requires_grad_()
+        cost = LOSSES[name](scores, torch.tensor(runtimes))
+        (gradient,) = torch.autograd.grad(cost, scores)
+        assert cost.isfinite() and not gradient.any()
+
+
+def test_the_table_has_every_loss_that_settings_name_and_no_other():
+    assert {*LOSS_NAMES, tiny_settings().loss} == set(LOSSES)
