@@ -7,9 +7,17 @@ Writes  <outputs>/<collection>/cache/ (or cache-<hops>/, if graphs are pruned ot
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
+from lib.cache.compress import deduplicated, encoded, padded, with_effects
+from lib.cache.graph import CachedGraph
 from lib.cache.manifest import read_manifest
+from lib.cache.prune import pruned
 from lib.preprocess.collection import raw_files, write_cache
+from lib.preprocess.graphs import layout_sizes, open_raw
+from lib.preprocess.resolving import resolver
 from lib.preprocess.summary import log_sizes, summary_table
 from lib.runs.stage import Stage, run
 
@@ -28,6 +36,7 @@ def main(stage: Stage) -> None:
         arguments.keep_going,
         settings.kind,
         stage.run.check_raw_files,
+        WAYS.get(settings.kind),
     )
     tracker = stage.begin(read_manifest(stage.run.cache)["fingerprint"])
     log_sizes(tracker, table)
@@ -43,6 +52,26 @@ def main(stage: Stage) -> None:
         f"preprocess: {settings.collection} from {root.path}: "
         f"{len(table)} {settings.graphs} in {stage.run.cache}/{left_out}"
     )
+
+
+def layout_graphs(
+    path: Path, split: str, settings: Mapping[str, Any]
+) -> Iterator[tuple[CachedGraph, dict[str, int]]]:
+    """A layout graph's way into the cache; sections are those of the TGraph paper.
+
+    It runs in a worker process, and what it yields is written. ``make rank`` prepares a program by
+    the same steps, in :func:`lib.cache.compress.compress`.
+    """
+    with open_raw(path) as (raw, chunks):  # read: no array is believed before it is checked
+        graph = encoded(raw, split, chunks, path)  # compress: a layout is a code, 2.2.3
+    graph = deduplicated(graph)  # equal configurations once, 2.2.2
+    graph = padded(graph)  # features of no meaning are -1, 2.2.4
+    graph = with_effects(graph, resolver(settings["hardware"]))  # what the compiler does
+    graph = pruned(graph, settings["hops"])  # nodes near a configurable one, 2.2.1
+    yield graph, layout_sizes(raw)
+
+
+WAYS = {"layout": layout_graphs}  # other kinds: lib/systems.py
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def compress(
     graph = encoded(raw, split, chunks, path or raw.name)  # layouts to codes, 2.2.3
     graph = deduplicated(graph)  # 2.2.2
     graph = padded(graph)  # 2.2.4
-    graph = replace(graph, **resolve(graph)) if resolve else graph
+    graph = with_effects(graph, resolve)
     return pruned(graph, hops)  # 2.2.1
 
 
@@ -101,6 +101,11 @@ def deduplicated(graph: CachedGraph) -> CachedGraph:
 def padded(graph: CachedGraph) -> CachedGraph:
     """Return a graph whose node features are padded with -1."""
     return replace(graph, node_feat=pad_with_minus_one(graph.node_feat, graph.node_opcode))
+
+
+def with_effects(graph: CachedGraph, resolve: Resolve | None) -> CachedGraph:
+    """Return a whole graph with what its configurations make the compiler do, if that is known."""
+    return replace(graph, **resolve(graph)) if resolve else graph
 
 
 def _check_recovered(name: str, cells: np.ndarray, kept: np.ndarray, original: np.ndarray) -> None:

@@ -25,7 +25,7 @@ from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_va
 from lib.files.errors import DataError, UserError
 from lib.files.progress import Lines
 from lib.files.regular import UnreadableError
-from lib.preprocess.stage import preprocess_of
+from lib.preprocess.stage import Graphs, preprocess_of
 from lib.preprocess.workers import uninterrupted_children
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
@@ -87,6 +87,7 @@ def write_cache(
     keep_going: bool = False,
     kind: str = "layout",
     check: Callable[[], None] = lambda: None,
+    graphs: Graphs | None = None,
 ) -> tuple[pl.DataFrame, list[Skipped]]:
     """Write the cache folder, whole or not at all; one that holds the same stays as it is.
 
@@ -96,6 +97,7 @@ def write_cache(
         jobs, keep_going: worker processes; whether to leave bad files out instead of raising.
         kind: of the graphs, one of :data:`lib.systems.SYSTEMS`.
         check: is called once all files are read; if it raises, nothing is written.
+        graphs: a raw file's way into the cache; without, that of its kind.
 
     Returns:
         The cache's table, and the files that were left out.
@@ -109,7 +111,9 @@ def write_cache(
         DataError: if a file's content cannot be believed; with ``keep_going``, if none can.
     """
     with atomic_folder(path, holds_the_same) as temporary, CacheWriter(temporary, kind) as writer:
-        process = partial(_process, kind, settings, keep_going)
+        process = partial(
+            _process, kind, graphs or preprocess_of(kind).graphs, settings, keep_going
+        )
         skipped = _preprocess(writer, files, process, jobs)
         if skipped and not writer.rows:
             raise skipped[0].error
@@ -208,22 +212,32 @@ def _process_all(
 
 
 def _process(
-    kind: str, settings: dict[str, Any], keep_going: bool, task: list[RawFile], part: Path
+    kind: str,
+    graphs: Graphs,
+    settings: dict[str, Any],
+    keep_going: bool,
+    task: list[RawFile],
+    part: Path,
 ) -> list[Result]:
     """Write the part of the cache that is some files'."""
     with CacheWriter(part.parent, kind, part.name) as writer:
-        return [_process_file(writer, file, kind, settings, keep_going) for file in task]
+        return [_process_file(writer, file, kind, graphs, settings, keep_going) for file in task]
 
 
 def _process_file(
-    writer: CacheWriter, file: RawFile, kind: str, settings: dict[str, Any], keep_going: bool
+    writer: CacheWriter,
+    file: RawFile,
+    kind: str,
+    graphs: Graphs,
+    settings: dict[str, Any],
+    keep_going: bool,
 ) -> Result:
-    first, reading = len(writer.rows), preprocess_of(kind)
+    first, sources = len(writer.rows), preprocess_of(kind).files(file.path)
     try:
         with writer.whole():
-            for graph, before in reading.graphs(file.path, file.split, settings):
+            for graph, before in graphs(file.path, file.split, settings):
                 writer.add(graph, {"source": file.path.name, **before})
-            fingerprint = fingerprint_files(reading.files(file.path), file.path.parent)
+            fingerprint = fingerprint_files(sources, file.path.parent)
     except MemoryError:
         raise UserError(f"out of memory with {file.path}; try fewer with --jobs") from None
     except UnreadableError:

@@ -30,7 +30,12 @@ def read_graphs(
     with open_raw(path) as (raw, chunks):
         resolve = resolver(settings.get("hardware", ""))
         graph = compress(raw, split, settings["hops"], chunks, path, resolve)
-    yield graph, source_sizes(raw, len(raw.node_config_ids) * CELL_BYTES)
+    yield graph, layout_sizes(raw)
+
+
+def layout_sizes(raw: LayoutGraph) -> dict[str, int]:
+    """Return what a layout graph was before, in columns of the cache's table."""
+    return source_sizes(raw, len(raw.node_config_ids) * CELL_BYTES)
 
 
 @contextmanager

@@ -11,6 +11,9 @@ from lib.files.named import named
 from lib.systems import SYSTEMS
 from lib.tpugraphs.npz import LayoutGraph, TileKernel
 
+# (file, split, settings that the cache depends on) -> each graph, and its sizes before
+Graphs = Callable[[Path, str, Mapping[str, Any]], Iterator[tuple[Any, dict[str, int]]]]
+
 
 @dataclass(frozen=True)
 class Preprocess:
@@ -23,7 +26,7 @@ class Preprocess:
         about: file -> what the cache's manifest says beside that of each graph.
     """
 
-    graphs: Callable[[Path, str, Mapping[str, Any]], Iterator[tuple[Any, dict[str, int]]]]
+    graphs: Graphs
     files: Callable[[Path], list[Path]] = lambda file: [file]
     about: Callable[[Path], dict[str, Any]] = lambda file: {}
 
