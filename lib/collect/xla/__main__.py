@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from lib.collect.xla.enough import FEWEST, KERNELS, ROUNDS, RUNS, missing_rounds
 from lib.collect.xla.environment import measuring_environment
-from lib.collect.xla.programs import Program, bundled_programs, chosen_programs
+from lib.collect.xla.programs import Program, bundled_programs, selected_programs
 from lib.files.artifacts import remove_leftovers
 from lib.files.believing import believing
 from lib.files.children import end_with_parent
@@ -65,14 +65,14 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure every chosen program that has no file of enough rounds yet."""
+    """Measure every selected program that has no file of enough rounds yet."""
     args = parse_arguments()
     if args.list:
         print("\n".join(f"{p.source}  {p.name}" for p in bundled_programs()))
         return
     cores = cores_of("--cores", args.cores)
     cores_of("--compile-cores", args.compile_cores or args.cores)
-    programs = chosen_programs(args.programs)
+    programs = selected_programs(args.programs)
     files = [args.output / program.source / f"{program.name}.npz" for program in programs]
     if not args.resume and any(path.exists() for path in files):
         raise UserError(f"{args.output} has measurements: add --resume to go on, or empty it")

@@ -34,10 +34,10 @@ def own_program(folder: Path) -> Path:
 def collect(tmp_path: Path, *more: str) -> subprocess.Popen:
     core = str(min(os.sched_getaffinity(0)))
     small = ["--random", "4", "--genetic", "4", "--rounds", "4", "--round-seconds", "0.005"]
-    chosen = ["--programs", f"{own_program(tmp_path)},{BUNDLED}", "--cores", core]
+    named = ["--programs", f"{own_program(tmp_path)},{BUNDLED}", "--cores", core]
     command = [sys.executable, "-m", "lib.collect.xla", "--output", str(tmp_path / "collect")]
     return subprocess.Popen(
-        [*command, *chosen, *small, *more],
+        [*command, *named, *small, *more],
         cwd=ROOT,
         env=os.environ | FOREIGN,
         stdout=subprocess.PIPE,
