@@ -52,7 +52,7 @@ from lib.preprocess.collection import RawFile, write_cache
 from lib.programs.calibrate.fit import Tune, error_of, fit
 from lib.programs.calibrate.sampling import kmeans_tasks, networks_to_measure
 from lib.programs.calibrate.tuning import Source, tuned, tuned_by_cmd
-from lib.programs.devices import calibration_of, tuned_weights, weights_of
+from lib.programs.devices import calibration_of, predicted_seconds, tuned_weights, weights_of
 from lib.programs.folds import all_pairs, left_out, sides_of_fold
 from lib.programs.inputs import (
     Programs,
@@ -61,8 +61,13 @@ from lib.programs.inputs import (
     devices_of,
     load_programs,
 )
-from lib.programs.latency.predict import predicted_seconds, predictor_in, predictor_settings
-from lib.programs.latency.predictor import check_flags, predictor_flags, run_part
+from lib.programs.latency.predictor import (
+    check_flags,
+    predictor_flags,
+    predictor_in,
+    predictor_settings,
+    run_part,
+)
 from lib.programs.messages import NATIVE
 from lib.programs.pooled import pooled_rows
 from lib.programs.settings import ProgramCollection

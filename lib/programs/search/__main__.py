@@ -35,16 +35,15 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.files.processor import check_has, processor
 from lib.files.progress import Lines
-from lib.programs.devices import known_devices, tell
+from lib.programs.devices import known_devices, on_device, predicted_seconds, tell
 from lib.programs.inputs import Programs, described_programs, device_named
 from lib.programs.latency.error import calls_of
-from lib.programs.latency.predict import (
-    on_device,
-    predicted_seconds,
+from lib.programs.latency.predictor import (
+    check_flags,
+    predictor_flags,
     predictor_in,
     predictor_settings,
 )
-from lib.programs.latency.predictor import check_flags, predictor_flags
 from lib.programs.messages import (
     COST_MODELS,
     NATIVE,
