@@ -17,9 +17,9 @@ from lib.programs.folds import Pairs, sides_of_fold
 from lib.programs.metrics import LATENCY_METRICS, NOISE, Predicted, measure_groups
 from lib.programs.predictions import BLENDED, nearest, read_predictions
 from lib.programs.settings import ProgramCollection
-from lib.ranking.kinds import kind_of
+from lib.ranking.measures import measures_of
 from lib.ranking.metrics import mean_metrics
-from lib.scoring.ending import Blended, Ending, Write
+from lib.scoring.ensemble import Blended, Ensemble, Write
 from lib.scoring.folds import Folds, folds_read_by
 from lib.settings import Settings
 
@@ -85,7 +85,7 @@ def evaluate_all(
         cache, collection: of the programs.
     """
     devices = [device["name"] for device in cache.manifest["devices"]]
-    kind, sections = kind_of(collection), {}
+    kind, sections = measures_of(collection), {}
     for section, frame in blended.items():
         parts = frame.sort("graph", "config").partition_by("graph", as_dict=True)
         predictions = []
@@ -156,7 +156,7 @@ def predictions(blended: Blended, cache: Cache, settings: Settings) -> tuple[Wri
     return write, f"{len(rows):,} latencies of {rows['task'].n_unique()} tasks"
 
 
-ENDING = Ending(
+ENSEMBLE = Ensemble(
     read=read_folds,
     table=predictions,
     evaluate=lambda blended, cache, apart, settings: evaluate_all(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,7 +20,7 @@ from lib.programs.inputs import (
 )
 from lib.programs.predictions import SCHEMA
 from lib.programs.settings import ProgramCollection
-from lib.scoring.scoring import Scoring
+from lib.scoring.infer import Infer
 
 Wanted = tuple[str, str, np.ndarray]  # split, task, which of its pairs
 
@@ -33,9 +34,16 @@ def programs_to_predict(cache: Cache, fold: int, settings: ProgramCollection) ->
 
 
 def predict_programs(
-    network: nn.Module, cache: Cache, wanted: Sequence[Wanted], settings: ProgramCollection
+    network: nn.Module,
+    cache: Cache,
+    wanted: Sequence[Wanted],
+    settings: ProgramCollection,
+    permuted_scores: Any = None,
 ) -> Iterator[pl.DataFrame]:
-    """Predict each task's programs; yields a frame of ``SCHEMA`` for each of ``wanted``."""
+    """Predict each task's programs; yield a frame of ``SCHEMA`` for each of ``wanted``.
+
+    Predictions do not depend on the batch, so nothing is permuted.
+    """
     network.eval()
     devices = devices_of(cache)
     features, names = device_features(devices), [device["name"] for device in devices]
@@ -60,7 +68,7 @@ def predict_programs(
             yield pl.DataFrame(columns, schema=SCHEMA)
 
 
-SCORING = Scoring(
+INFER = Infer(
     to_score=programs_to_predict,
     frames=predict_programs,
     counts={

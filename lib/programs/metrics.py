@@ -14,7 +14,7 @@ import numpy as np
 from lib.programs.task import CachedTask
 from lib.programs.tensorir.features import COUNTED
 from lib.programs.tensorir.records import first_operator
-from lib.ranking.kinds import Kind
+from lib.ranking.measures import Measures
 from lib.ranking.metrics import SLOWDOWNS, TAU, Metric
 
 LEAST_PROGRAMS = 8  # of a task on a device, for their order to count
@@ -193,7 +193,7 @@ def _group(parts: Sequence[tuple[Predicted, np.ndarray]]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class LatencyKind(Kind):
+class LatencyMeasures(Measures):
     """A kind whose scores are logarithms of predicted seconds, and whose graphs are tasks."""
 
     def measure(
@@ -203,7 +203,7 @@ class LatencyKind(Kind):
         return measure_task(np.exp(scores), runtimes, graph)
 
 
-KIND = LatencyKind(
+MEASURES = LatencyMeasures(
     name="programs",
     metrics=LATENCY_METRICS,
     baseline=TASK_MEAN,

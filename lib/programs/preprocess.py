@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from lib.files.errors import DataError
-from lib.preprocess.reading import Reading
+from lib.preprocess.stage import Preprocess
 from lib.programs.task import CachedTask
 from lib.programs.tensorir.accesses import UNKNOWN, around
 from lib.programs.tensorir.records import (
@@ -175,4 +175,4 @@ def merged(
     return original, firsts
 
 
-READING = Reading(read_graphs, source_files, metadata_of)
+PREPROCESS = Preprocess(read_graphs, source_files, metadata_of)

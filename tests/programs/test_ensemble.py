@@ -10,7 +10,7 @@ from lib.files.artifacts import write_json
 from lib.files.errors import DataError
 from lib.files.parquet import write_parquet
 from lib.files.results import SPLIT_OF
-from lib.programs.ensemble import ENDING, expected_of, pairs_of, prediction_table, summary_table
+from lib.programs.ensemble import ENSEMBLE, expected_of, pairs_of, prediction_table, summary_table
 from lib.programs.folds import sides_of_fold
 from lib.programs.infer import predict_programs, programs_to_predict
 from lib.programs.predictions import SCHEMA, nearest
@@ -45,7 +45,7 @@ def folder(cache, settings, tmp_path):
 
 
 def blended(folder, cache, settings):
-    folds = ENDING.read(folder, cache, settings, None)
+    folds = ENSEMBLE.read(folder, cache, settings, None)
     return folds, {section: folds.blended(split) for section, split in SPLIT_OF.items()}
 
 
@@ -89,7 +89,7 @@ def test_the_nearest_prediction_has_the_least_relative_error():
 
 def test_errors_are_over_all_pairs(folder, cache, settings):
     _, frames = blended(folder, cache, settings)
-    sections = ENDING.evaluate(frames, cache, None, settings)
+    sections = ENSEMBLE.evaluate(frames, cache, None, settings)
     rows = prediction_table(frames, cache)
     for section in ("validation", "test"):
         own = rows.filter(split=SPLIT_OF[section])
@@ -117,5 +117,5 @@ def test_a_damaged_fold_is_told(folder, cache, settings, name):
     path = folder / "scores" / "fold_0.parquet"
     write_parquet(BROKEN[name](pl.read_parquet(path)).cast(SCHEMA), path)
     with pytest.raises(DataError) as error:
-        ENDING.read(folder, cache, settings, None)
+        ENSEMBLE.read(folder, cache, settings, None)
     assert str(path) in str(error.value) and "\n" not in str(error.value)

@@ -20,7 +20,7 @@ from lib.programs.metrics import (
 )
 from lib.programs.task import CachedTask
 from lib.programs.tensorir.features import FEATURES
-from lib.ranking.kinds import kind_of
+from lib.ranking.measures import measures_of
 
 SECONDS = np.array([1e-3, 2e-3, 4e-3, 1e-3])
 PREDICTED = np.array([2e-3, 1e-3, 4e-3, 1e-3])
@@ -106,7 +106,7 @@ def test_work_is_that_of_the_program_that_executes_the_fewest_operations(operati
 
 
 def test_every_number_that_is_shown_is_measured():
-    kind, rng = kind_of("programs-cpu"), np.random.default_rng(0)
+    kind, rng = measures_of("programs-cpu"), np.random.default_rng(0)
     seconds = rng.uniform(1, 2, 8)
     found = kind.measure(rng.normal(size=8), seconds, task(seconds, np.zeros(8), seconds * 1.1))
     assert {one.key for one in kind.described} == set(found)

@@ -146,8 +146,9 @@ def change(copy: Finished, what: str) -> str:
 
 WHAT = (
     *("a score is missing", "the report is missing", "results are of 1970"),
-    *("a raw file was touched", "a raw file is another of its size", "a record was deleted"),
-    "a training is under way",
+    *("a record was deleted", "a training is under way"),
+    # Last: files that were written back have another change time, which make looks at.
+    *("a raw file was touched", "a raw file is another of its size"),
 )
 
 

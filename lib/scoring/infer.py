@@ -1,4 +1,4 @@
-"""What stage 3 scores of a kind of collections, and what it tells of it at its end."""
+"""Stage 3 of a kind of collections: what is scored, and the summary."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 from torch import nn
 
@@ -16,39 +17,43 @@ from lib.runs.tracking import Tracker
 from lib.settings import Settings
 from lib.systems import SYSTEMS
 
+# (network, cached graph, settings) -> (permutations, c) scores, see 03_infer.py
+PermutedScores = Callable[[nn.Module, Any, Any], np.ndarray]
+
 
 @dataclass(frozen=True)
-class Scoring:
-    """How the collections of a kind are scored.
+class Infer:
+    """How stage 3 scores the collections of a kind.
 
     Attributes:
         to_score: (cache, fold, settings) -> what one fold scores.
-        frames: (network, cache, those, settings) -> a frame of scores of each graph or task.
+        frames: (network, cache, those, settings, :data:`PermutedScores`) -> a frame of scores for
+            each graph or task.
         counts: what the table at the end counts of each split, by heading; the last are scores.
     """
 
     to_score: Callable[[Cache, int, Any], list[Any]]
-    frames: Callable[[nn.Module, Cache, Any, Any], Iterator[pl.DataFrame]]
+    frames: Callable[[nn.Module, Cache, Any, Any, PermutedScores], Iterator[pl.DataFrame]]
     counts: dict[str, pl.Expr]
 
 
-def scoring_of(settings: Settings) -> Scoring:
-    """How the collection that settings are of is scored."""
+def infer_of(settings: Settings) -> Infer:
+    """Return how the collection of some settings is scored."""
     return named(SYSTEMS[settings.kind].infer)
 
 
 def split_counts(scores: pl.DataFrame, counts: Mapping[str, pl.Expr]) -> pl.DataFrame:
-    """A row a split: what there is to count of it, by heading."""
+    """Return a row a split: counts by heading."""
     return scores.group_by("split", maintain_order=True).agg(**counts)
 
 
 def summary_table(scores: pl.DataFrame, seconds: float, counts: Mapping[str, pl.Expr]) -> str:
-    """What was scored in each split, as aligned text, and the rate over all.
+    """Return counts of each split as aligned text, and the rate over all.
 
     Args:
         scores: stage 3's.
         seconds: that scoring took.
-        counts: see :class:`Scoring`.
+        counts: see :class:`Infer`.
     """
     rows = [
         [row["split"], *(f"{row[name]:,}" for name in counts)]

@@ -1,4 +1,4 @@
-"""How stage 1 reads the raw files of a kind of collections."""
+"""Stage 1 of a kind of collections: raw files to graphs of the cache."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lib.tpugraphs.npz import LayoutGraph, TileKernel
 
 
 @dataclass(frozen=True)
-class Reading:
-    """From raw files to graphs of the cache.
+class Preprocess:
+    """How stage 1 reads raw files.
 
     Attributes:
         graphs: (file, split, settings that the cache depends on) -> each of its graphs, and the
@@ -28,8 +28,8 @@ class Reading:
     about: Callable[[Path], dict[str, Any]] = lambda file: {}
 
 
-def reading_of(kind: str) -> Reading:
-    """How the raw files of a kind of collections are read."""
+def preprocess_of(kind: str) -> Preprocess:
+    """Return how the raw files of a kind of collections are read."""
     return named(SYSTEMS[kind].preprocess)
 
 

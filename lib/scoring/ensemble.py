@@ -1,4 +1,4 @@
-"""How stage 4 ends for a kind of collections."""
+"""Stage 4 of a kind of collections: folds to results."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Write = Callable[[Path], None]
 
 
 @dataclass(frozen=True)
-class Ending:
-    """What stage 4 makes of the folds' scores.
+class Ensemble:
+    """How stage 4 makes results of the folds' scores.
 
     Attributes:
         read: (folder, cache, settings, number of folds or None) -> what the folds left.
@@ -37,6 +37,6 @@ class Ending:
     summary: Callable[[dict[str, dict[str, Any]], str], str]
 
 
-def ending_of(settings: Settings) -> Ending:
-    """How stage 4 ends for the collection that settings are of."""
+def ensemble_of(settings: Settings) -> Ensemble:
+    """Return how stage 4 works for the collection of some settings."""
     return named(SYSTEMS[settings.kind].ensemble)

@@ -7,20 +7,19 @@ import pytest
 
 from lib.cache.graph import CachedGraph
 from lib.cache.kernel import CachedKernel
-from lib.files.results import METRICS, VALIDATION
-from lib.ranking.kinds import LAYOUTS, TILES, Kind, kind_of
+from lib.ranking.measures import LAYOUTS, TILES, Measures, measures_of
 from lib.ranking.metrics import GLUE, PAIRS, SLOWDOWNS, TAU, ranking_metrics, tile_metrics
 from lib.settings import MODELS
 from lib.systems import SYSTEMS
 from tests.builders import cached_graph
 from tests.kernels import cached_kernel
 
-KINDS = {name: kind_of(name) for name in SYSTEMS}
+KINDS = {name: measures_of(name) for name in SYSTEMS}
 EVERY = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 ORDERS = {name: kind for name, kind in KINDS.items() if kind.ordered}  # tests/programs: others
 
 
-def one_of(kind: Kind) -> CachedGraph | CachedKernel:
+def one_of(kind: Measures) -> CachedGraph | CachedKernel:
     if kind.name == "tile":
         kernel = cached_kernel("g", 0)
         kernel.normalizer[:] = kernel.runtime[3]
@@ -75,12 +74,6 @@ def test_settings_name_the_number_that_counts():
             assert settings.kind == name
 
 
-def test_what_stages_leave_may_have_the_number_that_counts():
-    for kind in KINDS.values():
-        assert f"{kind.main.key}?" in VALIDATION
-        assert f"validation_{kind.main.key}?" in METRICS["folds?"]
-
-
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -93,7 +86,7 @@ def test_what_stages_leave_may_have_the_number_that_counts():
     ],
 )
 def test_a_kind_is_the_first_word_of_a_name(name, kind):
-    assert kind_of(name) is KINDS[kind]
+    assert measures_of(name) is KINDS[kind]
 
 
 @pytest.mark.parametrize(("count", "layout", "tile"), [(3, 3, 3), (5, 5, 5), (9, 9, 5)])

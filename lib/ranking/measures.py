@@ -40,7 +40,7 @@ from lib.systems import SYSTEMS
 
 
 @dataclass(frozen=True)
-class Kind:
+class Measures:
     """A kind of collection.
 
     Attributes:
@@ -110,7 +110,7 @@ class Kind:
         return count if self.listed is None else min(self.listed, count)
 
 
-def kind_of(name: str, hardware: str = "cpu") -> Kind:
+def measures_of(name: str, hardware: str = "cpu") -> Measures:
     """The kind of a collection, its identifier or an ID of a submission; layout's if unknown.
 
     Args:
@@ -192,7 +192,7 @@ TILE_CHANCE = _beside(
     heading="random",
     explained="what five configurations drawn at random get on average",
 )
-LAYOUTS = Kind(
+LAYOUTS = Measures(
     name="layout",
     metrics=LAYOUT_METRICS,
     baseline=BASELINE,
@@ -203,7 +203,7 @@ LAYOUTS = Kind(
     listed=None,
     entry="each of 0..{last} once",
 )
-TILES = Kind(
+TILES = Measures(
     name="tile",
     metrics=TILE_METRICS,
     baseline=TILE_BASELINE,
