@@ -1,7 +1,7 @@
-"""Kinds of collections: what each is judged by, shown beside, and submits.
+"""Kinds of collections: their metrics, baselines and submissions.
 
-Everything that is said of a kind's numbers stands here and in :mod:`lib.ranking.metrics`; the
-setting ``metric`` is the key of a kind's first metric.
+All numbers of a kind are defined here and in :mod:`lib.ranking.metrics`; the setting ``metric`` is
+the key of a kind's first metric.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ class Measures:
 
     Attributes:
         name: the first word of its collections' names and of their IDs.
-        metrics: of a ranking, the one that counts first.
-        baseline: the number that counts, of a ranking that needs no learning.
-        ceiling: the same, of a perfect predictor.
-        chance: the same, of a random order, where that depends on the graph.
-        references: computes the baseline, chance and what else a network is shown beside, by key,
-            from (runtimes, graph).
-        columns: of the table that stage 4 prints.
-        listed: how many configurations a submission names of a graph at most; ``None`` for all.
-        entry: what a submission must name of a graph, in words, with places for how many,
-            ``length``, and the ``last`` configuration; empty if there are none of the kind.
-        ordered: whether scores say no more than an order, so that a rank is what there is to show.
-        item: what people call what has configurations.
-        gains: over what the compiler does by itself; none of programs, whose compiler takes no
-            schedule but those that a search finds.
+        metrics: metrics of a ranking, the main one first.
+        baseline: the main metric of a ranking that needs no learning.
+        ceiling: the main metric of a perfect predictor.
+        chance: the main metric of a random order, if it depends on the graph.
+        references: function of (runtimes, graph) that returns the baseline, chance and other
+            numbers to compare a network with, by key.
+        columns: columns of the table that stage 4 prints.
+        listed: the most configurations that a submission names of a graph; ``None`` for all.
+        entry: a graph's entry in a submission, in words, with places for its ``length`` and the
+            ``last`` configuration; empty if the kind has no submission.
+        ordered: whether scores mean an order only, so that reports show ranks.
+        item: the word for a thing that has configurations.
+        gains: metrics of the gain over the compiler's own configuration; none for programs, whose
+            compiler has no schedule but those that a search finds.
     """
 
     name: str
@@ -76,29 +76,25 @@ class Measures:
 
     @property
     def main(self) -> Metric:
-        """The number that counts."""
+        """Main metric."""
         return self.metrics[0]
 
     @property
     def described(self) -> tuple[Metric, ...]:
-        """Every number to show: the one that counts, what it is shown beside, the other numbers."""
-        beside = (self.baseline, self.ceiling, self.chance)
-        return (
-            self.main,
-            *(metric for metric in beside if metric is not None),
-            *self.metrics[1:],
-            *self.gains,
-        )
+        """Every number to show: the main one, its references, and all others."""
+        references = (self.baseline, self.ceiling, self.chance)
+        shown = (metric for metric in references if metric is not None)
+        return self.main, *shown, *self.metrics[1:], *self.gains
 
     def measure(
         self, scores: np.ndarray, runtimes: np.ndarray, graph: CachedGraph | CachedKernel
     ) -> dict[str, float]:
-        """Every metric of a graph's scores, and the numbers to show beside them, by key.
+        """Return every metric of a graph's scores, and its references, by key.
 
         Args:
-            scores: (c,), lower meaning faster.
+            scores: (c,), lower for faster.
             runtimes: (c,) measured.
-            graph: as it is cached, for the baseline.
+            graph: the cached graph, for the baseline.
         """
         numbers = {m.key: m.compute(scores, runtimes) for m in self.metrics}  # type: ignore[misc]
         if graph.compilers_own is not None:
@@ -106,16 +102,16 @@ class Measures:
         return {**numbers, **self.references(runtimes, graph)}
 
     def length(self, count: int) -> int:
-        """How many configurations a submission names of a graph that has ``count``."""
+        """Return how many configurations a submission names of a graph that has ``count``."""
         return count if self.listed is None else min(self.listed, count)
 
 
 def measures_of(name: str, hardware: str = "cpu") -> Measures:
-    """The kind of a collection, its identifier or an ID of a submission; layout's if unknown.
+    """Return the measures of a collection's kind; those of layouts if it is unknown.
 
     Args:
-        name: see above.
-        hardware: that layouts are of, which their baseline depends on.
+        name: the collection, its identifier or an ID of a submission.
+        hardware: the hardware of layouts, which their baseline depends on.
     """
     system = SYSTEMS.get(re.split("[-:]", name)[0], SYSTEMS["layout"])
     kind = named(system.ranking)
@@ -125,13 +121,13 @@ def measures_of(name: str, hardware: str = "cpu") -> Measures:
 def layout_references(
     runtimes: np.ndarray, graph: CachedGraph, hardware: str = "cpu"
 ) -> dict[str, float]:
-    """The tau of the ranking that needs no learning."""
+    """Return the tau of the ranking that needs no learning."""
     scores = LAYOUT_BASELINES[hardware](graph)
     return {"baseline_tau": kendall_tau(scores[graph.original], runtimes)}
 
 
 def tile_references(runtimes: np.ndarray, kernel: CachedKernel) -> dict[str, float]:
-    """What drawing at random gets, and every metric of the largest output tile first."""
+    """Return metrics of a random order, and those of the largest output tile first."""
     baseline = tile_metrics(output_tile(kernel), runtimes)
     return {
         "random_tile_score": 2 - random_best(runtimes, TILE_TOP),
@@ -140,24 +136,23 @@ def tile_references(runtimes: np.ndarray, kernel: CachedKernel) -> dict[str, flo
     }
 
 
-def _beside(main: Metric, key: str, name: str, heading: str, explained: str) -> Metric:
-    """A number on the scale of the one that counts, which does not depend on the scores."""
+def _reference(main: Metric, key: str, heading: str, explained: str, name: str = "") -> Metric:
+    """Return a number on the scale of a main metric that does not depend on scores."""
+    name = name or heading
     return replace(main, key=key, name=name, heading=heading, explained=explained, compute=None)
 
 
-BASELINE = _beside(
+BASELINE = _reference(
     TAU,
     key="baseline_tau",
-    name="baseline",
     heading="baseline",
     explained=(
         "bytes of constrained tensors whose minor-most dimension moved: arithmetic, no learning"
     ),
 )
-CEILING = _beside(
+CEILING = _reference(
     TAU,
     key="ceiling",
-    name="ceiling",
     heading="ceiling",
     explained=(
         "agreement between two halves of the measuring rounds: how far the labels agree with "
@@ -171,21 +166,19 @@ BASELINE_ON_TPU = replace(
         "a layout pads the output's minor-most dimension; arithmetic, no learning"
     ),
 )
-TILE_BASELINE = _beside(
+TILE_BASELINE = _reference(
     TILE_SCORE,
     key="baseline_tile_score",
-    name="baseline",
     heading="baseline",
     explained="the largest output tile first: arithmetic, no learning",
 )
-TILE_CEILING = _beside(
+TILE_CEILING = _reference(
     TILE_SCORE,
     key="ceiling",
-    name="ceiling",
     heading="ceiling",
     explained="how far the labels agree with themselves",
 )
-TILE_CHANCE = _beside(
+TILE_CHANCE = _reference(
     TILE_SCORE,
     key="random_tile_score",
     name="M_tile of a random order",

@@ -72,6 +72,7 @@ def test_killed_and_resumed(tmp_path):
     running.wait()
     before = files(output)
     assert [name for name in before if not name.startswith(".")] == ["mine.npz"]
+    (output / "nlp").mkdir(exist_ok=True)
     (output / "nlp" / f".partial-0123456789ab-{BUNDLED}.npz").write_bytes(b"half a file")
 
     code, _, errors = done(tmp_path)
