@@ -43,7 +43,7 @@ import torch
 from lib.cache.reader import Cache
 from lib.files import tensor_file
 from lib.files.artifacts import fingerprint_value, write_json
-from lib.files.command_line import Parser
+from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.files.processor import processor
@@ -82,7 +82,9 @@ SIZES = Path("/sys/devices/system/cpu/cpu0/cache")
 def main(arguments: list[str] | None = None) -> None:
     """Measure the missing programs, fit, and write the calibration."""
     args = parser().parse_args(arguments)
-    check_flags(args, "calibrate", networks=1, tasks=1)
+    check_least(args, tasks=1)
+    if not args.device:
+        check_flags(args, "calibrate", networks=1)
     torch.set_num_threads(1)
     _, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
     ensemble, known, folder = predictor_in(args.outputs, settings)

@@ -218,7 +218,7 @@ def test_a_device_that_was_learned_from_is_refused(trained, apart):
     for root, device in ((trained, "avx512"), (apart, "sse2")):
         said = calibrate(root, "--device", device)
         assert said.returncode == 2 and "all folds have learned from it" in said.stderr
-    said = calibrate(apart, "--device", "avx512", "--tasks", 99)
+    said = calibrate(apart, "--device", "avx512", "--tasks", 99, "--tvm", "nowhere")
     assert said.stderr.startswith("error: --tasks 99: cpu.avx512.1t has ")
 
 
