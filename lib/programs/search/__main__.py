@@ -127,8 +127,8 @@ def follow(
             lines = Lines("search", len(record.tasks) * record.budget, "program")
         if lines and kind == "round":
             task = next(task for task in record.tasks if task.task == metadata["task"])
-            said = f"{task.operators[:30]} {1e3 * task.fastest:.3g} ms"
-            lines.at(sum(len(task.seconds) for task in record.tasks), said)
+            lines.note(f"{task.operators[:30]} {1e3 * task.fastest:.3g} ms")
+            lines.at(sum(len(task.seconds) for task in record.tasks))
         if kind in ("end", "whole"):
             write_json(folder / "search.json", record.as_json())
         answer(reply)
