@@ -22,6 +22,7 @@ from lib.runs import sources
 from lib.runs.claims import claim
 from lib.runs.identity import Making
 from lib.runs.ingredients import SCRIPTS, STAGES
+from lib.settings.resolved import place_of, root_of
 
 
 def main() -> None:
@@ -31,6 +32,9 @@ def main() -> None:
     parser.add_argument("--maker", type=int, help=help)
     args = parser.parse_args()
     making = making_by(args)
+    collection, manifest = making.settings.collection, making.files("preprocess")[0]
+    if args.maker is not None and not manifest.exists() and not place_of(collection, args.data):
+        root_of(collection, args.data)  # which says how to get them
     words = list(due(making))
     if args.maker is not None:
         claim(making, args.maker)

@@ -8,16 +8,10 @@ for there may be no environment yet::
 prints words that Make can take apart, or a line about the value that is no good.
 """
 
-import sys
-
-if sys.version_info < (3, 11):  # noqa: UP036 (what comes next could not be imported)
-    version = ".".join(map(str, sys.version_info[:2]))
-    print(f"PYTHON: is {version} here, and must be 3.11 or later; say PYTHON=python3.11 make ...")
-    sys.exit()
-
-# isort: split
 import dataclasses
 import difflib
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +52,10 @@ def main(
     print(f"others={':'.join(map(str, chosen.others.values()))}")
 
 
-def unknown(name: str, *variables: str) -> None:
-    """Print a line about a variable that nothing reads, and the name that may be meant."""
-    near = difflib.get_close_matches(name.upper(), variables, n=1)
+def _unknown(variable: str, value: str, known: Iterable[str]) -> UserError:
+    near = difflib.get_close_matches(value, known, n=1)
     meant = f"; is {near[0]} meant?" if near else ""
-    print(f"{name}: make has no such variable{meant} (What is for others: {name}=... make)")
+    return UserError(f"{variable}={value}: must be one of {' '.join(known)}{meant}")
 
 
 def settings_of(
@@ -78,11 +71,11 @@ def settings_of(
             other collections that cannot be learned from. It names make's variable.
     """
     if collection not in COLLECTIONS:
-        raise UserError(f"COLLECTION={collection}: must be one of {' '.join(COLLECTIONS)}")
+        raise _unknown("COLLECTION", collection, COLLECTIONS)
     fitting = MODELS[COLLECTIONS[collection]]
     models = {name: kind for group in (*MODELS.values(), fitting) for name, kind in group.items()}
     if model and model not in models:
-        raise UserError(f"MODEL={model}: must be one of {' '.join(models)}")
+        raise _unknown("MODEL", model, models)
     if model and model not in fitting:
         return models[model](collection=collection)
     dataset = dataset_for(collection, Path(data) if data else None)
@@ -107,7 +100,4 @@ def settings_of(
 
 if __name__ == "__main__":
     with one_line_errors():
-        if sys.argv[1] == "--unknown":
-            unknown(*sys.argv[2:])
-        else:
-            main(*sys.argv[1:])
+        main(*sys.argv[1:])

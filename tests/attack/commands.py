@@ -253,8 +253,8 @@ def _submissions() -> list[Command]:
             merged,
         ),
         Command(
-            "leaderboard",
-            ("-m", "lib.scoring.leaderboard", *given),
+            "score",
+            ("-m", "lib.scoring.score", *given),
             {"csv": merged, "measurements": apart, "raw": raw},
             (f"{OUTPUTS}/score.parquet",),
             (f"{OUTPUTS}/score.parquet",),

@@ -43,7 +43,7 @@ def about_to(event, arguments):
 if "loky" in " ".join(sys.orig_argv):
     sys.addaudithook(about_to)
 """
-EVERYTHING = [sys.executable, "-m", "lib.scoring.everything", "--outputs", "nowhere"]
+SCORE = [sys.executable, "-m", "lib.scoring.score", "--outputs", "nowhere"]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_an_interruption_during_a_stages_imports_is_one_line(run, script, happen
 
 
 def test_an_interruption_during_the_imports_of_another_command_is_one_line(run):
-    done = run(EVERYTHING, "lib.settings", INTERRUPT)
+    done = run(SCORE, "lib.settings", INTERRUPT)
     assert (done.returncode, done.stderr) == (130, f"{INTERRUPTED}\n")
 
 
@@ -111,7 +111,7 @@ def test_another_error_of_an_import_keeps_its_traceback(run, error):
     assert done.stderr.startswith("Traceback")
 
 
-@pytest.mark.parametrize("line", [*(command(s, anew=True) for s in SCRIPTS), EVERYTHING])
+@pytest.mark.parametrize("line", [*(command(s, anew=True) for s in SCRIPTS), SCORE])
 def test_too_small_an_address_space_is_one_line(run, line):
     """With so little, some libraries abort, and one tries again for ever."""
     done = run(line, limit=LEAST_ADDRESS_SPACE - (1 << 20))
