@@ -15,10 +15,10 @@ $(if $(filter grouped-target,$(.FEATURES)),,$(error GNU make $(MAKE_VERSION): 4.
 # somebody has sent. Those of the first kind stand in paths, or bare in command lines; those of the
 # second are quoted there. The third are for the programs, and make hands them on.
 PLAIN := COLLECTION MODEL HOPS FOLDS JOBS OUTPUTS DATA VENV ARGS SUBMISSION SEED EPOCHS TTA \
-	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE EXECUTOR \
-	CPUS GPUS MINUTES TASKS SOURCES BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE THREADS
-QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_TASKS TGRAPH_MAKE
-HANDED_ON := RAY_ADDRESS NO_COLOR TGRAPH_NATIVE WANDB_%
+	ALSO KEEP_GOING PARTIAL SPLITS KIND CORES ROUNDS SETTINGS TRIALS SEEDS BATCH DEVICE ON \
+	TASKS METHOD BUDGET TASK TOP MEASURE PYTHON SUBMAKE EXPERIMENT TABLE DATABASE THREADS
+QUOTED := A B SAMPLE PROGRAM CANDIDATES PROGRAMS NETWORKS NETWORK BASE_URL TGRAPH_MAKE
+HANDED_ON := NO_COLOR TGRAPH_NATIVE WANDB_%
 quoted = '$(subst ','\'',$(1))'
 define NEWLINE
 
@@ -30,8 +30,8 @@ $(foreach v,$(PLAIN) $(QUOTED) $(GIVEN),\
 	$(if $(findstring $$,$(value $(v))),$(error $(v): must have no dollar sign))\
 	$(if $(findstring $(NEWLINE),$(value $(v))),$(error $(v): more than one line)))
 # Folds train side by side, one thread each; the number of jobs never changes a result. On GPUs they
-# take turns, if nobody has named a number (lib/runs/turns.py).
-$(if $(value JOBS),,$(eval export TGRAPH_GPU_TURNS := 1))
+# take turns, if nobody has named a number (lib/runs/turns.py), or a program that places them.
+$(if $(value JOBS)$(value ON),,$(eval export TGRAPH_GPU_TURNS := 1))
 JOBS := $(or $(value JOBS),$(shell sh lib/runs/make.sh cores))
 WRONG := $(shell sh lib/runs/make.sh check $(foreach v,$(PLAIN),$(call quoted,$(v)=$(value $(v)))))
 $(if $(WRONG),$(error $(WRONG)))
@@ -86,7 +86,7 @@ endif
 # Networks wait for torch-scatter only where it adds up for them (lib/models/common/scatter.py).
 READY := $(VENV)/.ready
 RUN := $(VENV)/bin/python
-GPU := $(or $(filter-out 0,$(GPUS)),$(wildcard /dev/nvidia[0-9]*))
+GPU := $(wildcard /dev/nvidia[0-9]*)
 LOOPS := $(READY) $(READY)-native $(if $(filter $(call planned,scatter),any $(if $(GPU),gpu)),$(READY)-scatter)
 
 .PHONY: help all everything preprocess train infer ensemble rank weights submission score status report \
@@ -96,29 +96,30 @@ LOOPS := $(READY) $(READY)-native $(if $(filter $(call planned,scatter),any $(if
 help:  ## this list
 	@sh lib/runs/make.sh help $(OUT) $(MAKEFILE_LIST)
 
-# `here` and `on`: where stages run, if not on this machine. `WORKERS`: by how many
-# processes stage 1 reads raw files.
-include lib/cluster/cluster.mk
+# A stage's command: `ON="srun -c2"` before it has it run elsewhere (docs/how-to/cluster.md). What
+# it was to write must be there in the end: an engine may end well before its job does.
+STAGE = $(if $(value ON),$(ON) )$(RUN)
+WRITTEN = $(if $(value ON),@test -e $@ || { echo >&2 'error: $@: not there; has its job ended?'; exit 1; })
 
 ##@ run
-all: $(call here,$(RESULTS))  ## all four stages of COLLECTION, ending in its report.html
+all: $(RESULTS)  ## all four stages of COLLECTION, ending in its report.html
 
 # A make of its own for each collection: one that fails does not stop the others. (Not $(MAKE)
 # itself in the recipe, for then `make -n` would run it.)
 SUBMAKE ?= $(MAKE)
 EVERYTHING = $(RUN) -m lib.scoring.everything --make $(call quoted,$(SUBMAKE) JOBS=$(JOBS)) $(TO) \
-	$(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) \
-	$(if $(TGRAPH_TASKS),--jobs $(JOBS))
-everything: $(call here,$(READY))  ## make all for every collection that has data, and an account of them
-	$(if $(HANDING),,$(EVERYTHING))
+	$(call flag,DATA,data) $(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment)
+everything: $(READY)  ## make all for every collection that has data, and an account of them
+	$(EVERYTHING)
 
-preprocess: $(call here,$(MANIFEST))  ## stage 1: raw graphs to the cache
-train: $(call here,$(MODELS))  ## stage 2: a network for each of the first FOLDS folds
-infer: $(call here,$(SCORES))  ## stage 3: a score parquet a fold
+preprocess: $(MANIFEST)  ## stage 1: raw graphs to the cache
+train: $(MODELS)  ## stage 2: a network for each of the first FOLDS folds
+infer: $(SCORES)  ## stage 3: a score parquet a fold
 ensemble: all  ## stage 4: blend, submission, metrics, report
 
 $(MANIFEST): | $(READY)
-	$(call on)$(RUN) 01_preprocess.py $(TO) $(STAGE_FLAGS) $(if $(KEEP_GOING),--keep-going) --jobs $(WORKERS)
+	$(STAGE) 01_preprocess.py $(TO) $(STAGE_FLAGS) $(if $(KEEP_GOING),--keep-going) $(if $(value ON),,--jobs $(JOBS))
+	$(WRITTEN)
 
 # Other collections that are learned from: a make of its own for the cache of each.
 OTHERS := $(addprefix $(OUTPUTS)/,$(addsuffix /manifest.json,$(call planned,others)))
@@ -128,13 +129,16 @@ $(OTHERS): $(OUTPUTS)/%/manifest.json: | $(READY)
 	@+$(MAKE) cached COLLECTION=$(firstword $(subst /, ,$*)) ALSO=none SETTINGS= FOLDS=
 
 $(OUT)/fold_%/metrics.json: $(MANIFEST) $(OTHERS) | $(LOOPS)
-	$(call on,$(GPUS))$(RUN) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
+	$(STAGE) 02_train.py $(TO) $(STAGE_FLAGS) --fold $* --folds $(FOLD_COUNT)
+	$(WRITTEN)
 
 $(OUT)/scores/fold_%.parquet: $(OUT)/fold_%/metrics.json | $(LOOPS)
-	$(call on,$(GPUS))$(RUN) 03_infer.py $(TO) $(STAGE_FLAGS) --fold $*
+	$(STAGE) 03_infer.py $(TO) $(STAGE_FLAGS) --fold $*
+	$(WRITTEN)
 
 $(RESULTS) &: $(SCORES) | $(READY)
-	$(call on)$(RUN) 04_ensemble.py $(TO) $(STAGE_FLAGS) --folds $(FOLD_COUNT)
+	$(STAGE) 04_ensemble.py $(TO) $(STAGE_FLAGS) --folds $(FOLD_COUNT)
+	$(WRITTEN)
 
 $(if $(filter rank,$(MAKECMDGOALS)),$(if $(value PROGRAM),,\
 	$(error usage: make rank PROGRAM=file [CANDIDATES=file|random:N|search:N] [TOP=10] [MEASURE=8])))
@@ -175,4 +179,4 @@ clean:  ## delete the results of COLLECTION, MODEL and EXPERIMENT; those of the 
 	rm -rf $(OUT)
 
 # Questions beside the pipeline, and where data come from, which has environments of its own.
-include lib/study/study.mk lib/experiments/experiments.mk lib/tune/tune.mk lib/collect/data.mk lib/programs/programs.mk
+include lib/experiments/experiments.mk lib/tune/tune.mk lib/collect/data.mk lib/programs/programs.mk

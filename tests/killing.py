@@ -29,7 +29,7 @@ TIMES = {
 CHANGES = ("open", "os.mkdir", "os.remove", "os.rename", "os.rmdir")  # Python tells of them before
 WRITING = os.O_WRONLY | os.O_RDWR
 # What counts as a step: of a training, or what a trial reports.
-STEP, STEPS = "torch.nn utils clip_grad_norm_", {"lib.tune": "optuna.trial Trial report"}
+STEP = "torch.nn utils clip_grad_norm_"
 
 
 def run(program: str, *flags: object, step: int = -1, change: int = -1) -> int | None:
@@ -76,7 +76,7 @@ def main() -> None:
 
     is_module = sys.argv[0] == "-m"
     program = sys.argv[is_module]
-    module, kind, name = STEPS.get(program, STEP).split()
+    module, kind, name = STEP.split()
     owner = getattr(importlib.import_module(module), kind)
     real = getattr(owner, name)
     setattr(owner, name, lambda *given: (take("step"), real(*given))[1])

@@ -10,7 +10,7 @@ from lib.cache.reader import Cache
 from lib.models.tile.inputs import kernel_scores
 from lib.models.tile.training import KernelsFold
 from lib.preprocess.collection import RawFile, write_cache
-from lib.ranking.kinds import TILES
+from lib.ranking.measures import TILES
 from lib.ranking.metrics import mean_metrics
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS

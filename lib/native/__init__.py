@@ -17,13 +17,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from lib.files.artifacts import fingerprint_files, fingerprint_value, read_json, write_json
-from lib.files.checksum import checksum_of
 from lib.files.errors import DataError
 from lib.files.locks import only_writer
 from lib.files.schema import expect
@@ -88,7 +88,11 @@ def _is_whole(path: Path) -> bool:
     about = _record(path)
     if not about or not path.is_file() or path.stat().st_size != about["bytes"]:
         return False
-    return checksum_of(path) == about["checksum"]
+    return _checksum(path) == about["checksum"]
+
+
+def _checksum(path: Path) -> str:
+    return f"{zlib.crc32(path.read_bytes()):08x}"
 
 
 def _record(path: Path) -> dict[str, Any]:
@@ -113,7 +117,7 @@ def _make(path: Path) -> None:
         with open(built, "rb") as file:
             os.fsync(file.fileno())
         os.replace(built, path)  # moved, not copied: torch has loaded it, and must know it again
-    about = {"bytes": path.stat().st_size, "checksum": checksum_of(path), "compiler": now}
+    about = {"bytes": path.stat().st_size, "checksum": _checksum(path), "compiler": now}
     write_json(path.with_suffix(".json"), about)
     if before not in (now, UNKNOWN):
         warning = f"warning: lib/native was compiled by {before} before, and now by {now}"

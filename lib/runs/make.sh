@@ -28,13 +28,11 @@ help() { # OUT MAKEFILE ...
                                    cdmpp-plus, cdmpp (the paper's) of programs-cpu (docs/explanation/latencies.md)
   ALSO=all                         other layout collections that tgraph and tgraph-plus learn from, between commas; none
   EPOCHS= SEED= TTA= HOPS=         epochs, seed, permutations at inference, radius of pruning (of layouts) or all
-  DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go (make plan: also DATA=official)
+  DATA=path  OUTPUTS=outputs       where the raw graphs are, where results go
   SETTINGS=file                    a TOML file of settings (docs/how-to/tune.md); the other variables and ARGS beat it
   EXPERIMENT=name                  results in a folder of their own, with +name, beside the others
   KEEP_GOING=1                     stage 1 leaves bad files out and says so
-  EXECUTOR=ray  RAY_ADDRESS=...    stages on a cluster: ray, slurm or local (docs/how-to/cluster.md)
-  CPUS=1  GPUS=0  MINUTES=1440     what a task is given there, and after how long Slurm ends a job
-  PROCESSES=4                      train a fold by so many processes of a machine, a GPU each if it has some
+  ON="srun -c2 --gres=gpu:1"       before every stage's command: on a cluster (docs/how-to/cluster.md)
   ARGS="--channels 256"            any other setting (docs/reference/settings.md has them)
   WANDB_MODE=disabled  NO_COLOR=1  no W&B (offline without a key, online with one); no colour
 END
@@ -45,20 +43,14 @@ check() { # KIND before CORES
   for given; do
     value=${given#*=}
     case $given in
-      FOLDS= | KIND= | CORES= | ROUNDS= | DATA= | DATABASE= | SETTINGS= | TRIALS= | BATCH= | EXECUTOR= | CPUS= | GPUS= | MINUTES= | PROCESSES= | TASKS= | SOURCES= | TOP= | MEASURE=) ;;
-      EXECUTOR=ray | EXECUTOR=slurm | EXECUTOR=local) ;;
-      EXECUTOR=*) fail "$given: must be one of ray slurm local" ;;
+      FOLDS= | KIND= | CORES= | ROUNDS= | DATA= | DATABASE= | SETTINGS= | TRIALS= | BATCH= | TASKS= | SOURCES= | TOP= | MEASURE=) ;;
       KEEP_GOING= | KEEP_GOING=1 | KEEP_GOING=yes | PARTIAL= | PARTIAL=1 | PARTIAL=yes) ;;
       KEEP_GOING=* | PARTIAL=*) fail "$given: must be 1; leave it out for no" ;;
       EXPERIMENT=*[!A-Za-z0-9_.-]*) fail "$given: must be letters, digits and _ . -" ;;
       KIND=layouts | KIND=programs) kind=$value ;;
       KIND=*) fail "$given: must be one of layouts programs" ;;
       CORES=*) core_list "$value" ;;
-      GPUS=*) # of one GPU Ray gives parts
-        case $value in
-          *[!0-9.]* | *.*.* | .* | *. | ?????*) fail "$given: must be a number such as 1 or 0.5" ;;
-        esac ;;
-      FOLDS=* | JOBS=* | ROUNDS=* | TRIALS=* | BATCH=* | CPUS=* | MINUTES=* | PROCESSES=* | TASKS=* | TOP=* | MEASURE=*)
+      FOLDS=* | JOBS=* | ROUNDS=* | TRIALS=* | BATCH=* | TASKS=* | TOP=* | MEASURE=*)
         case $value in
           '' | 0* | *[!0-9]* | ?????*) fail "$given: must be a whole number from 1 to 9999" ;;
         esac ;;
@@ -67,7 +59,7 @@ check() { # KIND before CORES
           '' | [-+@]* | *[$NOT_IN_PATHS]*)
             fail "$given: make can only have paths of letters, digits and _ . / , + - @" ;;
         esac ;;
-      ARGS=* | SUBMISSION=* | PYTHON=* | SUBMAKE=*) # words as in a shell, quoted where they have blanks
+      ARGS=* | ON=* | SUBMISSION=* | PYTHON=* | SUBMAKE=*) # words as in a shell, quoted where they have blanks
         case $value in *[$NOT_IN_WORDS]*) fail "$given: must have none of ; & | < > ( ) \` \$ # \\" ;; esac
         (eval "set -- $value") 2>/dev/null || fail "$given: a quote is not closed"
         [ "${given%%=*}" != ARGS ] || flags "$value" ;;

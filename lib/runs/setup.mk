@@ -39,7 +39,7 @@ $(READY)-scatter: requirements.txt | $(READY)
 		'the same sums more slowly. To try again: rm $@'
 	touch $@
 
-$(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/programs/adapt/requirements.txt $(READY)
+$(READY)-test: tests/requirements.txt lib/tune/requirements.txt lib/programs/requirements.txt $(READY)
 	$(RUN) -m pip install --quiet -r $<
 	touch $@
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -20,12 +22,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from lib import settings
-from lib.files.errors import UserError, one_line_errors
+from lib.files.errors import DataError, UserError, in_one_line, one_line_errors
+from lib.files.terminal import printable
 from lib.scoring.candidates import Request, candidates_in, with_drawn
 from lib.scoring.possible import check_layouts
-from lib.scoring.timing import Timings, time_best
+from lib.scoring.timing import Timings, check_timeable, time_best
 from lib.scoring.trained import Ensemble, load_ensemble, score_program, shares_of_gain
 from lib.scoring.weights import BUNDLED, weights_in
 from lib.settings.tables import check_collection
@@ -41,6 +45,7 @@ from lib.tpugraphs.program import (
 )
 from lib.tpugraphs.tiles import bounds_of, read_kernels, with_bounds
 
+SCHEDULE = 7  # field of a module that XLA has optimized: the order of its instructions
 CHOICE = "-"  # of the compiler, in the printed form
 DIGITS = 4  # of a printed score
 UNITS = {  # of blended scores, by the setting `blending`
@@ -66,6 +71,12 @@ class Ranking:
     def best(self, count: int) -> list[int]:
         """The ``count`` configurations of lowest score; ties by position."""
         return np.argsort(self.scores, kind="stable")[:count].tolist()
+
+    def shown(self, count: int, timings: Timings | None = None) -> list[int]:
+        """Return the ``count`` configurations to show: those that ran by their time, and after
+        them those of lowest score."""
+        timed = timings.fastest if timings else []
+        return [*timed, *(c for c in self.best(len(self.scores)) if c not in timed)][:count]
 
     @property
     def ranks(self) -> np.ndarray:
@@ -123,8 +134,13 @@ def rank_programs(
 
 
 def program_in(path: Path, candidates: Path | Request | None) -> list[Program]:
-    """The program of a file with its layouts; see :func:`rank_programs`."""
+    """Return the program of a file with its layouts; see :func:`rank_programs`."""
     program = read_program(path)
+    if program.module and any(f.field_number == SCHEDULE for f in UnknownFieldSet(program.module)):
+        before = re.sub(r"\w*after_optimizations", "before_optimizations", path.name)
+        what = "the module before, whose layouts can be chosen"
+        what += f": {path.with_name(before)}" if before != path.name else ""
+        raise DataError(path, "module", "one that XLA has optimized", what)
     if isinstance(candidates, Path):
         program = with_candidates(program, candidates)
     if not len(program.graph.config_runtime) and not isinstance(candidates, Request):
@@ -173,10 +189,10 @@ def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dic
             "config": config,
             "score": float(ranking.scores[config]),
             "runtime_ns": int(runtimes[config]) or None,
-            **({"timed_ns": timings.of.get(config)} if timings else {}),
+            **(_timed(timings, config) if timings else {}),
             **_details(ranking, config),
         }
-        for config in ranking.best(count)
+        for config in ranking.shown(count, timings)
     ]
     chosen, compilers = ranking.ensemble.settings, ranking.compilers_own
     clock = timings and {"compilers_own_timed_ns": timings.compilers_own, "noise": timings.noise}
@@ -192,6 +208,12 @@ def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dic
     }
 
 
+def _timed(timings: Timings, config: int) -> dict[str, Any]:
+    if config not in timings.of:
+        return {"timed_ns": None}
+    return {"timed_ns": timings.of[config], "within_noise": timings.within_noise(config)}
+
+
 def _details(ranking: Ranking, config: int) -> dict[str, Any]:
     if isinstance(ranking.program.graph, TileKernel):
         return bounds_of(ranking.program.graph.config_feat[config])
@@ -199,9 +221,10 @@ def _details(ranking: Ranking, config: int) -> dict[str, Any]:
 
 
 def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str:
-    """The best configurations for people: a line a site that they constrain, or of tile bounds."""
+    """Return the best configurations for people: a line for each site that they constrain, or of
+    tile bounds. Those that were timed come first, fastest first."""
     lines, ranks, compilers = [], ranking.ranks, ranking.compilers_own
-    for config in ranking.best(count):
+    for config in ranking.shown(count, timings):
         runtime = int(ranking.program.graph.config_runtime[config])
         text = f"score {ranking.scores[config]:.{DIGITS}f}"
         text += f", measured {runtime / 1e6:.3f} ms" if runtime else ""
@@ -211,9 +234,9 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
     folds, chosen = ", ".join(map(str, ranking.ensemble.networks)), ranking.ensemble.settings
     place = "" if compilers is None else f"; the compiler's own choice is #{ranks[compilers]}"
     lines.append(
-        f"rank: {ranking.program.graph.name}: {len(ranking.scores):,} configurations scored by "
-        f"folds {folds} of {chosen.collection}, {UNITS[chosen.blending]}; a lower score is faster"
-        f"{place}"
+        f"rank: {printable(ranking.program.graph.name)}: {len(ranking.scores):,} configurations "
+        f"scored by folds {folds} of {chosen.collection}, {UNITS[chosen.blending]}; a lower score "
+        f"is faster{place}"
     )
     return "\n".join([*lines, *([timings.summary(ranks)] if timings else [])])
 
@@ -231,20 +254,27 @@ def _lines(details: dict[str, Any]) -> list[str]:
 
 
 def _site_line(site: Mapping[str, Any]) -> str:
-    name = site["name"] or f"node {site['node']}"
+    name = printable(site["name"] or f"node {site['node']}")
     tensors = [f"{t} {written(site[t]) if site[t] else CHOICE:<14}" for t in TENSORS]
     gain = f" {site['share_of_gain']:z.0%} of the gain" if "share_of_gain" in site else ""
     return f"    {name:<24} {site['opcode']:<12} {' '.join(tensors)}{gain}".rstrip()
 
 
-def timed(ranking: Ranking, count: int, python: Path) -> Timings:
-    """The clock's word on the best ``count``, one of each rank, beside the compiler's own."""
+def timed(ranking: Ranking, count: int, python: Path) -> Timings | None:
+    """Return times of the best ``count``, one of each rank, beside the compiler's own choice.
+
+    A program that XLA cannot run here has none, and a warning: its ranking stands.
+    """
     first: dict[int, int] = {}
     for config in ranking.best(len(ranking.scores)):
         if config != ranking.compilers_own:
             first.setdefault(int(ranking.ranks[config]), config)
-    best = [*first.values()][:count]
-    return time_best(ranking.program, best, ranking.ensemble.settings.hardware, python)
+    check_timeable(ranking.program, ranking.ensemble.settings.hardware, python)
+    try:
+        return time_best(ranking.program, [*first.values()][:count], python)
+    except UserError as error:
+        print(f"warning: not timed: {in_one_line(error)}", file=sys.stderr)
+        return None
 
 
 def main() -> None:
@@ -283,7 +313,7 @@ def main() -> None:
         print(json.dumps(rankings if rankings[1:] else rankings[0], indent=2))
     else:
         bundled = ", which are bundled; `make all` trains your own" * (folder.parent == BUNDLED)
-        print(f"rank: with the weights in {os.path.relpath(folder)}{bundled}")
+        print(f"rank: with the weights in {printable(os.path.relpath(folder))}{bundled}")
         print("\n\n".join(as_text(ranking, args.top, timings) for ranking in ranked))
 
 

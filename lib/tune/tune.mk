@@ -8,4 +8,4 @@ $(READY)-tune: lib/tune/requirements.txt $(READY)
 
 tune: $(MANIFEST) $(OTHERS) | $(LOOPS) $(READY)-tune  ## which settings of COLLECTION and MODEL train best: [TRIALS=200] [FOLDS=1] [SEEDS=3]
 	$(RUN) -m lib.tune $(TO) $(TRAIN_FLAGS) $(call flag,FOLDS,folds) $(call flag,TRIALS,trials) \
-		$(call flag,SEEDS,seeds) --jobs $(JOBS)
+		$(call flag,SEEDS,seeds) $(call text,ON,on) --jobs $(JOBS)

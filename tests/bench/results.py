@@ -13,27 +13,31 @@ from lib.files.artifacts import read_json
 from lib.ranking.metrics import BEST_SPEEDUP, SPEEDUP
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS
 
-PLAIN, PAPERS = "tgraph-plus", "tgraph"
-COLUMNS = ("baseline", PAPERS, PLAIN, "ceiling")
+# Of folders of results: what their names end with.
+NETWORKS = {"tgraph": "@tgraph", "tgraph-plus": "", "tgraph-plus, `ALSO=all`": "+all"}
+COLUMNS = ("baseline", *NETWORKS, "ceiling")
 
 
 def rows(outputs: Path) -> list[list[str]]:
-    """A row a collection that has metrics: tau of the baseline, of both networks and the ceiling,
-    of validation and of test graphs; then how much faster than the compiler's own choice the pick
-    of ``tgraph-plus`` is on test graphs, and how much is possible. What is not there is left out.
+    """Return a row for each collection that has metrics.
+
+    First tau of the baseline, of the networks and the ceiling, of validation and of test graphs;
+    then how much faster than the compiler's own choice the pick of ``tgraph-plus`` is on test
+    graphs, and how much is possible. What is not there is left out.
     """
     found = []
     for collection in LAYOUT_COLLECTIONS:
-        plain, papers = (_metrics(outputs / f"{collection}{end}") for end in ("", f"@{PAPERS}"))
-        if not plain and not papers:
+        metrics = {n: _metrics(outputs / f"{collection}{end}") for n, end in NETWORKS.items()}
+        if not any(metrics.values()):
             continue
         cells = [f"`{collection}`"]
         for section in ("validation", "test"):
-            own, other = (one.get(section, {}).get("mean", {}) for one in (plain, papers))
-            both = {**other, **own}
-            taus = both.get("baseline_tau"), other.get("tau"), own.get("tau"), both.get("ceiling")
-            cells += ["" if tau is None else f"{tau:.3f}" for tau in taus]
-        mean = plain.get("test", {}).get("mean", {})
+            means = {n: one.get(section, {}).get("mean", {}) for n, one in metrics.items()}
+            any_of = {key: value for mean in means.values() for key, value in mean.items()}
+            taus = any_of.get("baseline_tau"), *(mean.get("tau") for mean in means.values())
+            every = *taus, any_of.get("ceiling")
+            cells += ["" if tau is None else f"{tau:.3f}" for tau in every]
+        mean = metrics["tgraph-plus"].get("test", {}).get("mean", {})
         found.append(cells + [one.plain(mean.get(one.key)) for one in (SPEEDUP, BEST_SPEEDUP)])
     return found
 

@@ -11,7 +11,7 @@ from lib.cache.compress import compress
 from lib.compiler.graph import TensorGraph
 from lib.compiler.tpu import ConfiguredNodes
 from lib.ranking.baseline import padded_work
-from lib.ranking.kinds import kind_of
+from lib.ranking.measures import measures_of
 from lib.ranking.metrics import kendall_tau
 from lib.tpugraphs.npz import read_layout
 from tests.compiler.builders import Builder
@@ -69,11 +69,11 @@ def test_hardware_decides_which_baseline_is_shown():
     made, nodes = products()
     rest = [[(), (), ()], [(), (), ()]]
     graph = made.graph(nodes, [[[(), (), ()], *rest], [[(), BATCH_MINOR, ()], *rest]])
-    kinds = [kind_of("layout-xla-default", hardware) for hardware in ("cpu", "tpu")]
+    kinds = [measures_of("layout-xla-default", hardware) for hardware in ("cpu", "tpu")]
     found = [kind.references(np.array([1, 2]), graph)["baseline_tau"] for kind in kinds]
     assert found == [1.0, 0.0]  # an input that moves, whose padding nobody counts
     assert kinds[0].baseline.explained != kinds[1].baseline.explained
-    assert kind_of("tile-xla", "tpu") is kind_of("tile-xla")
+    assert measures_of("tile-xla", "tpu") is measures_of("tile-xla")
 
 
 @pytest.mark.parametrize(

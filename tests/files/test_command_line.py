@@ -23,7 +23,6 @@ MODULES = (
     "lib.collect.tvm",
     "lib.collect.tvm.export",
     "lib.report.sync",
-    "lib.download.download",
 )
 
 

@@ -19,14 +19,15 @@ except (ImportError, OSError):  # not installed, or built against another torch
 
 @functools.cache
 def has_torch_scatter(device_type: str) -> bool:
-    """Whether ``torch_scatter`` works on ``cpu`` or ``cuda`` tensors here."""
+    """Return whether ``torch_scatter`` works on ``cpu`` or ``cuda`` tensors here."""
     if torch_scatter is None:
         return False
     return device_type == "cpu" or torch.ops.torch_scatter.cuda_version() != -1
 
 
 def neighbour_sum(messages: Tensor, sources: Tensor, pointers: Tensor) -> Tensor:
-    """Sum of the (n, ...) messages of each node's neighbours; zero for a node without any.
+    """Return the sum of the (n, ...) messages of each node's neighbours; zero for a node without
+    any.
 
     Neighbours, (e,) int64, are those of node 0, then of node 1, ..., which start at the pointers.
     """
@@ -34,24 +35,34 @@ def neighbour_sum(messages: Tensor, sources: Tensor, pointers: Tensor) -> Tensor
 
 
 def segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
-    """(n, ...): the ``sum``, ``mean`` or ``max`` of each run of (e, ...) rows; 0 for an empty run.
+    """Return the ``sum``, ``mean`` or ``max`` of each run of (e, ...) rows, (n, ...).
 
-    Runs start at the (n + 1,) pointers.
+    Runs start at the (n + 1,) pointers; an empty run gives 0. The gradient of a maximum is shared
+    evenly by all rows that have it.
     """
-    if has_torch_scatter(values.device.type):
+    if reduce != "max" and has_torch_scatter(values.device.type):
         return torch_scatter.segment_csr(values, pointers, reduce=reduce)
     return torch_segment(values, pointers, reduce)
 
 
 def torch_segment(values: Tensor, pointers: Tensor, reduce: str) -> Tensor:
-    """:func:`segment` by torch alone."""
+    """Return :func:`segment` by torch alone.
+
+    The backward pass of its ``segment_reduce`` shares a maximum's gradient only if that is positive
+    (torch 2.13), so ``scatter_reduce`` takes maxima.
+    """
     flat = values.flatten(1) if values.ndim > 1 else values[:, None]
-    reduced = torch.segment_reduce(flat, reduce, offsets=pointers, axis=0, unsafe=True)
-    empty = (pointers.diff() == 0)[:, None]
-    return reduced.masked_fill(empty, 0).view(len(pointers) - 1, *values.shape[1:])
+    if reduce == "max":
+        empty = flat.new_zeros(len(pointers) - 1, flat.shape[1])
+        runs = targets(pointers)[:, None].expand_as(flat)
+        reduced = empty.scatter_reduce(0, runs, flat, "amax", include_self=False)
+    else:
+        reduced = torch.segment_reduce(flat, reduce, offsets=pointers, axis=0, unsafe=True)
+        reduced = reduced.masked_fill((pointers.diff() == 0)[:, None], 0)
+    return reduced.view(len(pointers) - 1, *values.shape[1:])
 
 
 def targets(pointers: Tensor) -> Tensor:
-    """The run that each row is in, (e,) int64."""
+    """Return the run that each row is in, (e,) int64."""
     runs = torch.arange(len(pointers) - 1, device=pointers.device)
     return runs.repeat_interleave(pointers.diff())

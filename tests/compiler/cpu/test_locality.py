@@ -7,7 +7,7 @@ from math import log2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.compiler.cpu.locality import (
+from lib.compiler.cpu.moves import (
     LINE,
     LOCALITY_FEATURES,
     MOST,

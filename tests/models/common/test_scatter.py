@@ -42,6 +42,14 @@ def test_reductions_are_those_of_a_loop(degrees, width, reduce, seed):
     assert torch.equal(gradient, torch.autograd.grad((other * weights).sum(), values)[0])
 
 
+@pytest.mark.parametrize("incoming", [1.0, -1.0])
+def test_a_maximum_that_several_rows_have_shares_its_gradient(incoming):
+    values = torch.tensor([5.0, 5.0, 0.0], requires_grad=True)
+    found = scatter.segment(values, torch.tensor([0, 3]), "max")
+    (gradient,) = torch.autograd.grad(found.sum() * incoming, values)
+    assert gradient.tolist() == [incoming / 2, incoming / 2, 0.0]
+
+
 def test_the_network_runs_either_way(monkeypatch):
     if not scatter.has_torch_scatter("cpu"):
         pytest.skip("torch_scatter is not installed (make .venv/.ready-scatter)")

@@ -18,7 +18,7 @@ from lib.models.common.input import memory_of
 from lib.models.tgraph import inputs
 from lib.models.tgraph.inputs import graph_tensors, score_groupings, score_in_batches
 from lib.ranking.metrics import ranking_metrics
-from lib.runs.memory import out_of_memory_told
+from lib.runs.memory import memory_errors
 from tests.builders import cached_graph, tiny_settings
 
 
@@ -134,7 +134,7 @@ def test_more_memory_than_is_free_is_one_line(monkeypatch):
     estimate = memory_of(tiny_settings(), "scoring")
     with (
         pytest.raises(UserError, match=r"^out of memory: scoring of tgraph, .* --configurations"),
-        out_of_memory_told(estimate, torch.device("cpu")),
+        memory_errors(estimate, torch.device("cpu")),
     ):
         torch.empty(1 << 30)
     torch.empty(1 << 30)  # which is not held to it any more
