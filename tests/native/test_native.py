@@ -88,3 +88,12 @@ def test_without_a_compiler_and_a_library_it_is_told(built, monkeypatch, capfd):
     assert not _available()
     told = capfd.readouterr().err
     assert "torch alone" in told and "no C++ compiler, no-such-compiler is not in PATH" in told
+
+
+def test_another_compiler_is_told(built, capfd):
+    path, _, programs = built
+    assert _available()
+    _program(programs / "g++", "echo g++ 13.1.0")
+    path.write_bytes(b"")
+    assert _available()
+    assert "compiled by g++ 12.2.0 before, and now by g++ 13.1.0" in capfd.readouterr().err
