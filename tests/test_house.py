@@ -34,7 +34,7 @@ FLOORS = (  # from the ground up
     {"preprocess"},
     {"scoring"},
     {"report"},
-    {"tune", "study", "download", "cluster"},
+    {"tune"},
     {"programs", "experiments"},  # they use the core, never the other way
     {"collect"},  # which measures, and which nothing imports
 )
