@@ -33,7 +33,7 @@ from lib.files.command_line import Parser, check_least
 from lib.files.errors import UserError, one_line_errors
 from lib.files.results import read_metrics
 from lib.files.terminal import table
-from lib.ranking.kinds import kind_of
+from lib.ranking.measures import measures_of
 from lib.runs.submake import environment_of_make
 from lib.settings.tables import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS
@@ -164,7 +164,7 @@ def shown(cells: Sequence[Cell], seeds: int, outputs: Path) -> str:
 
 def ours(cell: Cell, numbers: Sequence[float]) -> str:
     """Mean and standard deviation, as far as there are any."""
-    kind = kind_of(cell.collection)
+    kind = measures_of(cell.collection)
     key = cell.table.get("metric", kind.main.key)
     text = next(metric.plain for metric in kind.metrics if metric.key == key)
     spread = f" ± {text(stdev(numbers))}" if len(numbers) > 1 else ""

@@ -23,7 +23,7 @@ RECORD = {"weights": str, "devices": [{**DEVICE, **CALIBRATED}]}
 
 
 def calibration_of(results: Path, processor: str) -> Path:
-    """Where the calibration of a processor is.
+    """Path of the calibration of a processor.
 
     Args:
         results: folder of a collection and model.
@@ -68,7 +68,7 @@ def known_devices(
 
 
 def tuned_weights(results: Path, device: Mapping[str, Any]) -> Path:
-    """Where the networks that were tuned for a calibrated device are."""
+    """Path of the networks that were tuned for a calibrated device."""
     return calibration_of(results, device["processor"]).with_name(f"{device['name']}.safetensors")
 
 

@@ -18,7 +18,7 @@ from lib.files.results import read_fold_metrics, read_metrics
 from lib.files.schema import expect
 from lib.ranking.blending import METHODS
 from lib.ranking.folds import fold_number
-from lib.ranking.kinds import Kind, kind_of
+from lib.ranking.measures import Measures, measures_of
 from lib.report.statistics import Mean, mean
 from lib.runs.code import STAGES
 from lib.runs.identity import RECORDS
@@ -66,9 +66,9 @@ class Experiment:
         return self.about.get("collection") or self.folder.name
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> Measures:
         """Of the collection: which numbers count here."""
-        return kind_of(self.collection, self.about.get("hardware", "cpu"))
+        return measures_of(self.collection, self.about.get("hardware", "cpu"))
 
     @property
     def about(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from markupsafe import Markup
 
-from lib.ranking.kinds import Kind
+from lib.ranking.measures import Measures
 from lib.ranking.metrics import Metric
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def learning_curve(
 
 
 def by_graph(
-    metrics: Mapping[str, Mapping[str, float]], kind: Kind, most: int, narrow: bool = False
+    metrics: Mapping[str, Mapping[str, float]], kind: Measures, most: int, narrow: bool = False
 ) -> Markup:
     """Return the number that counts of each graph, best first, with its baseline and ceiling.
 

@@ -25,7 +25,7 @@ from lib.files.artifacts import atomic_file
 from lib.files.command_line import Parser
 from lib.files.errors import DataError, UserError, one_line_errors
 from lib.files.parquet import write_parquet
-from lib.ranking.kinds import kind_of
+from lib.ranking.measures import measures_of
 from lib.ranking.metrics import TAU
 from lib.ranking.truth import ALIKE, RawLabels, Truth
 from lib.scoring.expected import OFFICIAL_TEST, data_root, identifiers, submission_of
@@ -88,7 +88,7 @@ def score_submission(path: Path, data: Path | None) -> tuple[pl.DataFrame, dict[
             continue
         score = entry_score(name, order, runtimes)
         columns = (collection, graph, *families.get(graph, (None, None)))
-        scored.append((str(path), *columns, kind_of(name).main.heading, score))
+        scored.append((str(path), *columns, measures_of(name).main.heading, score))
     frame = pl.DataFrame(scored, schema=SCHEMA, orient="row").sort("collection", "graph")
     return frame, unscored
 

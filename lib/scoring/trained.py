@@ -23,7 +23,8 @@ from lib.models.common.build import network_for
 from lib.preprocess.resolving import resolver
 from lib.ranking.blending import blend, choose_folds
 from lib.ranking.folds import fold_number
-from lib.scoring.scores import scores_of, stand_for_themselves
+from lib.runs.stage import stage_script
+from lib.scoring.scores import is_independent
 from lib.settings import Settings
 from lib.settings.tables import check_trained_with
 from lib.tpugraphs.npz import TileKernel
@@ -135,7 +136,8 @@ def score_program(ensemble: Ensemble, program: Program, blending: str = "") -> n
         graph = compress(program.graph, "test", chosen.hops, None, program.path, resolve)
 
     def of_fold(network: nn.Module) -> np.ndarray:
-        return scores_of(network, graph, chosen).mean(axis=0)[graph.original]
+        scores = stage_script("infer").permuted_scores(network, graph, chosen)
+        return scores.mean(axis=0)[graph.original]
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         scores = list(pool.map(of_fold, ensemble.networks.values()))
@@ -149,7 +151,7 @@ def shares_of_gain(ensemble: Ensemble, program: Program, config: int) -> list[fl
     They add up to 1 where sites do not meddle with one another. There are none where nothing is
     gained, or where scores depend on which configurations share a batch.
     """
-    if not all(stand_for_themselves(n, ensemble.settings) for n in ensemble.networks.values()):
+    if not all(is_independent(n, ensemble.settings) for n in ensemble.networks.values()):
         return []
     count = len(program.graph.node_config_ids)
     rows = np.repeat(program.graph.node_config_feat[[config]], count + 2, axis=0)

@@ -15,13 +15,12 @@ from math import prod
 
 import numpy as np
 
-from lib.collect.xla.hlo import read_module, site_positions
 from lib.collect.xla.kernels import Kernel, kernels_of
 from lib.compiler.cpu.tables import ProgramTables
 from lib.compiler.graph import TensorGraph
 from lib.tpugraphs.encoding import encode_module
 from lib.tpugraphs.opcodes import NAME_OF_ID
-from tests.bench.xla import arguments, compiled_at_random, program_bench
+from tests.bench.xla import compiled_at_random
 
 COMPUTED = re.compile(r"= \w+\[([\d,]*)\]\S* (convolution|dot|reduce|reduce-window)\(")
 PRODUCTS = ("convolution", "dot")
@@ -30,17 +29,15 @@ Call = tuple[tuple[str, int], ...]  # the opcode and the elements of each operat
 
 def main() -> None:
     """Compile, compare and print."""
-    args = arguments(__doc__, 8, "of random configurations")
-    bench = program_bench("tests.bench.calls", args.program, args.core)
-    rng = np.random.default_rng(0)
-    compiled = compiled_at_random(bench, args.count, rng)
+    measurement = compiled_at_random("tests.bench.calls", __doc__, 8)
+    compiled = measurement.compiled
     found = [called(kernels_of(one.executable.as_text())) for one in compiled]
-    ours = foretold(bench, np.array([one.configuration for one in compiled]))
+    ours = predicted(measurement)
     both = sum((a & b).total() for a, b in zip(found, ours, strict=True))
     theirs, mine = (sum(one.total() for one in each) for each in (found, ours))
     print(
-        f"{args.program}: {len(compiled)} configurations, {theirs} calls of several operations; "
-        f"{mine} foretold, {both} of them as they are"
+        f"{measurement.program.name}: {len(compiled)} configurations, {theirs} calls of several "
+        f"operations; {mine} predicted, {both} of them right"
     )
 
 
@@ -56,16 +53,14 @@ def _operation(found: re.Match[str]) -> tuple[str, int]:
     return found[2], prod(int(size) for size in found[1].split(",") if size)
 
 
-def foretold(bench, configurations: np.ndarray) -> list[Counter[Call]]:
-    """The calls that we think a program's configurations, (c, s, 3, 6), have."""
-    module = read_module(bench.module)
-    sites = bench.traced.sites
-    nodes = site_positions(module, [site.opcode for site in sites], np.array(bench.ranks))
-    graph, order = encode_module(module, -1), np.argsort(nodes)
+def predicted(measurement) -> list[Counter[Call]]:
+    """The calls that we think a program's configurations have."""
+    graph = encode_module(measurement.module, -1)
+    configurations = np.array([one.configuration for one in measurement.compiled])
     edges = graph.edge_index
-    tensors = TensorGraph.made_of(graph.node_feat, graph.node_opcode, edges, nodes[order])
+    tensors = TensorGraph.made_of(graph.node_feat, graph.node_opcode, edges, measurement.nodes)
     tables = ProgramTables.of(tensors)
-    layouts = tables.completion(tables.orders.numbers_of(configurations[:, order]))
+    layouts = tables.completion(tables.orders.numbers_of(configurations))
     calls, library = tables.calls, tables.calls.library
     each: list[list[list[tuple[str, int]]]] = [[] for _ in configurations]
     for having, own in calls.calls(layouts):

@@ -36,12 +36,12 @@ import torch
 from lib.cache.reader import Cache
 from lib.files.artifacts import atomic_file
 from lib.ranking.folds import folds_of
+from lib.runs.stage import stage_script
 from lib.settings import settings_for
 from lib.settings.resolved import BUNDLED
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS, read_dataset
 from lib.training.checkpoint import Checkpoint
 from lib.training.fold import load_fold, new_network
-from lib.training.loop import stage_script
 from lib.training.split import of_other_collections
 from tests.bench.quality_tables import differences, tables
 from tests.bench.variants import VARIANTS, Taus, Variant

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.files.errors import UserError
-from lib.programs.folds import held_out_by, sides_of_fold, tenths
+from lib.programs.folds import held_out_by, sides_of_fold
 from lib.programs.inputs import load_programs
 from lib.ranking.folds import folds_of
 from tests.programs.builders import cached, tiny_settings, write_programs, write_root
@@ -80,16 +80,6 @@ def test_random_sides_never_part_equal_programs(cache):
             assert all(own[0] == own[1] == own[-1] for own in chosen.values())
 
 
-def test_the_test_of_a_random_split_is_the_same_for_all_folds(cache):
-    one, other = (sides_of_fold(cache, k, tiny_settings(split="random")) for k in range(2))
-    assert one["test"].keys() == other["test"].keys()
-    for name, own in one["test"].items():
-        np.testing.assert_array_equal(own, other["test"][name])
-    assert one["valid"].keys() != other["valid"].keys() or any(
-        (one["valid"][name] != other["valid"][name]).any() for name in one["valid"]
-    )
-
-
 def test_a_processor_is_left_out_whole(tmp_path):
     """What a fold learns from is on other processors, what it is measured by on that one alone."""
     root = write_root(tmp_path / "root", tasks=15, programs=6)
@@ -120,12 +110,6 @@ def test_a_processor_is_left_out_whole(tmp_path):
 def test_there_must_be_a_processor_to_leave_out(cache):
     with pytest.raises(UserError, match="--split processors: all devices are of CPU"):
         sides_of_fold(cache, 0, tiny_settings(split="processors"))
-
-
-@given(distinct=st.integers(1, 50), seed=st.integers(0, 9), name=st.text("abc", max_size=3))
-def test_tenths_of_a_task_are_of_one_size(distinct, seed, name):
-    found = np.bincount(tenths(name, np.arange(distinct), seed), minlength=10)
-    assert found.max() - found.min() <= 1 and len(found) == 10
 
 
 def test_a_fold_that_there_is_not_is_told(cache):

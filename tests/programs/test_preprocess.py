@@ -74,13 +74,6 @@ def test_features_places_and_loops_are_the_sources_to_the_bit(made):
             np.testing.assert_array_equal(task.loops[own], loops[source])
 
 
-def test_half_precision_is_lossless_enough():
-    numbers = np.geomspace(1, 2.0**31, 2000)
-    stored = np.log2(1 + numbers).astype(np.float16).astype(np.float64)
-    assert np.abs(np.exp2(stored) - 1 - numbers).max() > 0  # it does round
-    assert (np.abs((np.exp2(stored) - 1) / numbers - 1) < 0.006).all()
-
-
 def test_equal_programs_are_one_and_keep_their_latencies(made):
     cache, _ = made
     for name in cache.names("train", "test"):
@@ -88,15 +81,6 @@ def test_equal_programs_are_one_and_keep_their_latencies(made):
         assert len(task.counts) == 9 and len(task.original) == 10
         assert task.original[9] == task.original[0]
         assert (task.owner == 0).sum() == len(SPEED) and (task.owner == 9).sum() == 1
-
-
-def test_tasks_know_their_networks(made):
-    cache, data = made
-    called = {}
-    for network, task in data.networks.select("network", "task").iter_rows():
-        called.setdefault(data.tasks["task"][task], set()).add(network)
-    for name in cache.names("train", "test"):
-        assert set(cache.graph(name).networks) == called[name.partition(".")[2]]
 
 
 def test_what_was_measured_twice_stands_beside(made):
@@ -156,14 +140,3 @@ def test_a_dataset_without_access_patterns_is_read_and_says_so(tmp_path, capsys)
     assert len(list(tasks_of(root / "dataset.json", ["train"]))) > 1
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith(f"{root}: without accesses.parquet: ")
-
-
-def test_devices_are_part_of_the_fingerprint(tmp_path):
-    one = write_programs(tmp_path / "a")
-    root = write_root(tmp_path / "b")
-    about = json.loads((root / "dataset.json").read_text())
-    about["devices"][0]["threads"] = 2
-    (root / "dataset.json").write_text(json.dumps(about))
-    files = [RawFile(root / "dataset.json", "train")]
-    write_cache(tmp_path / "c", files, {"collection": "programs-cpu"}, kind="programs")
-    assert read_manifest(tmp_path / "c")["fingerprint"] != one.fingerprint

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib.ranking.kinds import LAYOUTS, TILES
+from lib.ranking.measures import LAYOUTS, TILES
 from lib.report import figures
 from tests.report.builders import graph_row
 from tests.report.drawn import marks, numbers, texts

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from lib.files.artifacts import write_json
 from lib.ranking.folds import family
-from lib.ranking.kinds import LAYOUTS
+from lib.ranking.measures import LAYOUTS
 from lib.report import figures
 from lib.report.page import write_report
 from tests.report.browsing import look

@@ -121,7 +121,7 @@ def measure(args: argparse.Namespace, cache: Cache, folder: Path) -> Cache:
     return Cache(folder / "cache")
 
 
-def calibrated(
+def calibrated(  # longer: its arguments
     method: str,
     ensemble: Ensemble,
     cache: Cache,
@@ -167,7 +167,7 @@ def calibrated(
 
 
 def way(method: str, ensemble: Ensemble, cache: Cache, device: Mapping[str, Any]) -> Tune:
-    """How networks are tuned for a device; in the paper's way, with the programs of their folds."""
+    """Return how networks are tuned for a device; the paper's way reads their folds' programs."""
     if method != CMD:
         return lambda fold, network, programs: tuned(network, programs, device)
     settings, features = ensemble.settings, device_features(devices_of(cache))

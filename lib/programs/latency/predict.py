@@ -1,4 +1,4 @@
-"""What a network's programs are predicted to take, and which of them it is to run."""
+"""Predicted seconds of a network's programs, and the fastest of each task."""
 
 from __future__ import annotations
 
@@ -41,51 +41,31 @@ def predictor_settings(
     return root, settings_for(collection, root.dataset, {**values, "experiment": experiment})
 
 
-def load_predictor(outputs: Path, settings: Settings) -> tuple[Ensemble, Cache]:
-    """The networks of a collection of programs that stage 4 would blend, and their cache.
-
-    Raises:
-        UserError: it is no such collection, or nothing is trained.
-        DataError: the networks are of another cache.
-    """
-    _check_kind(settings)
-    folder = outputs / settings.results
-    if not any(folder.glob("fold_*")):
-        make = f"make all COLLECTION={settings.collection} MODEL={settings.model}"
-        raise UserError(f"{folder}: no predictor there; {make} trains it")
-    ensemble = load_networks(folder, type(settings), {"model": settings.model})
-    cache = Cache(outputs / settings.cache)
-    if ensemble.data != cache.fingerprint:
-        raise DataError(folder, "data", "another cache's fingerprint", "this one's: train again")
-    return ensemble, cache
-
-
 def predictor_in(outputs: Path, settings: Settings) -> tuple[Ensemble, list[dict[str, Any]], Path]:
     """The networks of a collection of programs, one's own or the bundled ones, which need no cache;
     the devices that they have learned from, and their folder.
 
     Raises:
-        UserError, DataError: see :func:`load_predictor`.
+        UserError: it is no such collection, or nothing is trained.
+        DataError: the networks are of another cache.
     """
-    _check_kind(settings)
+    collection = settings.collection
+    if not isinstance(settings, ProgramCollection):
+        raise UserError(f"latency: of tensor programs, and {collection} is of kind {settings.kind}")
     results = outputs / settings.results
     folder = weights_in(results, settings)
-    if folder == results:
-        ensemble, cache = load_predictor(outputs, settings)
-        return ensemble, devices_of(cache), folder
     ensemble = load_networks(folder, type(settings), {"model": settings.model})
+    if folder == results:
+        cache = Cache(outputs / settings.cache)
+        if ensemble.data != cache.fingerprint:
+            advice = "this one's: train again"
+            raise DataError(folder, "data", "another cache's fingerprint", advice)
+        return ensemble, devices_of(cache), folder
     path = next(folder.glob("fold_*/*"))
-    about = expect(tensor_file.read_about(path), {"devices": [DEVICE]}, path, advice="make weights")
-    make = f"make all COLLECTION={settings.collection}"
+    known = expect(tensor_file.read_about(path), {"devices": [DEVICE]}, path, advice="make weights")
+    make = f"make all COLLECTION={collection}"
     print(f"{folder}: bundled networks predict; {make} trains your own", file=sys.stderr)
-    return ensemble, about["devices"], folder
-
-
-def _check_kind(settings: Settings) -> None:
-    if not isinstance(settings, ProgramCollection):
-        raise UserError(
-            f"latency: of tensor programs, and {settings.collection} is of kind {settings.kind}"
-        )
+    return ensemble, known["devices"], folder
 
 
 def predicted_seconds(
@@ -115,8 +95,8 @@ def on_device(ensemble: Ensemble, device: Mapping[str, Any], results: Path) -> E
     if not device.get("tuned"):
         return ensemble
     path = tuned_weights(results, device)
-    tensors, about = tensor_file.load(path)
-    if about.get("tuned") != device["tuned"]:
+    tensors, metadata = tensor_file.load(path)
+    if metadata.get("tuned") != device["tuned"]:
         raise DataError(path, "tuned", "other networks", "the calibration's; make calibrate")
     networks = copy.deepcopy(ensemble.networks)
     for fold, network in networks.items():

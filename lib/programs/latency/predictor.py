@@ -44,7 +44,7 @@ BUDGET = 16  # programs of each task that a search finds; the fastest as predict
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """What predicts how long a network takes on the devices that it has learned from.
+    """A predictor of networks' latencies on the devices that it has learned from.
 
     Attributes:
         ensemble: its networks.
@@ -74,7 +74,7 @@ class Predictor:
         model: str | None = None,
         experiment: str = "",
     ) -> Predictor:
-        """What ``make all COLLECTION=programs-cpu`` has trained, else what is bundled.
+        """Load the result of ``make all COLLECTION=programs-cpu``, else the bundled one.
 
         Args:
             outputs: where it lies.
@@ -87,9 +87,9 @@ class Predictor:
         """
         if not tvm.exists():
             raise UserError(f"--tvm {tvm}: no such file; make latency installs TVM")
-        root, chosen = predictor_settings(collection, data, model, experiment)
-        folder = outputs / chosen.results
-        ensemble, devices, weights = predictor_in(outputs, chosen)
+        root, settings = predictor_settings(collection, data, model, experiment)
+        folder = outputs / settings.results
+        ensemble, devices, weights = predictor_in(outputs, settings)
         names = {"outputs": outputs.resolve(), "collection": collection}
         names |= {"data": data and data.resolve()}
         names |= {"model": model, "experiment": experiment or None}
@@ -135,16 +135,16 @@ class Predictor:
             searched: whether all of these will be measured, and the fastest runs.
             gap: microseconds between two calls.
         """
-        about = self.known[device]
-        name = about["name"]
-        ensemble = on_device(self.ensemble, about, self.folder)
-        predicted = predicted_seconds(ensemble, network.programs, about)
-        error = self._error(about.get("like", name), schedules, searched)
-        warm = is_general(about)
+        known = self.known[device]
+        name = known["name"]
+        ensemble = on_device(self.ensemble, known, self.folder)
+        predicted = predicted_seconds(ensemble, network.programs, known)
+        error = self._error(known.get("like", name), schedules, searched)
+        warm = is_general(known)
         return estimate(network, name, predicted, error, self.learned, gap * 1e-6, warm)
 
     def _error(self, device: str, schedules: int, searched: bool) -> Error:
-        """How far networks on a device are off, by what was held out when it was trained."""
+        """Errors of networks on a device, of those that were held out in training."""
         if self.weights != self.folder:
             error = bundled_error(self.weights, device, schedules, searched)
         else:

@@ -1,4 +1,4 @@
-"""How far two samples of a latent space are apart: Central Moment Discrepancy (CDMPP, 5.3)."""
+"""Distance of two samples of a latent space: Central Moment Discrepancy (CDMPP, 5.3)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ pytest.importorskip("jax", reason="needs JAX, see lib/collect/xla/requirements.t
 import jax
 import jax.numpy as jnp
 
-from lib.collect.xla.timed import ROUNDS, Module
+from lib.collect.xla.bench import Module
+from lib.collect.xla.timed import ROUNDS
 from lib.tpugraphs.constrain import constrained
 from lib.tpugraphs.schema_pb2 import HloModuleProto
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from lib.compiler.cpu.calls import LARGEST, LibraryCalls
+from lib.compiler.cpu.calls import LibraryCalls
 from lib.compiler.cpu.facts import ProgramFacts
 from lib.compiler.graph import TensorGraph
 from lib.compiler.operands import INPUT, KERNEL, OUTPUT
@@ -83,47 +83,11 @@ def test_a_reduction_takes_what_leads_to_it_up_to_a_configured_layout():
     assert inside[3] == {"between", "second", "after", "pooled"}
 
 
-def test_a_tensor_that_somebody_else_reads_stays_outside():
-    made, nodes = chain()
-    made.add("select", WIDE, nodes["between"])
-    (own,) = together(calls_of(made, [nodes["first"], nodes["second"]]), [layouts()])
-    assert nodes["second"] in own and not {nodes["between"], nodes["first"]} & own
-
-
 @pytest.mark.parametrize("opcode", ["select", "compare", "sine"])
 def test_what_the_library_does_not_know_ends_a_call(opcode):
     made, nodes = chain(opcode)
     (own,) = together(calls_of(made, [nodes["first"], nodes["second"]]), [layouts()])
     assert nodes["second"] in own and nodes["first"] not in own
-
-
-def test_a_clamp_ends_a_call():
-    made = Builder()
-    x = made.add("parameter", (8, 1024))
-    zero, six = (made.add("broadcast", (8, 1024), made.add("constant", ())) for _ in range(2))
-    high = made.add("maximum", (8, 1024), x, zero)
-    low = made.add("minimum", (8, 1024), high, six)
-    made.add("reduce", (8,), low, dimensions_0=1)
-    alone = made.add("maximum", (8, 1024), x, zero)
-    takes = calls_of(made, []).library.takes
-    assert not takes[high] and not takes[low] and takes[alone]
-
-
-def test_small_operations_stay_with_the_compiler():
-    made = Builder()
-    small = made.add("tanh", (8, 16), made.add("parameter", (8, 16)))
-    large = made.add("tanh", (8, 1024), made.add("parameter", (8, 1024)))
-    summed = made.add("reduce", (8,), large, dimensions_0=1)
-    takes = calls_of(made, []).library.takes
-    assert (takes[small], takes[large], takes[summed]) == (False, True, True)
-
-
-def test_a_call_stops_growing_when_it_is_large():
-    made, nodes = chain(between=2 * LARGEST)
-    first, second = nodes["first"], nodes["second"]
-    configurable = [first, second]
-    (own,) = together(calls_of(made, configurable), [layouts()])
-    assert second in own and first not in own
 
 
 def test_what_a_call_repeats_goes_when_it_is_cut():

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from lib.compiler.cpu.loops import MOST_SOURCES, Condition, Source
+from lib.compiler.cpu.loops import Source
 from lib.compiler.cpu.tables import ProgramTables
 from lib.compiler.graph import TensorGraph
-from lib.compiler.operands import INPUT, OUTPUT
 from tests.compiler.builders import SHAPE, Builder, network, random_programs
 
 
@@ -45,49 +44,6 @@ def test_a_loop_reads_what_lies_in_memory():
     assert loops.sources(total) == [Source(x, (turned,)), Source(y)]
     assert loops.sources(twice) == loops.sources(total), "each once"
     assert loops.sources(back) == [Source(x, (turned, back)), Source(y, (back,))]
-
-
-def test_a_loop_reads_through_a_reshape_unless_a_layout_of_it_is_configured():
-    made = Builder()
-    x = made.add("parameter", (8, 16, 4))
-    flat = made.add("reshape", (128, 4), made.add("tanh", (8, 16, 4), x))
-    last = made.add("tanh", (128, 4), flat)
-    tanh = flat - 1
-    free = loops_of(made, [])
-    assert free.fuses(flat) and free.sources(last) == [Source(x, (flat,))]
-    loops = loops_of(made, [flat])
-    given, left = (Condition(0, INPUT, configured) for configured in (True, False))
-    written, passed = (Condition(0, OUTPUT, configured) for configured in (True, False))
-    assert loops.sources(tanh) == [Source(x)]
-    assert loops.sources(flat) == [
-        Source(tanh, (flat,), (given,), (0, INPUT)),
-        Source(x, (flat,), (left,)),
-    ]
-    assert loops.sources(last) == [
-        Source(flat, (), (written,)),
-        Source(tanh, (flat,), (passed, given), (0, INPUT)),
-        Source(x, (flat,), (passed, left)),
-    ]
-    odd = made.add("reshape", (3, 6), made.add("parameter", (2, 9)))
-    assert not loops_of(made, [flat]).fuses(odd), "sizes do not divide"
-
-
-def test_loops_that_no_configuration_can_change_are_passed_over():
-    made, nodes = network()
-    after = made.add("tanh", SHAPE, nodes["second"])
-    before = made.add("tanh", SHAPE, nodes["image"])
-    summed = made.add("reduce", (4, 8, 8), before)
-    last = made.add("tanh", (4, 8, 8), summed)
-    assert set(loops_of(made, [nodes["first"]]).affected) == {nodes["between"], last}
-    assert set(loops_of(made, [nodes["second"]]).affected) == {nodes["between"], after, last}
-
-
-def test_sources_are_bounded():
-    made = Builder()
-    last = made.add("parameter", (8, 4))
-    for _ in range(2 * MOST_SOURCES):
-        last = made.add("add", (8, 4), last, made.add("parameter", (8, 4)))
-    assert len(loops_of(made, []).sources(last)) == MOST_SOURCES
 
 
 @given(random_programs())

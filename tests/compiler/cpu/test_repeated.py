@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lib.compiler.cpu.effects import RepeatedOperation
-from lib.compiler.cpu.repeated import REPEATED_FEATURES, WORK, repeated_features, repeated_work
+from lib.compiler.cpu.features import REPEATED_FEATURES, WORK, repeated_features, repeated_work
 from lib.models.tgraph_plus.inputs import CopiesGraph
 from tests.compiler.builders import PLAIN, resolved
 from tests.compiler.cpu.test_calls import calls_of, chain

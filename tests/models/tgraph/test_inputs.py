@@ -70,20 +70,6 @@ def test_a_batch_has_a_row_for_each_distinct_pair_only(case):
     assert len(used) == others + pairs
 
 
-def test_edges_are_renumbered_with_the_nodes():
-    graph = cached_graph(3, nodes=7, configurable=3, edges=9)
-    batch = graph_tensors(graph).batch(np.arange(2))
-    others = np.setdiff1d(np.arange(7), graph.config_nodes)
-    order = np.concatenate([graph.config_nodes, others])
-    found = {
-        (order[i], order[j])
-        for i in range(7)
-        for j in batch.sources[batch.pointers[i] : batch.pointers[i + 1]].tolist()
-    }
-    edges = {(int(u), int(v)) for u, v in graph.edges}
-    assert found == edges | {(v, u) for u, v in edges}
-
-
 def test_types_and_moving():
     batch = graph_tensors(cached_graph()).batch(np.arange(3))
     assert batch.node_count == 12
@@ -134,17 +120,6 @@ def test_batches_are_even_and_scores_in_the_caches_order(count, size, seed):
     assert max(sizes) <= size
     assert max(sizes) - min(sizes) <= 1
     assert scores.dtype == np.float64
-
-
-def test_real_batches_of_a_real_network():
-    torch.manual_seed(0)
-    network = build_network(tiny_settings()).eval()
-    graph = graph_tensors(cached_graph(configurations=11))
-    order = np.random.default_rng(0).permutation(11)
-    scores = score_in_batches(network, graph, order, 6)
-    for rows in (order[:6], order[6:]):
-        expected = network(graph.batch(rows)).detach().numpy()
-        np.testing.assert_array_equal(scores[rows], expected.astype(np.float64))
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 3])

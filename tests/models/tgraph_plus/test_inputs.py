@@ -110,22 +110,6 @@ def test_parts_add_up_to_what_a_score_is_above_the_compilers_own(program, hops):
             assert len(part.nodes) == 1 or part.what == "copied to another layout"
 
 
-def test_without_the_compilers_own_nothing_is_known_of_parts():
-    made, nodes = program_of()
-    graph = resolved(made.graph([nodes["first"]], [[(OTHER, OTHER, ())], [(OTHER, (), ())]]))
-    assert CopiesGraph(graph).parts(network_of(), 0) == []
-
-
-@given(program=random_programs())
-@settings(deadline=None, max_examples=10)
-def test_a_whole_batch_is_made_once(program):
-    made, configurable, configured = program
-    prepared = CopiesGraph(resolved(made.graph(configurable, configured)))
-    every = np.arange(len(prepared.graph.cells))
-    assert prepared.batch(every) is prepared.batch(every)
-    assert prepared.batch(every[:1]) is not prepared.batch(every[:1])
-
-
 def test_a_graph_without_effects_has_equal_scores():
     """As of a program in which no configuration changes anything."""
     made, nodes = program_of()

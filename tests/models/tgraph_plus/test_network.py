@@ -87,23 +87,6 @@ def test_a_kind_is_standardized_by_its_own_effects_and_read_in_its_own_columns(n
         assert (rows[:, -3:] == np.eye(3)[kind]).all()
 
 
-def test_neither_the_order_of_configurations_nor_of_effects_matters(network):
-    batch = batch_of()
-    order = torch.randperm(batch.configurations)
-    shuffled, pairs = torch.randperm(len(batch.kinds)), torch.randperm(len(batch.places))
-    columns, which = batch.places[pairs].unbind(dim=1)
-    other = replace(
-        batch,
-        kinds=batch.kinds[shuffled],
-        features=batch.features[shuffled],
-        sizes=batch.sizes[shuffled],
-        places=torch.column_stack([torch.argsort(order)[columns], torch.argsort(shuffled)[which]]),
-        ends=batch.ends[pairs],
-    )
-    hearing(network)
-    torch.testing.assert_close(network(other), network(batch)[order])
-
-
 @pytest.mark.parametrize("kind", [COPIES, REPEATED])
 def test_more_of_it_never_makes_a_program_faster(network, kind):
     batch = batch_of()

@@ -160,22 +160,6 @@ def test_epochs_need_not_be_whole(cache, tmp_path, epochs, rows, steps):
     assert made.checkpoint.validations["last"]["epoch"] == rows[-1]
 
 
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_interrupted_and_resumed(cache, tmp_path, epochs):
-    whole = training(cache, tmp_path / "whole")
-    list(whole.run())
-    run = training(cache, tmp_path / "state", save_seconds=0.0).run()
-    for _ in range(epochs + 1):  # the state of an epoch is saved when the next one is asked for
-        next(run)
-    run.close()
-    resumed = training(cache, tmp_path / "state")
-    assert [row["epoch"] for row in resumed.run()] == [1.0, 2.0, 2.5]
-    assert resumed.checkpoint.resumed_at == epochs
-    for name, tensor in whole.network.state_dict().items():
-        assert torch.equal(tensor, resumed.network.state_dict()[name]), name
-    assert resumed.checkpoint.validations["last"] == whole.checkpoint.validations["last"]
-
-
 def test_validation_is_the_tile_score_of_each_kernel(cache, tmp_path):
     made = training(cache, tmp_path / "state")
     list(made.run())

@@ -17,7 +17,7 @@ from lib.programs.models.cdmpp_plus import NEVER, READ, THRESHOLDS, CdmppPlus, T
 from lib.programs.pooled import pooled
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.tensorir.features import FEATURES
-from tests.programs.models.test_cdmpp import batch, rows_of
+from tests.programs.models.test_cdmpp import batch
 
 TINY = ProgramPlusSettings("programs-cpu", channels=16)
 
@@ -29,16 +29,6 @@ def network() -> CdmppPlus:
     leaves = torch.rand(99, 164) * 20, torch.rand(99, LOOPS) * 20
     made.fit(*leaves, torch.full((33,), 3), torch.rand(33, 2))
     return made
-
-
-@settings(max_examples=15)
-@given(order=st.permutations(range(5)), leaves=st.integers(1, 6))
-def test_a_batchs_order_changes_nothing(network, order, leaves):
-    one, order = batch(1, leaves=leaves), torch.tensor(order)
-    moved = rows_of(one, order)
-    with torch.inference_mode():
-        found, expected = network.log_seconds(moved), network.log_seconds(one)[order]
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_work_is_what_leaves_compute():
