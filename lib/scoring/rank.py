@@ -161,17 +161,17 @@ def kernels_in(path: Path, candidates: Path | None) -> list[Program]:
 
 
 def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
-    """What a configuration sets: ``node, name, opcode, output, input, kernel`` of each site, and of
-    the best one the site's ``share_of_gain``, see :func:`lib.scoring.trained.shares_of_gain`.
+    """Return each site of a configuration: ``node, name, opcode, output, input, kernel``; of the
+    best one also the site's ``share_of_gain``, see :func:`lib.scoring.trained.shares_of_gain`.
 
     A layout is a list of dimensions, minor-most first, and ``None`` for the compiler's choice;
     ``name`` is ``None`` where the file has no names.
     """
     program, graph, rows = ranking.program, ranking.program.graph, []
     for node, features in zip(graph.node_config_ids, graph.node_config_feat[config], strict=True):
-        about = {"node": int(node), "name": program.names[node] if program.names else None}
-        about["opcode"] = opcode_name(graph.node_opcode[node])
-        rows.append(about | layouts(features))
+        site = {"node": int(node), "name": program.names[node] if program.names else None}
+        site["opcode"] = opcode_name(graph.node_opcode[node])
+        rows.append(site | layouts(features))
     if [config] == ranking.best(1):
         shares = shares_of_gain(ranking.ensemble, program, config)
         for row, share in zip(rows, shares, strict=False):  # there may be none
@@ -180,7 +180,7 @@ def sites(ranking: Ranking, config: int) -> list[dict[str, Any]]:
 
 
 def as_json(ranking: Ranking, count: int, timings: Timings | None = None) -> dict[str, Any]:
-    """The best configurations for machines, as values of JSON."""
+    """Return the best configurations for machines, as values of JSON."""
     runtimes, ranks = ranking.program.graph.config_runtime, ranking.ranks
 
     def clock(config: int) -> dict[str, Any]:
@@ -241,7 +241,7 @@ def as_text(ranking: Ranking, count: int, timings: Timings | None = None) -> str
 
 
 def _lines(details: dict[str, Any]) -> list[str]:
-    """What a configuration sets."""
+    """Return a line for each site that a configuration sets, or for its tile bounds."""
     if "sites" not in details:
         return ["    " + "  ".join(f"{key} {bound or CHOICE}" for key, bound in details.items())]
     every = details["sites"]
@@ -258,7 +258,7 @@ def _lines(details: dict[str, Any]) -> list[str]:
 
 
 def timed(ranking: Ranking, count: int, python: Path) -> Timings | None:
-    """Return times of the best ``count``, one of each rank, beside the compiler's own choice.
+    """Return times of the best ``count``, one of each rank, and of the compiler's own choice.
 
     A program that XLA cannot run here has none, and a warning: its ranking stands.
     """
