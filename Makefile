@@ -159,7 +159,7 @@ score: $(READY)  ## the local leaderboard: [SUBMISSION="a.csv b.csv"], else that
 		$(call flag,MODEL,model) $(call flag,EXPERIMENT,experiment) -- $(SUBMISSION)
 
 ##@ look
-status: | $(READY)  ## what of COLLECTION is built, what is stale and why, scores so far
+status: | $(READY)  ## all experiments of OUTPUTS by score, what is stale and why
 	@$(RUN) -m lib.report.status $(TO) $(ALL_FLAGS)
 
 report: | $(READY)  ## write COLLECTION's report.html anew from what is there
