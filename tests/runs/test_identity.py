@@ -295,10 +295,8 @@ def test_a_model_is_made_from_its_own_system(collection, model):
     assert of_programs == (settings.kind == "programs")
     of_experiments = any(path.startswith("lib/models/segments/") for path in every)
     assert of_experiments == settings.network.startswith("lib.models.segments.")
-    assert (
-        not {"lib/systems.py", "lib/programs/settings.py", "lib/models/segments/settings.py"}
-        & every
-    )
+    tables = {f"lib/{name}" for name in ("systems.py", "programs/settings.py")}
+    assert not {*tables, "lib/models/segments/settings.py"} & every
 
 
 # What stages 3 and 4 read is of this fold, these settings, data and code, or one line says so.
