@@ -152,7 +152,7 @@ weights: $(RESULTS)  ## keep the weights of COLLECTION in data/weights, for make
 	$(RUN) -m $(if $(filter programs-%,$(COLLECTION)),lib.programs.latency.bundle,lib.scoring.weights) $(TO) $(FLAGS)
 
 ##@ look and compare
-status: | $(READY)  ## what of COLLECTION is built, what is stale and why, scores so far
+status: | $(READY)  ## all experiments of OUTPUTS by score, what is stale and why
 	@$(RUN) -m lib.report.status $(TO) $(ALL_FLAGS)
 report: | $(READY)  ## write COLLECTION's report.html anew from what is there
 	@$(RUN) -m lib.report $(TO) $(FLAGS)

@@ -1,4 +1,4 @@
-"""The rules of the house, read from the syntax trees of the repository (DESIGN.md has the why).
+"""The rules of the house, read from the syntax trees of the repository (CONTRIBUTING.md).
 
 A room is a folder of ``lib/``, or of ``lib/models/``. Rooms stand on floors, and imports go down;
 rooms of one floor do not import each other. Each rule has a case that breaks it.
