@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.cache.format import TABLE, form_with
+from lib.cache.format import TABLE, format_with
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import advice, check_size, read_manifest
 from lib.files.errors import DataError
@@ -35,7 +35,7 @@ class Cache:
     def __init__(self, folder: Path):
         self.folder = folder
         self.manifest = read_manifest(folder)
-        self.form = form_with(self.manifest["entries"])
+        self.form = format_with(self.manifest["entries"])
         self.table = read_table(folder)
         for array in self.form.arrays:
             check_size(folder / f"{array}.bin", self._bytes_of(array))

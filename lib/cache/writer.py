@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from lib.cache.format import TABLE, form_of
+from lib.cache.format import TABLE, format_of
 from lib.cache.graph import CachedGraph
 from lib.cache.manifest import write_manifest
 from lib.files.parquet import write_parquet
@@ -33,7 +33,7 @@ class CacheWriter:
 
     def __init__(self, folder: Path, kind: str = "layout", prefix: str = ""):
         self.folder = folder
-        self.arrays = form_of(kind).arrays
+        self.arrays = format_of(kind).arrays
         self.files = {name: open(folder / f"{prefix}{name}.bin", "wb") for name in self.arrays}
         self.rows: list[dict[str, Any]] = []
         self.offsets = dict.fromkeys(self.arrays, 0)

@@ -1,2 +1,2 @@
-"""What a configuration makes a compiler do: a program as tensors, which of them it constrains, and,
-by hardware, what that leads to."""
+"""Effects of a configuration on a compiler: the program as tensors, the tensors that its layouts
+constrain and, by hardware, what follows from them."""

@@ -1,4 +1,4 @@
-"""A cached graph as tensors: their shapes and sizes, and which operation reads which."""
+"""A cached graph as tensors: their shapes and sizes, and the operations that read them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from lib.cache.graph import CachedGraph
 from lib.compiler.orders import Order, row_major
 from lib.tpugraphs.encoding import FEATURE_NAMES
 
-LARGEST_RANK = 6  # that the features show; of a larger shape they show six dimensions
+LARGEST_RANK = 6  # the features show six dimensions of a larger shape
 SHAPE = FEATURE_NAMES.index("shape_dimensions_0")
 LAYOUT = FEATURE_NAMES.index("layout_minor_to_major_0")
 PRODUCT = FEATURE_NAMES.index("shape_dimensions_product")
-DIMENSIONS = FEATURE_NAMES.index("dimensions_0")
-TYPE_BYTES = {  # element type: bytes; types without a size (tuple, token ...) count nothing
+TYPE_BYTES = {  # element type: bytes; types without a size (tuple, token ...) have none
     "pred": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "f16": 2, "bf16": 2, "s32": 4, "u32": 4,
     "f32": 4, "s64": 8, "u64": 8, "f64": 8, "c64": 8, "c128": 16,
 }  # fmt: skip
@@ -29,8 +28,8 @@ class TensorGraph:
     Attributes:
         features: (n, 140) float32, as cached.
         opcode: (n,) uint8.
-        shapes: of each node's output; a tensor of more than six dimensions shows six.
-        operands, users: of each node, in the order of the edges.
+        shapes: shape of each node's output; a tensor of more than six dimensions shows six.
+        operands, users: operands and users of each node, in the order of the edges.
         configurable: (k,) the configurable nodes.
     """
 
@@ -43,15 +42,15 @@ class TensorGraph:
 
     @classmethod
     def of(cls, graph: CachedGraph) -> TensorGraph:
-        """The tensors of a cached graph: all of it, or the part that pruning kept."""
+        """Return the tensors of a cached graph: of all nodes, or of those that pruning kept."""
         return cls.made_of(graph.node_feat, graph.node_opcode, graph.edges, graph.config_nodes)
 
     @classmethod
     def made_of(
         cls, features: np.ndarray, opcode: np.ndarray, edges: np.ndarray, configurable: np.ndarray
     ) -> TensorGraph:
-        """The tensors of (n, 140) features, (n,) opcodes, (m, 2) edges [user, operand] and (k,)
-        configurable nodes."""
+        """Return the tensors of (n, 140) features, (n,) opcodes, (m, 2) edges [user, operand] and
+        (k,) configurable nodes."""
         count = len(opcode)
         operands: list[list[int]] = [[] for _ in range(count)]
         users: list[list[int]] = [[] for _ in range(count)]
@@ -70,12 +69,15 @@ class TensorGraph:
 
     @cached_property
     def bytes(self) -> np.ndarray:
-        """Of each node's output, (n,) float64."""
-        return tensor_bytes(self.features)
+        """Bytes of each node's output, (n,) float64."""
+        width = np.zeros(len(self.features))
+        for name, size in TYPE_BYTES.items():
+            width += size * self.features[:, FEATURE_NAMES.index(f"shape_element_type_is_{name}")]
+        return width * self.features[:, PRODUCT]
 
     @cached_property
     def plain(self) -> list[Order]:
-        """The order of each output in the program as it stands; row-major if it says none."""
+        """Order of each output in the program itself; row-major if the program names none."""
         digits = self.features[:, LAYOUT : LAYOUT + LARGEST_RANK]
         digits = np.clip(digits, -1, LARGEST_RANK).astype(np.int64)  # all else is no dimension
         orders = []
@@ -86,22 +88,9 @@ class TensorGraph:
         return orders
 
     def rank(self, node: int) -> int:
-        """Number of dimensions of a node's output."""
+        """Return the number of dimensions of a node's output."""
         return len(self.shapes[node])
 
     def feature(self, node: int, name: str) -> int:
-        """A node feature that is a whole number, by its name in the encoding."""
+        """Return a node feature that is a whole number, by its name in the encoding."""
         return int(self.features[node, FEATURE_NAMES.index(name)])
-
-    def permutation(self, node: int) -> tuple[int, ...]:
-        """Of a transpose: which dimension of the operand each of the output's is."""
-        dimensions = self.features[node, DIMENSIONS : DIMENSIONS + self.rank(node)]
-        return tuple(int(d) for d in dimensions)
-
-
-def tensor_bytes(node_feat: np.ndarray) -> np.ndarray:
-    """Bytes of each node's output, (n,) float64."""
-    width = np.zeros(len(node_feat))
-    for name, size in TYPE_BYTES.items():
-        width += size * node_feat[:, FEATURE_NAMES.index(f"shape_element_type_is_{name}")]
-    return width * node_feat[:, PRODUCT]

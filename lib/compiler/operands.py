@@ -1,14 +1,15 @@
-"""Which tensor each layout of a configuration constrains, and which layout the operation prefers.
+"""Tensors that the layouts of a configuration constrain, and the layouts that operations prefer.
 
-The features do not say which operand is which, and edges come in the order of instruction ids,
-where weights often precede what they are multiplied with. Shapes tell: a convolution's dimension
-numbers and its window's sizes, which are its kernel's, fit one order of its operands, and a dot's
-output shape is made of what is left of its operands'. Where both orders fit, a parameter is taken
-as the kernel.
+The features do not say which operand is the input and which the kernel. Edges come in the order of
+instruction ids, where weights often precede the tensor that they are multiplied with. Shapes
+decide: a convolution's dimension numbers and window sizes fit one order of its operands, and a
+dot's output shape consists of its operands' dimensions that are not contracted. If both orders fit,
+a parameter is taken as the kernel.
 
-A compiler brings every convolution and dot to a form that its kernels take: batch, space, features
-for a convolution; batch, rows, columns for a dot. So an operand is best laid out so that this
-form is row-major. (XLA's ``convolution-canonicalization`` and ``dot-decomposer`` do it on CPUs.)
+A compiler brings every convolution and dot to the form that its kernels take: batch, space,
+features for a convolution; batch, rows, columns for a dot. So the best layout of an operand is the
+one in which this form is row-major. (On CPUs, XLA's ``convolution-canonicalization`` and
+``dot-decomposer`` do this.)
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from lib.compiler.orders import Order, Shape, row_major
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, ID_OF_NAME
 
 PARAMETER = ID_OF_NAME["parameter"]
-LARGEST_RANK = 6  # of operands whose dimensions are matched; larger ones are row-major
+LARGEST_RANK = 6  # dimensions of larger operands are not matched: they are row-major
 NUMBERS = "convolution_dim_numbers_"
-OUTPUT, INPUT, KERNEL = range(3)  # roles: what a layout of a configurable node is the layout of
+OUTPUT, INPUT, KERNEL = range(3)  # roles of the tensors that a configurable node has layouts for
 ROLES = ("output", "input", "kernel")
 OPERAND_ROLES = (INPUT, KERNEL)
 Split = tuple[Order, Order, Order]  # an operand's batch, free and contracted dimensions
@@ -35,8 +36,8 @@ class ConstrainedTensors:
     """The tensors that the three layouts of a configurable node constrain, by role.
 
     Attributes:
-        tensors: the nodes whose outputs they are; -1 where there is none.
-        preferred: the order that the operation itself prefers of each; ``()`` where there is none.
+        tensors: the nodes whose outputs they are; -1 for a role without a tensor.
+        preferred: the order that the operation itself prefers for each; ``()`` without a tensor.
     """
 
     tensors: tuple[int, int, int]
@@ -53,39 +54,37 @@ class DotNumbers:
 
     @property
     def canonical(self) -> bool:
-        """Whether kernels take the operands as they are."""
+        """Return whether kernels take both operands without a copy."""
         leading = all(dimensions == tuple(range(len(dimensions))) for dimensions in self.batch)
         return leading and len(self.contracted[0]) == 1 and max(map(len, self.free)) <= 1
 
 
 def constrained_tensors(graph: TensorGraph, node: int) -> ConstrainedTensors:
-    """What the layouts of a configurable node constrain."""
-    operands = graph.operands[node][:2]
-    opcode = graph.opcode[node]
-    if len(operands) == 1 and opcode in (CONVOLUTION, DOT):
-        operands = operands * 2  # both are one tensor, which has one edge
-    if len(operands) < 2 or opcode not in (CONVOLUTION, DOT):
-        tensors = (node, *operands[:1])
-        row_major_kernel = opcode in (CONVOLUTION, DOT)  # other operations: the program's order
-        preferred = tuple(
-            row_major(graph.rank(tensor)) if row_major_kernel else graph.plain[tensor]
-            for tensor in tensors
-        )
-        missing = 3 - len(tensors)
-        return ConstrainedTensors((*tensors, *[-1] * missing), (*preferred, *[()] * missing))
-    return (_convolution if opcode == CONVOLUTION else _dot)(graph, node, *operands)
+    """Return the tensors that the layouts of a configurable node constrain."""
+    operands, opcode = graph.operands[node][:2], graph.opcode[node]
+    is_product = opcode in (CONVOLUTION, DOT)
+    if is_product and operands:
+        first, second = operands[0], operands[-1]  # one tensor for both has one edge
+        return (_convolution if opcode == CONVOLUTION else _dot)(graph, node, first, second)
+    tensors = (node, *operands[:1])
+    preferred = tuple(
+        row_major(graph.rank(tensor)) if is_product else graph.plain[tensor] for tensor in tensors
+    )
+    missing = 3 - len(tensors)
+    return ConstrainedTensors((*tensors, *[-1] * missing), (*preferred, *[()] * missing))
 
 
 def _input_and_kernel(
     graph: TensorGraph, first: int, second: int, fits: tuple[bool, bool]
 ) -> tuple[int, int]:
-    """Input and kernel of two operands, by whether they fit as they are and swapped."""
+    """Return input and kernel of two operands; ``fits`` says if they fit in order and swapped."""
     parameter = [graph.opcode[operand] == PARAMETER for operand in (first, second)]
     swap = fits[1] and (not fits[0] or (parameter[0] and not parameter[1]))
     return (second, first) if swap else (first, second)
 
 
 def _convolution(graph: TensorGraph, node: int, first: int, second: int) -> ConstrainedTensors:
+    """Return the tensors of a convolution of two operands in either order."""
     shapes = graph.shapes
     fits = (
         _is_convolution(graph, node, shapes[first], shapes[second]),
@@ -99,32 +98,28 @@ def _convolution(graph: TensorGraph, node: int, first: int, second: int) -> Cons
     space = range(min(4, graph.rank(node) - 2))
     batch, features = dimensions("output_batch_dim", "output_feature_dim")
     output_space = [d for d in range(graph.rank(node)) if d not in (batch, features)]
+    input_space, kernel_space = (
+        [f"{name}_spatial_dims_{d}" for d in space] for name in ("input", "kernel")
+    )
     major_to_minor = (
         (batch, *output_space, features),
-        (
-            *dimensions("input_batch_dim"),
-            *dimensions(*(f"input_spatial_dims_{d}" for d in space)),
-            *dimensions("input_feature_dim"),
-        ),
-        (
-            *dimensions(*(f"kernel_spatial_dims_{d}" for d in space)),
-            *dimensions("kernel_input_feature_dim", "kernel_output_feature_dim"),
-        ),
+        dimensions("input_batch_dim", *input_space, "input_feature_dim"),
+        dimensions(*kernel_space, "kernel_input_feature_dim", "kernel_output_feature_dim"),
     )
     return _preferring(graph, (node, source, kernel), major_to_minor)
 
 
 def _is_convolution(graph: TensorGraph, node: int, source: Shape, kernel: Shape) -> bool:
-    """Whether shapes can be those of a convolution's input and kernel."""
+    """Return whether two shapes can be those of a convolution's input and kernel."""
     output = graph.shapes[node]
 
     def dimension(name: str, shape: Shape) -> int | None:
-        """The size of a dimension that a dimension number names; ``None`` if there is none."""
+        """Return the size of a dimension that a dimension number names; ``None`` without one."""
         number = graph.feature(node, NUMBERS + name)
         return shape[number] if 0 <= number < len(shape) else None
 
     for d in range(min(4, len(output) - 2)):
-        window = graph.feature(node, f"window_size_{d}")  # 0 where there is none
+        window = graph.feature(node, f"window_size_{d}")  # 0 without one
         if window and window != dimension(f"kernel_spatial_dims_{d}", kernel):
             return False
     batch, features = (dimension(f"input_{name}_dim", source) for name in ("batch", "feature"))
@@ -146,20 +141,21 @@ def _is_convolution(graph: TensorGraph, node: int, source: Shape, kernel: Shape)
 
 
 def _dot(graph: TensorGraph, node: int, first: int, second: int) -> ConstrainedTensors:
+    """Return the tensors of a dot of two operands in either order."""
     shapes = graph.shapes
-    output = shapes[node]
-    numbers = [
-        dot_numbers(shapes[a], shapes[b], output) for a, b in ((first, second), (second, first))
-    ]
-    fits = numbers[0] is not None, numbers[1] is not None
+    in_order, swapped = (
+        dot_numbers(shapes[a], shapes[b], shapes[node])
+        for a, b in ((first, second), (second, first))
+    )
+    fits = in_order is not None, swapped is not None
     lhs, rhs = _input_and_kernel(graph, first, second, fits)
-    chosen = numbers[0 if (lhs, rhs) == (first, second) else 1]
+    dot = in_order if (lhs, rhs) == (first, second) else swapped
     major_to_minor: tuple[Sequence[int], ...] = ((), (), ())
-    if chosen is not None and not chosen.canonical:
+    if dot is not None and not dot.canonical:
         major_to_minor = (
             (),
-            (*chosen.batch[0], *chosen.free[0], *chosen.contracted[0]),
-            (*chosen.batch[1], *chosen.contracted[1], *chosen.free[1]),
+            (*dot.batch[0], *dot.free[0], *dot.contracted[0]),
+            (*dot.batch[1], *dot.contracted[1], *dot.free[1]),
         )
     return _preferring(graph, (node, lhs, rhs), major_to_minor)
 
@@ -167,7 +163,7 @@ def _dot(graph: TensorGraph, node: int, first: int, second: int) -> ConstrainedT
 def _preferring(
     graph: TensorGraph, tensors: tuple[int, int, int], major_to_minor: tuple[Sequence[int], ...]
 ) -> ConstrainedTensors:
-    """Tensors that are preferred in these orders; in row-major where one is no permutation."""
+    """Return tensors with these orders preferred, or row-major if one is no permutation."""
     preferred = []
     for tensor, order in zip(tensors, major_to_minor, strict=True):
         rank = graph.rank(tensor)
@@ -177,12 +173,12 @@ def _preferring(
 
 
 def dot_numbers(lhs: Shape, rhs: Shape, out: Shape) -> DotNumbers | None:
-    """The plainest dimension numbers with which a dot of these shapes has this output, if any.
+    """Return the plainest dimension numbers with which a dot of these shapes has this output.
 
-    The output's dimensions are the batch, then what is left of the left operand, then of the right
-    one, each in order. Plainest means: something is contracted, batch dimensions lead, there are
-    as many of them as can be, and the left operand's last dimension is contracted with the right
-    one's first after the batch.
+    ``None`` if there are none. The output's dimensions are the batch, then the left operand's free
+    ones, then the right operand's, each in order. In the plainest dot something is contracted,
+    batch dimensions lead, they are as many as possible, and the left operand's last dimension is
+    contracted with the right one's first after the batch.
     """
     if max(len(lhs), len(rhs)) > LARGEST_RANK:
         return None
@@ -190,35 +186,36 @@ def dot_numbers(lhs: Shape, rhs: Shape, out: Shape) -> DotNumbers | None:
 
 
 def _oddity(numbers: DotNumbers, rank: int) -> tuple:
-    """The smaller, the plainer; ``rank`` is the left operand's."""
+    """Return a sort key, the plainest dot first; ``rank`` is the left operand's."""
     sides = list(zip(numbers.batch, numbers.free, numbers.contracted, strict=True))
     (moved, late), (also_moved, *early) = _left_oddity(sides[0], rank), _right_oddity(sides[1])
     return not numbers.contracted[0], moved + also_moved, -len(numbers.batch[0]), late, *early
 
 
 def _left_oddity(split: Split, rank: int) -> tuple[int, int]:
-    """What the left operand's part adds: batch dimensions moved, contracted ones not at its end."""
+    """Return how far batch dimensions moved, and contracted ones are from the left one's end."""
     batch, _, contracted = split
     return _moved(batch), sum(rank - 1 - d for d in contracted)
 
 
 def _right_oddity(split: Split) -> tuple[int, int, bool]:
-    """What the right operand's part adds: as the left one's, contracted ones not at its start."""
+    """Return how far batch dimensions moved, and contracted ones are from the right one's start."""
     batch, _, contracted = split
     early = sum(abs(d - len(batch)) for d in contracted)
     return _moved(batch), early, contracted != tuple(sorted(contracted))
 
 
 def _moved(batch: Order) -> int:
+    """Return how far batch dimensions are from leading ones."""
     return sum(abs(d - i) for i, d in enumerate(batch))
 
 
 def _candidates(lhs: Shape, rhs: Shape, out: Shape) -> Iterator[DotNumbers]:
-    """Dimension numbers that fit, the plainest among them.
+    """Yield dimension numbers that fit, the plainest among them.
 
-    Both operands' parts depend on one another only by the sizes of the dimensions that are
-    contracted, so that of either the plainest of each list of sizes is enough. (Pairs of all
-    would be hundreds of thousands where a tensor of rank 6 has the same size everywhere.)
+    The parts of both operands depend on one another only through the sizes of the contracted
+    dimensions, so the plainest part for each list of sizes is enough. (A tensor of rank 6 with the
+    same size everywhere would have hundreds of thousands of pairs.)
     """
     for batch in range(min(len(lhs), len(rhs), len(out)) + 1):
         twice = len(lhs) + len(rhs) - len(out) - batch
@@ -242,9 +239,9 @@ def _candidates(lhs: Shape, rhs: Shape, out: Shape) -> Iterator[DotNumbers]:
 def _splits(
     shape: Shape, batch: Shape, count: int, free: Shape, sizes: Shape | None = None
 ) -> Iterator[Split]:
-    """Ways to take batch, free and ``count`` contracted dimensions of given sizes from a shape.
+    """Yield the ways to take batch, free and ``count`` contracted dimensions from a shape.
 
-    Contracted ones are ascending if their sizes are not given, else in the order of the sizes.
+    Contracted ones are in the order of their ``sizes``, or ascending if no sizes are given.
     """
     for leading in permutations(range(len(shape)), len(batch)):
         if [shape[d] for d in leading] != list(batch):

@@ -9,22 +9,18 @@ Shape = Sequence[int]
 
 
 def row_major(rank: int) -> Order:
-    """The order in which the last dimension varies fastest."""
+    """Return the order in which the last dimension varies fastest."""
     return tuple(range(rank - 1, -1, -1))
 
 
 def squeezed(order: Order, shape: Shape) -> Order:
-    """The order without dimensions of one element: equal for layouts that are alike in memory."""
+    """Return the order without dimensions of one element: equal for layouts that are the same in
+    memory."""
     return tuple(d for d in order if shape[d] > 1)
 
 
-def squeezed_shape(shape: Shape) -> list[int]:
-    """The sizes other than one."""
-    return [size for size in shape if size > 1]
-
-
 def strides(order: Order, shape: Shape) -> list[int]:
-    """Distance in elements between neighbours along each dimension."""
+    """Return the distance in elements between neighbours along each dimension."""
     distances, distance = [0] * len(shape), 1
     for dimension in order:
         distances[dimension] = distance
@@ -33,7 +29,7 @@ def strides(order: Order, shape: Shape) -> list[int]:
 
 
 def common_run(first: Order, second: Order, shape: Shape) -> int:
-    """How many elements lie in a row in both orders (squeezed ones)."""
+    """Return how many elements are contiguous in both of two squeezed orders."""
     run = 1
     for dimension, same in zip(first, second, strict=True):
         if dimension != same:
@@ -43,5 +39,5 @@ def common_run(first: Order, second: Order, shape: Shape) -> int:
 
 
 def same_in_memory(first: Order, second: Order, shape: Shape) -> bool:
-    """Whether two orders of a tensor put every element at the same place."""
+    """Return whether two orders of a tensor put every element at the same place."""
     return squeezed(first, shape) == squeezed(second, shape)

@@ -1,15 +1,15 @@
-"""What a layout does on a TPU: how far it pads a tensor, and how much work waits for that.
+"""Costs of a layout on a TPU: how far it pads a tensor, and how much work the padding slows.
 
 A TPU keeps the two minor-most dimensions of a tensor in tiles of 128 lanes and up to 8 sublanes,
-and fills tiles up where a dimension ends early. Tiles are compact: along the second dimension they
-have 2 rows for up to 2 elements, 4 for up to 4, else 8. A product (convolution or dot) whose output
-has a short minor-most dimension leaves most of its lanes empty, so what a layout costs goes with
-the product's work. (https://openxla.org/xla/tiled_layout; profiles of MLPerf programs on TPU v3
-show the compact tiles.)
+and pads a dimension that ends early. Tiles are compact: along the second dimension they have 2 rows
+for up to 2 elements, 4 for up to 4, else 8. A product (convolution or dot) whose output has a short
+minor-most dimension leaves most of its lanes empty, so the cost of a layout grows with the work of
+the product. (https://openxla.org/xla/tiled_layout; profiles of MLPerf programs on TPU v3 show the
+compact tiles.)
 
-Only the two minor-most dimensions count here. A configuration of a convolution names just these;
-of other operations it names all. Where it names fewer than two, or none, or such as the tensor does
-not have, those that the program has follow in its own order.
+Only the two minor-most dimensions count here. A configuration of a convolution names just these,
+of another operation it names all. If it names fewer than two that the tensor has, the program's own
+minor-most dimensions follow.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WINDOW = FEATURE_NAMES.index("window_size_product")
 PER_NODE = ("convolution", "dot", "work", "bytes", "window")
 PER_TENSOR = ("there", "set", "minor", "second", "lanes", "tiles", "minor_stays", "bytes", "rank")
 PRODUCT_FEATURES = (*PER_NODE, *(f"{role}.{name}" for role in ROLES for name in PER_TENSOR))
-ROLE_OF_FEATURE = (  # whose layout a feature tells of; -1 for the node itself
+ROLE_OF_FEATURE = (  # role of the tensor that a feature describes; -1 for the node itself
     *(-1 for _ in PER_NODE),
     *(role for role in range(len(ROLES)) for _ in PER_TENSOR),
 )
@@ -40,26 +40,26 @@ SIZE_SCALE, LARGE_SCALE, RANK_SCALE = 8.0, 20.0, 4.0
 
 
 def padded_lanes(size: np.ndarray) -> np.ndarray:
-    """Elements that a minor-most dimension of so many takes."""
+    """Return the lanes that minor-most dimensions of these sizes fill up to."""
     return -(-size // LANES) * LANES
 
 
 def padded_sublanes(size: np.ndarray) -> np.ndarray:
-    """Elements that the next dimension takes, in compact tiles."""
+    """Return the rows that second dimensions of these sizes fill up to, in compact tiles."""
     tile = np.select([size <= most for most in SUBLANES], SUBLANES, SUBLANES[-1])
     return -(-size // tile) * tile
 
 
 @dataclass(frozen=True, eq=False)
 class ConfiguredNodes:
-    """The k configurable nodes of a program, and the tensors that their layouts are about.
+    """The k configurable nodes of a program, and the tensors that their layouts constrain.
 
     Attributes:
         graph: the program.
-        tensors: (k, 3) nodes whose outputs they are, by role; -1 where there is none.
-        sizes: (k, 3, 6) of their dimensions, 1 beyond their rank.
-        ranks: (k, 3), 0 where there is no tensor.
-        plain: (k, 3, 6) minor to major as the program has them, 0 beyond their rank.
+        tensors: (k, 3) nodes whose outputs they are, by role; -1 for a role without a tensor.
+        sizes: (k, 3, 6) sizes of their dimensions, 1 beyond their rank.
+        ranks: (k, 3) numbers of their dimensions, 0 for a role without a tensor.
+        plain: (k, 3, 6) their dimensions, minor to major, in the program; 0 beyond their rank.
     """
 
     graph: TensorGraph
@@ -70,7 +70,7 @@ class ConfiguredNodes:
 
     @classmethod
     def of(cls, graph: TensorGraph) -> ConfiguredNodes:
-        """Those of a program."""
+        """Return the configurable nodes of a program."""
         nodes = graph.configurable.tolist()
         constrained = [constrained_tensors(graph, node).tensors for node in nodes]
         tensors = np.array(constrained, np.int64).reshape(-1, len(ROLES))
@@ -85,19 +85,19 @@ class ConfiguredNodes:
 
     @cached_property
     def work(self) -> np.ndarray:
-        """Multiply-adds of each product, (k,) float64; 0 of a node that is none."""
+        """Multiply-adds of each product, (k,) float64; 0 of a node that is no product."""
         places = range(len(self.tensors))
         return np.array([_work(self.graph, self.tensors[place].tolist()) for place in places])
 
     def minor(self, place: np.ndarray, layouts: np.ndarray) -> np.ndarray:
-        """The two minor-most dimensions of each tensor as it is laid out.
+        """Return the two minor-most dimensions of each tensor in its layout.
 
         Args:
             place: (r,) positions among the nodes.
             layouts: (r, 3, 6) digits of a configuration, minor to major, -1 padded.
 
         Returns:
-            (r, 3, 2) numbers of dimensions; 0 where the tensor has fewer.
+            (r, 3, 2) numbers of dimensions; 0 beyond the tensor's rank.
         """
         plain, rank = self.plain[place], self.ranks[place]
         first, second = (layouts[..., d].astype(np.int64) for d in (MINOR, SECOND))
@@ -108,36 +108,36 @@ class ConfiguredNodes:
         return np.stack([first, np.where(rank > 1, second, 0)], axis=-1)
 
     def tile_sizes(self, place: np.ndarray, dimensions: np.ndarray) -> np.ndarray:
-        """Sizes of dimensions (r, 3, 2) as :meth:`minor` has them; 1 where a tensor has fewer."""
+        """Return the sizes of (r, 3, 2) dimensions from :meth:`minor`; 1 beyond a tensor's rank."""
         sizes = np.take_along_axis(self.sizes[place], dimensions, axis=-1)
         sizes[..., SECOND] = np.where(self.ranks[place] > 1, sizes[..., SECOND], 1)
         return sizes
 
 
 def lane_padding(sizes: np.ndarray) -> np.ndarray:
-    """Lanes taken over lanes filled, of minor-most dimensions of such sizes."""
+    """Return lanes occupied over lanes used, for minor-most dimensions of these sizes."""
     return padded_lanes(sizes) / sizes
 
 
 def tile_padding(sizes: np.ndarray) -> np.ndarray:
-    """Memory taken over elements, of (..., 2) sizes of the two minor-most dimensions."""
+    """Return memory over elements, for (..., 2) sizes of the two minor-most dimensions."""
     rows = sizes[..., SECOND]
     return lane_padding(sizes[..., MINOR]) * padded_sublanes(rows) / rows
 
 
 def output_padding(nodes: ConfiguredNodes, place: np.ndarray, layouts: np.ndarray) -> np.ndarray:
-    """How much further layouts pad outputs along lanes than the program does, (r,) logarithms.
+    """Return how much further layouts pad outputs along lanes than the program, (r,) logarithms.
 
-    Arguments as of :meth:`ConfiguredNodes.minor`.
+    Arguments are those of :meth:`ConfiguredNodes.minor`.
     """
-    chosen = nodes.tile_sizes(place, nodes.minor(place, layouts))
+    configured = nodes.tile_sizes(place, nodes.minor(place, layouts))
     plain = nodes.tile_sizes(place, nodes.plain[place][..., :2])
-    lanes = [lane_padding(sizes[:, 0, MINOR]) for sizes in (chosen, plain)]
+    lanes = [lane_padding(sizes[:, 0, MINOR]) for sizes in (configured, plain)]
     return np.log(lanes[0] / lanes[1])
 
 
 def _work(graph: TensorGraph, tensors: list[int]) -> float:
-    """Multiply-adds of a node with these tensors; 0 if it is no product that they make."""
+    """Return the multiply-adds of a node with these tensors; 0 if it is no product of them."""
     node, source, kernel = tensors
     if kernel < 0:
         return 0.0
@@ -154,9 +154,10 @@ def _work(graph: TensorGraph, tensors: list[int]) -> float:
 
 
 def product_features(nodes: ConfiguredNodes, place: np.ndarray, layouts: np.ndarray) -> np.ndarray:
-    """``PRODUCT_FEATURES`` of nodes under their three layouts together, (r, width) float32.
+    """Return ``PRODUCT_FEATURES`` of nodes under their three layouts, (r, width) float32.
 
-    Sizes, padding, work and bytes are logarithms. Arguments as of :meth:`ConfiguredNodes.minor`.
+    Sizes, padding, work and bytes are logarithms. Arguments are those of
+    :meth:`ConfiguredNodes.minor`.
     """
     graph, tensors = nodes.graph, nodes.tensors[place]
     node, there = tensors[:, 0], (tensors >= 0) & (nodes.ranks[place] > 0)

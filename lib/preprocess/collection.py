@@ -25,7 +25,7 @@ from lib.files.artifacts import atomic_folder, fingerprint_files, fingerprint_va
 from lib.files.errors import DataError, UserError
 from lib.files.progress import Lines
 from lib.files.regular import UnreadableError
-from lib.preprocess.reading import reading_of
+from lib.preprocess.stage import preprocess_of
 from lib.preprocess.workers import uninterrupted_children
 from lib.tpugraphs.npz import stem
 from lib.tpugraphs.roots import SPLITS, DataRoot
@@ -114,7 +114,7 @@ def write_cache(
         if skipped and not writer.rows:
             raise skipped[0].error
         check()
-        about = reading_of(kind).about(files[0].path)
+        about = preprocess_of(kind).about(files[0].path)
         writer.finish({**about, **_manifest(writer, skipped, settings)})
     return read_table(path), skipped
 
@@ -218,7 +218,7 @@ def _process(
 def _process_file(
     writer: CacheWriter, file: RawFile, kind: str, settings: dict[str, Any], keep_going: bool
 ) -> Result:
-    first, reading = len(writer.rows), reading_of(kind)
+    first, reading = len(writer.rows), preprocess_of(kind)
     try:
         with writer.whole():
             for graph, before in reading.graphs(file.path, file.split, settings):

@@ -1,11 +1,11 @@
-"""Which tensor programs a fold learns from, is validated on and tested on.
+"""Tensor programs that a fold learns from, is validated on and tested on.
 
 Three ways. ``networks``: networks are dealt to folds, whole, and a fold is validated on every task
 that one of its networks calls; a task that other networks share with them is in nobody's training
 but theirs. The test is the source's: whole networks with all their tasks. ``random``: of the
 programs that networks of the test do not have, a tenth is the test, a tenth validates a fold, and
 eight tenths are learned from (CDMPP, section 7.1). All devices of a program go together, so that
-each is split 8:1:1 and none tells of another. ``processors``: as ``networks``, and each fold
+each is split 8:1:1 and none gives another away. ``processors``: as ``networks``, and each fold
 leaves out a processor, in turn: it learns from the others alone, and is validated and tested on it.
 """
 
@@ -24,7 +24,7 @@ from lib.programs.task import networks_of
 from lib.ranking.folds import FoldSettings, folds_of
 
 TEST_TENTH = RANDOM_PARTS - 1
-Chosen = dict[str, np.ndarray]  # by task, which of its pairs, (pairs,) bool
+Pairs = dict[str, np.ndarray]  # by task, which of its pairs, (pairs,) bool
 
 
 class SplitSettings(FoldSettings, Protocol):
@@ -35,7 +35,7 @@ class SplitSettings(FoldSettings, Protocol):
         """``networks``, ``random`` or ``processors``."""
 
 
-def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str, Chosen]:
+def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str, Pairs]:
     """The pairs that are ``valid``, ``test`` and ``train`` to one fold, by sorted task.
 
     Raises:
@@ -44,7 +44,7 @@ def sides_of_fold(cache: Cache, fold: int, settings: SplitSettings) -> dict[str,
     if not 0 <= fold < settings.folds_total:
         raise UserError(f"--fold {fold}: must be from 0 to {settings.folds_total - 1}")
     names = cache.names("train", "valid")
-    sides: dict[str, Chosen] = {"valid": {}, "test": {}, "train": {}}
+    sides: dict[str, Pairs] = {"valid": {}, "test": {}, "train": {}}
     if settings.split == "random":
         for name in names:
             task = cache.graph(name)
@@ -119,6 +119,6 @@ def tenths(name: str, original: np.ndarray, seed: int) -> np.ndarray:
     return dealt[original]
 
 
-def all_pairs(cache: Cache, names: Iterable[str]) -> Chosen:
+def all_pairs(cache: Cache, names: Iterable[str]) -> Pairs:
     """All pairs of some tasks."""
     return {name: np.ones(cache.rows[name]["configurations"], bool) for name in names}

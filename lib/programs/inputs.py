@@ -20,7 +20,7 @@ from lib.files.processor import INSTRUCTIONS, instruction_sets
 from lib.files.schema import expect
 from lib.models.common.chunks import device_of
 from lib.models.common.input import Input
-from lib.programs.folds import Chosen
+from lib.programs.folds import Pairs
 from lib.programs.messages import NATIVE
 from lib.programs.models.cdmpp import DEVICE_FEATURES, ProgramBatch
 from lib.programs.settings import ProgramCollection, ProgramPlusSettings
@@ -89,25 +89,25 @@ class Programs:
             first=np.concatenate([[0], np.cumsum(sizes[sizes > 0])]),
         )
 
-    def batch(self, chosen: np.ndarray, devices: Tensor) -> ProgramBatch:
+    def batch(self, numbers: np.ndarray, devices: Tensor) -> ProgramBatch:
         """Some programs of equally many leaves, (b,) numbers of them."""
-        leaves = int(self.starts[chosen[0] + 1] - self.starts[chosen[0]])
-        rows = self.starts[chosen][:, None] + np.arange(leaves)
+        leaves = int(self.starts[numbers[0] + 1] - self.starts[numbers[0]])
+        rows = self.starts[numbers][:, None] + np.arange(leaves)
         arrays = (self.features[rows], self.position[rows], self.loops[rows])
         return ProgramBatch(*map(torch.from_numpy, arrays), devices)
 
 
-def load_programs(cache: Cache, chosen: Chosen) -> Programs:
+def load_programs(cache: Cache, pairs: Pairs) -> Programs:
     """The distinct programs of some tasks of a cache.
 
     Args:
         cache: of a collection of programs.
-        chosen: which pairs count, by task; none is no programs.
+        pairs: which count, by task; none is no programs.
     """
     devices = len(cache.manifest["devices"])
     features, position, loops = ([np.empty((0, *ARRAYS[k][1]), ARRAYS[k][0])] for k in LEAVES)
     counts, labels, first = [np.zeros(1, np.int64)], [np.empty((0, devices))], [0]
-    for name, mask in chosen.items():
+    for name, mask in pairs.items():
         task = cache.graph(name).restricted(mask)
         distinct = task.used
         rows = np.repeat(np.isin(np.arange(len(task.counts)), distinct), task.counts)
@@ -127,7 +127,7 @@ def load_programs(cache: Cache, chosen: Chosen) -> Programs:
         loops=np.concatenate(loops),
         starts=np.cumsum(np.concatenate(counts)),
         seconds=np.concatenate(labels),
-        tasks=tuple(chosen),
+        tasks=tuple(pairs),
         first=np.array(first),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lib.cache.format import Arrays, Form
+from lib.cache.format import Arrays, CacheFormat
 from lib.programs.tensorir.accesses import AROUND
 
 JOINED = " "  # between names of networks, which have no blanks
@@ -95,4 +95,4 @@ ARRAYS: Arrays = {
     "seconds": (np.float32, (), "configurations"),
     "again": (np.float32, (), "configurations"),
 }
-FORM = Form(ARRAYS, CachedTask)
+FORMAT = CacheFormat(ARRAYS, CachedTask)

@@ -29,7 +29,7 @@ from lib.training.fold import Fold
 
 @dataclass(frozen=True, eq=False)
 class LabelledPrograms:
-    """What a step trains on; as :class:`lib.training.fold.Sample`, of latencies.
+    """Programs that one step is trained on; as :class:`lib.training.fold.Batch`, of latencies.
 
     Attributes:
         inputs: of the network, b programs on d devices.
@@ -53,7 +53,7 @@ class LabelledPrograms:
         return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
 
     def loss(self, predicted: Tensor) -> Tensor:
-        """What (b, d) predicted labels cost."""
+        """Return the loss of (b, d) predicted labels."""
         s = self.settings
         return LATENCY_LOSSES[s.loss](predicted, self.labels, self.mape_weight, s.least_label)
 

@@ -1,1 +1,1 @@
-"""What judges a ranking: metrics, kinds of collections, true runtimes, blending, folds."""
+"""Evaluation of rankings: metrics, kinds of collections, true runtimes, blending and folds."""

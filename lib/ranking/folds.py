@@ -1,4 +1,4 @@
-"""Which graph is in which fold: a pure function of names, K and seed."""
+"""Folds of graphs: a pure function of names, K and seed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Protocol
 
 from lib.files.errors import UserError
 
-# Of an official name: whose benchmark it is; how large, in which numbers, on what data and how it
-# runs; and second names of a network.
+# Parts of official names: the benchmark; size, number format, data and mode of a run; and second
+# names of a network.
 BENCHMARK = re.compile(r"^(?:inference_)?(?:mlperf_|tf2_|small_bert_)")
 RUN = re.compile(
     r"""_(?:
@@ -33,35 +33,34 @@ class FoldSettings(Protocol):
 
     @property
     def folds_total(self) -> int:
-        """How many there are."""
+        """Number of folds."""
 
     @property
     def seed(self) -> int:
-        """Another seed, another deal."""
+        """Seed of the assignment."""
 
     @property
     def keep_together(self) -> str:
-        """What is never split, one of ``TOGETHER``."""
+        """Unit that is never split between folds, one of ``TOGETHER``."""
 
 
 def assign_folds(
     names: Iterable[str], k: int, seed: int, together: str = "graph"
 ) -> dict[str, int]:
-    """Deal whole graphs, or whole families of them, to ``k`` folds of like sizes.
+    """Assign whole graphs, or whole families of them, to ``k`` folds of similar sizes.
 
-    K-fold over the merged train and valid splits, never over configurations of one graph, whose
-    runtimes are too alike (TGraph paper, section 2.4.3). The order of dealing is that of a hash
-    of seed and name, so it depends neither on the order of files nor on a library's generator.
-    Graphs go one after the other to the fold that has fewest, and families likewise, the largest
-    first.
+    Folds divide the merged train and valid splits, never the configurations of one graph, whose
+    runtimes are too similar (TGraph paper, section 2.4.3). Graphs are assigned in the order of a
+    hash of seed and name, so neither the order of files nor a library's generator matters. Each
+    goes to the fold that has fewest graphs; so do families, the largest first.
 
     Args:
-        names: of the graphs.
+        names: names of the graphs.
         k: number of folds.
-        seed: another seed, another deal.
+        seed: seed of the assignment.
         together: ``graph``, or ``family``: graphs of one :func:`family` are in one fold. Variants
-            of one network resemble each other so much that a fold which saw one of them says
-            little about networks never seen.
+            of one network resemble each other so much that a fold with one of them in training
+            says little about unseen networks.
 
     Raises:
         UserError: if there are fewer graphs, or families, than folds.
@@ -76,7 +75,11 @@ def assign_folds(
         raise UserError(f"--folds-total {k}: {f'must be {most}' if len(parts) > 1 else few}")
     folds: dict[str, int] = {}
     sizes = [0] * k
-    for part in sorted(parts, key=lambda name: (-len(parts[name]), _draw(seed, name))):
+
+    def order(part: str) -> tuple[int, bytes]:
+        return -len(parts[part]), hashlib.sha256(f"{seed}:{part}".encode()).digest()
+
+    for part in sorted(parts, key=order):
         fold = min(range(k), key=lambda index: (sizes[index], index))
         folds |= dict.fromkeys(parts[part], fold)
         sizes[fold] += len(parts[part])
@@ -84,20 +87,20 @@ def assign_folds(
 
 
 def folds_of(names: Iterable[str], settings: FoldSettings) -> dict[str, int]:
-    """:func:`assign_folds` as a collection's settings say."""
+    """Return :func:`assign_folds` under a collection's settings."""
     return assign_folds(names, settings.folds_total, settings.seed, settings.keep_together)
 
 
 def splits_of_fold(
     learning: Iterable[str], test: Iterable[str], fold: int, settings: FoldSettings
 ) -> dict[str, list[str]]:
-    """The graphs that are ``valid``, ``test`` and ``train`` to one fold, each sorted.
+    """Return the graphs that are ``valid``, ``test`` and ``train`` for one fold, each sorted.
 
     Args:
-        learning: the graphs that are dealt, of the merged train and valid splits of the source.
-        test: those of its test split.
-        fold: its number.
-        settings: of the collection.
+        learning: graphs that are assigned to folds: the source's merged train and valid splits.
+        test: graphs of the source's test split.
+        fold: number of the fold.
+        settings: settings of the collection.
     """
     assigned = sorted(folds_of(learning, settings).items())
     return {
@@ -108,23 +111,22 @@ def splits_of_fold(
 
 
 def fold_number(name: str) -> int | None:
-    """The fold that a file or folder is of: 7 of ``fold_7``; ``None`` of any other name."""
+    """Return the fold that a file or folder is named after: 7 of ``fold_7``; else ``None``."""
     match = re.fullmatch(r"fold_(0|[1-9][0-9]*)", name, re.ASCII)
     return int(match[1]) if match else None
 
 
 def family(name: str) -> str:
-    """What a graph is a variant of: its name up to the first dot, and of official names without
-    what tells no architecture: ``bert`` of ``bert_en_cased_L-12_H-768_A-12_batch_size_16_test``."""
+    """Return the network that a graph is a variant of: its name up to the first dot.
+
+    Official names also lose the parts that are no architecture: ``bert`` for
+    ``bert_en_cased_L-12_H-768_A-12_batch_size_16_test``.
+    """
     named = name.partition(".")[0]
     bare = RUN.sub("", BENCHMARK.sub("", named))
     return SAME.get(bare, bare) or named
 
 
-def _draw(seed: int, name: str) -> bytes:
-    return hashlib.sha256(f"{seed}:{name}".encode()).digest()
-
-
-# What is never split between folds: of a graph's name, what it is known by.
+# Units that are never split between folds: functions from a graph's name to the unit's.
 UNIT_OF: dict[str, Callable[[str], str]] = {"graph": str, "family": family}
 TOGETHER = tuple(UNIT_OF)

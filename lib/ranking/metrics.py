@@ -1,8 +1,8 @@
-"""How good a ranking is: Kendall's tau, ordered-pair accuracy, top-k slowdown, the tile score.
+"""Metrics of a ranking: Kendall's tau, ordered-pair accuracy, top-k slowdown, the tile score.
 
-Everywhere ``scores`` are predictions where lower means faster, ``runtimes`` are measured, and
-both are one-dimensional arrays over the configurations of one graph. What each number is called
-and how it is written stands at the end, with what computes it: the one table of metrics.
+``scores`` are always predictions, lower for faster, ``runtimes`` are measured, and both are
+one-dimensional arrays over the configurations of one graph. The table of metrics at the end holds
+the name, the format and the function of each.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from functools import partial
 import numpy as np
 
 GLUE = "\N{NO-BREAK SPACE}"  # between a number and what belongs to it
-TOPS = (1, 5, 10)  # of which slowdowns are shown
-TILE_TOP = 5  # configurations of a tile kernel that count
-NOTABLE = 0.01  # by which a pick is faster or slower than the compiler's own to be counted
+TOPS = (1, 5, 10)  # values of k whose slowdowns are shown
+TILE_TOP = 5  # best predicted configurations of a tile kernel that count
+NOTABLE = 0.01  # a pick counts as faster or slower from this difference to the compiler's own
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One number of a graph: what computes it, and how to speak of it.
+    """One number of a graph: its function, and its names and format.
 
     Attributes:
         key: its name in ``metrics.json`` and, after ``validation_``, in a history.
-        name: what people call it.
-        heading: of its column in a table of plain text, as short as can be.
-        compute: it, from (scores, runtimes); ``None`` where scores do not
-            count, as of a baseline, or do not suffice, as of :func:`gains`.
-        higher_is_better: which way is up.
+        name: its name on pages.
+        heading: a short name for a column of plain text.
+        compute: its function of (scores, runtimes); ``None`` if it does not depend on scores, like
+            a baseline, or needs more, like :func:`gains`.
+        higher_is_better: whether a larger value is better.
         decimals: digits after the point; of a percentage, if ``percent``.
         percent: whether it is a share, shown with a percent sign.
-        logarithm: whether it is one, natural, of a ratio: shown is by how much that is not 1.
-        share: whether it is 1 of a graph that is so, else 0: its mean says how many are.
-        least: where an axis that shows all of it begins; ``None`` where there is no bound.
-        explained: one sentence that says what it measures.
+        logarithm: whether it is the natural logarithm of a ratio, shown as ratio minus 1.
+        share: whether it is 1 or 0 for a graph, so that its mean is a share of graphs.
+        least: the lower bound, where an axis begins; ``None`` without a bound.
+        explained: one sentence that defines it.
     """
 
     key: str
@@ -51,7 +51,7 @@ class Metric:
     explained: str = ""
 
     def text(self, value: float | None, signed: bool = False) -> str:
-        """A value as people read it on a page; a dash for none."""
+        """Return a value as text for a page; a dash for none."""
         if value is None or value != value:
             return "–"
         value = np.expm1(value) if self.logarithm else value
@@ -61,7 +61,7 @@ class Metric:
         return shown.replace("-", "−")
 
     def plain(self, value: float | None) -> str:
-        """A value in plain text; a hyphen for none."""
+        """Return a value as plain text; a hyphen for none."""
         if value is None:
             return "-"
         form = f"z.{self.decimals}{'%' if self.percent else 'f'}"
@@ -69,16 +69,16 @@ class Metric:
 
 
 def kendall_tau(scores: np.ndarray, runtimes: np.ndarray) -> float:
-    """Kendall's tau-b, in [-1, 1]; 1 is a perfect ranking. O(n log n).
+    """Return Kendall's tau-b, in [-1, 1]; 1 is a perfect ranking. O(n log n).
 
-    Equals TGraph's equation 9 wherever nothing is tied; with ties it is what Kaggle scored
-    (``scipy.stats.kendalltau``). Where either side is constant, or there are fewer than two
+    It equals TGraph's equation 9 if nothing is tied; with ties it is the score of Kaggle
+    (``scipy.stats.kendalltau``). If either side is constant, or there are fewer than two
     configurations, no pair is ordered and tau is 0.
 
     Raises:
         ValueError: for unequal lengths or values that are not finite.
     """
-    from scipy import stats  # late: it takes a second, which `make status` does not have
+    from scipy import stats  # imported late: it takes a second
 
     scores, runtimes = _checked(scores, runtimes)
     if len(scores) < 2:
@@ -88,10 +88,10 @@ def kendall_tau(scores: np.ndarray, runtimes: np.ndarray) -> float:
 
 
 def ordered_pair_accuracy(scores: np.ndarray, runtimes: np.ndarray) -> float:
-    """Share of the pairs with different runtimes that the scores order rightly, in [0, 1].
+    """Return the share of pairs with different runtimes that the scores order rightly, in [0, 1].
 
-    A pair with equal scores counts one half (a coin is thrown). 0.5 if no pair is ordered.
-    Derived from tau-b and the numbers of ties, so O(n log n) as well.
+    A pair with equal scores counts one half. The share is 0.5 if no pair is ordered. It is derived
+    from tau-b and the numbers of ties, so O(n log n) as well.
     """
     scores, runtimes = _checked(scores, runtimes)
     pairs = len(scores) * (len(scores) - 1) // 2
@@ -105,20 +105,20 @@ def ordered_pair_accuracy(scores: np.ndarray, runtimes: np.ndarray) -> float:
 
 
 def top_k_slowdown(scores: np.ndarray, runtimes: np.ndarray, k: int) -> float:
-    """How much slower the best of the k predicted fastest is than the true fastest; 0 is perfect.
+    """Return how much slower the best of the k predicted fastest is than the true fastest.
 
-    Ties in the scores are broken by position. Runtimes must be positive.
+    0 is perfect. Ties in the scores are broken by position. Runtimes must be positive.
     """
     return _best_of_top(scores, runtimes, k) - 1.0
 
 
 def tile_score(scores: np.ndarray, runtimes: np.ndarray, k: int = TILE_TOP) -> float:
-    """M_tile of TGraph's equation 10: 2 - (best of the top k) / (best of all)."""
+    """Return M_tile of TGraph's equation 10: 2 - (best of the top k) / (best of all)."""
     return 2.0 - _best_of_top(scores, runtimes, k)
 
 
 def random_best(runtimes: np.ndarray, k: int) -> float:
-    """The best runtime to expect of ``k`` configurations drawn at random, over the best of all.
+    """Return the expected best runtime of ``k`` configurations drawn at random, over the best.
 
     The i-th fastest of n is the best of a draw with probability C(n - i - 1, k - 1) / C(n, k).
     """
@@ -130,44 +130,44 @@ def random_best(runtimes: np.ndarray, k: int) -> float:
 
 
 def tile_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
-    """Every tile metric of one kernel, by key."""
+    """Return every tile metric of one kernel, by key."""
     return {m.key: m.compute(scores, runtimes) for m in TILE_METRICS}  # type: ignore[misc]
 
 
 def ranking_metrics(scores: np.ndarray, runtimes: np.ndarray) -> dict[str, float]:
-    """Every layout metric of one graph, by key."""
+    """Return every layout metric of one graph, by key."""
     return {m.key: m.compute(scores, runtimes) for m in LAYOUT_METRICS}  # type: ignore[misc]
 
 
 def pick_of(scores: np.ndarray, own: int | None) -> int:
-    """The configuration predicted fastest; of several, the compiler's ``own``, which costs nobody a
-    change, or else the first."""
+    """Return the configuration predicted fastest; of several, the compiler's ``own``, which needs
+    no change, or else the first."""
     return own if own is not None and scores[own] == scores.min() else int(np.argmin(scores))
 
 
 def gains(scores: np.ndarray, runtimes: np.ndarray, default: int) -> dict[str, float]:
-    """Every number of :data:`GAINS` of one graph, by key.
+    """Return every number of :data:`GAINS` of one graph, by key.
 
     Args:
-        scores, runtimes: as everywhere.
-        default: which configuration the compiler takes by itself.
+        scores, runtimes: predicted and measured.
+        default: the configuration that the compiler takes by itself.
     """
     scores, runtimes = _checked(scores, runtimes)
     pick = pick_of(scores, default)
     speedup, best = (float(np.log(runtimes[default] / t)) for t in (runtimes[pick], runtimes.min()))
     faster, slower = (sign * speedup > np.log1p(NOTABLE) for sign in (1, -1))
-    return dict(
-        zip((g.key for g in GAINS), (speedup, best, float(faster), float(slower)), strict=True)
-    )
+    numbers = speedup, best, float(faster), float(slower)
+    return dict(zip((metric.key for metric in GAINS), numbers, strict=True))
 
 
 def mean_metrics(graphs: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean of each metric over the graphs that have it, every graph counting the same."""
+    """Return the mean of each metric over the graphs that have it, with equal weights."""
     keys = dict.fromkeys(key for metrics in graphs for key in metrics)
     return {key: float(np.mean([graph[key] for graph in graphs if key in graph])) for key in keys}
 
 
 def _best_of_top(scores: np.ndarray, runtimes: np.ndarray, k: int) -> float:
+    """Return the best runtime of the k predicted fastest over the best of all."""
     scores, runtimes = _checked(scores, runtimes)
     if not len(scores) or k < 1 or runtimes.min() <= 0:
         raise ValueError("needs at least one configuration, k >= 1 and positive runtimes")
@@ -176,11 +176,13 @@ def _best_of_top(scores: np.ndarray, runtimes: np.ndarray, k: int) -> float:
 
 
 def _tied_pairs(values: np.ndarray) -> int:
+    """Return the number of pairs of equal values."""
     counts = np.unique(values, return_counts=True)[1].astype(np.int64)
     return int((counts * (counts - 1) // 2).sum())
 
 
 def _checked(scores: np.ndarray, runtimes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return both as arrays, or raise if they have unequal lengths or are not finite."""
     scores, runtimes = np.asarray(scores), np.asarray(runtimes)
     if scores.shape != runtimes.shape or scores.ndim != 1:
         raise ValueError(f"shapes {scores.shape} and {runtimes.shape}: expected two equal lengths")
@@ -228,7 +230,7 @@ TILE_SCORE = Metric(
     explained="2 − (best of the five predicted fastest) / (fastest of all): 1 is perfect",
 )
 SLOWDOWNS = tuple(map(_slowdown, TOPS))
-# The metrics of a ranking, by kind of collection; the first is the one that counts.
+# The metrics of a ranking, by kind of collection; the first is the main one.
 LAYOUT_METRICS = (TAU, PAIRS, *SLOWDOWNS)
 TILE_METRICS = (TILE_SCORE, TAU, *SLOWDOWNS)
 SPEEDUP = Metric(
@@ -268,5 +270,5 @@ SLOWER = replace(
     higher_is_better=False,
     explained="share of graphs whose pick loses to it by more than that",
 )
-# What is gained over what the compiler does by itself, where a graph has that configuration.
+# Gains over the compiler's own configuration, for graphs that have it.
 GAINS = (SPEEDUP, BEST_SPEEDUP, FASTER, SLOWER)

@@ -1,10 +1,10 @@
-"""What many timings of the same configurations say: one label each, and how far it can be trusted.
+"""Labels from many timings of the same configurations, and their noise.
 
-A busy neighbour makes a run slower and never faster, so the label must come from the fast end of
-the rounds. The very fastest is an extreme: on a busy host it depends on who hit the one calm moment
-or the one burst of the clock, and so, less, does any one quantile. The mean of the faster half of
-the rounds agrees best with a second measurement of the same programs, with four rounds as with
-thirty-two, on a calm machine as on a busy one (measured by ``tests/bench/labels.py``:
+Other processes make a run slower and never faster, so the label comes from the fast end of the
+rounds. The fastest round is an extreme: on a busy host it depends on the one calm moment or the one
+burst of the clock, and so, less, does any single quantile. The mean of the faster half of the
+rounds agrees best with a second measurement of the same programs, with four rounds and with
+thirty-two, on a calm machine and on a busy one (measured by ``tests/bench/labels.py``:
 `lib/collect/xla/README.md`).
 """
 
@@ -16,13 +16,13 @@ from lib.ranking.metrics import kendall_tau
 
 
 def label(rounds: np.ndarray) -> np.ndarray:
-    """One runtime a configuration: the mean of the faster half of its rounds.
+    """Return one runtime a configuration: the mean of the faster half of its rounds.
 
-    Of an odd number of rounds, the middle one is not in it; of one round, it is that.
+    The middle one of an odd number of rounds is left out; a single round is the label.
 
     Args:
-        rounds: (c, r) integer nanoseconds, 0 where unused, such as where others have more; at
-            least one of each configuration is used.
+        rounds: (c, r) integer nanoseconds, 0 for rounds that a configuration does not have; each
+            has at least one.
 
     Returns:
         (c,) int64 nanoseconds, rounded down.
@@ -34,20 +34,20 @@ def label(rounds: np.ndarray) -> np.ndarray:
 
 
 def ceiling(rounds: np.ndarray) -> float:
-    """Kendall's tau-b between the labels of the even and of the odd rounds of (c, r).
+    """Return Kendall's tau-b between the labels of the even and of the odd rounds of (c, r).
 
-    No predictor can be expected to agree with noisy labels better than the labels agree with
-    themselves. Each half has half the rounds, so labels from all of them are a little better.
+    No predictor can be expected to agree better with noisy labels than the labels agree with
+    themselves. Each half has half the rounds, so labels from all rounds are a little better.
     """
     return kendall_tau(label(rounds[:, ::2]), label(rounds[:, 1::2]))
 
 
-REPEATED = 8  # configurations that were measured twice, at least, to say how far labels agree
+REPEATED = 8  # fewer configurations that were measured twice say nothing on their agreement
 
 
 def noise_of(repeats: np.ndarray) -> float:
-    """The relative standard deviation of a measurement, from (r, 2) runtimes of the same; 0 if
-    nothing was measured twice."""
+    """Return the relative standard deviation of a measurement, from (r, 2) runtimes of the same
+    configurations; 0 if none was measured twice."""
     if not len(repeats):
         return 0.0
     gaps = np.log(repeats[:, 0] / repeats[:, 1])
@@ -55,6 +55,6 @@ def noise_of(repeats: np.ndarray) -> float:
 
 
 def repeated_ceiling(repeats: np.ndarray) -> float | None:
-    """Kendall's tau-b between two measurements, (r, 2), of the same configurations; ``None`` if
-    there are fewer than ``REPEATED``."""
+    """Return Kendall's tau-b between two measurements, (r, 2), of the same configurations; ``None``
+    for fewer than ``REPEATED``."""
     return kendall_tau(*repeats.T) if len(repeats) >= REPEATED else None

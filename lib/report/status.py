@@ -10,7 +10,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from lib import settings
 from lib.files.artifacts import fingerprint_value
 from lib.files.errors import DataError, UserError, in_one_line, one_line_errors
 from lib.files.schema import expect
-from lib.files.terminal import counted, paint, table
+from lib.files.terminal import counted, paint, printable, table
 from lib.report.experiment import Experiment, read_experiment
 from lib.report.statistics import with_error
 from lib.runs.identity import Run
@@ -52,7 +52,8 @@ class Row:
 
     def order(self) -> tuple[bool, float, str]:
         """Return what puts better experiments first, and those without a number last."""
-        score = self.mean("test") or self.mean("validation")
+        test = self.mean("test")
+        score = self.mean("validation") if test is None else test
         sign = -1 if self.experiment.kind.main.higher_is_better else 1
         return score is None, sign * (score or 0.0), self.experiment.folder.name
 
@@ -112,7 +113,7 @@ def row_of(folder: Path, outputs: Path, also: Sequence[str]) -> Row:
     args = all_flags("").parse_args([*_of_all_folds(words), "--outputs", str(outputs)])
     run = run_of(args)
     if args.folds is None and experiment.blended:
-        run = Run(outputs, run.settings, args.data, len(experiment.measured))
+        run = replace(run, folds=len(experiment.measured))
     values = settings.resolve(args).given(settings.COMMAND_LINE, str(args.settings))
     given = [f"{key} {value}" for key, value in values.items() if key not in NO_DIFFERENCE]
     return Row(experiment, run.settings.model, listed(given), state_of(run))
@@ -176,8 +177,9 @@ def _block(collection: str, rows: Sequence[Row]) -> str:
     titles, *lines = table(cells, head).splitlines()
     width = max(map(len, lines))
     for place, row in enumerate(rows):
-        state = paint(row.state or "up to date", "yellow" if row.state else "green")
-        given = f"{row.given}; " if row.given else ""
+        state = printable(row.state or "up to date")
+        state = paint(state, "yellow" if row.state else "green")
+        given = printable(f"{row.given}; " if row.given else "")
         lines[place] = f"{lines[place]:<{width}}   {given}{state}"
     return "\n".join([titles, *lines])
 

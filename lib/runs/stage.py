@@ -10,14 +10,16 @@ report, ``make status`` and ``make compare``: together with the results, or at t
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any
 
 from lib import settings
@@ -32,6 +34,7 @@ from lib.files.errors import one_line_errors
 from lib.files.locks import only_writer
 from lib.files.named import named
 from lib.files.schema import expect
+from lib.runs.code import ROOT, SCRIPTS
 from lib.runs.identity import Run, part_of, record_path, state_of
 from lib.runs.provenance import commit, machine, versions
 from lib.runs.tracking import Tracker
@@ -74,6 +77,16 @@ def run(name: str, main: Callable[[Stage], None], description: str | None) -> No
         with Stage(name, arguments, settings.resolve(arguments)) as stage:
             if not stage.up_to_date():
                 main(stage)
+
+
+@cache
+def stage_script(stage: str) -> ModuleType:
+    """Return a stage script as a module, for those who do as it does; nothing is run."""
+    spec = importlib.util.spec_from_file_location(f"stage_{stage}", ROOT / SCRIPTS[stage])
+    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    sys.modules[module.__name__] = module
+    spec.loader.exec_module(module)  # type: ignore[union-attr]
+    return module
 
 
 def parser_of(stage: str, description: str = "") -> argparse.ArgumentParser:

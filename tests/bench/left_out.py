@@ -46,7 +46,7 @@ from lib.programs.inputs import (
 )
 from lib.programs.losses import STEEPEST
 from lib.programs.metrics import LEAST_PROGRAMS, mape, median_error
-from lib.programs.preprocess import about, tasks_of
+from lib.programs.preprocess import metadata_of, tasks_of
 from lib.programs.settings import ProgramPlusSettings
 from lib.programs.task import networks_of
 from lib.programs.tensorir.records import SPLITS, is_general
@@ -172,7 +172,7 @@ def cache_of(root: Path, folder: Path) -> Cache:
     with CacheWriter(folder, "programs") as writer:
         for task, sizes in tasks_of(root / "dataset.json", SPLITS):
             writer.add(task, sizes)
-        told = about(root / "dataset.json", SPLITS)
+        told = metadata_of(root / "dataset.json", SPLITS)
         writer.finish({**told, "fingerprint": "left out", "settings": {}})
     return Cache(folder)
 

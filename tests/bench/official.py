@@ -25,9 +25,9 @@ from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
-from lib.runs.ingredients import record_path
 
 from lib.files.terminal import duration, table
+from lib.runs.identity import record_path
 from lib.settings import settings_for
 from lib.tpugraphs.dataset import TPUGRAPHS, write_dataset
 from lib.tpugraphs.npz import write_tile

@@ -35,7 +35,7 @@ from lib.files.artifacts import atomic_file
 from lib.files.progress import Lines
 from lib.files.terminal import table
 from lib.preprocess.collection import RawFile, write_cache
-from lib.programs.folds import Chosen, sides_of_fold
+from lib.programs.folds import Pairs, sides_of_fold
 from lib.programs.inputs import (
     device_features,
     devices_of,
@@ -73,7 +73,7 @@ def cache_of(root: Path, folder: Path) -> Cache:
     return Cache(folder / "cache")
 
 
-def case_of(cache: Cache, split: str, seed: int) -> tuple[Case, Chosen]:
+def case_of(cache: Cache, split: str, seed: int) -> tuple[Case, Pairs]:
     """What every variant learns from and predicts, and which programs the test has."""
     settings = ProgramSettings("programs-cpu", split=split, seed=seed)
     sides = sides_of_fold(cache, 0, settings)
@@ -84,7 +84,7 @@ def case_of(cache: Cache, split: str, seed: int) -> tuple[Case, Chosen]:
     return Case(**parts, devices=devices, **about), sides["test"]
 
 
-def measured(cache: Cache, test: Chosen, predicted: np.ndarray) -> list[dict[str, object]]:
+def measured(cache: Cache, test: Pairs, predicted: np.ndarray) -> list[dict[str, object]]:
     """A row a task, and one for all pairs."""
     rows, every, first = [], [], 0
     for name, own in test.items():
@@ -100,7 +100,7 @@ def measured(cache: Cache, test: Chosen, predicted: np.ndarray) -> list[dict[str
     return rows
 
 
-def run(cache: Cache, case: Case, test: Chosen, variant: str) -> pl.DataFrame:
+def run(cache: Cache, case: Case, test: Pairs, variant: str) -> pl.DataFrame:
     """Train and measure one."""
     started = time.perf_counter()
     predicted = MEASURABLE[variant](case)

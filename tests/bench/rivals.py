@@ -17,7 +17,7 @@ from lib.files.named import named
 from lib.programs.calibrate.fit import best_factor
 from lib.programs.inputs import Programs, predict
 from lib.programs.pooled import POOLED, pooled_rows
-from lib.programs.settings import LOSS_NAMES, TRANSFORMS, ProgramCollection
+from lib.programs.settings import TRANSFORMS, ProgramCollection
 from lib.settings import MODELS
 from lib.training.loop import Training
 
@@ -150,7 +150,6 @@ VARIANTS: dict[str, Callable[[Case], np.ndarray]] = {
 # VARIANTS has Box and Cox's labels, the error of both kinds and the encoding of places.
 ABLATIONS: dict[str, Callable[[Case], np.ndarray]] = {
     **{f"cdmpp, {one}": network("cdmpp", label_transform=one) for one in TRANSFORMS[1:]},
-    **{f"cdmpp, {one}": network("cdmpp", loss=one) for one in LOSS_NAMES[1:]},
     "cdmpp, no places": network("cdmpp", positional=False),
 }
 SHARES = (1 / 8, 1 / 4, 1 / 2)

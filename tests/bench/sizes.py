@@ -1,4 +1,4 @@
-"""How large official TpuGraphs is, for a rehearsal.
+"""How large official TpuGraphs is: what a rehearsal generates.
 
 Sources: the numbers of files are those of Kaggle's archive (a public notebook counts them: 235,
 244, 7,229 files, 5,709 / 676 / 844 of them tiles); nodes and configurations are the means and

@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from lib.cache.reader import Cache
-from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
-from lib.compiler.cpu.repeated import REPEATED_FEATURES
+from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEATED_FEATURES
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.metrics import kendall_tau
 from lib.tpugraphs.dataset import LAYOUT_COLLECTIONS

@@ -13,7 +13,6 @@ from polars.testing import assert_frame_equal
 
 from lib.files.errors import DataError
 from lib.files.parquet import read_parquet, write_parquet
-from tests.stages import REPOSITORY
 
 COLUMNS = {"name": "text", "count": "integer", "score": "number", "runtime": "integer?"}
 
@@ -122,20 +121,6 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_not_read(tmp_path, monkeypa
     monkeypatch.setattr(pl, "scan_parquet", None)
     with pytest.raises(DataError, match=rf"bomb\.parquet: size: found {told}.*; again"):
         read_parquet(path, {}, "again")
-
-
-def test_tables_are_read_in_one_place():
-    for path in (REPOSITORY / "lib").rglob("*.py"):
-        text = path.read_text()
-        own = path.name == "parquet.py"
-        assert own or not ("scan_parquet" in text or "pl.read_parquet" in text), path
-
-
-def test_a_table_that_cannot_be_written_names_its_file(tmp_path):
-    with pytest.raises(FileNotFoundError) as raised:
-        write_parquet(table(), tmp_path / "absent" / "table.parquet")
-    assert raised.value.filename == str(tmp_path / "absent" / "table.parquet")
-    assert raised.value.strerror == "No such file or directory"
 
 
 def test_a_disk_that_is_full_is_one_error_whatever_room_is_left(tmp_path):

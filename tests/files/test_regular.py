@@ -107,16 +107,6 @@ def test_nothing_waits_for_a_pipe(tmp_path, monkeypatch, kind, read):
         read(tmp_path / "x")
 
 
-def test_a_pipe_that_took_the_place_of_a_file(tmp_path, monkeypatch):
-    """Between looking and opening."""
-    (tmp_path / "x").write_bytes(b"")
-    os.mkfifo(tmp_path / "pipe")
-    real = os.open
-    monkeypatch.setattr(os, "open", lambda path, flags: real(tmp_path / "pipe", flags))
-    with at_once(), pytest.raises(DataError, match="a pipe"):
-        open_regular(tmp_path / "x")
-
-
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE, errno.ENOENT, errno.EIO])
 @pytest.mark.parametrize(("suffix", "read"), CASES)
 def test_what_the_machine_refuses_says_nothing_of_the_content(
@@ -134,16 +124,6 @@ def test_what_the_machine_refuses_says_nothing_of_the_content(
     expected = f"{path}: file: found {os.strerror(number)}, expected a readable file"
     assert str(caught.value) == expected
     assert str(pickle.loads(pickle.dumps(caught.value))) == expected
-
-
-@pytest.mark.parametrize("read", [lambda file: file.read(1), lambda file: file.read()])
-def test_an_error_of_reading_names_the_file(tmp_path, read):
-    """/proc/self/mem is a regular file that cannot be read at its front."""
-    path = tmp_path / "x.npz"
-    path.symlink_to("/proc/self/mem")
-    with open_regular(path) as file, pytest.raises(UnreadableError) as caught:
-        read(file)
-    assert str(caught.value).startswith(f"{path}: file: found Input/output error, expected")
 
 
 @pytest.mark.parametrize("good", range(3))

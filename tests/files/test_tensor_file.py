@@ -39,15 +39,6 @@ def test_the_same_content_gives_the_same_bytes(tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_parameters_can_be_saved_and_replaced(tmp_path):
-    path = tmp_path / "model"
-    tensor_file.save(path, torch.nn.Linear(2, 2).state_dict(), 1)
-    tensor_file.save(path, {"w": torch.nn.Parameter(torch.ones(2))}, 2)
-    tensors, about = tensor_file.load(path)
-    assert about == 2
-    assert torch.equal(tensors["w"], torch.ones(2))
-
-
 class Harmful:
     """Unpickling it would leave a trace."""
 

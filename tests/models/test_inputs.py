@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES
-from lib.compiler.cpu.repeated import REPEATED_FEATURES
+from lib.compiler.cpu.features import COPY_FEATURES, OFF_LAYOUT_FEATURES, REPEATED_FEATURES
 from lib.files.named import named
 from lib.models.common.build import network_for
 from lib.models.common.input import input_of

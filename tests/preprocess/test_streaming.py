@@ -104,20 +104,6 @@ def test_a_digit_that_is_none(value, where, small_blocks):
         build_dictionary("f", [features[:9], features[9:]], 20, 3)
 
 
-def test_minus_zero_is_zero(small_blocks):
-    features = np.zeros((6, 3, 18), np.float32)
-    features[2:4] = -0.0
-    dictionary, cells = build_dictionary("f", [features], 6, 3)
-    assert len(dictionary) == 1
-    assert not cells.any()
-
-
-@pytest.mark.parametrize("shapes", [[(3, 2)], [(3, 2), (3, 2)], [(5, 3)]])
-def test_another_number_of_configurations(shapes):
-    with pytest.raises(ValueError, match="5"):
-        build_dictionary("f", [np.zeros((*shape, 18), np.float32) for shape in shapes], 5, 2)
-
-
 @pytest.mark.parametrize("chunk_bytes", [100, 5_000, 10**6])
 def test_a_streamed_file_equals_a_dense_one(tmp_path, monkeypatch, chunk_bytes):
     monkeypatch.setattr(archive, "CHUNK_BYTES", chunk_bytes)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lib.files.errors import UserError
-from lib.programs.settings import LOSS_NAMES, TRANSFORMS
+from lib.programs.settings import TRANSFORMS
 from lib.training.fold import load_fold, new_network
 from lib.training.loop import Training
 from tests.programs.builders import tiny_plus, tiny_settings, write_programs
@@ -72,25 +72,12 @@ def test_a_batch_reads_the_devices_that_its_programs_were_measured_on(cache):
     assert {measured[k].sum() for k in range(3)} == {1, len(data.devices) - 1, len(data.devices)}
 
 
-def test_passes_are_in_other_orders(cache):
-    data = load_fold(cache, 0, SETTINGS)
-    new_network(data, 0, 0)
-    one, other, same = (latencies(s.labels for s in batches(data, seed)) for seed in (0, 1, 0))
-    assert torch.equal(one, same) and not torch.equal(one, other)
-
-
 @BOTH
 @pytest.mark.parametrize(("split", "most"), [("networks", 1.0), ("random", 0.5)])
 def test_something_is_learned(cache, tmp_path, split, most, settings):
     settings = replace(settings, split=split, epochs=25)
     training = trained(cache, settings, tmp_path)
     assert training.checkpoint.validations["last"]["mape"] < most  # 1.7 and more of fresh weights
-
-
-def test_lower_errors_are_better(cache, tmp_path):
-    training = trained(cache, replace(SETTINGS, epochs=6), tmp_path)
-    history = training.checkpoint.history_frame()["validation_mape"]
-    assert training.checkpoint.validations["best"]["mape"] == history.min() < history.max()
 
 
 @BOTH
@@ -105,10 +92,9 @@ def test_a_killed_training_ends_with_the_same_bits(cache, tmp_path, settings):
         assert torch.equal(tensor, resumed.network.state_dict()[name]), name
 
 
-@pytest.mark.parametrize("loss", LOSS_NAMES)
 @pytest.mark.parametrize("transform", TRANSFORMS)
-def test_every_loss_and_transform_trains(cache, tmp_path, loss, transform):
-    settings = replace(SETTINGS, loss=loss, label_transform=transform, epochs=1)
+def test_every_transform_trains(cache, tmp_path, transform):
+    settings = replace(SETTINGS, label_transform=transform, epochs=1)
     training = trained(cache, settings, tmp_path)
     assert training.checkpoint.history_frame()["loss"].is_finite().all()
     assert training.checkpoint.validations["last"]["graphs"]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from lib.files.artifacts import write_json
 from lib.ranking.folds import family
-from lib.ranking.kinds import LAYOUTS
+from lib.ranking.measures import LAYOUTS
 from lib.report import figures
 from lib.report.page import write_report
 from tests.report.browsing import look
@@ -149,23 +149,6 @@ def test_what_is_not_escaped_does_not_run_either(browser, tmp_path):
         assert ("Content Security Policy" in told) == guarded
         shown.context.close()
     assert did == {True: set(), False: set(PAYLOADS)}
-
-
-def test_in_a_frame_of_another_page_it_works_and_nothing_runs(browser, page, tmp_path):
-    """As W&B's dashboard shows it."""
-    host = tmp_path / "host.html"
-    inner = page.read_text("utf-8").replace("&", "&amp;").replace('"', "&quot;")
-    host.write_text(f'<iframe sandbox="allow-scripts" srcdoc="{inner}"></iframe>', "utf-8")
-    shown, complaints = look(browser, host)
-    frame = shown.frames[1]
-    frame.evaluate(TOUCH)  # presses the heads of columns, too
-    assert frame.locator("[aria-sort]").count() == 1
-    assert frame.evaluate("getComputedStyle(document.querySelector('.tile')).borderTopWidth") == (
-        "3px"
-    )
-    assert frame.evaluate("window.ran") is None
-    assert complaints == []
-    shown.context.close()
 
 
 @settings(deadline=None, max_examples=25)

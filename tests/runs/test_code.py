@@ -2,42 +2,9 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
 import pytest
 
 from lib.runs import code
-from tests.stages import REPOSITORY
-
-EVERY = [
-    str(path.relative_to(REPOSITORY))
-    for path in (*REPOSITORY.glob("0*.py"), *(REPOSITORY / "lib").rglob("*.py"))
-]
-
-
-def parsed(path: str) -> set[str]:
-    """What :func:`lib.runs.code.imports_of` should find, from the file's syntax tree."""
-    names = set()
-    for node in ast.walk(ast.parse((REPOSITORY / path).read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    found = set()
-    for parts in (name.split(".") for name in names if name.split(".")[0] == "lib"):
-        for length in range(1, len(parts) + 1):
-            file = Path(*parts[:length])
-            for one in (file / "__init__.py", file.with_suffix(".py")):
-                if (REPOSITORY / one).exists():
-                    found.add(str(one))
-                    break
-    return found
-
-
-def test_imports_are_those_of_the_syntax_tree() -> None:
-    for path in EVERY:
-        assert code.imports_of(code.source_of(path)) == parsed(path), path
 
 
 def test_a_program_runs_what_it_imports_at_any_distance() -> None:

@@ -17,7 +17,6 @@ import pytest
 
 from lib.files.artifacts import read_json, write_json
 from lib.files.errors import DataError
-from lib.files.named import named
 from lib.models.tgraph.settings import TGraphSettings
 from lib.runs import code
 from lib.runs.code import SCRIPTS, STAGES, code_for
@@ -282,19 +281,6 @@ def settings_of(collection: str, model: str):
     hardware = MODELS[collection.partition("-")[0]][model].hardware_of[0]
     dataset = dataclasses.replace(CPU_LAYOUTS, hardware=hardware)
     return settings_for(collection, dataset, {"model": model})
-
-
-@EVERY_MODEL
-def test_what_a_model_runs_counts(collection, model):
-    settings = settings_of(collection, model)
-    runs = [named(settings.network), *named(settings.network).__mro__]
-    runs += [named(settings.fold), *vars(named(settings.input)).values()]
-    modules = {getattr(one, "__module__", "") for one in runs}
-    wanted = {f"{name.replace('.', '/')}.py" for name in modules if name.startswith("lib.")}
-    fold = {f"{settings.fold.partition(':')[0].replace('.', '/')}.py"}
-    assert len(wanted) >= 3 and fold <= wanted
-    assert wanted <= code_for("train", settings).keys()
-    assert wanted - fold <= code_for("infer", settings).keys()
 
 
 @EVERY_MODEL

@@ -10,9 +10,8 @@ import torch
 from lib.files import locks
 from lib.files.errors import UserError
 from lib.runs import turns
-from lib.runs.stage import Stage, parser_of
+from lib.runs.stage import Stage, parser_of, stage_script
 from lib.settings import resolve
-from lib.training.loop import stage_script
 from tests.builders import COLLECTION
 from tests.stages import LONGEST
 

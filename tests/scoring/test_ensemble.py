@@ -12,7 +12,7 @@ from lib.cache.writer import CacheWriter
 from lib.preprocess.graphs import compress
 from lib.ranking.baseline import moved_bytes
 from lib.ranking.blending import blend_frames, choose_folds
-from lib.ranking.kinds import LAYOUTS
+from lib.ranking.measures import LAYOUTS
 from lib.ranking.metrics import kendall_tau, ranking_metrics
 from lib.ranking.truth import CachedLabels, Truth
 from lib.scoring.evaluation import ceilings, evaluate, summary_table

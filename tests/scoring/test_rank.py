@@ -14,10 +14,10 @@ from lib.cache.kernel import CachedKernel
 from lib.files import tensor_file
 from lib.files.errors import DataError, UserError
 from lib.models.common.build import build_network
+from lib.runs.stage import stage_script
 from lib.scoring import rank, trained
 from lib.scoring.candidates import Request
 from lib.scoring.rank import as_json, as_text, rank_programs
-from lib.scoring.scores import scores_of
 from lib.scoring.timing import Timings
 from lib.scoring.trained import load_ensemble
 from lib.tpugraphs.npz import write_layout, write_tile
@@ -31,6 +31,8 @@ from tests.tpugraphs.builders import chain, tile_run, tuning
 
 SETTINGS = tiny_settings(best_folds=2)
 MODEL = {"model": "tgraph"}
+
+permuted_scores = stage_script("infer").permuted_scores
 
 
 def rank_program(*given):
@@ -88,7 +90,7 @@ def test_the_best_folds_mean_score_of_every_configuration(folds, program):
     assert list(ranking.ensemble.networks) == [2, 0]
     graph = compress(raw, "test", SETTINGS.hops)
     chosen = dataclasses.replace(SETTINGS, **overrides)
-    each = [scores_of(networks[k], graph, chosen).mean(axis=0) for k in (2, 0)]
+    each = [permuted_scores(networks[k], graph, chosen).mean(axis=0) for k in (2, 0)]
     assert ranking.scores == pytest.approx(np.mean(each, axis=0)[graph.original], abs=1e-4)
     assert np.all(np.diff(ranking.scores[ranking.best(20)]) >= 0)
     ranked = rank_program(path, None, folder, COLLECTION, {**overrides, "blending": "standardized"})
@@ -317,7 +319,7 @@ def kernel_folds(tmp_path):
 
     def expected(raw):
         cached = CachedKernel.of(raw, "test")
-        return np.mean([scores_of(one, cached, chosen)[0] for one in networks], axis=0)
+        return np.mean([permuted_scores(one, cached, chosen)[0] for one in networks], axis=0)
 
     return tmp_path, expected
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
-from lib.ranking.kinds import TILES
+from lib.ranking.measures import TILES
 from lib.ranking.metrics import random_best, tile_score
 from lib.ranking.truth import CachedLabels, Truth
 from lib.scoring.evaluation import evaluate, summary_table

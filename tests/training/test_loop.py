@@ -15,10 +15,11 @@ from lib.files import tensor_file
 from lib.files.errors import UserError
 from lib.models.tgraph.inputs import graph_tensors, score_in_batches
 from lib.ranking.metrics import mean_metrics, ranking_metrics
+from lib.runs.stage import stage_script
 from lib.training import checkpoint as checkpoints
 from lib.training.checkpoint import Checkpoint
 from lib.training.fold import Fold, new_network
-from lib.training.loop import Training, stage_script
+from lib.training.loop import Training
 from lib.training.schedule import learning_rate
 from lib.training.split import LabelledGraph
 from tests.builders import cached_graph, tiny_settings

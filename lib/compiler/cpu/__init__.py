@@ -1,1 +1,1 @@
-"""What XLA for CPUs does with layouts: copies, loops, library calls, and what these cost."""
+"""Effects of layouts in XLA for CPUs: copies, loops, library calls, and their costs."""

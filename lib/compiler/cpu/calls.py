@@ -1,13 +1,13 @@
-"""Library calls: what XLA for CPUs hands to a library in one piece.
+"""Library calls: groups of operations that XLA for CPUs hands to a library together.
 
-XLA begins a call with a reduction and takes into it whatever the library knows: what is read, where
-nobody else reads it, and who reads the result, where that is a single one; and so on from there,
-until the call is large. Dots and convolutions that are left are calls of their own. A configured
-layout ends a call, as nothing is fused across it.
+XLA begins a call with a reduction and adds operations that the library supports: an operand that
+has no other reader, and the reader of the result if it is the only one; and so on from these, until
+the call is large. Dots and convolutions that remain are calls of their own. A configured layout
+ends a call, as nothing is fused across it.
 
-That can be a gain: of what is in one call the library may compute parts again and again
-(:mod:`lib.compiler.cpu.nests`). In one drawn network a call of two convolutions took 5.0 ms, where
-they take 1.6 ms apart, so that a configuration that parts them is faster than the compiler's own.
+That can be a gain, as the library may compute parts of one call again and again
+(:mod:`lib.compiler.cpu.nests`). In one drawn network a call of two convolutions took 5.0 ms, while
+two calls take 1.6 ms: a configuration that separates them is faster than the compiler's own.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from lib.compiler.cpu.library import PRODUCTS, REDUCTIONS, Library
 from lib.compiler.cpu.nests import LoopNests
 from lib.compiler.operands import OPERAND_ROLES, OUTPUT
 
-LARGEST = 100  # instructions of a call, what it reads among them, after which it takes no more
-MOST_REACHED = 3 * LARGEST  # groups, some of which add no instruction
+LARGEST = 100  # instructions, with those that it reads, after which a call takes no more
+MOST_REACHED = 3 * LARGEST  # groups: some of them add no instruction
 NO_CALL = -1
-SMALLEST_CALL = 2  # products and reductions, so that one can be computed for another
+SMALLEST_CALL = 2  # products and reductions: one of them can be repeated for another
 MOST_KNOWN = 1 << 14  # calls of a program that are remembered
-ONCE, PLACES = 1.01, 2  # times that an operation is computed, and their digits
+ONCE, PLACES = 1.01, 2  # an operation computed less often is not repeated; digits of times
 
 Edge = tuple[int, int]  # an operand, and a node that reads it
 
 
 class Group(NamedTuple):
-    """Nodes that are in one call or in none, whatever is configured: a chain to its last one.
+    """Nodes that are in the same call under all configurations: a chain to its last node.
 
     Attributes:
         operands: groups that it reads, with the edge.
-        users: groups that read its last node, with the edge; ``None`` if somebody else does.
-        instructions: how many it adds to a call.
+        users: groups that read its last node, with the edge; ``None`` if other nodes read it too.
+        instructions: the number of instructions that it adds to a call.
     """
 
     operands: list[tuple[int, Edge]]
@@ -54,41 +54,47 @@ class LibraryCalls:
 
     def __init__(self, facts: ProgramFacts):
         self._facts, self._graph = facts, facts.graph
-        self._known: dict[tuple[int, bytes], list[RepeatedOperation]] = {}
+        self._known: dict[bytes, list[RepeatedOperation]] = {}
 
     @cached_property
     def library(self) -> Library:
-        """What it takes."""
+        """Operations that the library takes, worked out when they are needed."""
         return Library(self._facts)
 
     def calls(self, layouts: np.ndarray) -> Iterator[tuple[np.ndarray, list[int]]]:
-        """The nodes of each call, those of calls that could hold no product left out.
+        """Yield the calls that can hold a product.
 
         Args:
-            layouts: (b, k, 3) as configured, negative where nothing is.
+            layouts: (b, k, 3) configured layouts, negative if there is none.
 
         Yields:
-            The nodes of a call, and before them the positions of the configurations that have it.
+            The positions of the configurations that have a call, and its nodes.
         """
-        for configurations, _, groups in self._calls(layouts):
+        for configurations, groups in self._calls(layouts):
             yield configurations, self._nodes(groups)
 
     def repeated(self, layouts: np.ndarray) -> Iterator[tuple[np.ndarray, list[RepeatedOperation]]]:
-        """What (b, k, 3) layouts make the library compute more than once, a call at a time: the
-        positions of the configurations that have it, and its operations."""
-        for configurations, key, groups in self._calls(layouts):
+        """Yield the positions of the configurations that have a call, and the products and
+        reductions that it computes more than once, of (b, k, 3) layouts."""
+        for configurations, groups in self._calls(layouts):
+            key = groups.tobytes()
             operations = self._known.get(key)
             if operations is None:
-                operations = self._of_call(self._nodes(groups))
+                nodes, computes = self._nodes(groups), self.library.computes
+                counted = sum(map(computes, nodes)) >= SMALLEST_CALL
+                times = self._nests.times(nodes).items() if counted else ()
+                operations = [
+                    RepeatedOperation(node, round(count, PLACES))
+                    for node, count in times
+                    if count > ONCE and computes(node)
+                ]
                 if len(self._known) < MOST_KNOWN:
                     self._known[key] = operations
             if operations:
                 yield configurations, operations
 
-    def _calls(
-        self, layouts: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, tuple[int, bytes], np.ndarray]]:
-        """Configurations, what tells their call from others, and its groups."""
+    def _calls(self, layouts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the positions of the configurations that have a call, and its groups."""
         if not self._starters:
             return
         grown = self._grown(self._cut(layouts), len(layouts))
@@ -97,24 +103,14 @@ class LibraryCalls:
             inside = grown[groups] == number
             packed = np.ascontiguousarray(np.packbits(inside, axis=0).T)
             keys = packed.view(f"V{packed.shape[1]}").ravel()
-            distinct, first, places = np.unique(keys, return_index=True, return_inverse=True)
-            for which, (key, configuration) in enumerate(zip(distinct, first, strict=True)):
-                if inside[0, configuration]:  # begun here
-                    call_groups = groups[inside[:, configuration]]
-                    yield np.flatnonzero(places == which), (number, key.tobytes()), call_groups
+            _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+            for which, configuration in enumerate(first):
+                if inside[0, configuration]:  # the call begins here
+                    yield np.flatnonzero(places == which), groups[inside[:, configuration]]
 
     def _nodes(self, groups: np.ndarray) -> list[int]:
+        """Return the nodes of some groups."""
         return [node for group in np.sort(groups).tolist() for node in self._members[group]]
-
-    def _of_call(self, nodes: list[int]) -> list[RepeatedOperation]:
-        """The products and reductions that a call computes more than once."""
-        if sum(map(self.library.computes, nodes)) < SMALLEST_CALL:
-            return []
-        return [
-            RepeatedOperation(node, round(times, PLACES))
-            for node, times in self._nests.times(nodes).items()
-            if times > ONCE and self.library.computes(node)
-        ]
 
     @cached_property
     def _nests(self) -> LoopNests:
@@ -122,7 +118,7 @@ class LibraryCalls:
 
     @cached_property
     def _cuts(self) -> dict[Edge, list[tuple[int, int]]]:
-        """The layouts, (place, role), that end a call between a node and one that reads it."""
+        """Layouts, (place, role), that end a call between a node and its reader."""
         cuts: dict[Edge, list[tuple[int, int]]] = {}
         for node, place in self._facts.place.items():
             for user in self._graph.users[node]:
@@ -134,27 +130,24 @@ class LibraryCalls:
         return cuts
 
     def _cut(self, layouts: np.ndarray) -> dict[Edge, np.ndarray]:
-        """Under which configurations an edge is cut, (b,), those that any of them cuts."""
+        """Return the edges that some configuration cuts, and the configurations that do, (b,)."""
         configured = layouts >= 0
         some = configured.any(axis=0)
+        edges = (edge for group in self._groups for _, edge in group.operands)
         cut = {}
-        for edge in self._edges:
+        for edge in edges:
             cutting = [
-                configured[:, place, role] for place, role in self._cuts[edge] if some[place, role]
+                configured[:, place, role]
+                for place, role in self._cuts.get(edge, ())
+                if some[place, role]
             ]
             if cutting:
                 cut[edge] = np.logical_or.reduce(cutting)
         return cut
 
     @cached_property
-    def _edges(self) -> list[Edge]:
-        """Edges between groups that a configuration can cut."""
-        edges = (edge for group in self._groups for _, edge in group.operands)
-        return [edge for edge in edges if edge in self._cuts]
-
-    @cached_property
     def _group_of(self) -> list[int]:
-        """The group of each node, -1 of what the library does not take."""
+        """Group of each node, -1 for one that the library does not take."""
         graph, library = self._graph, self.library
         group, count = [-1] * len(graph.opcode), 0
         for node in reversed(self._facts.operands_first):
@@ -162,18 +155,15 @@ class LibraryCalls:
                 continue
             users = graph.users[node]
             follows = len(users) == 1 and library.takes[users[0]]
-            if follows and self._never_parted(node, users[0]):
+            if follows and (node, users[0]) not in self._cuts and library.passes(node, users[0]):
                 group[node] = group[users[0]]
             else:
                 group[node], count = count, count + 1
         return group
 
-    def _never_parted(self, node: int, user: int) -> bool:
-        return (node, user) not in self._cuts and self.library.passes(node, user)
-
     @cached_property
     def _members(self) -> list[list[int]]:
-        """The nodes of each group."""
+        """Nodes of each group."""
         nodes: list[list[int]] = [[] for _ in range(max(self._group_of, default=-1) + 1)]
         for node, group in enumerate(self._group_of):
             if group >= 0:
@@ -182,6 +172,7 @@ class LibraryCalls:
 
     @cached_property
     def _groups(self) -> list[Group]:
+        """Groups by their numbers."""
         graph, library, group = self._graph, self.library, self._group_of
         groups = []
         for number, members in enumerate(self._members):
@@ -195,41 +186,40 @@ class LibraryCalls:
                     else:
                         operands.append((group[operand], (operand, node)))
             shown = sum(library.computes(node) or not library.is_small(node) for node in members)
-            groups.append(Group(operands, self._users_of(members), shown + len(inputs)))
+            last = next(n for n in members if all(group[u] != number for u in graph.users[n]))
+            users = graph.users[last]
+            inside = all(group[user] >= 0 and library.passes(last, user) for user in users)
+            edges = [(group[user], (last, user)) for user in users] if inside else None
+            groups.append(Group(operands, edges, shown + len(inputs)))
         return groups
-
-    def _users_of(self, nodes: list[int]) -> list[tuple[int, Edge]] | None:
-        """Who reads a group: those who read its last node, which all other nodes lead to."""
-        group = self._group_of
-        last = next(n for n in nodes if all(group[u] != group[n] for u in self._graph.users[n]))
-        users = self._graph.users[last]
-        if all(group[user] >= 0 and self.library.passes(last, user) for user in users):
-            return [(group[user], (last, user)) for user in users]
-        return None
 
     @cached_property
     def _starters(self) -> list[tuple[int, list[int]]]:
-        """Reductions that begin calls, those that are read by others last, by their groups; and
-        what each may take, nearest first. Calls that could hold no product are left out."""
-        products = {self._group_of[node] for node in self._facts.place if self._is_product(node)}
+        """Groups of reductions that begin calls, and the groups that each may take, nearest first.
+
+        Readers come before their operands. Calls that cannot hold a product are left out.
+        """
+        opcode, takes = self._graph.opcode, self.library.takes
+        products = {
+            self._group_of[node]
+            for node in self._facts.place
+            if takes[node] and opcode[node] in PRODUCTS
+        }
         starters: dict[int, list[int]] = {}
         for node in reversed(self._facts.operands_first):
             group = self._group_of[node]
-            if group < 0 or group in starters or self._graph.opcode[node] not in REDUCTIONS:
+            if group < 0 or group in starters or opcode[node] not in REDUCTIONS:
                 continue
             reached = self._reached(group)
             if group in products or not products.isdisjoint(reached):
                 starters[group] = reached
         return list(starters.items())
 
-    def _is_product(self, node: int) -> bool:
-        return self.library.takes[node] and self._graph.opcode[node] in PRODUCTS
-
     def _reached(self, start: int) -> list[int]:
-        """Groups that a call may grow to, nearest first, the start left out.
+        """Return groups that a call may grow to, nearest first, without the start.
 
-        Those further away than a call can have instructions are left out, so that this takes as
-        long in a large program.
+        Groups further away than a call can have instructions are left out, so that the time does
+        not grow with the program.
         """
         met, waiting = {start: None}, deque([start])
         while waiting and len(met) < MOST_REACHED:
@@ -242,7 +232,7 @@ class LibraryCalls:
         return list(met)[1:]
 
     def _grown(self, cut: dict[Edge, np.ndarray], count: int) -> np.ndarray:
-        """The call that each group is in, by its starter's number, (groups, b) int32."""
+        """Return the call that each group is in, by its starter's number, (groups, b) int32."""
         calls = np.full((len(self._groups), count), NO_CALL, np.int32)
         inside = np.zeros((len(self._groups), count), bool)
         for number, (start, reached) in enumerate(self._starters):
@@ -268,7 +258,10 @@ class LibraryCalls:
     def _taken(
         self, group: int, inside: np.ndarray, cut: dict[Edge, np.ndarray]
     ) -> np.ndarray | None:
-        """Where a call that holds what is ``inside`` takes a group, (b,); ``None``: nowhere."""
+        """Return the configurations in which a call takes a group, (b,); ``None`` for none.
+
+        ``inside``, (groups, b), holds the groups that it has so far.
+        """
         operands, users, _ = self._groups[group]
         taken = None
         if users:
@@ -282,5 +275,5 @@ class LibraryCalls:
 
 
 def _through(edge: Edge, inside: np.ndarray, cut: dict[Edge, np.ndarray]) -> np.ndarray:
-    """Where one end of an edge is in a call, and nothing parts it from the other, (b,)."""
+    """Return the configurations with one end of an edge in a call, and no cut after it, (b,)."""
     return inside & ~cut[edge] if edge in cut else inside.copy()

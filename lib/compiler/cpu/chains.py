@@ -1,13 +1,11 @@
-"""What is computed while a tensor is read or written.
+"""Elementwise operations that are computed while a tensor is read or written.
 
-A compiler runs elementwise operations in one loop with the copy that they lead to or come from.
-A loop that reads in jumps also computes one element at a time, so that a copy costs more the more
-is computed in it, and functions like the exponential most.
+A compiler runs elementwise operations in one loop with the copy before or after them. A loop that
+reads with a stride computes one element at a time, so each operation makes the copy slower, and
+functions like the exponential do so most.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,7 +16,7 @@ FUNCTION_NAMES = (
     "exponential", "exponential-minus-one", "log", "log-plus-one", "tanh", "logistic", "power",
     "rsqrt", "sqrt", "sine", "cosine", "divide",
 )  # fmt: skip
-NOT_ELEMENTWISE_NAMES = (  # some of them stand for a computation of their own
+NOT_ELEMENTWISE_NAMES = (  # some of them have a computation of their own
     "convolution", "dot", "reshape", "parameter", "reduce", "reduce-window", "select-and-scatter",
     "concatenate", "pad", "slice", "dynamic-slice", "dynamic-update-slice", "gather", "scatter",
     "reverse", "broadcast", "transpose", "tuple", "get-tuple-element", "while", "call",
@@ -34,7 +32,7 @@ Counts = tuple[int, int]  # of functions, of all operations
 
 
 def is_elementwise(graph: TensorGraph, node: int) -> bool:
-    """Whether a node computes each element from those at the same place."""
+    """Return whether a node computes each element from those at the same place."""
     return int(graph.opcode[node]) not in NOT_ELEMENTWISE and len(graph.operands[node]) > 0
 
 
@@ -42,7 +40,7 @@ class Chains:
     """Elementwise operations that read one another, counted from any node up or down.
 
     Attributes:
-        around: what is known of copies of a tensor, by the tensor, its reader and the reason.
+        around: features that copies share, by the tensor, its reader and the reason.
     """
 
     def __init__(self, graph: TensorGraph):
@@ -51,22 +49,20 @@ class Chains:
         self._known: dict[tuple[int, bool], Counts] = {}
 
     def above(self, node: int) -> Counts:
-        """Counts of the chain that ends in a node; zeros if it is not elementwise."""
+        """Return the counts of the chain that a node ends; zeros if it is not elementwise."""
         return self._counts(node, True)
 
     def below(self, node: int) -> Counts:
-        """Counts of the chain that begins with a node; zeros if it is not elementwise."""
+        """Return the counts of the chain that a node begins; zeros if it is not elementwise."""
         return self._counts(node, False)
 
     def _counts(self, node: int, up: bool) -> Counts:
-        if (node, up) not in self._known:
-            following = self.graph.operands if up else self.graph.users
-            self._known[node, up] = self._count(node, following)
-        return self._known[node, up]
-
-    def _count(self, node: int, following: Sequence[Sequence[int]]) -> Counts:
+        """Return the counts of the chain above or below a node, and remember them."""
+        if (node, up) in self._known:
+            return self._known[node, up]
         if not is_elementwise(self.graph, node):
             return 0, 0
+        following = self.graph.operands if up else self.graph.users
         least = SMALLEST_SHARE * self.graph.bytes[node]
         met, waiting = {node}, [node]
         functions = operations = 0
@@ -79,4 +75,5 @@ class Chains:
                 if neighbour not in met and large and is_elementwise(self.graph, neighbour):
                     met.add(neighbour)
                     waiting.append(neighbour)
+        self._known[node, up] = functions, operations
         return functions, operations

@@ -1,6 +1,6 @@
-"""What configurations make a compiler do: layout copies and off-layout operations.
+"""Effects of configurations: layout copies, off-layout operations and repeated operations.
 
-Both name orders by their numbers in the program's order table (:mod:`lib.compiler.cpu.tables`).
+They name orders by their numbers in the program's order table (:mod:`lib.compiler.cpu.tables`).
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from lib.tpugraphs.opcodes import CONVOLUTION, DOT, RESHAPE
 
 
 class Reason(IntEnum):
-    """Why a tensor is copied. The value is the place of the reason's feature."""
+    """Reasons to copy a tensor. The value is the place of the reason's feature."""
 
-    CONFIGURED = 0  # the configuration sets the layout in which it is read
+    CONFIGURED = 0  # the configuration sets the layout in which the tensor is read
     DOT_OPERAND = 1  # a dot reads its operands in an order of its own
     CONVOLUTION_OPERAND = 2
     RESHAPE_OUTPUT = 3  # a reshape gives another order than is set or requested
     DOT_OUTPUT = 4
     CONVOLUTION_OUTPUT = 5
-    TRANSPOSE = 6  # a transpose that is no mere renaming of dimensions
-    READER = 7  # whoever reads it works in another order
-    REDUCTION_OPERAND = 8  # none today; its feature stays, for networks that were trained with it
+    TRANSPOSE = 6  # a transpose does more than rename dimensions
+    READER = 7  # a reader works in another order
+    REDUCTION_OPERAND = 8  # unused: networks were trained with its feature
     RESHAPE_OPERAND = 9
 
 
-# Why an operand of a configurable node is copied to the order that its operation prefers, and its
-# output to the order that is configured. All configurable nodes known are of these three, but no
-# format says that they must be: another operation reads its operands like any node.
+# Reasons to copy an operand of a configurable node to the order that its operation prefers, and its
+# output to the configured order. All known configurable nodes are of these three opcodes, but no
+# format requires that: another operation reads its operands like a node that is not configurable.
 OPERAND_REASONS = {
     DOT: Reason.DOT_OPERAND,
     CONVOLUTION: Reason.CONVOLUTION_OPERAND,
@@ -46,15 +46,15 @@ NO_ROLE = -1
 
 
 class LayoutCopy(NamedTuple):
-    """A tensor is brought from one order to another, by a copy or while it is read.
+    """A tensor that goes from one order to another, by a copy or while it is read.
 
     Attributes:
         tensor: the node whose output it is.
         before, after: numbers of orders.
-        reason: why.
-        reader: the node that it happens for.
-        path: the transposes and reshapes that it is read through, if orders are of the parts of
-            their :class:`lib.compiler.cpu.views.View`.
+        reason: the reason of the copy.
+        reader: the node that the copy serves.
+        path: the transposes and reshapes that it is read through. With a path, orders are those of
+            the parts of its :class:`lib.compiler.cpu.views.View`.
     """
 
     tensor: int
@@ -66,7 +66,7 @@ class LayoutCopy(NamedTuple):
 
 
 class CopySite(NamedTuple):
-    """Where tensors are copied; see :class:`LayoutCopy`."""
+    """A place where a tensor is copied; see :class:`LayoutCopy`."""
 
     tensor: int
     reason: Reason
@@ -75,13 +75,13 @@ class CopySite(NamedTuple):
 
 
 class OffLayoutOperation(NamedTuple):
-    """An operation works in another order than the program's own, or a configured layout fits no
-    tensor.
+    """An operation that works in another order than the program's own, or a configured layout that
+    fits no tensor.
 
     Attributes:
         node: the operation.
         order: the number of the output's order; that of ``()`` for a layout that does not fit.
-        role: of such a layout, which of the node's tensors it is about; else ``NO_ROLE``.
+        role: the role that a layout which does not fit is configured for; else ``NO_ROLE``.
     """
 
     node: int
@@ -90,7 +90,7 @@ class OffLayoutOperation(NamedTuple):
 
 
 class OperationSite(NamedTuple):
-    """Where operations work off the layout; see :class:`OffLayoutOperation`."""
+    """A place where an operation works off the layout; see :class:`OffLayoutOperation`."""
 
     node: int
     role: int = NO_ROLE
@@ -110,7 +110,7 @@ class RepeatedOperation(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Effects:
-    """What some configurations make a compiler do, by numbers.
+    """Effects of some configurations, by numbers.
 
     Attributes:
         copies: (m, 2) int64, pairs [configuration, number of a layout copy].

@@ -8,21 +8,23 @@ import numpy as np
 
 from lib.compiler.graph import TensorGraph
 from lib.compiler.operands import OPERAND_ROLES, ConstrainedTensors, constrained_tensors
+from lib.tpugraphs.encoding import FEATURE_NAMES
 from lib.tpugraphs.opcodes import ID_OF_NAME
 
+DIMENSIONS = FEATURE_NAMES.index("dimensions_0")
 TRANSPOSE = ID_OF_NAME["transpose"]
-SMALLEST_RANK = 2  # of a tensor whose elements can lie in more than one order
+SMALLEST_RANK = 2  # a tensor of lower rank has one order only
 
 
 @dataclass(frozen=True, eq=False)
 class ProgramFacts:
-    """What is known of a program of n nodes, k of them configurable.
+    """Facts of a program of n nodes, k of them configurable.
 
     Attributes:
         graph: the program.
-        constrained: the tensors that each configurable node's layouts are about.
-        place: of each configurable node, its position in both.
-        has_order: of each node, whether its output has an order at all, and any bytes.
+        constrained: the tensors that the layouts of each configurable node constrain.
+        place: position of each configurable node among the configurable ones.
+        has_order: for each node, whether its output has more than one order, and any bytes.
         transposes: the permutation of each transpose.
         operands_first: the nodes, operands before their users; those on a cycle are left out.
     """
@@ -36,7 +38,7 @@ class ProgramFacts:
 
     @classmethod
     def of(cls, graph: TensorGraph) -> ProgramFacts:
-        """The facts of a program."""
+        """Return the facts of a program."""
         nodes = graph.configurable.tolist()
         constrained = [constrained_tensors(graph, node) for node in nodes]
         sized = (graph.bytes > 0).tolist()
@@ -50,8 +52,8 @@ class ProgramFacts:
         )
 
     def roles(self, user: int, node: int) -> list[int]:
-        """The roles, of input and kernel, that a node's output has for a user: none if that is
-        not configurable."""
+        """Return the roles, input or kernel, of a node's output for a user; none if the user is not
+        configurable."""
         if user not in self.place:
             return []
         tensors = self.constrained[self.place[user]].tensors
@@ -59,17 +61,22 @@ class ProgramFacts:
 
 
 def _transposes(graph: TensorGraph) -> dict[int, tuple[int, ...]]:
-    """Permutations of the transposes whose one operand is there (pruning may have taken it)."""
+    """Return the permutations of transposes: the operand's dimension for each of the output's.
+
+    Transposes whose operand was pruned are left out.
+    """
     permutations = {}
     for node in np.flatnonzero(graph.opcode == TRANSPOSE).tolist():
-        permutation, operands = graph.permutation(node), graph.operands[node]
-        same_rank = len(operands) == 1 and graph.rank(operands[0]) == len(permutation)
-        if same_rank and sorted(permutation) == list(range(len(permutation))):
+        rank, operands = graph.rank(node), graph.operands[node]
+        permutation = tuple(map(int, graph.features[node, DIMENSIONS : DIMENSIONS + rank]))
+        same_rank = len(operands) == 1 and graph.rank(operands[0]) == rank
+        if same_rank and sorted(permutation) == list(range(rank)):
             permutations[node] = permutation
     return permutations
 
 
 def _operands_first(graph: TensorGraph) -> list[int]:
+    """Return the nodes in topological order, without those on a cycle."""
     waiting = [len(operands) for operands in graph.operands]
     ready = [node for node, count in enumerate(waiting) if count == 0][::-1]
     ordered = []

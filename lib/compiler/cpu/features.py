@@ -1,14 +1,17 @@
-"""Layout copies and off-layout operations as numbers that a network can learn costs from.
+"""Effects of configurations as numbers that a network can learn costs from.
 
-What a copy costs depends on how far apart in memory the elements are that are read one after the
-other, on how long runs stay together, on sizes (:mod:`lib.compiler.cpu.moves`), on what the caches
-make of it (:mod:`lib.compiler.cpu.locality`) and on what is computed on the way
-(:mod:`lib.compiler.cpu.chains`); not on the names of dimensions. So the features say that, as
-logarithms to base 2 (divided, to lie around 1), and the same program with its dimensions renamed
-has the same features.
+A copy costs more the further apart in memory the elements are that it reads one after the other
+(:mod:`lib.compiler.cpu.moves`), and the more is computed in its loop
+(:mod:`lib.compiler.cpu.chains`). An off-layout operation is described by the order that it works
+in. A repeated operation costs as much as the repeated work, roughly. This is known: its features
+are the kind of the work, and the amount of it at a time.
 
-``COPY_FEATURES`` and ``OFF_LAYOUT_FEATURES`` name them in their order; what is before a name's
-first dot is the group that it belongs to. All of it is about CPUs (:mod:`lib.compiler.tpu`).
+The names of dimensions do not matter: a program with its dimensions renamed has the same features.
+Sizes are logarithms to base 2, divided so that they are around 1.
+
+``COPY_FEATURES``, ``OFF_LAYOUT_FEATURES`` and ``REPEATED_FEATURES`` name the features in their
+order; the part of a name before its first dot is its group. All features are for CPUs; those for
+TPUs are in :mod:`lib.compiler.tpu`.
 """
 
 from __future__ import annotations
@@ -19,34 +22,61 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lib.compiler.cpu.chains import Chains, is_elementwise
-from lib.compiler.cpu.effects import CopySite, LayoutCopy, Reason
-from lib.compiler.cpu.moves import MEMORY_FEATURES, MovedTensor, logarithm, memory_features, named
-from lib.compiler.cpu.nodes import (
+from lib.compiler.cpu.chains import FUNCTION_NAMES, Chains, is_elementwise
+from lib.compiler.cpu.effects import CopySite, LayoutCopy, Reason, RepeatedOperation
+from lib.compiler.cpu.library import REDUCE, REDUCE_WINDOW, Library
+from lib.compiler.cpu.moves import (
     BYTES_SCALE,
-    FUNCTIONS_SCALE,
-    GROUPS,
-    MOST_COUNTED,
+    MEMORY_FEATURES,
     RANK_SCALE,
-    group_of,
+    SCALE,
+    MovedTensor,
+    logarithm,
+    memory_features,
+    named,
 )
 from lib.compiler.graph import TensorGraph
 from lib.compiler.orders import Order, squeezed, strides
+from lib.tpugraphs.opcodes import CONVOLUTION, DOT, ID_OF_NAME
+
+FUNCTIONS_SCALE, MOST_COUNTED = 2.0, 4  # functions in a chain, users of a tensor
+SLICING = (
+    "pad", "slice", "dynamic-slice", "dynamic-update-slice", "gather", "scatter", "reverse",
+)  # fmt: skip
+OPERATIONS = {  # opcodes in groups that another order affects alike
+    "reduction": ("reduce",),
+    "window": ("reduce-window", "select-and-scatter"),
+    "concatenation": ("concatenate",),
+    "slicing": SLICING,
+    "broadcast": ("broadcast",),
+    "transpose": ("transpose",),
+    "reshape": ("reshape",),
+    "function": FUNCTION_NAMES,
+    "parameter": ("parameter",),
+    "constant": ("constant", "iota"),
+    "product": ("dot", "convolution"),
+}
+GROUPS = (*OPERATIONS, "other")  # all other operations are elementwise
+GROUP_OF = {
+    ID_OF_NAME[name]: place for place, group in enumerate(OPERATIONS) for name in OPERATIONS[group]
+}
+KINDS = {"convolution": CONVOLUTION, "dot": DOT, "reduce": REDUCE, "window": REDUCE_WINDOW}
+WORK = 64.0  # multiplications for an element that cost as much as the bytes of the element
 
 
 class OperationShape(NamedTuple):
-    """What an operation that works in another order does to memory."""
+    """Memory accesses of an operation that works in another order."""
 
-    moves_data: float  # of nothing that is found today: what a network reads keeps its width
+    moves_data: float  # always 0: it stays so that the inputs of networks keep their width
     is_off_layout: float
     fastest_size: float
-    plain_fastest_stride: float  # of what would be the fastest dimension in the plain order
+    plain_fastest_stride: float  # stride of the dimension that is fastest in the plain order
     bytes: float
     rank: float
 
 
 class ChainWork(NamedTuple):
-    """What is computed before a tensor is written, and after it is read."""
+    """Operations that are computed before a tensor is written, and after it is read."""
 
     functions_before: float
     operations_before: float
@@ -57,17 +87,21 @@ class ChainWork(NamedTuple):
     users: float
 
 
-AROUND = (  # what is the same of all copies of a tensor for a reader
+COPY_FEATURES = (
+    *MEMORY_FEATURES,
     *named("chain", ChainWork._fields),
     *named("reason", (reason.name.lower() for reason in Reason)),
     *named("writer", GROUPS),
     *named("reader", GROUPS),
 )
-COPY_FEATURES = (*MEMORY_FEATURES, *AROUND)
 OFF_LAYOUT_FEATURES = (
     *named("operation", OperationShape._fields),
     *named("chain", ChainWork._fields),
     *named("opcode", GROUPS),
+)
+REPEATED_FEATURES = (
+    *named("repeated", ("times", "work", "bytes", "features", "window", "groups")),
+    *named("repeated", (f"is_{kind}" for kind in KINDS)),
 )
 
 
@@ -76,56 +110,73 @@ def copy_features(
     copies: Sequence[CopySite | LayoutCopy],
     moves: Sequence[tuple[MovedTensor, Order, Order]],
 ) -> np.ndarray:
-    """``COPY_FEATURES`` of m layout copies, (m, width) float32: where and why each is, and what it
-    moves, between which orders, that differ in memory."""
+    """Return ``COPY_FEATURES`` of m layout copies, (m, width) float32.
+
+    Args:
+        chains: those of the program.
+        copies: the place of each copy, and its reason.
+        moves: the tensor of each copy, and its orders before and after, which differ in memory.
+    """
     if not copies:
         return np.zeros((0, len(COPY_FEATURES)), np.float32)
     rows = []
     for copy, move in zip(copies, moves, strict=True):
-        rows += memory_features(*move), _around(chains, copy)
+        where = copy.tensor, copy.reader, copy.reason
+        if where not in chains.around:
+            features = [
+                *_chain_work(chains, copy.tensor, copy.reader),
+                *_one_hot(copy.reason, len(Reason)),
+                *_one_hot_group(chains.graph, copy.tensor),
+                *_one_hot_group(chains.graph, copy.reader),
+            ]
+            chains.around[where] = np.array(features, np.float32)
+        rows += memory_features(*move), chains.around[where]
     return np.concatenate(rows).reshape(len(copies), -1)
 
 
-def _around(chains: Chains, copy: CopySite | LayoutCopy) -> np.ndarray:
-    """What is the same of all copies of a tensor for a reader, between whatever orders."""
-    where, graph = (copy.tensor, copy.reader, copy.reason), chains.graph
-    if where not in chains.around:
-        features = [
-            *_chain_work(chains, copy.tensor, copy.reader),
-            *_one_hot(copy.reason, len(Reason)),
-            *_one_hot(group_of(graph, copy.tensor), len(GROUPS)),
-            *_one_hot(group_of(graph, copy.reader), len(GROUPS)),
-        ]
-        chains.around[where] = np.array(features, np.float32)
-    return chains.around[where]
-
-
 def off_layout_features(chains: Chains, node: int, order: Order, misfit: bool) -> list[float]:
-    """``OFF_LAYOUT_FEATURES`` of an operation that works in an order.
+    """Return ``OFF_LAYOUT_FEATURES`` of an operation that works in an order.
 
-    A configured layout that fits no tensor of its node is a kind of its own: it has no order, and
-    other than every operation it is of no group.
+    A ``misfit``, a configured layout that fits no tensor of its node, has no order and, unlike
+    every operation, no group.
     """
     graph = chains.graph
-    return [
-        *_operation_shape(graph, node, order, misfit),
-        *_chain_work(chains, node, node),
-        *([0.0] * len(GROUPS) if misfit else _one_hot(group_of(graph, node), len(GROUPS))),
-    ]
-
-
-def _operation_shape(graph: TensorGraph, node: int, order: Order, misfit: bool) -> OperationShape:
     shape = () if misfit else graph.shapes[node]
     actual = squeezed(order, shape)
     plain = squeezed(graph.plain[node], shape) if shape else ()
-    return OperationShape(
-        moves_data=0.0,
-        is_off_layout=float(not misfit),
-        fastest_size=logarithm(shape[actual[0]]) if actual else 0.0,
-        plain_fastest_stride=logarithm(strides(order, shape)[plain[0]]) if actual else 0.0,
-        bytes=log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,
-        rank=graph.rank(node) / RANK_SCALE,
-    )
+    return [
+        *OperationShape(
+            moves_data=0.0,
+            is_off_layout=float(not misfit),
+            fastest_size=logarithm(shape[actual[0]]) if actual else 0.0,
+            plain_fastest_stride=logarithm(strides(order, shape)[plain[0]]) if actual else 0.0,
+            bytes=log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,
+            rank=graph.rank(node) / RANK_SCALE,
+        ),
+        *_chain_work(chains, node, node),
+        *([0.0] * len(GROUPS) if misfit else _one_hot_group(graph, node)),
+    ]
+
+
+def repeated_features(library: Library, operation: RepeatedOperation) -> list[float]:
+    """Return ``REPEATED_FEATURES`` of a repeated operation, logarithms but for its kind."""
+    graph, node = library.graph, operation.node
+    opcode = int(graph.opcode[node])
+    return [
+        log2(operation.times) / SCALE,
+        log2(library.work(node)) / SCALE,
+        log2(max(1.0, graph.bytes[node])) / BYTES_SCALE,
+        logarithm(graph.shapes[node][-1]),
+        logarithm(graph.feature(node, "window_size_product")),
+        logarithm(graph.feature(node, "feature_group_count")),
+        *(float(opcode == kind) for kind in KINDS.values()),
+    ]
+
+
+def repeated_work(library: Library, operation: RepeatedOperation) -> float:
+    """Return the superfluous work, as bytes of the operation's output that cost as much."""
+    once = float(library.graph.bytes[operation.node]) * library.work(operation.node) / WORK
+    return once * (operation.times - 1)
 
 
 def _chain_work(chains: Chains, writer: int, reader: int) -> ChainWork:
@@ -141,6 +192,11 @@ def _chain_work(chains: Chains, writer: int, reader: int) -> ChainWork:
         reader_is_elementwise=float(is_elementwise(graph, reader)),
         users=min(MOST_COUNTED, len(graph.users[writer])) / FUNCTIONS_SCALE,
     )
+
+
+def _one_hot_group(graph: TensorGraph, node: int) -> list[float]:
+    """Return the place of a node's opcode among ``GROUPS``, one-hot."""
+    return _one_hot(GROUP_OF.get(int(graph.opcode[node]), len(OPERATIONS)), len(GROUPS))
 
 
 def _one_hot(value: int, count: int) -> list[float]:

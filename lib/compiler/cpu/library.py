@@ -1,9 +1,9 @@
-"""Which operations XLA for CPUs can hand to a library, and what each of them computes.
+"""Operations that XLA for CPUs can hand to a library, and their work.
 
-XLA hands dots, convolutions and reductions to YNNPACK, and what is elementwise around a reduction
-with it (:mod:`lib.compiler.cpu.calls`). What it hands over has to be large enough, in row-major
-layouts, and of a kind that the library knows. These are the rules of the XLA of JAX 0.10
-(``xla/backends/cpu/ynn_support.cc``), as far as the features of a program can tell.
+XLA hands dots, convolutions and reductions to YNNPACK, and with a reduction the elementwise
+operations around it (:mod:`lib.compiler.cpu.calls`). They must be large enough, row-major, and of a
+kind that the library supports. These are the rules of the XLA of JAX 0.10
+(``xla/backends/cpu/ynn_support.cc``), as far as the features of a program decide them.
 """
 
 from __future__ import annotations
@@ -22,22 +22,20 @@ ELEMENTWISE_NAMES = (
     "add", "divide", "maximum", "minimum", "multiply", "power", "subtract",
 )  # fmt: skip
 ELEMENTWISE = frozenset(ID_OF_NAME[name] for name in ELEMENTWISE_NAMES)
-BROADCAST, CONSTANT, DIVIDE, MAXIMUM = (
-    ID_OF_NAME[name] for name in ("broadcast", "constant", "divide", "maximum")
-)
-MINIMUM = ID_OF_NAME["minimum"]
+BROADCAST, CONSTANT = ID_OF_NAME["broadcast"], ID_OF_NAME["constant"]
+DIVIDE, MAXIMUM, MINIMUM = (ID_OF_NAME[name] for name in ("divide", "maximum", "minimum"))
 REDUCE, REDUCE_WINDOW = ID_OF_NAME["reduce"], ID_OF_NAME["reduce-window"]
 REDUCTIONS = (REDUCE, REDUCE_WINDOW)
 PRODUCTS = (DOT, CONVOLUTION)
 TYPES = [FEATURE_NAMES.index(f"shape_element_type_is_{name}") for name in ("f32", "f64", "bf16")]
-SMALLEST = 4096  # elements of an operation's output or operand; what is smaller stays with XLA
-FEW_FEATURES, FEW_SIZES = 16, 8  # of a convolution, and of a dot, that are too small
-MOST_OPERANDS = {REDUCE: 3, REDUCE_WINDOW: 3}  # its initial value, and what is applied, among them
-PLANE = range(2)  # dimensions of space of the convolutions that the library knows
+SMALLEST = 4096  # elements of an output or operand; smaller operations stay with XLA
+FEW_FEATURES, FEW_SIZES = 16, 8  # features of a convolution, and sizes of a dot, too small
+MOST_OPERANDS = 3  # operands of a reduction, with its initial value and its computation
+PLANE = range(2)  # spatial dimensions of the convolutions that the library supports
 
 
 class Library:
-    """What the library takes of one program."""
+    """Operations of one program that the library takes."""
 
     def __init__(self, facts: ProgramFacts):
         self.facts, self.graph = facts, facts.graph
@@ -46,19 +44,19 @@ class Library:
         self.takes = [self._takes(node) for node in range(len(self.elements))]
 
     def computes(self, node: int) -> bool:
-        """Whether a node is a product or a reduction, and no elementwise operation."""
+        """Return whether a node is a product or a reduction, not an elementwise operation."""
         return int(self.graph.opcode[node]) in (*PRODUCTS, *REDUCTIONS)
 
     def is_small(self, node: int) -> bool:
-        """Whether neither a node's output nor what it reads has many elements."""
+        """Return whether a node's output and all of its operands have few elements."""
         of_operands = (self.elements[operand] for operand in self.graph.operands[node])
         return max(self.elements[node], *of_operands, 0) < SMALLEST
 
     def passes(self, operand: int, node: int) -> bool:
-        """Whether an operation is read as it is written, if no configuration says otherwise.
+        """Return whether a node reads an operand in its own order, without configured layouts.
 
-        A dot or convolution brings an operand to a form of its own first, if it has another one,
-        and a quotient by a broadcast tensor becomes a product with its reciprocals, which are few.
+        A dot or convolution first brings an operand to the form that it needs, and a quotient by a
+        broadcast tensor becomes a product with its reciprocals, which are few.
         """
         graph, facts = self.graph, self.facts
         if graph.opcode[node] == DIVIDE and graph.opcode[operand] == BROADCAST:
@@ -73,7 +71,7 @@ class Library:
         )
 
     def work(self, node: int) -> float:
-        """Multiplications, or additions, for each element of a node's output."""
+        """Return the multiplications, or additions, for each element of a node's output."""
         graph, elements = self.graph, self.elements
         if graph.opcode[node] == CONVOLUTION:
             kernel = self.tensors(node)[KERNEL]
@@ -87,6 +85,7 @@ class Library:
         return max(1.0, largest / max(1, elements[node]))
 
     def _takes(self, node: int) -> bool:
+        """Return whether the library takes a node."""
         opcode, operands = int(self.graph.opcode[node]), self.graph.operands[node]
         if not self._typed[node] or not self.graph.shapes[node]:
             return False
@@ -98,15 +97,20 @@ class Library:
             large = not self.is_small(node) or self._is_dropped(node)
             return large and all(self._typed[operand] for operand in operands)
         if opcode in REDUCTIONS:
-            few = 0 < len(operands) <= MOST_OPERANDS[opcode]
+            few = 0 < len(operands) <= MOST_OPERANDS
             return few and not self.is_small(node) and self._window_is_plain(node)
         if opcode not in PRODUCTS or min(self.tensors(node)) < 0:
             return False
-        return self._takes_convolution(node) if opcode == CONVOLUTION else self._takes_dot(node)
+        if opcode == CONVOLUTION:
+            return self._takes_convolution(node)
+        rows, columns, contracted = self._dot_sizes(node)
+        return rows > 1 and columns > 1 and max(rows, columns, contracted) >= FEW_SIZES
 
     def _is_dropped(self, node: int) -> bool:
-        """Whether XLA leaves out a node: a maximum of a reduction and a constant, which is the
-        smallest number in every softmax."""
+        """Return whether XLA drops a node: the maximum of a reduction and a constant.
+
+        Every softmax has one, whose constant is the smallest number.
+        """
         graph = self.graph
         if graph.opcode[node] != MAXIMUM:
             return False
@@ -114,37 +118,33 @@ class Library:
         return len(unreduced) == 1 < len(graph.operands[node]) and self._is_constant(unreduced[0])
 
     def _is_clamped(self, node: int) -> bool:
-        """Whether XLA makes a node part of a clamp, which the library does not know: a minimum of
-        a constant and a maximum of another, or that maximum."""
+        """Return whether XLA makes a node part of a clamp, which the library does not support.
+
+        A clamp is a minimum of a constant and of a maximum of another constant.
+        """
         graph = self.graph
-        nodes = (node, *graph.users[node])
-        return any(
-            graph.opcode[low] == MINIMUM
-            and any(self._is_constant(operand) for operand in graph.operands[low])
-            and any(
-                graph.opcode[high] == MAXIMUM
-                and node in (low, high)
-                and any(self._is_constant(operand) for operand in graph.operands[high])
-                for high in graph.operands[low]
-            )
-            for low in nodes
-        )
+        for low in (node, *graph.users[node]):
+            operands = graph.operands[low]
+            if graph.opcode[low] != MINIMUM or not any(map(self._is_constant, operands)):
+                continue
+            for high in operands:
+                clamps = graph.opcode[high] == MAXIMUM and node in (low, high)
+                if clamps and any(map(self._is_constant, graph.operands[high])):
+                    return True
+        return False
 
     def _is_constant(self, node: int) -> bool:
-        """Whether a node is a broadcast constant."""
-        graph = self.graph
-        operands = graph.operands[node]
-        return graph.opcode[node] == BROADCAST and all(
-            graph.opcode[operand] == CONSTANT for operand in operands
-        )
+        """Return whether a node is a broadcast constant."""
+        opcode, operands = self.graph.opcode, self.graph.operands[node]
+        return opcode[node] == BROADCAST and all(opcode[o] == CONSTANT for o in operands)
 
     def tensors(self, node: int) -> tuple[int, int, int]:
-        """Output, input and kernel of a product; -1 where one is not known."""
+        """Return the output, input and kernel of a product; -1 for one that is not known."""
         place = self.facts.place.get(node)
         return (-1, -1, -1) if place is None else self.facts.constrained[place].tensors
 
     def _window_is_plain(self, node: int) -> bool:
-        """Whether the windows of a reduction, if it has any, lie side by side."""
+        """Return whether the windows of a reduction, if it has any, are adjacent."""
         if self.graph.opcode[node] == REDUCE:
             return True
         for dimension in range(min(6, self.graph.rank(node))):
@@ -157,12 +157,13 @@ class Library:
         return True
 
     def _takes_convolution(self, node: int) -> bool:
+        """Return whether the library takes a convolution whose tensors are known."""
         graph, (_, source, _) = self.graph, self.tensors(node)
         if graph.rank(node) != 2 + len(PLANE) or graph.feature(node, "batch_group_count") > 1:
             return False
 
         def size(tensor: int, dimension: str) -> int:
-            """Of a dimension that a dimension number names; 0 if there is none."""
+            """Return the size of a dimension that a dimension number names; 0 without one."""
             number = graph.feature(node, f"convolution_dim_numbers_{dimension}")
             shape = graph.shapes[tensor]
             return shape[number] if 0 <= number < len(shape) else 0
@@ -182,12 +183,8 @@ class Library:
             places *= extent
         return self.elements[node] // (batch * features) <= places
 
-    def _takes_dot(self, node: int) -> bool:
-        rows, columns, contracted = self._dot_sizes(node)
-        return rows > 1 and columns > 1 and max(rows, columns, contracted) >= FEW_SIZES
-
     def _dot_sizes(self, node: int) -> tuple[int, int, int]:
-        """Rows, columns and what is summed over; ones if that is not known."""
+        """Return rows, columns and contracted elements of a dot; ones if they are not known."""
         _, left, right = self.tensors(node)
         shapes = self.graph.shapes
         numbers = dot_numbers(shapes[left], shapes[right], shapes[node])

@@ -1,15 +1,16 @@
-"""How often a library call computes each of its operations: YNNPACK's loops, one in another.
+"""Loop nests of a library call, and how often they compute each of its operations.
 
-The library computes an operation inside the loops of those who read it, as far as its own loops
-are alike: as long and, of products, in tiles as large. A loop may go over something that an
-operation has no part in, such as the columns of a product that reads all of its channels: then
-the operation is computed again in every turn. A window that reads over the edge of a tile repeats
-what is at the edge. So a convolution in the call of another one can be computed many times.
+The library, YNNPACK, computes an operation inside the loops of its readers if its own loops match:
+they have the same extent and, for products, the same tile. A loop of a reader may iterate over a
+dimension that the operation does not have, such as the columns of a product that reads all of its
+channels: then the operation is computed again in every turn. A window that reads over the edge of a
+tile repeats the operations at the edge. So a convolution in the call of another one can be computed
+many times.
 
 These are the rules of the YNNPACK in JAX 0.10.2 (``ynnpack/subgraph``: ``runtime.cc``,
-``slinky.cc`` and ``dot.cc`` of June 2026), as far as shapes tell. Nothing in them depends on the
-processor. What they leave out: how operands are packed, and reductions that are split in two. How
-often what they foretell was measured, ``docs/explanation/what-helped.md`` says.
+``slinky.cc`` and ``dot.cc`` of June 2026), as far as shapes decide them. They do not depend on the
+processor. They leave out the packing of operands, and reductions that are split in two.
+``docs/explanation/what-helped.md`` compares their predictions with measurements.
 """
 
 from __future__ import annotations
@@ -21,23 +22,22 @@ from typing import NamedTuple
 
 from lib.compiler.cpu.library import BROADCAST, PRODUCTS, REDUCE, REDUCTIONS, Library
 from lib.compiler.operands import INPUT
-from lib.compiler.orders import squeezed_shape
 from lib.tpugraphs.opcodes import CONVOLUTION, DOT, RESHAPE
 
 AREA = 1 << 15  # elements of a tile, and of a block of a product's kernel
-BLOCK, FIRST_ROWS, TALL, REGISTER = 64, 16, 4, 16  # of a product's tiles, see :func:`tile`
+BLOCK, FIRST_ROWS, TALL, REGISTER = 64, 16, 4, 16  # bounds of tiles, see :func:`tile`
 MOST_SUMMED, MOST_READ, LARGEST_AREA = 1024, 1 << 16, 1 << 16
-NAMED = 6  # dimensions that the features show
-ROWS_RANK = 3  # of a dot's output, all of whose dimensions but the last are rows
+NAMED = 6  # the features show so many dimensions
+ROWS_RANK = 3  # up to this rank, all dimensions of a dot's output but the last are rows
 
 
 class Loop(NamedTuple):
-    """A loop that an operation has if it is computed by itself.
+    """A loop of an operation that is computed by itself.
 
     Attributes:
-        dimension: of the output, of a reduction of what it reads.
-        extent, step: of the dimension, and of a turn.
-        required: whether the operation cannot do with another step.
+        dimension: a dimension of the output, or of a reduction's operand.
+        extent, step: elements of the dimension, and of a turn.
+        required: whether the operation needs this step.
     """
 
     dimension: int
@@ -58,10 +58,10 @@ class Placed:
     """The operations of a call whose loops are known.
 
     Attributes:
-        loops: each [extent, step, required].
-        nest: of each operation its loops, by their numbers, the outermost first.
-        output: what one turn of a loop needs of an operation's output; ``None``: all of it.
-        read: what it reads of its operand by a loop of its own, of a reduction.
+        loops: [extent, step, required] of each loop.
+        nest: the numbers of each operation's loops, the outermost first.
+        output: the part of an operation's output that one turn of a loop needs; ``None``: all.
+        read: the part of its operand that a reduction reads in one turn of its own loop.
     """
 
     loops: list[list] = field(default_factory=list)
@@ -80,7 +80,9 @@ class LoopNests:
         self._own: dict[int, list[Loop]] = {}
 
     def times(self, members: Collection[int]) -> dict[int, float]:
-        """How often each operation of a call is computed, 1 or more.
+        """Return how often each operation of a call is computed, 1 or more.
+
+        It is more than 1 if several turns of a loop need the same part of the output.
 
         Args:
             members: the nodes of the call.
@@ -89,11 +91,16 @@ class LoopNests:
         for node in sorted(members, key=self._position.__getitem__, reverse=True):
             users = [user for user in self._graph.users[node] if user in placed.nest]
             self._place(placed, node, users)
-            times[node] = self._repeated(placed, node)
+            times[node] = 1.0
+            for number, need in placed.output[node].items():
+                extent, step, _ = placed.loops[number]
+                turns = -(-extent // step)
+                distinct = 1.0 if need is None else max(1.0, need.share * extent / step)
+                times[node] *= turns if need is None else min(turns, distinct)
         return times
 
     def _place(self, placed: Placed, node: int, users: Sequence[int]) -> None:
-        """Where a node is computed: in the loops of all its users that its own are like."""
+        """Place a node in those loops of all its users that its own loops match."""
         shared, loops = _common([placed.nest[user] for user in users]), self._loops(node)
         if any(self._parts(user, node) for user in users):
             shared = []
@@ -112,35 +119,28 @@ class LoopNests:
             (placed.read if reads else placed.output)[node][number] = need
 
     def _parts(self, user: int, node: int) -> bool:
-        """Whether a reader wants a node in another form, which is written before any of its loops:
-        through a reshape that moves sizes, or as the rows of a dot."""
+        """Return whether a reader takes a node in another form, written before any of its loops.
+
+        Such a reader is a reshape that changes sizes, or a dot that takes it as rows.
+        """
         graph = self._graph
         if graph.opcode[user] == RESHAPE:
             node_shape, user_shape = (
-                squeezed_shape(graph.shapes[tensor]) for tensor in (node, user)
+                [size for size in graph.shapes[tensor] if size > 1] for tensor in (node, user)
             )
             return node_shape != user_shape and len(node_shape) > 1
         dots = (graph.shapes[dot] for dot in (user, node) if graph.opcode[dot] == DOT)
         return any(len(shape) == ROWS_RANK and shape[0] > 1 for shape in dots)
 
-    def _repeated(self, placed: Placed, node: int) -> float:
-        """How often a node is computed: more than once where turns need the same of it."""
-        times = 1.0
-        for number, need in placed.output[node].items():
-            extent, step, _ = placed.loops[number]
-            turns = -(-extent // step)
-            times *= turns if need is None else min(turns, max(1.0, need.share * extent / step))
-        return times
-
     def _needed(self, placed: Placed, node: int, users: Sequence[int], loop: int) -> Need | None:
-        """What all users need of a node in a turn of a loop; ``None`` if that is all of it."""
+        """Return the part of a node that its users need in a turn of a loop; ``None``: all."""
         needs = [self._through(placed, user, node, loop) for user in users]
         if None in needs or len({need.dimension for need in needs}) != 1:
             return None
         return max(needs, key=lambda need: need.share)
 
     def _through(self, placed: Placed, user: int, node: int, loop: int) -> Need | None:
-        """What one user needs of a node in a turn of a loop."""
+        """Return the part of a node that one user needs in a turn of a loop; ``None``: all."""
         if loop in placed.read[user]:
             return placed.read[user][loop]
         need, graph = placed.output[user].get(loop), self._graph
@@ -150,7 +150,8 @@ class LoopNests:
         if opcode in PRODUCTS:
             return self._through_product(need, user, node)
         if opcode in REDUCTIONS:
-            kept = self._kept(user, len(shape))
+            gone = self._dimensions(user, len(shape) - len(user_shape)) if opcode == REDUCE else []
+            kept = [dimension for dimension in range(len(shape)) if dimension not in gone]
             return Need(kept[need.dimension], need.share) if len(kept) == len(user_shape) else None
         if opcode == BROADCAST:
             places = self._dimensions(user, len(shape))
@@ -163,18 +164,12 @@ class LoopNests:
             return need if same else None
         return need if shape == user_shape else None
 
-    def _kept(self, reduction: int, rank: int) -> list[int]:
-        """The dimensions of what a reduction reads that its output has."""
-        if self._graph.opcode[reduction] != REDUCE:
-            return list(range(rank))
-        gone = self._dimensions(reduction, rank - self._graph.rank(reduction))
-        return [dimension for dimension in range(rank) if dimension not in gone]
-
     def _dimensions(self, node: int, count: int) -> list[int]:
-        """The first dimensions that an instruction names."""
+        """Return the first dimensions that an instruction names."""
         return [self._graph.feature(node, f"dimensions_{d}") for d in range(min(count, NAMED))]
 
     def _through_product(self, need: Need, user: int, node: int) -> Need | None:
+        """Return the part of its input that a product needs for a part of its output."""
         graph, user_shape = self._graph, self._graph.shapes[user]
         if node != self._library.tensors(user)[INPUT] or need.dimension == len(user_shape) - 1:
             return None
@@ -188,32 +183,30 @@ class LoopNests:
             for name in ("size", "stride")
         )
         rows = need.share * user_shape[need.dimension]
-        return Need(
-            need.dimension, min(1.0, ((rows - 1) * stride + window) / shape[need.dimension])
-        )
+        share = ((rows - 1) * stride + window) / shape[need.dimension]
+        return Need(need.dimension, min(1.0, share))
 
     def _loops(self, node: int) -> list[Loop]:
-        """A node's own loops, the outermost first."""
+        """Return a node's own loops, the outermost first."""
         if node not in self._own:
             product = self._graph.opcode[node] in PRODUCTS
             self._own[node] = self._of_product(node) if product else self._of_tensor(node)
         return self._own[node]
 
     def _of_product(self, node: int) -> list[Loop]:
+        """Return loops over the tiles of a product's output."""
         graph, shape = self._graph, self._graph.shapes[node]
         columns, rows = shape[-1], shape[-2]
         if graph.opcode[node] != CONVOLUTION and len(shape) <= ROWS_RANK:
             rows = self._library.elements[node] // columns
         step_rows, step_columns = tile(rows, columns, int(self._library.work(node)))
         last = len(shape) - 1
-        loops = (
-            Loop(last, columns, step_columns, True),
-            Loop(last - 1, rows, step_rows, True),
-        )
+        loops = Loop(last, columns, step_columns, True), Loop(last - 1, rows, step_rows, True)
         return [loop for loop in loops if loop.step < loop.extent]
 
     def _of_tensor(self, node: int) -> list[Loop]:
-        """Tiles of at most ``AREA`` elements, the last dimensions whole as long as they fit."""
+        """Return loops over tiles of at most ``AREA`` elements, the last dimensions whole if they
+        fit."""
         shape, area, loops = self._graph.shapes[node], 1, []
         if self._graph.opcode[node] in REDUCTIONS:
             largest = max(self._graph.operands[node], key=self._library.elements.__getitem__)
@@ -227,7 +220,7 @@ class LoopNests:
 
 
 def _common(nests: Sequence[Sequence[int]]) -> list[int]:
-    """The outermost loops that all nests have."""
+    """Return the outermost loops that all nests have."""
     shared = []
     for level in zip(*nests, strict=False):
         if len(set(level)) > 1:
@@ -237,9 +230,9 @@ def _common(nests: Sequence[Sequence[int]]) -> list[int]:
 
 
 def _matched(new: Sequence[Loop], shared: Sequence[int], loops: list[list]) -> tuple[int, int]:
-    """How many shared loops a node's ``new`` loops are like, and how many of the new ones.
+    """Return how many shared loops a node's ``new`` loops match, and how many of these do.
 
-    Steps that are required replace those that are not.
+    Required steps replace those that are not required.
     """
     inner = matched = 0
     while inner < len(shared) and matched < len(new):
@@ -255,10 +248,14 @@ def _matched(new: Sequence[Loop], shared: Sequence[int], loops: list[list]) -> t
 
 @lru_cache(maxsize=1 << 14)
 def tile(rows: int, columns: int, summed: int) -> tuple[int, int]:
-    """Rows and columns of a product, each element a sum of ``summed``, that one turn computes.
+    """Return the rows and columns of a product that one turn computes.
 
-    A tile is doubled, rows first, until what is read for it, or its area, is large enough
-    (``choose_split_factors``); it begins with a block of the kernel (``define_pack_b``).
+    A tile begins with a block of the kernel (``define_pack_b``). It is doubled, rows first, until
+    it reads enough elements, or its area is large enough (``choose_split_factors``).
+
+    Args:
+        rows, columns: those of the product.
+        summed: products that each element is a sum of.
     """
     block = BLOCK * max(1, AREA // (BLOCK * max(1, summed)))
     own_columns = min(columns, block, -(-columns // REGISTER) * REGISTER)

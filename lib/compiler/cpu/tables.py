@@ -1,10 +1,15 @@
-"""What the batches of configurations of one program share: its facts, and tables that grow."""
+"""Tables that the batches of configurations of one program share: its facts, and numbered things.
+
+Orders, layout copies and other effects are numbered in the order of their first appearance, so
+that arrays can hold them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Generic, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -20,33 +25,107 @@ from lib.compiler.cpu.effects import (
 )
 from lib.compiler.cpu.facts import ProgramFacts
 from lib.compiler.cpu.loops import Loops
-from lib.compiler.cpu.numbering import Numbering, NumberingAtSites
 from lib.compiler.graph import TensorGraph
-from lib.compiler.orders import Order, same_in_memory, squeezed
+from lib.compiler.orders import Order, same_in_memory
+
+Item = TypeVar("Item", bound=Hashable)
+Site = TypeVar("Site", bound=Hashable)
 
 UNSET = -1  # no order: the configuration, or the operation, leaves it open
 MISFIT = -2  # an order is configured that the tensor cannot have
+NOTHING = -1  # the number of a key that yields no item
+BITS = 21  # of a key's 63, for a site and for each of two orders; a program has far fewer of either
+
+
+@dataclass
+class Numbering(Generic[Item]):
+    """Things that are numbered in the order of their first appearance."""
+
+    items: list[Item] = field(default_factory=list)
+    numbers: dict[Item, int] = field(default_factory=dict)
+
+    def number(self, item: Item) -> int:
+        """Return the item's number, a new one if the item is new."""
+        if item not in self.numbers:
+            self.numbers[item] = len(self.items)
+            self.items.append(item)
+        return self.numbers[item]
+
+
+class NumberingAtSites(Numbering[Item], Generic[Site, Item]):
+    """Things that two orders at a site yield, such as copies of a tensor for a reader.
+
+    Args:
+        make: the item of a site and the numbers of two orders, or ``None``.
+    """
+
+    def __init__(self, make: Callable[[Site, int, int], Item | None]):
+        super().__init__()
+        self.sites: Numbering[Site] = Numbering()
+        self._make, self._known = make, {}
+
+    def numbers_of(self, keys: np.ndarray) -> np.ndarray:
+        """Return the numbers of (m,) keys, ``NOTHING`` for keys that yield no item."""
+        places, distinct = pd.factorize(keys)
+        numbers = self._known
+        for key in [key for key in distinct.tolist() if key not in numbers]:
+            rest, new = divmod(key, 1 << BITS)
+            site, old = divmod(rest, 1 << BITS)
+            item = self._make(self.sites.items[site], old, new)
+            numbers[key] = NOTHING if item is None else self.number(item)
+        return np.array([numbers[key] for key in distinct.tolist()], np.int64)[places]
+
+
+class Occurrences(Generic[Site]):
+    """Things, numbered at sites, that the configurations of a batch have.
+
+    They are added a site at a time, and numbered all at once: a program has thousands of sites.
+    """
+
+    def __init__(self, numbering: NumberingAtSites[Site, Hashable], configurations: int):
+        self._numbering, self._configurations = numbering, configurations
+        self._parts: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def add(self, site: Site, where: np.ndarray, before: np.ndarray, after: np.ndarray) -> None:
+        """Add the thing that two orders yield at a site, for the configurations ``where``.
+
+        All three are (b,), or (1,) if they are the same under all configurations; orders are not
+        negative for the configurations ``where``.
+        """
+        if not where.any():
+            return
+        key = (self._numbering.sites.number(site) << (2 * BITS)) + (before << BITS) + after
+        if len(where) < self._configurations:
+            where = np.ones(self._configurations, bool)
+        (added,) = where.nonzero()
+        self._parts.append((added, key[added] if len(key) > 1 else np.repeat(key, len(added))))
+
+    def all(self) -> np.ndarray:
+        """Return (m, 2) int64 pairs [configuration, number]."""
+        if not self._parts:
+            return np.zeros((0, 2), np.int64)
+        configurations, keys = (np.concatenate(side) for side in zip(*self._parts, strict=True))
+        numbers = self._numbering.numbers_of(keys)
+        kept = numbers != NOTHING
+        return np.stack([configurations[kept], numbers[kept]], axis=1)
 
 
 class OrderTable(Numbering[Order]):
-    """Orders of one program's tensors, numbered so that arrays can hold them.
+    """Orders of one program's tensors.
 
     Attributes:
-        plain: (n,) the number of the order that each output has in the program as it stands.
+        plain: (n,) the number of each output's order in the program itself.
     """
 
     def __init__(self, graph: TensorGraph):
         super().__init__()
-        self._shapes = graph.shapes
-        self._mapped: dict[tuple[int, int], int] = {}
-        self._places: dict[tuple[int, int], Order] = {}
         self.plain = [self.number(order) for order in graph.plain]
 
     def numbers_of(self, digits: np.ndarray) -> np.ndarray:
-        """Numbers, (...) int64, of layouts as a configuration has them: (..., 6), minor to major.
+        """Return the numbers, (...) int64, of (..., 6) layouts, minor to major; ``UNSET`` without
+        digits.
 
-        ``UNSET`` where no digit is set. Whether a tensor can lie so, :class:`Completion` says, for
-        what is set may be a part of an order only.
+        A layout may name a part of an order only: :class:`Completion` checks it.
         """
         flat, places = np.unique(digits.reshape(-1, digits.shape[-1]), axis=0, return_inverse=True)
         numbers = []
@@ -55,34 +134,18 @@ class OrderTable(Numbering[Order]):
             numbers.append(self.number(order) if order else UNSET)
         return np.array(numbers, np.int64)[places.reshape(digits.shape[:-1])]
 
-    def mapped(self, node: int, number: int, map_order: Callable[[Order], Order]) -> int:
-        """The number of ``map_order(order)``, remembered by (node, order)."""
-        key = (node, number)
-        if key not in self._mapped:
-            self._mapped[key] = self.number(map_order(self.items[number]))
-        return self._mapped[key]
-
-    def same_in_memory(self, tensor: int, first: int, second: int) -> bool:
-        """Whether two orders of a tensor put every element at the same place."""
-        return self._in_memory(tensor, first) == self._in_memory(tensor, second)
-
-    def _in_memory(self, tensor: int, number: int) -> Order:
-        key = (tensor, number)
-        if key not in self._places:
-            self._places[key] = squeezed(self.items[number], self._shapes[tensor])
-        return self._places[key]
-
 
 class Completion:
-    """From layouts as they are configured to orders of the tensors that they are about.
+    """Map from configured layouts to orders of the tensors that they constrain.
 
-    Measurements on CPUs name all dimensions. A layout of another rank is about another tensor than
-    the one that shapes suggest (which operand is the kernel, features do not say), and is passed
-    over.
+    Measurements on CPUs name all dimensions. A layout of another rank belongs to another tensor
+    than the one that shapes suggest (features do not say which operand is the kernel), and is
+    ignored.
 
     Args:
-        orders, plain: of the program, and (k, 3) the number of each constrained tensor's order in
-            it, ``UNSET`` where there is no tensor.
+        orders: those of the program.
+        plain: (k, 3) the number of each constrained tensor's order in the program, ``UNSET``
+            without a tensor.
     """
 
     def __init__(self, orders: OrderTable, plain: np.ndarray):
@@ -90,31 +153,30 @@ class Completion:
         self._place = np.searchsorted(self._plain, plain)  # among the distinct ones
 
     def __call__(self, layouts: np.ndarray) -> np.ndarray:
-        """Numbers of orders, (b, k, 3) int64, from those of configured layouts.
+        """Return the numbers of orders, (b, k, 3) int64, for those of configured layouts.
 
-        ``UNSET`` where nothing is configured that is about the tensor, and ``MISFIT`` where it
-        cannot lie so: the layout names a dimension that it does not have, or one twice.
+        ``UNSET`` if no layout is configured that fits the tensor's rank, and ``MISFIT`` if the
+        tensor cannot have it: the layout names a dimension that it does not have, or one twice.
         """
         count = len(self._plain)
         keys = np.where(layouts >= 0, layouts * count + self._place, UNSET)
         places, distinct = pd.factorize(keys.ravel())
-        numbers = [
-            UNSET if key == UNSET else self._completed(*divmod(key, count))
-            for key in distinct.tolist()
-        ]
+        numbers = []
+        for key in distinct.tolist():
+            number, place = divmod(key, count)
+            plain = int(self._plain[place])
+            if UNSET in (key, plain):
+                numbers.append(UNSET)
+                continue
+            named, own = self._orders.items[number], self._orders.items[plain]
+            fits = number if set(named) == set(own) else MISFIT
+            numbers.append(fits if len(named) == len(own) else UNSET)
         return np.array(numbers, np.int64)[places].reshape(keys.shape)
-
-    def _completed(self, number: int, place: int) -> int:
-        named, plain = self._orders.items[number], int(self._plain[place])
-        plain_order = () if plain == UNSET else self._orders.items[plain]
-        if plain == UNSET or len(named) != len(plain_order):
-            return UNSET
-        return number if set(named) == set(plain_order) else MISFIT
 
 
 @dataclass(frozen=True, eq=False)
 class ProgramTables:
-    """A program's facts, and what is numbered as configurations of it are resolved."""
+    """A program's facts, and the things that are numbered as its configurations are resolved."""
 
     facts: ProgramFacts
     orders: OrderTable
@@ -127,38 +189,38 @@ class ProgramTables:
 
     @classmethod
     def of(cls, graph: TensorGraph) -> ProgramTables:
-        """The facts of a program, and tables that hold its own orders."""
+        """Return the facts of a program, and tables that hold its own orders."""
         facts, orders = ProgramFacts.of(graph), OrderTable(graph)
         tensors = np.array([node.tensors for node in facts.constrained], np.int64).reshape(-1, 3)
         plain = np.where(tensors >= 0, np.array([*orders.plain, UNSET])[tensors], UNSET)
         completion, loops = Completion(orders, plain), Loops(facts)
-        copies = NumberingAtSites(partial(_copy, loops, orders))
-        off_layout = NumberingAtSites(partial(_off_layout, orders))
+        copies = NumberingAtSites(partial(_copy, graph, loops, orders))
+        off_layout = NumberingAtSites(partial(_off_layout, graph, orders))
         return cls(facts, orders, loops, LibraryCalls(facts), completion, copies, off_layout)
 
 
 def _copy(
-    loops: Loops, orders: OrderTable, site: CopySite, old: int, new: int
+    graph: TensorGraph, loops: Loops, orders: OrderTable, site: CopySite, old: int, new: int
 ) -> LayoutCopy | None:
-    """The copy between two orders of a tensor; ``None`` if they are the same in memory.
+    """Return the copy between two orders of a tensor; ``None`` if they are the same in memory.
 
-    Through reshapes it is one in parts of dimensions.
+    A copy through reshapes has orders of parts of dimensions.
     """
-    if not site.path:
-        same = orders.same_in_memory(site.tensor, old, new)
-        return None if same else LayoutCopy(site.tensor, old, new, site.reason, site.reader)
-    view = loops.view(site.path)
-    before, after = view.orders(orders.items[old], orders.items[new])
-    if same_in_memory(before, after, view.sizes):
+    before, after, shape = orders.items[old], orders.items[new], graph.shapes[site.tensor]
+    if site.path:
+        view = loops.view(site.path)
+        (before, after), shape = view.orders(before, after), view.sizes
+    if same_in_memory(before, after, shape):
         return None
     numbers = orders.number(before), orders.number(after)
     return LayoutCopy(site.tensor, *numbers, site.reason, site.reader, site.path)
 
 
 def _off_layout(
-    orders: OrderTable, site: OperationSite, old: int, new: int
+    graph: TensorGraph, orders: OrderTable, site: OperationSite, old: int, new: int
 ) -> OffLayoutOperation | None:
-    """The operation that works in an order; ``None`` if that is the program's own in memory."""
-    if site.role == NO_ROLE and orders.same_in_memory(site.node, new, orders.plain[site.node]):
+    """Return the operation that works in an order; ``None`` if it is the plain one in memory."""
+    plain, shape = graph.plain[site.node], graph.shapes[site.node]
+    if site.role == NO_ROLE and same_in_memory(orders.items[new], plain, shape):
         return None
     return OffLayoutOperation(site.node, new, site.role)

@@ -1,4 +1,4 @@
-"""Which tasks, and whose, are measured on a processor: those that are unlike one another."""
+"""Choice of the tasks that are measured on a processor: those that are unlike one another."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def covering(called: Mapping[str, Collection[str]], most: int) -> list[str]:
     return sorted(picked)
 
 
-def kmeans_tasks(rows: np.ndarray, first: np.ndarray, count: int, seed: int) -> np.ndarray:
+def kmeans_tasks(  # longer: one algorithm of the paper
+    rows: np.ndarray, first: np.ndarray, count: int, seed: int
+) -> np.ndarray:
     """Algorithm 1 of CDMPP: a task for each cluster of programs, the largest cluster first.
 
     The algorithm leaves open what the features are and how they are scaled. Programs have

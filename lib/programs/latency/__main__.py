@@ -1,4 +1,4 @@
-"""How long a whole network takes on a device, from what its programs are predicted to take.
+"""Predict how long a whole network takes on a device, from what its programs are predicted to take.
 
 Reads   <outputs>/<collection>[@<model>]/fold_<k>/ and predictions.csv, and the collection's data
 Writes  <outputs>/<collection>[@<model>]/latency/<network>.b<batch>.<device>.npz, its programs, and

@@ -1,4 +1,4 @@
-"""What reading a network's weights takes beyond what programs took that were timed alone.
+"""Time to read a network's weights, beyond the time of programs that were timed alone.
 
 A program that runs again and again finds its weights in the cache; in a network other programs
 have used the cache since. The paper's replayer has nothing of the kind.

@@ -31,7 +31,7 @@ MOST_BYTES = 1 << 31  # of all arrays together
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """What a network runs.
+    """A network's calls, tasks and programs.
 
     Attributes:
         name: the network's.
@@ -59,7 +59,7 @@ class Network:
         return np.bincount([task for task, _ in self.calls], minlength=len(self.hashes))
 
 
-def read_network(path: Path) -> Network:
+def read_network(path: Path) -> Network:  # longer: one check after the other
     """Read and check the file.
 
     Raises:

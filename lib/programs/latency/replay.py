@@ -54,7 +54,7 @@ class Timeline:
     seconds: float
 
 
-def replay(nodes: Sequence[Node]) -> Timeline:
+def replay(nodes: Sequence[Node]) -> Timeline:  # longer: one algorithm of the paper
     """Run a graph.
 
     As algorithm 2 is printed: again and again, of the engines whose queue is not empty, the one

@@ -28,7 +28,6 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib import settings
 from lib.files.artifacts import write_json
 from lib.files.children import end_with_parent
 from lib.files.command_line import Parser
@@ -36,16 +35,15 @@ from lib.files.errors import UserError, one_line_errors
 from lib.files.locks import only_writer
 from lib.files.processor import check_has, processor
 from lib.files.progress import Lines
-from lib.programs.devices import known_devices, tell
+from lib.programs.devices import known_devices, on_device, predicted_seconds, tell
 from lib.programs.inputs import Programs, described_programs, device_named
 from lib.programs.latency.error import calls_of
-from lib.programs.latency.predict import (
-    on_device,
-    predicted_seconds,
+from lib.programs.latency.predictor import (
+    check_flags,
+    predictor_flags,
     predictor_in,
     predictor_settings,
 )
-from lib.programs.latency.predictor import check_flags, predictor_flags
 from lib.programs.messages import (
     COST_MODELS,
     NATIVE,
@@ -59,6 +57,7 @@ from lib.programs.messages import (
 from lib.programs.search.record import SearchRecord, TaskSearch, as_table, summary, warning
 from lib.programs.search.scorer import Scorer
 from lib.runs.code import ROOT
+from lib.settings import Settings
 
 PASSED = (
     *("batch", "task", "budget", "device", "core", "threads", "seed", "cost_model", "limit"),
@@ -71,7 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser().parse_args(arguments)
     check_flags(args, "search", batch=1, budget=1, threads=1, seed=0)
     check_has("--device", args.device)
-    root, chosen = predictor_settings(args.collection, args.data, args.model, args.experiment)
+    root, settings = predictor_settings(args.collection, args.data, args.model, args.experiment)
     torch.set_num_threads(1)
     network = args.network
     if not network:  # one of the dataset that calls the task
@@ -83,11 +82,11 @@ def main(arguments: list[str] | None = None) -> None:
             )
             raise UserError(f"--task {args.task}: {text}")
         network = min(names)
-    predict = predictor(args, chosen) if args.cost_model == PREDICTOR else None
+    predict = predictor(args, settings) if args.cost_model == PREDICTOR else None
     kind = "" if args.cost_model == PREDICTOR else f".{args.cost_model}"
     name = file_name(args.task or network) + ("" if args.batch is None else f".b{args.batch}")
     threads = "" if args.threads == 1 else f".{args.threads}t"
-    folder = args.outputs / chosen.results / "search" / f"{name}.{args.device}{threads}{kind}"
+    folder = args.outputs / settings.results / "search" / f"{name}.{args.device}{threads}{kind}"
     folder.mkdir(parents=True, exist_ok=True)
     record = SearchRecord(network, args.device, args.cost_model, args.budget)
     with only_writer(args.outputs, folder), started(args, network, folder) as (child, talk):
@@ -128,8 +127,8 @@ def follow(
             lines = Lines("search", len(record.tasks) * record.budget, "program")
         if lines and kind == "round":
             task = next(task for task in record.tasks if task.task == metadata["task"])
-            said = f"{task.operators[:30]} {1e3 * task.fastest:.3g} ms"
-            lines.at(sum(len(task.seconds) for task in record.tasks), said)
+            lines.note(f"{task.operators[:30]} {1e3 * task.fastest:.3g} ms")
+            lines.at(sum(len(task.seconds) for task in record.tasks))
         if kind in ("end", "whole"):
             write_json(folder / "search.json", record.as_json())
         answer(reply)
@@ -177,12 +176,10 @@ def programs_of(message: Message) -> Programs:
     return described_programs(Path("message"), arrays, [metadata["task"]], owner)
 
 
-def predictor(
-    args: argparse.Namespace, chosen: settings.Settings
-) -> Callable[[Programs], np.ndarray]:
-    """What predicts logarithms of seconds on the device."""
-    results = args.outputs / chosen.results
-    ensemble, learned, weights = predictor_in(args.outputs, chosen)
+def predictor(args: argparse.Namespace, settings: Settings) -> Callable[[Programs], np.ndarray]:
+    """Return a function that predicts logarithms of seconds on the device."""
+    results = args.outputs / settings.results
+    ensemble, learned, weights = predictor_in(args.outputs, settings)
     devices = known_devices(learned, results, weights)
     device = devices[device_named(args.device, devices, processor())] | {"threads": args.threads}
     tell(device)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ import torch
 from lib.cache.graph import CachedGraph
 from lib.models.common.build import build_network
 from lib.models.tgraph.inputs import graph_tensors
-from lib.models.tgraph.network import TGraph, instance_norm
+from lib.models.tgraph.network import TGraph
 from tests.builders import cached_graph, tiny_settings
 from tests.models.dense import dense_scores
 
@@ -78,22 +76,6 @@ def test_without_a_part_it_equals_the_dense_network_without(kind, without):
         assert fast.std() > 1e-6
 
 
-@pytest.mark.parametrize("edges", [True, False])
-def test_scores_depend_on_edges_where_there_are_any(edges):
-    graph = cached_graph(1)
-    network = network_for(graph, edges=edges)
-    others = replace(graph, edges=cached_graph(2).edges)
-    same = torch.equal(scores_of(network, graph), scores_of(network, others))
-    assert same is not edges
-
-
-def test_without_cross_attention_a_score_does_not_depend_on_the_batch():
-    graph = cached_graph(6)
-    network = network_for(graph, cross_attention=False)
-    alone = scores_of(network, graph, np.array([0, 1]))[0]
-    assert abs(alone - scores_of(network, graph)[0]) < 1e-12
-
-
 @pytest.mark.parametrize("without", WITHOUT)
 def test_settings_take_parts_out(without):
     network = build_network(tiny_settings(**without))
@@ -148,19 +130,6 @@ def test_permuted_configurations_give_permuted_scores(seed):
     )
 
 
-def test_equal_configurations_get_equal_scores():
-    graph = cached_graph(5)
-    scores = scores_of(network_for(graph), graph, np.array([0, 3, 0]))
-    assert scores[0] == scores[2] != scores[1]
-
-
-def test_a_score_depends_on_the_batch():
-    graph = cached_graph(6)
-    network = network_for(graph)
-    alone = scores_of(network, graph, np.array([0, 1]))[0]
-    assert abs(alone - scores_of(network, graph)[0]) > 1e-9
-
-
 @pytest.mark.parametrize("seed", range(2))
 def test_the_numbering_of_nodes_does_not_matter(seed):
     graph = cached_graph(seed, nodes=15, edges=30)
@@ -180,14 +149,6 @@ def test_the_numbering_of_nodes_does_not_matter(seed):
     torch.testing.assert_close(
         scores_of(network, renumbered), scores_of(network, graph), rtol=1e-9, atol=1e-9
     )
-
-
-def test_instance_norm_over_nodes():
-    x = torch.randn(50, 3, 4, dtype=torch.float64) * 7 + 2
-    normal = instance_norm(x).numpy()
-    np.testing.assert_allclose(normal.mean(axis=0), 0, atol=1e-12)
-    np.testing.assert_allclose(normal.std(axis=0), 1, atol=1e-5)
-    assert (instance_norm(x[:1]) == 0).all()
 
 
 def test_the_papers_network():

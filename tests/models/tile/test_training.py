@@ -11,8 +11,7 @@ import torch
 from lib.cache.reader import Cache
 from lib.cache.writer import CacheWriter
 from lib.files.errors import UserError
-from lib.models.common.build import build_network
-from lib.models.tile.inputs import kernel_batch, kernel_scores
+from lib.models.tile.inputs import kernel_scores
 from lib.ranking.folds import assign_folds
 from lib.ranking.metrics import tile_metrics
 from lib.training.fold import Batch, load_fold
@@ -115,29 +114,6 @@ def test_the_loss_is_the_mean_over_kernels(cache):
     torch.testing.assert_close(batch.loss(scores), sum(losses) / len(losses))
 
 
-def test_a_target_is_the_runtime_over_its_normalizer():
-    kernel = replace(
-        cached_kernel(configurations=3),
-        runtime=np.array([10, 10, 30]),
-        normalizer=np.array([5, 4, 10]),
-    )
-    assert kernel.target.tolist() == [2.0, 2.5, 3.0]
-    assert replace(kernel, normalizer=np.zeros(3, np.int64)).target.tolist() == [10, 10, 30]
-
-
-def test_standardization_sees_the_training_kernels_only(cache):
-    data = load_fold(cache, 0, SETTINGS)
-    network = build_network(SETTINGS)
-    data.standardize(network)
-    batch = kernel_batch([cache.graph(name) for name in data.train])
-    standardized = network.kernel.standardize(batch.features)
-    torch.testing.assert_close(standardized.mean(0), torch.zeros(134), atol=1e-4, rtol=0)
-    varied = batch.features.std(0) > 0
-    torch.testing.assert_close(
-        standardized.std(0, correction=0)[varied], torch.ones(int(varied.sum()))
-    )
-
-
 def training(cache, file, **overrides) -> Training:
     settings = tiny_settings(**{"folds_total": 4, "configurations": 8, **overrides})
     return Training(load_fold(cache, 0, settings), 0, file, "a")
@@ -158,22 +134,6 @@ def test_epochs_need_not_be_whole(cache, tmp_path, epochs, rows, steps):
     assert "validation_tile_score" in history.columns
     assert history["learning_rate"][-1] < made.data.settings.learning_rate or steps == 1
     assert made.checkpoint.validations["last"]["epoch"] == rows[-1]
-
-
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_interrupted_and_resumed(cache, tmp_path, epochs):
-    whole = training(cache, tmp_path / "whole")
-    list(whole.run())
-    run = training(cache, tmp_path / "state", save_seconds=0.0).run()
-    for _ in range(epochs + 1):  # the state of an epoch is saved when the next one is asked for
-        next(run)
-    run.close()
-    resumed = training(cache, tmp_path / "state")
-    assert [row["epoch"] for row in resumed.run()] == [1.0, 2.0, 2.5]
-    assert resumed.checkpoint.resumed_at == epochs
-    for name, tensor in whole.network.state_dict().items():
-        assert torch.equal(tensor, resumed.network.state_dict()[name]), name
-    assert resumed.checkpoint.validations["last"] == whole.checkpoint.validations["last"]
 
 
 def test_validation_is_the_tile_score_of_each_kernel(cache, tmp_path):

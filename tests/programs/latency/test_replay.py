@@ -35,11 +35,6 @@ def test_a_chain_takes_the_sum():
     assert replay(chain).seconds == critical_path(chain) == 6
 
 
-def test_nothing_takes_no_time():
-    assert replay([]).seconds == critical_path([]) == 0
-    assert replay([Node(0.0)]).seconds == 0
-
-
 def test_two_engines_run_what_does_not_wait():
     diamond = [
         Node(1, (), "a"),
@@ -140,20 +135,3 @@ def test_what_holds_for_every_graph(nodes):
     for own in by_engine.values():
         for before, after in pairwise(own):
             assert after.start >= before.end + nodes[before.node].gap
-
-
-@settings(max_examples=100, deadline=None)
-@given(graphs(), st.sampled_from([0.5, 2.0, 4.0]))
-def test_time_has_no_unit(nodes, factor):
-    scaled = [
-        dataclasses.replace(node, seconds=node.seconds * factor, gap=node.gap * factor)
-        for node in nodes
-    ]
-    assert replay(scaled).seconds == replay(nodes).seconds * factor
-
-
-@settings(max_examples=100, deadline=None)
-@given(graphs())
-def test_an_engine_for_each_node_takes_the_critical_path(nodes):
-    apart = [dataclasses.replace(node, engine=f"{k}") for k, node in enumerate(nodes)]
-    assert replay(apart).seconds == critical_path(nodes)
